@@ -40,7 +40,10 @@ def create(
     """
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.submit.prepare import prepare
+    from fairway_runner.submit.submission import require_run_id
 
+    if name is not None:
+        require_run_id(f"{name}-1")
     engine = arguments.engine_of(target)
     schedules = engine.schedules()
     recurrence = _recurrence(every, cron)

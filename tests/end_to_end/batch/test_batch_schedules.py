@@ -12,7 +12,7 @@ class TestSchedules:
     def test_batch_schedule_starts_ordinary_runs(self, batch: Batch) -> None:
         job = batch.fairway.job(
             "echo run $FAIRWAY_RUN; echo $FAIRWAY_RUN > $FAIRWAY_OUTPUT_WORDS/words",
-            template="plain",
+            template="every-node",
             outputs={"words": {}},
         )
         words = ["--every", "6h", "--name", "nightly", "--target", "batch-sim"]
@@ -51,6 +51,12 @@ class TestSchedules:
         batch.fairway.refused(
             "schedule", "delete", "weekly", "--target", "batch-sim", says="has no schedule `weekly`"
         )
+
+    def test_batch_schedule_has_a_name_that_runs_can_have(self, batch: Batch) -> None:
+        """Else nobody would find them."""
+        job = batch.fairway.job("true", template="plain")
+        words = ("schedule", "create", job, "--every", "6h", "--target", "batch-sim", "--name")
+        batch.fairway.refused(*words, "Nightly_2", says="`Nightly_2-1` is not a run's id")
 
     def test_the_id_of_a_run_is_no_name_of_a_schedule(self, batch: Batch) -> None:
         """Batch has one set of ids for both."""

@@ -186,6 +186,16 @@ def test_start_task_that_failed_is_quoted() -> None:
     assert (finding.id, "the disk is broken" in finding.message) == ("unfit-node", True)
 
 
+@pytest.mark.parametrize(
+    ("node", "action"),
+    [({"state": "offline"}, "resume"), ({"state": "unusable"}, "reimage")],
+)
+def test_batch_doctor_says_how_a_node_gets_work_again(node: dict[str, Any], action: str) -> None:
+    """What a person has drained is sound, and may still run something."""
+    [finding] = pools._of_account(account(nodes=({"id": "tvm-1", **node},), **HELD))
+    assert finding.hint == f"fairway nodes {action} spot tvm-1"
+
+
 def test_a_pool_without_nodes_lets_nobody_in() -> None:
     found = refused(lambda: _any_node(account(nodes=(BROKEN,))))
     assert found.message == "the pool `pool` has no nodes now"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 USABLE = frozenset(
     {"idle", "running", "creating", "starting", "waitingforstarttask", "rebooting", "reimaging"}
 )
+_DRAINED = "drained: no task starts there"
 _MOST_COUNTED = 10  # jobs whose tasks are asked for, each by a request of its own
 _TAIL = 2000  # bytes of a start task's stderr that are shown
 
@@ -102,7 +103,7 @@ def node_fault(account: Account, node: Mapping[str, Any]) -> str:
     """Why a node is not fit for work; "" where it is."""
     state = str(node["state"]).lower()
     if state == "offline" or str(node.get("schedulingState") or "").lower() == "disabled":
-        return "drained: no task starts there"
+        return _DRAINED
     if state in USABLE:
         return ""
     if state == "starttaskfailed":
@@ -223,7 +224,8 @@ def _of_account(account: Account) -> Iterator[Finding]:
     for node in account.nodes():
         if fault := node_fault(account, node):
             name = str(node["id"])
-            hint = f"fairway nodes reimage {account.target.name} {name}"
+            action = "resume" if fault == _DRAINED else "reimage"
+            hint = f"fairway nodes {action} {account.target.name} {name}"
             yield Finding("unfit-node", f"{name}: {fault}", hint)
 
 

@@ -59,7 +59,7 @@ def of_job(job: Job, root: str) -> dict[str, str]:
     """Variables of every task of a job."""
     variables = {"AZ_BATCH_JOB_ID": job.id}
     if job.spec.get("jobPreparationTask"):
-        folder = f"{root}/workitems/{job.id}/job-1/{preparation_id(job)}"
+        folder = f"{root}/{job.folder}/{preparation_id(job)}"
         variables["AZ_BATCH_JOB_PREP_DIR"] = folder
         variables["AZ_BATCH_JOB_PREP_WORKING_DIR"] = f"{folder}/wd"
     return variables | settings(job.spec.get("commonEnvironmentSettings"))

@@ -55,7 +55,7 @@ class Execution:
         self._lost = False
         self._supervisors: list[Supervisor | None] = [None] * len(nodes)
         self._lock = threading.Lock()
-        folder = f"workitems/{task.job.id}/job-1/{task.id}"
+        folder = f"{task.job.folder}/{task.id}"
         self._common = [agent.task_folder(node, folder) for node in nodes]
         self.task_folders = self._common
         if task.is_multi_instance:

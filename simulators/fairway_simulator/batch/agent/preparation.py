@@ -104,7 +104,7 @@ def _run(
     task_id: str,
 ) -> None:
     """Runs one of the two, with its retries, and writes what happened into `info`."""
-    task_folder = agent.task_folder(node, f"workitems/{job.id}/job-1/{task_id}")
+    task_folder = agent.task_folder(node, f"{job.folder}/{task_id}")
     info["taskRootDirectory"] = task_folder.relative
     info["taskRootDirectoryUrl"] = f"{node.url}/files/{task_folder.relative}"
     variables = environment.of_folder(task_id, task_folder.seen)

@@ -66,6 +66,14 @@ class Job(Entity):
         return str(self.spec["poolInfo"]["poolId"])
 
     @property
+    def folder(self) -> str:
+        """Its folder on nodes, below their root: `job-1` of its own id, or that of its schedule's
+        whose number it has. The service's documents show the first alone; of the second an id with
+        its colon could be no folder on Windows, which nodes may have too."""
+        schedule, _, number = self.id.partition(":")
+        return f"workitems/{schedule}/{number or 'job-1'}"
+
+    @property
     def priority(self) -> int:
         """Jobs of a higher priority come first; −1000 to 1000."""
         return int(self.spec["priority"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.batch.agent.preparation import release
@@ -87,7 +88,10 @@ class JobEnds:
             self._account.jobs.pop(job.key, None)
             for pool in self._account.pools.values():
                 for node in pool.nodes.values():
-                    shutil.rmtree(node.folder / "workitems" / job.id, ignore_errors=True)
+                    folder = node.folder / job.folder
+                    shutil.rmtree(folder, ignore_errors=True)
+                    with suppress(OSError):  # it has others, of the same schedule
+                        folder.parent.rmdir()
         else:
             # Not before: see termination_reason of BatchJobExecutionInfo in azure-batch.
             job.info |= {"endTime": now, "terminateReason": job.reason}

@@ -91,7 +91,7 @@ class Scheduler:
                 task.files_gone = True
                 pool = self._account.pools.get(job.pool_id.lower())
                 for node in pool.nodes.values() if pool else ():
-                    folder = node.folder / "workitems" / job.id / "job-1" / task.id
+                    folder = node.folder / job.folder / task.id
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _fill(self, pool: Pool) -> None:
