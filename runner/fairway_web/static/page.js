@@ -8,6 +8,7 @@ const form = document.querySelector("form[data-check]");
 const PAUSE = 3000; // milliseconds between two looks
 const pause = Number(live?.dataset.pause ?? PAUSE);
 const TYPED = 400; // milliseconds after the last key
+const KEPT = 1 << 20; // characters of a log that stay on the page: with all of them it would stall
 
 // What somebody has ticked stays ticked when the list is drawn again.
 function redraw(element, html) {
@@ -56,6 +57,10 @@ function follow(offsets) {
     offsets = event.lastEventId;
     const isAtEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 40;
     log.append(JSON.parse(event.data)); // a text node: nothing in it is markup
+    while (log.childNodes.length > 1 && log.textContent.length > KEPT) {
+      log.firstChild.remove();
+      document.querySelector("#cut").hidden = false;
+    }
     if (isAtEnd) log.scrollTop = log.scrollHeight;
   };
   events.addEventListener("end", () => events.close());

@@ -236,6 +236,21 @@ def test_run_page_shows_markup_in_a_log_as_text(page: Page, make_run: MakeRun) -
     expect(log).to_have_text(evil + evil)
 
 
+def test_run_page_keeps_the_end_of_a_log_that_grows_long(page: Page, make_run: MakeRun) -> None:
+    run = make_run("job-a", [{"log": "first\n", "state": "running"}], "running", engine="none-such")
+    page.goto(f"{page.url}runs/job-a")
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("first")
+    expect(page.get_by_text("Only the end is shown.")).to_be_hidden()
+    with run.log(0).open("a") as file:
+        file.writelines(f"{number:06} {'x' * 72}\n" for number in range(20_000))
+        file.write("last\n")
+    expect(log).to_contain_text("last")
+    expect(log).not_to_contain_text("first")
+    expect(page.get_by_text("Only the end is shown.")).to_be_visible()
+    assert len(log.text_content() or "") <= 1 << 20
+
+
 @pytest.mark.nightly
 def test_two_readers_and_a_command_at_once(
     opened: Opened, page: Page, address: str, project: Path
