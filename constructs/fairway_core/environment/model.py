@@ -280,20 +280,8 @@ class Environment(Model):
 
     def _check_network(self) -> None:
         """Raises FieldError where the network cannot do what the rest of the environment needs."""
-        network, access = self.network, self.access
-        if access.gateway and not network.private_endpoints:
-            raise FieldError(
-                "storage and Batch have public addresses here: they need no gateway",
-                "leave it out, or leave `private_endpoints: false` out",
-                ("access", "gateway"),
-            )
-        if network.existing and access.bastion:
-            raise FieldError(
-                "a bastion needs a subnet and rules of its own, which an existing network does not "
-                "get",
-                "leave it out, and use the bastion of the network's owner",
-                ("access", "bastion"),
-            )
+        self._check_ways_in()
+        network = self.network
         services = {
             "vault": self.has_vault or self.scheduler is not None,
             "registry": self.new_registry is not None,
@@ -308,25 +296,8 @@ class Environment(Model):
         }
         files = {each.private_link for each in self.filesystems.values()} - {""}
         network.dns.check_zones({*files, *(name for name, is_there in linked.items() if is_there)})
-        if network.is_closed and self.scheduler is not None:
-            raise FieldError(
-                "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
-                "use another `egress:` or another engine",
-                ("network", "egress"),
-            )
-        stopping = (name for name, each in self.clusters.items() if getattr(each, "idle", None))
-        for name in stopping if network.is_closed else ():
-            raise FieldError(
-                f"`{name}` could not ask Azure to stop it, as `egress: none` blocks that",
-                "use another `egress:`, or a `schedule:`, which Azure runs by itself",
-                ("clusters", name, "idle"),
-            )
-        if network.is_closed and self.monitoring is not None:
-            raise FieldError(
-                "nodes could not send their logs anywhere",
-                "use another `egress:`, or leave `monitoring:` out",
-                ("network", "egress"),
-            )
+        if network.is_closed:
+            self._check_closed()
         used = [name for name, there in services.items() if there]
         if used and not network.private_endpoints and not network.has_nat:
             raise FieldError(
@@ -334,6 +305,43 @@ class Environment(Model):
                 "by the address of the NAT gateway, and there is none",
                 "leave `private_endpoints: false` out",
                 ("network", "private_endpoints"),
+            )
+
+    def _check_ways_in(self) -> None:
+        network, access = self.network, self.access
+        if access.gateway and not network.private_endpoints:
+            raise FieldError(
+                "storage and Batch have public addresses here: they need no gateway",
+                "leave it out, or leave `private_endpoints: false` out",
+                ("access", "gateway"),
+            )
+        if network.existing and access.bastion:
+            raise FieldError(
+                "a bastion needs a subnet and rules of its own, which an existing network does not "
+                "get",
+                "leave it out, and use the bastion of the network's owner",
+                ("access", "bastion"),
+            )
+
+    def _check_closed(self) -> None:
+        """Of a network without a way out."""
+        if self.scheduler is not None:
+            raise FieldError(
+                "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
+                "use another `egress:` or another engine",
+                ("network", "egress"),
+            )
+        for name in (n for n, each in self.clusters.items() if getattr(each, "idle", None)):
+            raise FieldError(
+                f"`{name}` could not ask Azure to stop it, as `egress: none` blocks that",
+                "use another `egress:`, or a `schedule:`, which Azure runs by itself",
+                ("clusters", name, "idle"),
+            )
+        if self.monitoring is not None:
+            raise FieldError(
+                "nodes could not send their logs anywhere",
+                "use another `egress:`, or leave `monitoring:` out",
+                ("network", "egress"),
             )
 
     def _check_addresses(self) -> None:
