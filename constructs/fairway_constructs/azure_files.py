@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fairway_constructs.azurerm.storage_account import NetworkRules, StorageAccount
+from fairway_constructs.azurerm.storage_account import StorageAccount
 from fairway_constructs.azurerm.storage_share import StorageShare
 from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import client_config
 from fairway_constructs.service import Service
-from fairway_constructs.storage import encrypted_by
+from fairway_constructs.storage import encrypted_by, reached_from, sign_in
 from fairway_core.environment import AzureFiles as AzureFilesSpec
 from fairway_core.naming import unique_suffix
 
@@ -70,20 +70,11 @@ class AzureFiles(FileSystem, Service):
             account_kind="FileStorage",
             account_tier="Premium",
             account_replication_type=spec.copies(place.zone),
-            shared_access_key_enabled=False,
-            default_to_oauth_authentication=True,
-            allow_nested_items_to_be_public=False,
-            cross_tenant_replication_enabled=False,
+            **sign_in(account_keys=False),
             # NFS is no HTTPS: with it Azure refuses every mount.
             https_traffic_only_enabled=False,
-            min_tls_version="TLS1_2",
             **encrypted_by(customer_managed_key),
-            public_network_access_enabled=bool(subnet_ids),
-            network_rules=NetworkRules(
-                default_action="Deny",
-                bypass=["AzureServices"],
-                virtual_network_subnet_ids=list(subnet_ids) or None,
-            ),
+            **reached_from(subnet_ids),
             lifecycle=kept(self),
         )
         self.id = account_id = self.account.id

@@ -182,8 +182,10 @@ class Storage(IStorage):
             **place.common,
             account_tier="Standard",
             account_replication_type=replication or ("ZRS" if place.zone else "LRS"),
-            **_sign_in(account_keys=account_keys),
-            **_reached_from(subnet_ids, public_addresses(allowed), public=public),
+            **sign_in(account_keys=account_keys),
+            local_user_enabled=False,
+            https_traffic_only_enabled=True,
+            **reached_from(subnet_ids, public_addresses(allowed), public=public),
             infrastructure_encryption_enabled=True,
             **encrypted_by(customer_managed_key),
             # What was deleted or overwritten can be brought back for a while.
@@ -253,8 +255,8 @@ def _account_name(scope: Construct, account: str | None) -> str:
     return unique_name(scope, "storage_account")
 
 
-def _sign_in(*, account_keys: bool) -> dict[str, Any]:
-    """Returns who may read blobs: identities, and with keys all who have one."""
+def sign_in(*, account_keys: bool) -> dict[str, Any]:
+    """Returns who may use an account: identities, and with keys all who have one."""
     return {
         "shared_access_key_enabled": account_keys,
         # Tokens that keys sign cannot be taken back: longer ones are at least logged.
@@ -264,18 +266,16 @@ def _sign_in(*, account_keys: bool) -> dict[str, Any]:
             else None
         ),
         "default_to_oauth_authentication": True,
-        "local_user_enabled": False,
         "allow_nested_items_to_be_public": False,
         "cross_tenant_replication_enabled": False,
     }
 
 
-def _reached_from(
-    subnet_ids: Sequence[str], addresses: Sequence[str], *, public: bool
+def reached_from(
+    subnet_ids: Sequence[str], addresses: Sequence[str] = (), *, public: bool = False
 ) -> dict[str, Any]:
-    """Returns from where the account is reached, besides its private endpoints."""
+    """Returns from where an account is reached, besides its private endpoints."""
     return {
-        "https_traffic_only_enabled": True,
         "min_tls_version": "TLS1_2",
         "public_network_access_enabled": bool(public or subnet_ids or addresses),
         "network_rules": NetworkRules(
