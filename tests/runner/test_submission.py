@@ -14,6 +14,7 @@ from fairway_agent.spec import Budget, Staged
 from fairway_core.cost.meters import VARIABLE
 from fairway_core.findings import UserError
 from fairway_core.target import Target
+from fairway_runner.engines.local import LocalEngine
 from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import JobFile, load_job
@@ -199,6 +200,29 @@ def test_submit_that_another_has_just_outrun_says_that_the_run_is_there(
     assert len(looks) == 2
     assert store.find("a-1").record == begun
     assert [each.name for each in store.folder.iterdir()] == ["a-1"]
+
+
+@pytest.mark.parametrize("words", ["submit job.yaml --run-id a-2", "rerun a-1"])
+def test_run_that_ctrl_c_may_have_left_is_named(
+    tmp_path: Path,
+    here: RunFairway,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    store: RunStore,
+    words: str,
+) -> None:
+    (tmp_path / "job.yaml").write_text("name: a\ncommand: 'true'\n")
+    assert here("submit", "job.yaml", "--run-id", "a-1")[0] == 0
+
+    def interrupted(_: object, run: Run, lock: int, *__: object) -> None:
+        os.close(lock)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalEngine, "start", interrupted)
+    assert here(*words.split())[:2] == (130, "")
+    left = next(each.id for each in store.unsorted() if each.id != "a-1")
+    said = f"{left} is recorded, and may have started; see: fairway show {left}"
+    assert said in caplog.messages
 
 
 def test_submit_again_awaits_the_first(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:

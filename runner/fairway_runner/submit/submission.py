@@ -110,10 +110,7 @@ def _submit(prepared: PreparedRun, store: RunStore) -> Run:
             if not left:
                 raise _with_passed(error, passed) from None
             passed[now.record.target] = why = error.findings[0].message
-            import logging
-
-            log = logging.getLogger("fairway")
-            log.warning("`%s` was passed over: %s", now.record.target, printable(why))
+            _warn("`%s` was passed over: %s", now.record.target, printable(why))
         try:
             left, more = with_room(left)
         except UserError as error:
@@ -138,7 +135,16 @@ def _start(prepared: PreparedRun, store: RunStore, forgets: type[UserError]) -> 
                 prepared.engine.start(run, lock, snapshot, prepared.secrets)
         except UserError as error:
             raise cut_off(run, error) from None
+        except KeyboardInterrupt:  # nobody learns its ID otherwise
+            _warn("%s is recorded, and may have started; see: fairway show %s", run.id, run.id)
+            raise
         return run
+
+
+def _warn(message: str, *facts: str) -> None:
+    import logging
+
+    logging.getLogger("fairway").warning(message, *facts)
 
 
 def _in_place_of(first: PreparedRun, other: PreparedRun, passed: Mapping[str, str]) -> PreparedRun:
