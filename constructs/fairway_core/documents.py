@@ -77,8 +77,11 @@ class _MadeInPython(_Metaclass):
     if not TYPE_CHECKING:
 
         def __call__(cls, *args, **fields):  # noqa: N805  # of a metaclass
+            # A key that is a word of Python's, such as `finally`, is written `finally_` there.
+            known = {name: each.alias or name for name, each in cls.__pydantic_fields__.items()}
+            fields = {known.get(name, name): plain(each) for name, each in fields.items()}
             try:
-                return super().__call__(*args, **plain(fields))
+                return super().__call__(*args, **fields)
             except ValidationError as error:
                 from fairway_core.validation import Arguments, findings_of
 

@@ -38,6 +38,14 @@ def test_numbers_of_numpy_ranges_and_paths_are_plain_values(given: Any, taken: A
     assert Job(**X, processes_per_node=np.int64(2)).processes_per_node == 2
 
 
+def test_keys_that_are_words_of_python_and_steps() -> None:
+    last = Job(**X, finally_={"command": "echo last"}).finally_
+    assert last is not None
+    assert last.command == "echo last"
+    with pytest.raises(UserError, match=r"unknown key `steps`\n.*write them in a job file"):
+        Job(**X, steps={"one": {"command": "true"}})
+
+
 def test_a_value_that_no_document_has_is_named_by_its_type() -> None:
     with pytest.raises(UserError, match=r"`params\.x`.*found an `object`"):
         Job(**X, params={"x": object()})

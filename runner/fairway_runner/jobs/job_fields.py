@@ -107,6 +107,7 @@ STAYS = (
     "cancel it, and submit the job to another"
 )
 _INPUTS = "name what it reads as `inputs: {data: MOUNT:PATH}`"
+_STEPS = "write them in a job file, and submit its path"
 _TARGET = "write `target: NAME`, or `fairway submit JOB --target NAME`"
 
 FOREIGN_KEYS = MappingProxyType(
@@ -122,6 +123,7 @@ FOREIGN_KEYS = MappingProxyType(
         **dict.fromkeys(("workdir", "working_dir", "src", "file_mounts"), _CODE),
         "in_order": _ORDER,
         "patience": STAYS,
+        "steps": _STEPS,
         **dict.fromkeys(("mounts", "volumes"), _INPUTS),
         **dict.fromkeys(("compute", "partition", "queue", "pool"), _TARGET),
     }
