@@ -8,7 +8,6 @@ import shutil
 import signal
 import socketserver
 import sys
-import threading
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from receivers import MailServer, Receiver
-from serving import Handler, serving
+from serving import Handler, in_thread, serving
 from waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -43,6 +42,15 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 def repository() -> Path:
     """The repository's root."""
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of programs that are found before the machine's own; see `executable`."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -151,12 +159,7 @@ def mail_server() -> Iterator[MailServer]:
         def answer(self, *lines: str) -> None:
             self.wfile.write("".join(f"{line}\r\n" for line in lines).encode())
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mail) as server:
-        got.address = f"127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield got
-        finally:
-            server.shutdown()
-            thread.join()
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mail)
+    got.address = f"127.0.0.1:{server.server_address[1]}"
+    with in_thread(server):
+        yield got

@@ -12,12 +12,12 @@ import trustme
 from cryptography.hazmat.primitives.serialization import NoEncryption, load_pem_private_key, pkcs12
 from cryptography.x509 import load_pem_x509_certificates
 from serving import Handler, serving
+from vaults import FakeVault
 
 from fairway_agent import web_secrets
 from fairway_agent.access import exchanged
 from fairway_agent.web_secrets import certificate_of, files_of, main, write
 from fairway_boot.http import Failure
-from fairway_boot.identity import KeyVault, Secret
 
 SERVER = "lab.azurecr.io"
 
@@ -67,19 +67,6 @@ def test_azure_registry_exchange_without_a_token_is_not_retried(
     with pytest.raises(Failure, match=why):
         exchanged(registry.url, SERVER, "identity's")
     assert len(registry.asked) == 1
-
-
-class FakeVault(KeyVault):
-    """A vault that holds these."""
-
-    def __init__(self, held: dict[str, str]) -> None:
-        super().__init__("https://lab.vault.azure.net", bearer=None)  # type: ignore[arg-type]
-        self.held = held
-
-    def look(self, name: str) -> Secret:
-        if name not in self.held:
-            raise Failure(404, "SecretNotFound", f"{name} is not there")
-        return Secret(self.held[name], {})
 
 
 @pytest.fixture(scope="module")

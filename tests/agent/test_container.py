@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import executable
 from waiting import until
 
 import fairway_agent
@@ -73,8 +74,7 @@ class Host:
         for name in names:
             facts = {"folder": str(self.folder), "version": version, "daemon": daemon}
             text = RUNTIME.format(python=sys.executable, **facts)
-            (self.bin / name).write_text(text)
-            (self.bin / name).chmod(0o755)
+            executable(self.bin / name, text)
 
     def start(self, *command: str) -> subprocess.Popen[str]:
         environment = {
@@ -276,9 +276,7 @@ def test_an_image_of_an_azure_registry_is_pulled_by_the_nodes_identity(
 def test_a_registry_that_refuses_and_an_image_that_cannot_be_had_are_named(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = host.bin / "refusing"
-    program.write_text("#!/bin/sh\necho 'unauthorized: no AcrPull' >&2; exit 3\n")
-    program.chmod(0o755)
+    program = executable(host.bin / "refusing", "echo 'unauthorized: no AcrPull' >&2; exit 3")
     monkeypatch.setattr(access, "_token", lambda server: f"token-of-{server}")
     with pytest.raises(Fault) as refused:
         access.log_in("docker", str(program), "lab.azurecr.io/train:1", str(host.folder))
@@ -331,10 +329,7 @@ def program(tmp_path: Path) -> Path:
 def _program(folder: Path, pull: str) -> Path:
     (folder / "names").touch()
     (folder / "calls").touch()
-    file = folder / "podman"
-    file.write_text(PODMAN.format(folder=folder, pull=pull))
-    file.chmod(0o755)
-    return file
+    return executable(folder / "podman", PODMAN.format(folder=folder, pull=pull))
 
 
 def test_in_a_container_root_is_the_person(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import executable
 
 from fairway_agent import processes
 from fairway_agent.fanout import remote_exec
@@ -82,10 +83,10 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(params=["ssh", "sshd"])
 def task(request: pytest.FixtureRequest, programs: Path, tmp_path: Path) -> Iterator[Task]:
     """A task behind ssh, and one of a pool."""
-    ssh = tmp_path / "bin" / "ssh"
-    ssh.parent.mkdir()
-    ssh.write_text(_SSH.format(folder=tmp_path, python=sys.executable, programs=programs))
-    ssh.chmod(0o755)
+    ssh = executable(
+        tmp_path / "bin" / "ssh",
+        _SSH.format(folder=tmp_path, python=sys.executable, programs=programs),
+    )
     environment = {**os.environ, "PATH": f"{ssh.parent}:{os.environ['PATH']}", "NODE": "main"}
     facts = {
         "environment": {**environment, "HOME": "/other", "AZ_BATCH_NODE_ID": "other"},

@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from waiting import PATIENCE
+from programs import executable, finished
+from waiting import PATIENCE, until
 
 from fairway_agent.sampler import Machine, Sampling, node_name, sampler
 from fairway_boot.files import try_lock
@@ -146,19 +147,15 @@ def test_figures_lines_that_describe_no_gpu_are_skipped(line: str) -> None:
     assert dcgm_line(line) is None
 
 
-def test_gpus_of_nvidia_are_told_by_its_programs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpus_of_nvidia_are_told_by_its_programs(tmp_path: Path, programs: Path) -> None:
     """Both go on, and are asked for what they are to print; lines come as the interval passes."""
-    programs = {
+    printed = {
         "nvidia-smi": "0, 90, 70000, 80000, 600.5\n1, 10, 1, 80000, 99\n",
         "dcgmi": "#Entity  NVLTX  NVLRX\nID\nGPU 0   1000   2000\nGPU 1   0   0\n",
     }
-    for name, printed in programs.items():
-        text = f'echo "$@" >{tmp_path}/{name}.words\nprintf "{printed}"\nexec sleep 600\n'
-        write(tmp_path / name, f"#!/bin/sh\n{text}")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name, text in printed.items():
+        said = f'echo "$@" >{tmp_path}/{name}.words\nprintf "{text}"\nexec sleep 600'
+        executable(programs / name, said)
     gpus = Gpus(10.0, tmp_path)
     gpus.start()
     try:
@@ -198,13 +195,12 @@ def test_gpus_of_amd_are_told_by_their_driver(tmp_path: Path) -> None:
 
 def lines_of(folder: Path, count: int) -> list[str]:
     """The samples in a folder's one file, once there are enough."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
+
+    def look() -> list[str]:
         found = [line for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
-        if len(found) >= count:
-            return found
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
+        return found if len(found) >= count else []
+
+    return until(look)
 
 
 def test_of_a_runs_samplers_on_a_node_one_writes_and_then_another(tmp_path: Path) -> None:
@@ -247,8 +243,7 @@ def test_sampler_ends_where_its_parent_does_before_it_runs(tmp_path: Path) -> No
     finally:
         process.kill()
     assert list((tmp_path / "figures").iterdir()) == []
-    write(tmp_path / "nvidia-smi", "#!/bin/sh\nexec sleep 60\n")
-    (tmp_path / "nvidia-smi").chmod(0o755)
+    executable(tmp_path / "nvidia-smi", "exec sleep 60")
     script = """
 import os, signal
 from fairway_agent import sampler
@@ -264,7 +259,7 @@ sampler.main()
 """
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     words = [sys.executable, "-c", script, str(tmp_path), "60"]
-    ended = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    ended = finished(words, env=environment, check=True)
     with pytest.raises(ProcessLookupError):
         os.kill(int(ended.stdout), 0)
 

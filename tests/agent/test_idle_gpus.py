@@ -4,10 +4,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clocks import Clock
 
 from fairway_agent import sampler, state_files
 from fairway_agent.limits import IdleWatch
@@ -157,12 +157,8 @@ def test_a_line_that_is_no_sample_is_passed_over(tmp_path: Path, junk: str) -> N
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
-    clock = SimpleNamespace(now=1e9)
-    fake = SimpleNamespace(time=lambda: clock.now, monotonic=lambda: clock.now - 5)
-    for module in (task, attempts):
-        monkeypatch.setattr(module, "time", fake)
-    return clock
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock.of(monkeypatch, task, attempts)
 
 
 @pytest.fixture
@@ -185,7 +181,7 @@ def _begun(folder: Path, **fields: Any) -> Task:
     return made
 
 
-def test_a_task_is_ended_and_not_begun_again(tmp_path: Path, clock: Any, told: list[Any]) -> None:
+def test_a_task_is_ended_and_not_begun_again(tmp_path: Path, clock: Clock, told: list[Any]) -> None:
     mine = _begun(tmp_path)
     assert mine.next_timer() == 1e9 - 5 + 1800
     clock.now += 1799
@@ -195,7 +191,7 @@ def test_a_task_is_ended_and_not_begun_again(tmp_path: Path, clock: Any, told: l
     clock.now += 1
     mine.check_timers()
     assert (told, mine.timed_out, mine.failure_reason()) == (["SIGTERM"], True, WHY)
-    assert mine.next_timer() == clock.now - 5 + 10  # its grace
+    assert mine.next_timer() == clock.monotonic() + 10  # its grace
     assert not has_retry(mine, ERROR)
     mine.finish("failed", 124)
     state = state_files.read_task(mine.folder)
@@ -207,7 +203,7 @@ def test_a_task_is_ended_and_not_begun_again(tmp_path: Path, clock: Any, told: l
 
 
 def test_a_task_is_warned_of_until_it_works_again(
-    tmp_path: Path, clock: Any, told: list[Any]
+    tmp_path: Path, clock: Clock, told: list[Any]
 ) -> None:
     mine = _begun(tmp_path, limit=replace(LIMIT, then=WARN))
     figures, node = tmp_path / "figures", sampler.node_name()
@@ -255,7 +251,7 @@ def test_nodes_that_share_no_folder_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_idle_gpus_deadline_yields_to_a_shorter_timeout(
-    tmp_path: Path, clock: Any, told: list[Any]
+    tmp_path: Path, clock: Clock, told: list[Any]
 ) -> None:
     mine = _begun(tmp_path, plan={"timeout": 600.0})
     assert mine.next_timer() == 1e9 - 5 + 600
@@ -266,7 +262,11 @@ def test_idle_gpus_deadline_yields_to_a_shorter_timeout(
 
 @pytest.mark.parametrize("kind", [SshNodes, SlurmNodes])
 def test_a_task_of_a_cluster_is_judged_by_its_own_nodes(
-    tmp_path: Path, clock: Any, told: list[Any], kind: type[Nodes], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    clock: Clock,
+    told: list[Any],
+    kind: type[Nodes],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "12")
     monkeypatch.setattr(kind, "signal", lambda *words: told.append(words[2].name))
@@ -285,7 +285,7 @@ def test_a_task_of_a_cluster_is_judged_by_its_own_nodes(
     assert (told, mine.failure_reason(), has_retry(mine, ERROR)) == (["SIGTERM"], WHY, False)
 
 
-def test_a_part_of_a_node_is_judged_by_its_own_gpus(tmp_path: Path, clock: Any) -> None:
+def test_a_part_of_a_node_is_judged_by_its_own_gpus(tmp_path: Path, clock: Clock) -> None:
     share = Share((1,), (0,), 0.5, (1, 2))
     mine = _begun(tmp_path, hosts=[Host("localhost", "localhost", share=share)])
     assert (mine.idle.gpus, mine.idle.nodes) == ((1,), [sampler.node_name()])
@@ -296,7 +296,7 @@ def test_a_part_of_a_node_is_judged_by_its_own_gpus(tmp_path: Path, clock: Any) 
     [{"limit": None}, {"plan": {"sample_every": None}}, {"index": "setup"}, {"index": LAST}],
 )
 def test_idle_gpus_does_not_watch_setup_finally_or_unsampled_tasks(
-    tmp_path: Path, clock: Any, fields: dict[str, Any]
+    tmp_path: Path, clock: Clock, fields: dict[str, Any]
 ) -> None:
     mine = _begun(tmp_path, **fields)
     assert (mine.idle, mine.next_timer()) == (None, None)

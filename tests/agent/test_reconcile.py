@@ -4,13 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from run_folders import bring, take_over
 
-from fairway_agent import control, state_files
-from fairway_agent.control import Numbers, Part
+from fairway_agent import state_files
 from fairway_agent.limits import Watch
 from fairway_agent.reconcile import REPORT_WAIT, JobView, Reconciliation, reconcile, resolve
 from fairway_agent.spec import RunPlan
-from fairway_agent.state_files import RunState, TaskState
+from fairway_agent.state_files import TaskState
 
 NOW = 1_700_000_000.0
 ENDED = NOW - 10
@@ -130,13 +130,9 @@ class Scheduler(Reconciliation):
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run of one task, which a scheduler has."""
-    folder = tmp_path / "runs" / "job-1"
+    folder = bring(tmp_path / "runs" / "job-1", RunPlan("job-1", "/c"))
     (folder / "tasks" / "0").mkdir(parents=True)
-    (folder / "plan.json").write_text(RunPlan("job-1", "/c", 1).text())
-    (folder / "target.json").write_text("{}")
-    part = Part("tasks", 0, Numbers([0]), 1, 1, "7")
-    control.change(folder, 0, parts=(part,), complete=True)
-    state_files.write(folder, RunState(tasks={"queued": 1}))
+    take_over(folder, "7")
     return folder
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import executable
 
 from fairway_agent.fanout import remote_exec, sshd_mesh
 from fairway_agent.fanout.sshd_mesh import Meeting
@@ -214,9 +215,7 @@ def meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Meeting
     home.mkdir()
     words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)]
     subprocess.run(words, check=True)
-    serve = tmp_path / "serve"
-    serve.write_text('#!/bin/sh\necho "served $SSH_ORIGINAL_COMMAND"\n')
-    serve.chmod(0o755)
+    serve = executable(tmp_path / "serve", 'echo "served $SSH_ORIGINAL_COMMAND"')
     monkeypatch.setattr(sshd_mesh, "_SERVER", f"{sshd_mesh._SERVER}SetEnv HOME={home}\n")
     yield Meeting(tmp_path.name, tmp_path / "ssh", key, shlex.quote(str(serve)))
     config = str(tmp_path / "ssh" / "sshd_config").encode()

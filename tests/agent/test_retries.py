@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clocks import Clock
 
 from fairway_agent import scratch, supervisor
 from fairway_agent.kubernetes.pod import Kubernetes, PodNodes
@@ -182,13 +183,10 @@ def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
 ) -> None:
     """It is no attempt, and counts as no failure."""
     task = in_pod(tmp_path, monkeypatch)
-    clock = SimpleNamespace(now=1.0)
-    time = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now)
-    monkeypatch.setattr(attempts_of, "time", time)
-    monkeypatch.setattr(scheduled, "time", time)
+    clock = Clock.of(monkeypatch, attempts_of, scheduled)
 
     def wait(_: object, until: float) -> None:
-        clock.now = until
+        clock.sleep(until - clock.monotonic())
 
     monkeypatch.setattr(scheduled.processes, "wait", wait)
     refusals = [OSError(number, os.strerror(number))] * fails

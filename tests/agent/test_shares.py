@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from programs import executable
 
 from fairway_agent import machine, resources
 from fairway_agent.fanout import remote_exec
@@ -36,8 +37,7 @@ def nvidia_smi(folder: Path, gpus: int) -> None:
     """A program of that name, of a node with some GPUs."""
     folder.mkdir(exist_ok=True)
     lines = "\n".join(f"echo '{n}, 0000000{n}:00:00.0'" for n in range(gpus))
-    (folder / "nvidia-smi").write_text(SMI.format(lines=lines))
-    (folder / "nvidia-smi").chmod(0o755)
+    executable(folder / "nvidia-smi", SMI.format(lines=lines))
 
 
 def taken(node: Path, wanted: Wanted, of: Devices = NODE) -> Share:
@@ -146,13 +146,10 @@ def test_ledger_share_given_back_is_free_while_a_daemon_keeps_the_file_open(tmp_
 
 class TestDevices:
     @pytest.fixture
-    def path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    def path(self, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         """A folder of programs that comes before all others."""
-        folder = tmp_path / "bin"
-        folder.mkdir()
-        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-        return folder
+        return programs
 
     def test_gpus_and_cores_are_those_that_this_process_may_see(
         self, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -172,8 +169,7 @@ class TestDevices:
         assert resources.look(tmp_path).gpus == ()
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-8f3a")
         assert len(resources.look(tmp_path).gpus) == 8
-        (path / "nvidia-smi").write_text("#!/bin/sh\necho 0, 00000000:00:00.0; exit 9\n")
-        (path / "nvidia-smi").chmod(0o755)
+        executable(path / "nvidia-smi", "echo 0, 00000000:00:00.0; exit 9")
         assert resources.look(tmp_path).gpus == ()
 
     def test_device_files_where_there_is_no_program(

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +12,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clocks import Clock
+from programs import finished
+from run_folders import bring
 
 from fairway_agent import limits, state_files, supervisor
 from fairway_agent.limits import Held
@@ -34,12 +36,8 @@ def run(tmp_path: Path) -> Path:
     for name in ("0", "1"):
         (folder / "tasks" / name).mkdir(parents=True)
         (folder / "tasks" / name / "state.json").write_text('{"state": "failed", "attempt": 0}')
-    plan = RunPlan(folder.name, str(tmp_path), tasks=2, sample_every=None)
-    (folder / "plan.json").write_text(plan.text())
-    (folder / "job.json").write_text("{}")
-    (folder / "tasks.jsonl").write_text(
-        "".join(TaskSpec(i, script="true\n").line() for i in (0, 1))
-    )
+    specs = [TaskSpec(index, script="true\n") for index in (0, 1)]
+    bring(folder, RunPlan(folder.name, str(tmp_path), tasks=2), specs)
     (folder / "state.json").write_text('{"state": "failed", "tasks": {"failed": 2}}')
     (folder / "retry.json").write_text(json.dumps(Retry((0, 1), submission=1).to_json()))
     return folder
@@ -55,15 +53,7 @@ def supervised(run: Path, *words: str, heard: bool = True) -> tuple[str, int, st
         os.close(started)
         started = os.open(os.devnull, os.O_RDONLY)
     program = [sys.executable, "-m", "fairway_agent.supervisor", str(run)]
-    done = subprocess.run(
-        [*program, str(lock), str(ready), *words],
-        input="{}",
-        pass_fds=(lock, ready),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = finished([*program, str(lock), str(ready), *words], input="{}", pass_fds=(lock, ready))
     os.close(ready)
     os.close(lock)
     with os.fdopen(started) as said:
@@ -80,10 +70,8 @@ def test_a_task_that_saves_and_ends_with_0_because_its_machine_stops_is_lost(
 ) -> None:
     """The one after it has not begun; a retry of the run begins both."""
     script = f"trap 'exit 0' TERM; kill -s {number} $PPID; sleep 600 & wait\n"
-    lines = [TaskSpec(i, script=script).line() for i in (0, 1)]
-    (run / "tasks.jsonl").write_text("".join(lines))
-    plan = RunPlan(run.name, str(run.parent), tasks=2, max_parallel=1, sample_every=None)
-    (run / "plan.json").write_text(plan.text())
+    plan = RunPlan(run.name, str(run.parent), tasks=2, max_parallel=1)
+    bring(run, plan, [TaskSpec(index, script=script) for index in (0, 1)])
     said, done, error = supervised(run)
     assert (said, done, error) == ("ready", 0, "")
     known, task = state_files.read_run(run), state_files.read_task(run / "tasks" / "0")
@@ -109,9 +97,7 @@ def test_an_output_without_a_file_is_said_and_fails_its_task_if_it_is_required(
     outputs |= {"plots": Output("plots/**", "always"), "core": Output("core/**", "failure")}
     outputs["log"] = Output("log/**", "success", required=True)
     spec = TaskSpec(0, script="touch $FAIRWAY_OUTPUT_LOG/a\n", outputs=outputs)
-    (run / "tasks.jsonl").write_text(spec.line())
-    plan = RunPlan(run.name, str(run.parent), retries=1, sample_every=None)
-    (run / "plan.json").write_text(plan.text())
+    bring(run, RunPlan(run.name, str(run.parent), retries=1), [spec])
     assert supervised(run) == ("ready", 0, "")
     task = state_files.read_task(run / "tasks" / "0")
     assert (task.state, task.exit_code, task.empty_outputs) == (state, code, empty)
@@ -137,12 +123,11 @@ def test_supervisor_retry_of_a_damaged_run_begins_nothing(run: Path, file: str) 
 def test_supervisor_ends_running_tasks_when_a_later_task_is_damaged(run: Path) -> None:
     """The tasks are read when they are wanted: the last is met when the first runs, and fails when
     the first has said that it runs."""
-    first = TaskSpec(0, script=SLEEPS).line()
-    second = TaskSpec(1, script="read -r _ <$FAIRWAY_SHARED_DIR/up\n").line()
-    lines = [first, second, TaskSpec(2).line(), '{"index": 3, "nod\n']
-    (run / "tasks.jsonl").write_text("".join(lines))
-    plan = RunPlan(run.name, str(run.parent), tasks=4, sample_every=None)
-    (run / "plan.json").write_text(plan.text())
+    second = TaskSpec(1, script="read -r _ <$FAIRWAY_SHARED_DIR/up\n")
+    specs = [TaskSpec(0, script=SLEEPS), second, TaskSpec(2)]
+    bring(run, RunPlan(run.name, str(run.parent), tasks=4), specs)
+    with (run / "tasks.jsonl").open("a") as tasks:
+        tasks.write('{"index": 3, "nod\n')
     (run / "shared").mkdir()
     os.mkfifo(run / "shared" / "up")
     said, code, error = supervised(run)
@@ -160,12 +145,9 @@ BUDGET = Budget(200.0, "USD", 12.5)
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Supervisor, Any]]:
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Supervisor, Clock]]:
     """A supervisor of a run of at most an hour, and the clock that it looks at."""
-    clock = SimpleNamespace(now=1e9)
-    monkeypatch.setattr(
-        supervisor, "time", SimpleNamespace(time=lambda: clock.now, monotonic=lambda: clock.now - 5)
-    )
+    clock = Clock.of(monkeypatch, supervisor)
     left, right = socket.socketpair()
     with left, right:
         plan = RunPlan("job-a", str(tmp_path), max_duration=3600.0)
@@ -174,7 +156,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Supe
 
 @pytest.mark.parametrize(("wanted", "state"), [(None, "running"), (Wanted(gpus=1), "queued")])
 def test_run_whose_tasks_want_a_part_of_the_node_begins_queued(
-    made: tuple[Supervisor, Any], tmp_path: Path, wanted: Wanted | None, state: str
+    made: tuple[Supervisor, Clock], tmp_path: Path, wanted: Wanted | None, state: str
 ) -> None:
     run, _ = made
     (tmp_path / "tasks.jsonl").write_text(TaskSpec(0, wanted=wanted).line())
@@ -185,7 +167,7 @@ def test_run_whose_tasks_want_a_part_of_the_node_begins_queued(
 
 
 def test_run_that_comes_after_others_says_so_while_it_waits(
-    made: tuple[Supervisor, Any], tmp_path: Path
+    made: tuple[Supervisor, Clock], tmp_path: Path
 ) -> None:
     run, _ = made
     run.plan = replace(run.plan, after=[str(tmp_path / "first"), str(tmp_path / "other")])
@@ -198,7 +180,7 @@ def test_run_that_comes_after_others_says_so_while_it_waits(
     assert run.recorded.reason == "not started: first was removed, other was removed"
 
 
-def test_max_duration_ends_the_run_when_its_time_is_over(made: tuple[Supervisor, Any]) -> None:
+def test_max_duration_ends_the_run_when_its_time_is_over(made: tuple[Supervisor, Clock]) -> None:
     run, clock = made
     run._keep_limit()
     assert run._next_deadline() is None  # it has not begun: who waits for nodes loses nothing
@@ -212,7 +194,7 @@ def test_max_duration_ends_the_run_when_its_time_is_over(made: tuple[Supervisor,
     assert (run._next_deadline(), run._outcome()) == (None, "failed")
 
 
-def test_what_hinders_a_start_has_a_time_of_its_own(made: tuple[Supervisor, Any]) -> None:
+def test_what_hinders_a_start_has_a_time_of_its_own(made: tuple[Supervisor, Clock]) -> None:
     """The task that was hindered before was cancelled meanwhile."""
     run, _ = made
     assert run.patience.lasts(OSError(errno.ENOSPC, "full"))
@@ -220,7 +202,7 @@ def test_what_hinders_a_start_has_a_time_of_its_own(made: tuple[Supervisor, Any]
     assert (run.patience.until, run.patience.hindrance) == (None, None)
 
 
-def test_max_duration_leaves_a_cancelled_run_cancelled(made: tuple[Supervisor, Any]) -> None:
+def test_max_duration_leaves_a_cancelled_run_cancelled(made: tuple[Supervisor, Clock]) -> None:
     run, clock = made
     run.started, run.ending = 1e9, CANCELLATION
     clock.now += 7200
@@ -228,7 +210,7 @@ def test_max_duration_leaves_a_cancelled_run_cancelled(made: tuple[Supervisor, A
     assert (run.limit, run.reason) == (None, None)
 
 
-def test_max_cost_ends_the_run_when_its_budget_is_spent(made: tuple[Supervisor, Any]) -> None:
+def test_max_cost_ends_the_run_when_its_budget_is_spent(made: tuple[Supervisor, Clock]) -> None:
     """4 nodes from the first second and 2 more after an hour: after an hour 4 of 16 node hours are
     spent, and the other 12 are after two more."""
     run, clock = made
@@ -252,7 +234,7 @@ def test_max_cost_ends_the_run_when_its_budget_is_spent(made: tuple[Supervisor, 
 
 
 def test_attempts_that_have_ended_are_paid_for(
-    made: tuple[Supervisor, Any], monkeypatch: pytest.MonkeyPatch
+    made: tuple[Supervisor, Clock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, clock = made
     run.plan, run.started = replace(run.plan, max_duration=None, max_cost=BUDGET), 1e9
@@ -267,7 +249,7 @@ def test_attempts_that_have_ended_are_paid_for(
     assert (run.running, run.spent) == ([], 7200.0)
 
 
-def test_max_cost_counts_time_held_before_a_retry(made: tuple[Supervisor, Any]) -> None:
+def test_max_cost_counts_time_held_before_a_retry(made: tuple[Supervisor, Clock]) -> None:
     """3 nodes for 1,000 s and the last task for 50 s; nothing of the one that never began."""
     run, _ = made
     run.plan = replace(run.plan, max_cost=BUDGET, retry=Retry((0,)))
@@ -283,7 +265,7 @@ def test_max_cost_counts_time_held_before_a_retry(made: tuple[Supervisor, Any]) 
 
 
 def test_a_retry_reads_a_task_once_the_one_before_is_queued(
-    made: tuple[Supervisor, Any], monkeypatch: pytest.MonkeyPatch
+    made: tuple[Supervisor, Clock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, _ = made
     run.plan = replace(run.plan, retry=Retry((0, 1)))

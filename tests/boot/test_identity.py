@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from serving import Handler, serving
+from serving import Handler, in_thread, serving
 
 from fairway_agent import access
 from fairway_boot import files, http, identity, imds
@@ -293,12 +292,9 @@ class TestInItsPlace:
 
     @pytest.fixture
     def tokens(self, services: Services) -> Iterator[Metadata]:
-        with token_server(Metadata(services.url), 0) as server:
-            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-            thread.start()
+        server = token_server(Metadata(services.url), 0)
+        with in_thread(server):
             yield Metadata(f"http://127.0.0.1:{server.server_port}")
-            server.shutdown()
-            thread.join()
 
     def test_imds_substitute_gives_tokens_for_blobs_and_images_and_nothing_else(
         self, tokens: Metadata, services: Services

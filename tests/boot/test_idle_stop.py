@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from programs import executable
 
 from fairway_agent.ssh.cluster_nodes import Queue
 from fairway_boot import cluster, files, gpus, http, idle_stop
@@ -334,15 +335,12 @@ class TestGpus:
     """Use of GPUs at one moment, by a program in the place of nvidia-smi."""
 
     def test_gpu_use_is_read_for_each_gpu_and_unknown_where_the_program_fails(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, programs: Path
     ) -> None:
-        program = tmp_path / "nvidia-smi"
-        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         lines = "echo '0, 97, 70123, 81559, 643.21'; echo '1, [N/A], 10, 81559, 60.1'; echo junk"
-        program.write_text(f"#!/bin/sh\n{lines}\n")
-        program.chmod(0o755)
+        executable(programs / "nvidia-smi", lines)
         assert gpus.use_now() == {0: 0.97, 1: None}
-        program.write_text(f"#!/bin/sh\n{lines}; exit 9\n")
+        executable(programs / "nvidia-smi", f"{lines}; exit 9")
         assert gpus.use_now() is None
         program.write_text("#!/bin/sh\necho 'Unable to determine the device handle for GPU0'\n")
         assert gpus.use_now() is None, "its GPUs may work"

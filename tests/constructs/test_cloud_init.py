@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import executable, finished
 from ruamel.yaml import YAML
 
 from fairway_constructs.cloud_init import (
@@ -73,7 +74,7 @@ def test_a_setting_reaches_the_shell_as_it_is(
     settings = tmp_path / "settings"
     settings.write_text(files["/etc/fairway/settings"])
     script = f'source {shlex.quote(str(settings))}; printf %s "$CLUSTER"'
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    done = finished(["bash", "-c", script], check=True)
     assert done.stdout == cluster
 
 
@@ -293,8 +294,7 @@ def test_an_image_without_docker_becomes_a_node_all_the_same(tmp_path: Path) -> 
     """systemctl fails for a unit that is not there, and a start task ends with what fails."""
     script = start_task_script(_proxied_node(_proxy(), peers=False))
     (line,) = (each for each in script.splitlines() if "try-restart containerd" in each)
-    (tmp_path / "systemctl").write_text("#!/bin/sh\nexit 5\n")
-    (tmp_path / "systemctl").chmod(0o755)
+    executable(tmp_path / "systemctl", "exit 5")
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-euc", line], env=environment, check=False)
     assert done.returncode == 0
@@ -305,11 +305,9 @@ def test_shells_and_services_have_the_variables(tmp_path: Path) -> None:
     file = tmp_path / "proxy"
     file.write_text(files["/etc/fairway/proxy"])
     profile = files["/etc/profile.d/fairway-proxy.sh"].replace("/etc/fairway/proxy", str(file))
-    found = subprocess.run(
+    found = finished(
         ["sh", "-euc", f"{profile}\nenv"],
         env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
         check=True,
         cwd=tmp_path,
     ).stdout.splitlines()
@@ -323,17 +321,13 @@ def test_shells_and_services_have_the_variables(tmp_path: Path) -> None:
 def test_proxy_is_set_for_programs_called_by_slurmctld(tmp_path: Path) -> None:
     """It runs them without any variable of its own."""
     (tmp_path / "proxy").write_text("https_proxy=http://p.example.com:3128\n")
-    told = tmp_path / "python"
-    told.write_text("#!/bin/sh\nenv\n")
-    told.chmod(0o755)
+    told = executable(tmp_path / "python", "env")
     programs = cloud_programs(python=str(told), proxy=True)
     del programs["mail"]  # it asks nobody
     for name, text in programs.items():
         script = tmp_path / name
         script.write_text(text.replace("/etc/fairway/proxy", str(tmp_path / "proxy")))
-        done = subprocess.run(
-            ["sh", str(script)], env={}, capture_output=True, text=True, check=True
-        )
+        done = finished(["sh", str(script)], env={}, check=True)
         assert "https_proxy=http://p.example.com:3128" in done.stdout.splitlines(), name
 
 

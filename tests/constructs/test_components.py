@@ -6,7 +6,6 @@ import inspect
 import json
 import pkgutil
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endings import refused
+from programs import finished
 from tests.constructs.bindings.validator import validate
 
 import fairway_constructs
@@ -147,8 +148,8 @@ def test_an_identity_may_be_called_as_a_subnet(synthesize: Synthesize) -> None:
 def test_two_resources_of_one_address_are_refused_at_once(stack: Stack, place: Placement) -> None:
     Network(stack, address_space=ONE)
     ResourceGroup(stack, "vnet", name="other", location=place.location)
-    with pytest.raises(UserError) as caught:
-        Subnet(
+    finding = refused(
+        lambda: Subnet(
             stack,
             "compute",
             name="other",
@@ -156,7 +157,7 @@ def test_two_resources_of_one_address_are_refused_at_once(stack: Stack, place: P
             virtual_network_name="other",
             address_prefixes=["10.0.0.0/24"],
         )
-    (finding,) = caught.value.findings
+    )
     assert finding.message == (
         "two resources have the address azurerm_subnet.compute: network/compute and compute"
     )
@@ -165,9 +166,7 @@ def test_two_resources_of_one_address_are_refused_at_once(stack: Stack, place: P
 def test_two_constructs_of_one_id_are_told_apart(stack: Stack) -> None:
     """Not by an error of jsii's, which names neither the path nor what to do."""
     network = Network(stack, address_space=ONE)
-    with pytest.raises(UserError) as caught:
-        Network(stack, address_space=TWO)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: Network(stack, address_space=TWO))
     assert finding.message == "there is a `network` in lab-test already"
     assert finding.hint == "give one of the two another id or name"
     with pytest.raises(UserError, match="there is a `nat` in lab-test/network/egress already"):
@@ -522,5 +521,5 @@ try:
 except ImportError:
     print("only then")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = finished([sys.executable, "-c", program])
     assert (done.stdout, done.returncode) == ("only then\n", 0), done.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import executable
 
 from fairway_constructs.alerts import Alerts
 from fairway_constructs.batch_account import BatchAccount
@@ -142,8 +143,7 @@ class TestGpuMetrics:
         """Runs the script with a stand-in for nvidia-smi; the exit code, and logger's arguments."""
         script = repository / "constructs/fairway_constructs/cloud_init/gpu_metrics.sh"
         for name, body in {"nvidia-smi": smi, "logger": f'echo "$@" >{tmp_path}/log'}.items():
-            (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
-            (tmp_path / name).chmod(0o755)
+            executable(tmp_path / name, body)
         done = subprocess.run(
             ["bash", str(script)],
             env={"PATH": f"{tmp_path}:/usr/bin:/bin"},

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import finished
 
 from fairway_constructs.cdk import Stack
 from fairway_constructs.network_access import SubnetRef
@@ -143,12 +144,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     script = root / "constructs" / "fairway_constructs" / "cloud_init" / "nfs_server.sh"
     driver = Path(__file__).with_name("loop_devices.sh")
     folder = tmp_path_factory.mktemp("disks")
-    done = subprocess.run(
-        [*_as_root(), "unshare", "--mount", "bash", str(driver), str(script), str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+    done = finished(
+        [*_as_root(), "unshare", "--mount", "bash", str(driver), str(script), str(folder)]
     )
     assert done.returncode == 0, done.stderr
     log = [line[4:] for line in done.stdout.splitlines() if line.startswith("log ")]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import executable, finished
 from ruamel.yaml import YAML
 
 CHANGES = ("vgcreate", "vgextend", "lvcreate", "lvextend", "pvresize", "mkfs.xfs")
@@ -35,7 +36,7 @@ class TestMounts:
                     "mount_shared",
                 ]
             )
-            subprocess.run(["bash", "-euc", program], check=True, capture_output=True, text=True)
+            finished(["bash", "-euc", program], check=True)
             return log.read_text().splitlines()
 
         return mount
@@ -210,9 +211,7 @@ class TestVolume:
                     steps,
                 ]
             )
-            done = subprocess.run(
-                ["bash", "-c", program], capture_output=True, text=True, check=False
-            )
+            done = finished(["bash", "-c", program])
             return done.returncode, log.read_text().splitlines(), done.stderr
 
         return run
@@ -290,7 +289,7 @@ class TestPeers:
                     "trust_peers",
                 ]
             )
-            subprocess.run(["bash", "-c", program], check=True, capture_output=True, text=True)
+            finished(["bash", "-c", program], check=True)
             return home
 
         return join
@@ -385,8 +384,7 @@ class TestAnnouncement:
 
     def test_a_node_tells_what_it_lacks(self, announce: Callable[..., int], tmp_path: Path) -> None:
         for name, script in (("unwell", "echo '7 of 8'; echo GPUs >&2; exit 1"), ("well", "")):
-            (tmp_path / name).write_text(f"#!/bin/sh\n[ $1 = --reason ] || exit 3\n{script}\n")
-            (tmp_path / name).chmod(0o755)
+            executable(tmp_path / name, f"[ $1 = --reason ] || exit 3\n{script}")
             assert announce(name, health=name) == 0
         hosts = tmp_path / "s" / "clusters" / "pair" / "hosts"
         assert (hosts / "unwell").read_text().split() == (

@@ -5,7 +5,6 @@ import dataclasses
 import inspect
 import json
 import os
-import subprocess
 from collections.abc import Callable
 from functools import partial
 from ipaddress import IPv4Network
@@ -14,6 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from endings import refused
+from programs import executable, finished
 
 from fairway_constructs.cdk import Stack
 from fairway_constructs.cloud_init import NodeHealth, nfs_mount, node_cloud_init
@@ -264,14 +265,10 @@ class TestHealthScript:
                 port.mkdir(parents=True)
                 (port / "state").write_text(f"{state}\n")
                 (port / "link_layer").write_text(f"{links}\n")
-            (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{smi}\n")
-            (tmp_path / "nvidia-smi").chmod(0o755)
-            done = subprocess.run(
+            executable(tmp_path / "nvidia-smi", smi)
+            done = finished(
                 ["bash", str(tmp_path / "health"), *options],
                 input="GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-                capture_output=True,
-                text=True,
-                check=False,
                 env={
                     "PATH": f"{tmp_path}:{os.environ['PATH']}",
                     "FAIRWAY_FABRIC": str(tmp_path / "fabric"),
@@ -419,9 +416,7 @@ def test_a_region_without_zones_gets_none(synthesize: Callable[..., dict[str, An
 
 @pytest.mark.parametrize("nodes", [0, 101])
 def test_a_cluster_fits_one_placement_group(synthesize: Synthesize, nodes: int) -> None:
-    with pytest.raises(UserError) as caught:
-        _cluster(synthesize, nodes=nodes)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: _cluster(synthesize, nodes=nodes))
     assert (finding.id, finding.path) == ("bad-argument", "lab-test/pair.nodes")
 
 

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from programs import finished
 
 from fairway_constructs import cloud_init
 
@@ -39,13 +40,7 @@ class Node:
             "ACCOUNT": "runs",
         }
         text = f"source {shlex.quote(str(_SCRIPT))}\n{_STAND_INS}\n{command}\n"
-        return subprocess.run(
-            ["bash", "-c", text],
-            env={**os.environ, **settings, **more},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return finished(["bash", "-c", text], env={**os.environ, **settings, **more})
 
 
 @pytest.fixture

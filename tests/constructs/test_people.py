@@ -7,13 +7,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from programs import executable, finished, tool
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
@@ -42,11 +42,8 @@ class Machine:
 
     def run(self, script: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Runs a script as root there."""
-        done = subprocess.run(
+        done = finished(
             ["unshare", "--mount", "bash", "-euc", _SPACE + script, "bash", str(self.folder)],
-            capture_output=True,
-            text=True,
-            check=False,
             cwd="/",
         )
         assert not check or done.returncode == 0, done.stdout + done.stderr
@@ -93,9 +90,7 @@ def machine() -> Iterator[Machine]:
             (folder / part).mkdir()
         (folder / "data").chmod(0o1777)
         for command in ("systemctl", "iptables"):
-            file = folder / "bin" / command
-            file.write_text(_COMMAND.format(folder=folder))
-            file.chmod(0o755)
+            executable(folder / "bin" / command, _COMMAND.format(folder=folder))
         yield Machine(folder)
 
 
@@ -293,8 +288,7 @@ def test_an_image_without_iptables_has_the_same_rules_by_nft(machine: Machine) -
     """As AlmaLinux's; what nft was told is in the file `nft`, once each time."""
     machine.folder.joinpath("bin/iptables").unlink()
     nft = machine.folder / "bin/nft"
-    nft.write_text(f'#!/bin/sh\necho "nft $*" >>{machine.folder}/told\ncat >{machine.folder}/nft\n')
-    nft.chmod(0o755)
+    executable(nft, f'echo "nft $*" >>{machine.folder}/told\ncat >{machine.folder}/nft')
     machine.set_up(_accounts(ADA, fenced=True))
     # This machine may have iptables: of its programs only those that are needed up to there.
     here = 'cp /bin/cat "$1/bin"; PATH=$1/bin'
@@ -409,8 +403,7 @@ def test_podman_is_installed_where_an_image_lacks_it_and_its_absence_costs_no_ac
     for command in ("crun", "newuidmap"):
         shutil.copy(machine.folder / "bin/systemctl", machine.folder / "bin" / command)
     apt = machine.folder / "bin/apt-get"
-    apt.write_text(f'#!/bin/sh\necho "apt-get $*" >>{machine.folder}/told\nexit 100\n')
-    apt.chmod(0o755)
+    executable(apt, f'echo "apt-get $*" >>{machine.folder}/told\nexit 100')
     machine.set_up(_accounts(ADA, containers=True))
     here = 'for each in cat getent awk; do ln -sf "$(command -v $each)" "$1/bin"; done; '
     refused = machine.run(
@@ -443,14 +436,11 @@ def test_gpus_have_names_for_podman_where_there_are_any(machine: Machine) -> Non
 
 
 def test_the_scripts_are_sound(tmp_path: Path) -> None:
-    shellcheck = Path(sys.executable).with_name("shellcheck")
     setup = _accounts(ADA, containers=True).setup_script()
     (tmp_path / "setup").write_text(setup)
     for name in ("people", "containers"):
         text = setup.partition(f"/fairway-{name} <<'")[2].partition("\n")[2].partition("END_OF")[0]
         (tmp_path / name).write_text(text)
     for name in ("setup", "people", "containers"):
-        done = subprocess.run(
-            [shellcheck, tmp_path / name], capture_output=True, text=True, check=False
-        )
+        done = finished([tool("shellcheck"), tmp_path / name])
         assert done.returncode == 0, done.stdout

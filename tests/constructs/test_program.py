@@ -12,6 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from endings import refused
+from environment_files import KEY
 from tests.constructs.bindings.validator import validate
 
 import fairway_constructs as az
@@ -27,7 +29,6 @@ from fairway_core.target import Target
 
 TEAM = "11111111-2222-3333-4444-555555555555"
 OWN = {"Environment": "mine"}
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 
 
 def _lab(folder: Path) -> tuple[az.App, az.EnvironmentStack]:
@@ -214,9 +215,7 @@ def test_subnets_of_several_networks_are_refused(tmp_path: Path) -> None:
         "compute": (f"{VNET}/subnets/nodes", "10.1.0.0/20"),
         "storage": (f"{VNET}-two/subnets/files", "10.2.0.0/20"),
     }
-    with pytest.raises(UserError) as caught:
-        az.Network.from_subnets(lab, "net", subnets)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: az.Network.from_subnets(lab, "net", subnets))
     assert (finding.id, finding.path) == ("bad-argument", "lab/net.subnets")
 
 
@@ -662,9 +661,7 @@ def test_value_of_another_form_is_refused_at_its_argument(
     tmp_path: Path, call: Any, path: str
 ) -> None:
     _, lab = _lab(tmp_path)
-    with pytest.raises(UserError) as caught:
-        call(lab)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: call(lab))
     assert finding.path.rpartition(".")[2] == path
     assert finding.location is not None
     assert finding.location.file == __file__
@@ -780,9 +777,7 @@ def test_argument_of_another_type_says_what_to_type(
     tmp_path: Path, make: Any, message: str, hint: str
 ) -> None:
     _, lab = _lab(tmp_path)
-    with pytest.raises(UserError) as caught:
-        make(lab)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: make(lab))
     assert finding.message.startswith(message)
     assert hint in finding.hint
     assert finding.location is not None
@@ -1007,8 +1002,6 @@ def test_a_stack_names_by_a_function(tmp_path: Path) -> None:
     ],
 )
 def test_naming_that_cannot_be_is_refused(tmp_path: Path, naming: Any, id_: str, said: str) -> None:
-    with pytest.raises(UserError) as caught:
-        _named(tmp_path, naming)
-    [finding] = caught.value.findings
+    finding = refused(lambda: _named(tmp_path, naming))
     assert finding.id == id_
     assert said in f"{finding.message} {finding.hint}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import finished
 from ruamel.yaml import YAML
 
 import fairway_boot
@@ -49,7 +50,7 @@ def test_azures_agent_leaves_the_name_of_a_node_alone() -> None:
     text = (files("fairway_constructs") / "cloud_init/slurm_node.yaml.j2").read_text()
     (edit,) = re.findall(r"\[sed, -i, (\S+), /etc/waagent.conf\]", text)
     before = "Provisioning.MonitorHostName=y\nProvisioning.MonitorHostNamePeriod=60\n"
-    done = subprocess.run(["sed", edit], input=before, capture_output=True, text=True, check=True)
+    done = finished(["sed", edit], input=before, check=True)
     assert done.stdout == before.replace("HostName=y", "HostName=n")
 
 
@@ -292,12 +293,8 @@ class Machine:
         }
         file = self.folder / "apt.conf"
         file.write_text("".join(f'{name} "{value}";\n' for name, value in settings.items()))
-        return subprocess.run(
+        return finished(
             ["apt-get", "--simulate", "install", *packages],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
             env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "APT_CONFIG": str(file)},
         )
 

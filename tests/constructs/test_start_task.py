@@ -8,12 +8,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import finished, tool
 
 from fairway_constructs.cloud_init import Mount, nfs_mount, node_cloud_init
 from fairway_constructs.cloud_init.start_task import start_task_command, start_task_script
@@ -38,14 +38,11 @@ def _config(server: str = "10.40.128.4", **values: Any) -> str:
 
 
 def test_the_script_passes_shellcheck(tmp_path: Path) -> None:
-    beside = str(Path(sys.executable).parent)
-    shellcheck = shutil.which("shellcheck", path=os.pathsep.join([beside, os.environ["PATH"]]))
-    assert shellcheck, "bin/setup dev installs it"
     file = tmp_path / "start_task.sh"
     blobs = Mount(name="sets", type="blobs", options="ro", source="a.b/sets", path="/sets")
     file.write_text(start_task_script(_config(gpu_metrics=True, mounts=[blobs])))
     assert "mount.blobs" in file.read_text()
-    done = subprocess.run([shellcheck, file], capture_output=True, text=True, check=False)
+    done = finished([tool("shellcheck"), file])
     assert done.returncode == 0, done.stdout
 
 
@@ -70,7 +67,7 @@ def test_the_command_line_unpacks_and_runs_what_terraform_filled_in(tmp_path: Pa
     assert "$" not in line, "nothing for Batch to expand"
     # Not the script itself, which changes the system, but what is unpacked.
     words[2] = words[2].replace("exec bash start_task.sh", "cat start_task.sh")
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = finished(words, cwd=tmp_path, check=True)
     assert done.stdout == f"echo ran >&2\n{script}"
 
 
@@ -115,9 +112,7 @@ def run(tmp_path: Path) -> Run:
         steps = steps.replace("write_file /", f"write_file {shlex.quote(str(root))}/")
         steps = steps.replace("set -euo pipefail", f"set -euo pipefail\n{STAND_INS}", 1)
         environ = {**os.environ, "LOG": str(log), **variables}
-        done = subprocess.run(
-            ["bash", "-c", steps], env=environ, capture_output=True, text=True, check=False
-        )
+        done = finished(["bash", "-c", steps], env=environ)
         return done.returncode, log.read_text().splitlines()
 
     return run

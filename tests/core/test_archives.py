@@ -4,7 +4,6 @@ import ast
 import io
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tokenize
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from programs import finished, tool
 
 import fairway_boot
 from fairway_agent.main import OLDEST
@@ -85,9 +85,7 @@ def test_every_module_is_content_with_the_standard_library(programs: Path) -> No
     program += "".join(f"import {module}\n" for module in sorted(modules))
     program += "assert not any('site-packages' in str(getattr(m, '__file__', ''))"
     program += " for m in sys.modules.values())"
-    run = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False
-    )
+    run = finished([sys.executable, "-I", "-S", "-c", program])
     assert run.returncode == 0, run.stderr
     assert {"fairway_agent.ssh.runs", "fairway_boot.http"} <= set(modules)
 
@@ -98,24 +96,20 @@ def test_a_python_that_is_too_old_is_told_apart(tmp_path: Path) -> None:
     entry.write_bytes(sources()["__main__.py"])
     program = "import runpy, sys; sys.version_info = (3, 9, 1, 'final', 0); "
     program += f"runpy.run_path({str(entry)!r}, run_name='__main__')"
-    run = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False
-    )
+    run = finished([sys.executable, "-I", "-S", "-c", program])
     assert run.returncode == 67
     assert "is too old" in run.stderr
 
 
 def test_the_program_says_what_it_does_not_know(programs: Path) -> None:
     words = [sys.executable, "-S", "-E", str(programs / "fairway-node"), "dance"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = finished(words)
     assert (done.returncode, done.stderr) == (2, "fairway-node: unknown command dance\n")
 
 
 def test_the_shell_programs_are_sound(programs: Path) -> None:
-    shellcheck = shutil.which("shellcheck", path=str(sys.executable).rpartition("/")[0])
-    assert shellcheck, "the development environment has shellcheck"
     files = [str(programs / name) for name in ("fairway-agent", "fairway-each-node")]
-    done = subprocess.run([shellcheck, *files], capture_output=True, text=True, check=False)
+    done = finished([tool("shellcheck"), *files])
     assert done.returncode == 0, done.stdout
 
 
@@ -219,13 +213,10 @@ def test_a_vm_boots_with_all_that_its_programs_import(
             assert wanted.replace(".", "/").removeprefix("fairway_boot/") in modules, name
     names = [f"fairway_boot.{name.replace('/', '.')}" for name in modules]
     # -S: nothing but the standard library.
-    done = subprocess.run(
+    done = finished(
         [sys.executable, "-S", "-B", "-c", f"import {', '.join(names)}"],
         cwd=tmp_path,
         env={"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
 

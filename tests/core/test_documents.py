@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 import pytest
+from endings import refused
 from pydantic import AfterValidator, BaseModel, Field
 
 from fairway_core import documents
@@ -159,9 +160,7 @@ def test_a_key_that_is_at_fault_is_underlined() -> None:
     class Named(Model):
         table: dict[Annotated[str, Field(pattern="^[a-z]+$")], int]
 
-    with pytest.raises(UserError) as caught:
-        document("table: {good: 1, B-1: 2}").validate(Named)
-    [finding] = caught.value.findings
+    finding = refused(lambda: document("table: {good: 1, B-1: 2}").validate(Named))
     assert finding.location is not None
     assert (finding.location.column, finding.location.length) == (18, 3)
 
@@ -170,9 +169,7 @@ def test_a_missing_key_is_shown_at_what_lacks_it() -> None:
     class Outer(Model):
         inner: dict[str, Ssd]
 
-    with pytest.raises(UserError) as caught:
-        document("inner:\n  a: {kind: ssd}\n").validate(Outer)
-    [finding] = caught.value.findings
+    finding = refused(lambda: document("inner:\n  a: {kind: ssd}\n").validate(Outer))
     assert (finding.id, finding.path) == ("missing-key", "inner.a.gib")
     assert finding.location is not None
     assert (finding.location.line, finding.location.column) == (2, 6)
@@ -268,7 +265,5 @@ def test_models_are_made_without_a_look_for_plugins(
 def test_document_error_in_python_has_the_same_finding_without_location(
     fields: dict[str, Any], message: str, hint: str
 ) -> None:
-    with pytest.raises(UserError) as caught:
-        Sample(**fields)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: Sample(**fields))
     assert (finding.message, finding.hint, finding.location) == (message, hint, None)

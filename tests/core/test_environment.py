@@ -1,18 +1,18 @@
 """The environment file: what is taken, what is refused, and where the fault is shown."""
 
 import re
-import subprocess
 import sys
 from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
+from environment_files import KEY, fault, load
+from programs import finished
 
-from fairway_core.environment import Environment, load_environment
+from fairway_core.environment import load_environment
 from fairway_core.environment.addresses import subnet_plan
-from fairway_core.findings import Finding, UserError, format_finding
+from fairway_core.findings import UserError, format_finding
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 RSA = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQC7 me"
 SMALLEST = """\
 name: lab
@@ -31,22 +31,8 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-def _load(tmp_path: Path, text: str, home: Path) -> Environment:
-    file = tmp_path / "lab.yaml"
-    file.write_text(text)
-    return load_environment(file, home=home)
-
-
-def _fault(tmp_path: Path, text: str, home: Path) -> Finding:
-    with pytest.raises(UserError) as caught:
-        _load(tmp_path, text, home)
-    assert caught.value.exit_code == 2
-    assert len(caught.value.findings) == 1, caught.value.findings
-    return caught.value.findings[0]
-
-
 def test_the_smallest_file_has_good_defaults(tmp_path: Path, home: Path) -> None:
-    environment = _load(tmp_path, SMALLEST, home)
+    environment = load(tmp_path, SMALLEST, home=home)
     assert environment.protect
     assert environment.zone == 1
     assert environment.network.address_space == IPv4Network("10.40.0.0/16")
@@ -78,7 +64,7 @@ def test_every_faulty_cluster_is_shown_at_once(tmp_path: Path, home: Path) -> No
         + "  one: {engine: ssh, size: a, nodes: 1}\n  two: {engine: ssh, size: b, nodes: 1}\n"
     )
     with pytest.raises(UserError) as caught:
-        _load(tmp_path, text, home)
+        load(tmp_path, text, home=home)
     paths = [finding.path for finding in caught.value.findings]
     assert paths == ["clusters.one.size", "clusters.two.size"]
 
@@ -86,10 +72,10 @@ def test_every_faulty_cluster_is_shown_at_once(tmp_path: Path, home: Path) -> No
 def test_environment_without_clusters_or_their_shared_folder_is_refused(
     tmp_path: Path, home: Path
 ) -> None:
-    finding = _fault(tmp_path, SMALLEST.replace("nodes: 1", "nodes: 2"), home)
+    finding = fault(tmp_path, SMALLEST.replace("nodes: 1", "nodes: 2"), home=home)
     assert finding.path == "clusters.box"
     assert "mounts" in finding.hint
-    finding = _fault(tmp_path, "name: lab\nlocation: westeurope\nclusters: {}\n", home)
+    finding = fault(tmp_path, "name: lab\nlocation: westeurope\nclusters: {}\n", home=home)
     assert finding.path == "clusters"
 
 
@@ -97,7 +83,7 @@ def test_environment_without_clusters_or_their_shared_folder_is_refused(
 def test_the_name_of_a_cluster_can_be_a_part_of_names(
     tmp_path: Path, home: Path, name: str
 ) -> None:
-    finding = _fault(tmp_path, SMALLEST.replace("box:", f"{name}:"), home)
+    finding = fault(tmp_path, SMALLEST.replace("box:", f"{name}:"), home=home)
     assert finding.path == f"clusters.{name}"
     assert "part of an Azure name" in finding.message
 
@@ -109,7 +95,7 @@ def test_nodes_find_an_address_each(tmp_path: Path, home: Path) -> None:
     )
     text = SMALLEST + many + "filesystems: {data: {kind: nfs_server, path: /data}}\n"
     text += "network: {address_space: 10.0.0.0/21}\n"
-    finding = _fault(tmp_path, text, home)
+    finding = fault(tmp_path, text, home=home)
     assert finding.path == "network.address_space"
     assert "1101 nodes do not fit in the 1019 addresses of 10.0.0.0/22" in finding.message
 
@@ -127,9 +113,9 @@ def test_mounts_lie_apart(tmp_path: Path, home: Path, one: str, two: str, apart:
     server = "{kind: nfs_server, path: "
     text = f"{SMALLEST}filesystems:\n  one: {server}{one}}}\n  two: {server}{two}}}\n"
     if apart:
-        assert len(_load(tmp_path, text, home).filesystems) == 2
+        assert len(load(tmp_path, text, home=home).filesystems) == 2
         return
-    finding = _fault(tmp_path, text, home)
+    finding = fault(tmp_path, text, home=home)
     assert finding.path == "filesystems.two.path"
     assert "are inside each other" in finding.message
 
@@ -158,11 +144,11 @@ class TestKeys:
 
     def test_a_path_is_taken_from_the_file_that_names_it(self, tmp_path: Path, home: Path) -> None:
         (tmp_path / "team.pub").write_text(f"# the team\n{KEY}\n\n{RSA}\n")
-        environment = _load(tmp_path, self._with("team.pub", KEY), home)
+        environment = load(tmp_path, self._with("team.pub", KEY), home=home)
         assert environment.access.ssh_keys == (KEY, RSA)
 
     def test_without_a_key_the_hint_is_the_command_that_makes_one(self, tmp_path: Path) -> None:
-        finding = _fault(tmp_path, SMALLEST, tmp_path)
+        finding = fault(tmp_path, SMALLEST, home=tmp_path)
         assert finding.id == "no-ssh-key"
         assert finding.hint == "ssh-keygen -t ed25519"
         assert finding.path == "clusters.box"
@@ -174,14 +160,14 @@ class TestKeys:
             "ssh, size: Standard_NC40ads_H100_v5", "batch, size: Standard_D16s_v6"
         )
         share = "filesystems:\n  data: {kind: azure_files, path: /data}\n"
-        assert _load(tmp_path, pools + share, tmp_path).access.ssh_keys == ()
+        assert load(tmp_path, pools + share, home=tmp_path).access.ssh_keys == ()
         server = share.replace("azure_files", "nfs_server")
-        assert _fault(tmp_path, pools + server, tmp_path).path == "filesystems.data"
+        assert fault(tmp_path, pools + server, home=tmp_path).path == "filesystems.data"
 
     def test_an_rsa_key_of_ones_own_is_found_too(self, tmp_path: Path) -> None:
         (tmp_path / ".ssh").mkdir()
         (tmp_path / ".ssh" / "id_rsa.pub").write_text(RSA)
-        assert _load(tmp_path, SMALLEST, tmp_path).access.ssh_keys == (RSA,)
+        assert load(tmp_path, SMALLEST, home=tmp_path).access.ssh_keys == (RSA,)
 
     @pytest.mark.parametrize(
         ("entry", "content", "message", "hint"),
@@ -206,7 +192,7 @@ class TestKeys:
     ) -> None:
         if content is not None:
             (tmp_path / entry).write_text(content)
-        finding = _fault(tmp_path, self._with(KEY, entry), home)
+        finding = fault(tmp_path, self._with(KEY, entry), home=home)
         assert finding.path == "access.ssh_keys.1"
         assert message in finding.message
         assert hint in finding.hint
@@ -217,14 +203,14 @@ class TestKeys:
         self, tmp_path: Path, home: Path
     ) -> None:
         key = '"-----BEGIN OPENSSH PRIVATE KEY-----\\nb3BlbnNzaC1rZXk\\n"'
-        finding = _fault(tmp_path, self._with(KEY).replace(KEY, key), home)
+        finding = fault(tmp_path, self._with(KEY).replace(KEY, key), home=home)
         assert finding.id == "private-key"
         assert finding.location is not None
         assert "b3BlbnNz" not in format_finding(finding)
 
     def test_a_private_key_is_never_shown(self, tmp_path: Path, home: Path) -> None:
         (tmp_path / "id").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n")
-        finding = _fault(tmp_path, self._with("id"), home)
+        finding = fault(tmp_path, self._with("id"), home=home)
         assert "b3BlbnNzaC1rZXk" not in f"{finding.message}{finding.hint}"
 
 
@@ -240,7 +226,7 @@ def test_the_core_knows_neither_terraform_nor_azure(repository: Path) -> None:
         f"import sys, importlib\nfor name in {modules!r}: importlib.import_module(name)\n"
         "print(*sorted({name.split('.')[0] for name in sys.modules}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = finished([sys.executable, "-c", code], check=True)
     loaded = set(done.stdout.split())
     assert not loaded & {"cdktf", "constructs", "azure", "jsii"}
     assert re.search(r"\bpydantic\b", done.stdout)
@@ -259,6 +245,6 @@ def test_a_file_system_is_not_called_as_a_folder_of_devices(name: str, tmp_path:
 
 
 def test_a_job_file_is_told_from_an_environment(tmp_path: Path, home: Path) -> None:
-    finding = _fault(tmp_path, "name: t\nparams: {a: 1}\ncommand: ./a\n", home)
+    finding = fault(tmp_path, "name: t\nparams: {a: 1}\ncommand: ./a\n", home=home)
     assert (finding.id, finding.location and finding.location.line) == ("not-an-environment", 3)
     assert "fairway submit" in finding.hint

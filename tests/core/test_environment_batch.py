@@ -3,17 +3,18 @@
 from pathlib import Path
 
 import pytest
+from endings import refused
+from environment_files import KEY, fault, load
 
 from fairway_core.autoscale import Autoscale, PoolShape
 from fairway_core.catalog import vm_size, vm_sizes
 from fairway_core.catalog.images import has_image, images
 from fairway_core.checks import check_environment
-from fairway_core.environment import BatchCluster, Environment, load_environment
+from fairway_core.environment import BatchCluster, Environment
 from fairway_core.environment.batch import pool_image
 from fairway_core.environment.node_rules import check_image
-from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.findings import Finding, Severity
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 A100, H100, CPU = "Standard_ND96asr_v4", "Standard_ND96isr_H100_v5", "Standard_D16s_v6"
 PRINCIPAL = "00000000-0000-0000-0000-000000000001"
 
@@ -22,9 +23,7 @@ HEAD = f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}']}}\n"
 
 
 def _load(folder: Path, pool: str, more: str = "", engine: str = "batch") -> Environment:
-    file = folder / "lab.yaml"
-    file.write_text(f"{HEAD}{more}clusters:\n  spot: {{engine: {engine}, {pool}}}\n")
-    return load_environment(file)
+    return load(folder, f"{HEAD}{more}clusters:\n  spot: {{engine: {engine}, {pool}}}\n")
 
 
 def _pool(folder: Path, pool: str, more: str = "") -> BatchCluster:
@@ -34,11 +33,7 @@ def _pool(folder: Path, pool: str, more: str = "") -> BatchCluster:
 
 
 def _fault(folder: Path, pool: str, more: str = "", engine: str = "batch") -> Finding:
-    with pytest.raises(UserError) as caught:
-        _load(folder, pool, more, engine)
-    assert caught.value.exit_code == 2
-    assert len(caught.value.findings) == 1, caught.value.findings
-    return caught.value.findings[0]
+    return fault(folder, f"{HEAD}{more}clusters:\n  spot: {{engine: {engine}, {pool}}}\n")
 
 
 def test_the_smallest_pool_has_good_defaults(tmp_path: Path) -> None:
@@ -119,9 +114,7 @@ def test_batch_pool_image_exists_for_each_vm_size(size: str) -> None:
 
 @pytest.mark.parametrize("size", [size.name for size in _OF_USE if not has_image(size)])
 def test_a_size_whose_driver_no_image_has_takes_one_of_ones_own(size: str) -> None:
-    with pytest.raises(UserError) as caught:
-        pool_image(vm_size(size))
-    (finding,) = caught.value.findings
+    finding = refused(lambda: pool_image(vm_size(size)))
     assert "driver" in finding.message
     assert "`image_id: " in finding.hint
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
+from environment_files import KEY, fault, load
 
 from fairway_core.checks import check_environment
-from fairway_core.environment import Cluster, Environment, Spot, load_environment, read_environment
+from fairway_core.environment import Cluster, Spot, read_environment
 from fairway_core.environment.node_rules import fits_local_disk
-from fairway_core.findings import Finding, UserError
+from fairway_core.findings import Finding
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 H100 = "Standard_ND96isr_H100_v5"
 GROUP = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/images"
 IMAGE = f"{GROUP}/providers/Microsoft.Compute/galleries/ours/images/trained/versions/1.0.0"
@@ -17,18 +17,16 @@ PLACED = f"{GROUP}/providers/Microsoft.Compute/proximityPlacementGroups/near"
 RESERVED = f"{GROUP}/providers/Microsoft.Compute/capacityReservationGroups/ours"
 
 
-def _load(tmp_path: Path, more: str, nodes: str = "2", size: str = H100) -> Environment:
-    file = tmp_path / "lab.yaml"
-    file.write_text(
+def _text(more: str, nodes: str = "2", size: str = H100) -> str:
+    return (
         f'name: lab\nlocation: westeurope\naccess: {{ssh_keys: ["{KEY}"]}}\n'
         "filesystems: {data: {kind: nfs_server, path: /data}}\n"
         f"clusters:\n  pair: {{engine: ssh, size: {size}, nodes: {nodes}, mounts: [data]{more}}}\n"
     )
-    return load_environment(file)
 
 
 def _cluster(tmp_path: Path, more: str, nodes: str = "2", size: str = H100) -> Cluster:
-    cluster = _load(tmp_path, more, nodes, size).clusters["pair"]
+    cluster = load(tmp_path, _text(more, nodes, size)).clusters["pair"]
     assert isinstance(cluster, Cluster)
     return cluster
 
@@ -54,7 +52,7 @@ def test_cluster_has_the_settings_of_its_section(tmp_path: Path) -> None:
 
 def test_the_version_of_ones_own_image_is_the_one_that_counts(tmp_path: Path) -> None:
     def floating(more: str) -> bool:
-        _load(tmp_path, f", image: almalinux-hpc-9{more}")
+        load(tmp_path, _text(f", image: almalinux-hpc-9{more}"))
         loaded = read_environment(tmp_path / "lab.yaml")
         found = check_environment(loaded.environment, loaded.document)
         return "floating-image" in {finding.id for finding in found}
@@ -71,10 +69,7 @@ def test_the_local_disk_must_hold_the_system() -> None:
 
 
 def _fault(tmp_path: Path, more: str, nodes: str = "2", size: str = H100) -> Finding:
-    with pytest.raises(UserError) as caught:
-        _load(tmp_path, f", {more}" if more else "", nodes, size)
-    (finding,) = caught.value.findings
-    return finding
+    return fault(tmp_path, _text(f", {more}" if more else "", nodes, size))
 
 
 A100, BOX = "Standard_NC24ads_A100_v4", "Standard_NC40ads_H100_v5"

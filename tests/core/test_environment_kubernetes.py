@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from environment_files import KEY, load
 
 from fairway_core.checks import check_environment
-from fairway_core.environment import Environment, Kubernetes, KubernetesNodes, load_environment
+from fairway_core.environment import Environment, Kubernetes, KubernetesNodes
 from fairway_core.environment.kubernetes import SystemPool
 from fairway_core.findings import UserError
 
@@ -18,13 +19,12 @@ HOME = "network: {private_endpoints: false}\naccess: {allowed: [203.0.113.0/24]}
 
 
 def _load(tmp_path: Path, cluster: str = ND, more: str = "", name: str = "nd") -> Environment:
-    file = tmp_path / "lab.yaml"
-    file.write_text(
+    return load(
+        tmp_path,
         f"name: lab\nlocation: westeurope\n{more}"
         "filesystems: {data: {kind: azure_files, gib: 1024, path: /data}}\n"
-        f"clusters:\n  {name}: {cluster}\n"
+        f"clusters:\n  {name}: {cluster}\n",
     )
-    return load_environment(file)
 
 
 def _pool(environment: Environment, name: str = "nd") -> KubernetesNodes:
@@ -46,7 +46,6 @@ def test_a_pool_has_a_cluster_and_no_keys_without_being_asked_for(tmp_path: Path
     assert not environment.machine_clusters
 
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 SSH = "{engine: ssh, size: Standard_D16s_v6, nodes: 1}"
 GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg/providers"
 ACCOUNT = f"storage: {{existing: {GROUP}/Microsoft.Storage/storageAccounts/ours}}\n"

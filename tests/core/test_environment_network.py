@@ -4,6 +4,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 import pytest
+from environment_files import KEY, fault, load
 
 from fairway_core.catalog.tables import table
 from fairway_core.documents import FieldError
@@ -15,7 +16,6 @@ from fairway_core.fields import Reach
 from fairway_core.findings import Finding, UserError
 from fairway_core.resource_ids import network_of, parts_of
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 GROUP = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub"
 HUB = f"{GROUP}/providers/Microsoft.Network/virtualNetworks/hub"
 ADMIN = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
@@ -41,16 +41,16 @@ def _existing(*subnets: str, more: str = "") -> str:
     return f"network: {{{more}existing: {{subnets: {{{', '.join(subnets)}}}}}}}\n"
 
 
+def _text(more: str, access: str = "") -> str:
+    return f'{SMALLEST}access: {{ssh_keys: ["{KEY}"]{access}}}\n{more}'
+
+
 def _load(tmp_path: Path, more: str, access: str = "") -> Environment:
-    file = tmp_path / "lab.yaml"
-    file.write_text(f'{SMALLEST}access: {{ssh_keys: ["{KEY}"]{access}}}\n{more}')
-    return load_environment(file)
+    return load(tmp_path, _text(more, access))
 
 
 def _fault(tmp_path: Path, more: str, access: str = "") -> Finding:
-    with pytest.raises(UserError) as caught:
-        _load(tmp_path, more, access)
-    (finding,) = caught.value.findings
+    finding = fault(tmp_path, _text(more, access))
     assert finding.location is not None
     return finding
 

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
+from environment_files import KEY, load
 
 from fairway_core.documents import FieldError
-from fairway_core.environment import AzurermState, Environment, LocalState, load_environment
+from fairway_core.environment import AzurermState, Environment, LocalState
 from fairway_core.environment.services import budget_contacts
 from fairway_core.fields import days_of
 from fairway_core.findings import UserError
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 SMALLEST = f"""\
 name: lab
 location: westeurope
@@ -22,9 +22,7 @@ REMOTE = "state: {backend: azurerm, resource_group: tfstate, storage_account: co
 
 
 def _load(tmp_path: Path, more: str = "") -> Environment:
-    file = tmp_path / "lab.yaml"
-    file.write_text(SMALLEST + more + "\n")
-    return load_environment(file)
+    return load(tmp_path, SMALLEST + more + "\n")
 
 
 def test_the_smallest_file_has_no_service_that_it_did_not_ask_for(tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
+from endings import refused
+from environment_files import KEY, load
 
 from fairway_core.checks import check_environment
-from fairway_core.environment import Environment, Slurm, SlurmNodes, load_environment
+from fairway_core.environment import Environment, Slurm, SlurmNodes
 from fairway_core.findings import UserError
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 ND = "{engine: slurm, size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 4}, mounts: [data]}"
 
 
@@ -20,13 +21,12 @@ def _load(
     name: str = "nd",
     files: str = "nfs_server",
 ) -> Environment:
-    file = tmp_path / "lab.yaml"
-    file.write_text(
+    return load(
+        tmp_path,
         f'name: lab\nlocation: westeurope\naccess: {{ssh_keys: ["{KEY}"], bastion: true}}\n{more}'
         f"filesystems: {{data: {{kind: {files}, path: /data}}}}\n"
-        f"clusters:\n  {name}: {cluster}\n"
+        f"clusters:\n  {name}: {cluster}\n",
     )
-    return load_environment(file)
 
 
 def _nodes(text: str) -> str:
@@ -106,9 +106,7 @@ def test_a_file_with_another_key_is_refused_at_its_line(
     tmp_path: Path, content: bytes, id_: str
 ) -> None:
     (tmp_path / "apt.asc").write_bytes(content)
-    with pytest.raises(UserError) as caught:
-        _load(tmp_path, more=REPOSITORY)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: _load(tmp_path, more=REPOSITORY))
     assert (finding.id, finding.path) == (id_, "slurm.packages.key")
     assert finding.location
     assert finding.location.line == 4

@@ -3,27 +3,23 @@
 from pathlib import Path
 
 import pytest
+from environment_files import KEY, fault, load
 
 from fairway_core.catalog.limits import regions
 from fairway_core.catalog.tables import table
 from fairway_core.checks import check_environment
 from fairway_core.environment import read_environment
-from fairway_core.findings import Finding, Severity, UserError
+from fairway_core.findings import Finding, Severity
 
-REST = """
-access: {ssh_keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu a]}
-clusters: {box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}}
-"""  # noqa: E501
+REST = f"""
+access: {{ssh_keys: [{KEY}]}}
+clusters: {{box: {{engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}}}}
+"""
 
 
 def _fault(folder: Path, tags: dict[str, str], more: str = "") -> Finding:
     lines = "".join(f'  "{name}": "{value}"\n' for name, value in tags.items())
-    file = folder / "lab.yaml"
-    file.write_text(f"name: lab\nlocation: westeurope\n{more}tags:\n{lines}{REST}")
-    with pytest.raises(UserError) as error:
-        read_environment(file)
-    (finding,) = error.value.findings
-    return finding
+    return fault(folder, f"name: lab\nlocation: westeurope\n{more}tags:\n{lines}{REST}")
 
 
 @pytest.mark.parametrize(
@@ -53,11 +49,8 @@ def test_environment_tags_that_azure_refuses_are_refused_at_their_line(
 
 
 def test_a_number_in_a_tag_is_quoted_as_it_is_written(tmp_path: Path) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_text(f"name: lab\nlocation: westeurope\ntags: {{version: 1.10}}\n{REST}")
-    with pytest.raises(UserError) as error:
-        read_environment(file)
-    (finding,) = error.value.findings
+    text = f"name: lab\nlocation: westeurope\ntags: {{version: 1.10}}\n{REST}"
+    finding = fault(tmp_path, text)
     assert (finding.path, '"1.10"' in finding.hint) == ("tags.version", True)
 
 
@@ -85,20 +78,16 @@ def test_tag_that_dns_zones_drop_is_refused_where_zones_are_made(tmp_path: Path,
     assert finding.path == f"tags.{name}"
     assert finding.location is not None
     assert finding.location.line == 5
-    (file := tmp_path / "none.yaml").write_text(
-        f"name: lab\nlocation: westeurope\nnetwork: {{dns: {{zones: none}}}}\ntags:\n"
-        f'  "{name}": x\n{REST}'
-    )
-    assert read_environment(file).environment.tags == {name: "x"}
+    text = f'name: lab\nlocation: westeurope\n{NO_ZONES}tags:\n  "{name}": x\n{REST}'
+    assert load(tmp_path, text).tags == {name: "x"}
 
 
 def test_environment_tags_within_azure_limits_are_accepted(tmp_path: Path) -> None:
     tags = {"owner": "it's me: <a@b.c> 100 %", "n" * 128: "x" * 256, "kosten_stelle-1.a": ""}
     tags |= {f"tag{index}": "" for index in range(10)}
     lines = "".join(f'  "{name}": "{value}"\n' for name, value in tags.items())
-    file = tmp_path / "lab.yaml"
-    file.write_text(f"name: lab\nlocation: westeurope\ntags:\n{lines}{REST}")
-    assert read_environment(file).environment.tags == tags
+    text = f"name: lab\nlocation: westeurope\ntags:\n{lines}{REST}"
+    assert load(tmp_path, text).tags == tags
 
 
 def test_an_unknown_region_is_told_with_the_nearest_and_not_refused(tmp_path: Path) -> None:

@@ -1,17 +1,18 @@
 """File systems: what binds their speed, what they ask for, and their private endpoints."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from environment_files import KEY, fault, load
+from programs import finished
 from pydantic import TypeAdapter
 
 from fairway_core.catalog.disks import disk_kinds
 from fairway_core.catalog.limits import lustre_addresses
 from fairway_core.catalog.terraform_types import private_link, private_links
-from fairway_core.environment import AnyFileSystem, Environment, load_environment
+from fairway_core.environment import AnyFileSystem
 from fairway_core.environment.filesystems import (
     Homes,
     home_filesystem,
@@ -22,7 +23,6 @@ from fairway_core.environment.filesystems import (
 )
 from fairway_core.findings import Finding, UserError
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"
 LUSTRE = f"kind: lustre, tib: 48, path: /lustre, import: datasets, service_principal: {PRINCIPAL}"
 OTHER = "kind: netapp, path: /x"
@@ -36,22 +36,8 @@ def _text(filesystem: str, cluster: str = PAIR, more: str = "") -> str:
     )
 
 
-@pytest.fixture
-def load(tmp_path: Path) -> Any:
-    """Loads an environment file from its text."""
-
-    def load(text: str) -> Environment:
-        file = tmp_path / "lab.yaml"
-        file.write_text(text)
-        return load_environment(file)
-
-    return load
-
-
-def _fault(load: Any, text: str) -> Finding:
-    with pytest.raises(UserError) as caught:
-        load(text)
-    (finding,) = caught.value.findings
+def _fault(folder: Path, text: str) -> Finding:
+    finding = fault(folder, text)
     assert finding.location is not None
     return finding
 
@@ -60,9 +46,9 @@ def _filesystem(**values: Any) -> Any:
     return TypeAdapter(AnyFileSystem).validate_python({"path": "/data", **values})
 
 
-def test_lustre_of_no_size_or_without_its_principal_hints_at_what_to_type(load: Any) -> None:
-    assert "`tib: 16`" in _fault(load, _text("kind: lustre, path: /d, tib: 12")).hint
-    finding = _fault(load, _text("kind: lustre, path: /d, tib: 8, import: datasets"))
+def test_lustre_of_no_size_or_without_its_principal_hints_at_what_to_type(tmp_path: Path) -> None:
+    assert "`tib: 16`" in _fault(tmp_path, _text("kind: lustre, path: /d, tib: 12")).hint
+    finding = _fault(tmp_path, _text("kind: lustre, path: /d, tib: 8, import: datasets"))
     assert finding.hint.startswith("az ad sp show --id ")
 
 
@@ -135,7 +121,7 @@ def test_a_row_makes_a_kind_of_disk(tmp_path: Path) -> None:
     disks = "kind: nfs_server, path: /data, disks: {kind: cold, count: 2, gib: 1024}"
     (tmp_path / "lab.yaml").write_text("zone: none\n" + _text(disks))
     command = [sys.executable, "-c", NEW_KIND]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = finished(command, cwd=tmp_path, check=True)
     checked, meters = done.stdout.splitlines()
     assert checked.split()[0] == "5000"
     assert "disks-need-a-zone" in checked
@@ -175,22 +161,23 @@ NEAR = "network: {address_space: 10.0.0.0/20}\n"
     ],
 )
 def test_file_system_that_cannot_be_there_is_told(
-    load: Any, text: str, path: str, said: str
+    tmp_path: Path, text: str, path: str, said: str
 ) -> None:
-    finding = _fault(load, text)
+    finding = _fault(tmp_path, text)
     assert finding.path == path
     assert said in f"{finding.message} {finding.hint}"
 
 
-def test_file_system_that_can_be_there_is_taken(load: Any) -> None:
-    assert load(_text(LUSTRE, more=KEYS)).filesystems["data"].import_ == "datasets"
-    assert load(_text("kind: azure_files, path: /home")).filesystems["data"].path == "/home"
-    load(_text("kind: lustre, tib: 48, path: /d", more=NEAR))
+def test_file_system_that_can_be_there_is_taken(tmp_path: Path) -> None:
+    assert load(tmp_path, _text(LUSTRE, more=KEYS)).filesystems["data"].import_ == "datasets"
+    share = load(tmp_path, _text("kind: azure_files, path: /home"))
+    assert share.filesystems["data"].path == "/home"
+    load(tmp_path, _text("kind: lustre, tib: 48, path: /d", more=NEAR))
 
 
 class TestNetwork:
     @pytest.mark.parametrize("kind", ["lustre", "netapp"])
-    def test_a_network_that_is_there_has_a_subnet_for_it(self, load: Any, kind: str) -> None:
+    def test_a_network_that_is_there_has_a_subnet_for_it(self, tmp_path: Path, kind: str) -> None:
         subnet = (
             "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/net/providers"
             "/Microsoft.Network/virtualNetworks/hub/subnets/"
@@ -198,19 +185,20 @@ class TestNetwork:
         subnets = f"compute: {{id: {subnet}compute, range: 10.1.0.0/20}}"
         more = "network: {private_endpoints: false, existing: {subnets: {%s}}}\n"
         text = f"kind: {kind}, tib: 8, path: /d"
-        finding = _fault(load, _text(text, more=more % subnets))
+        finding = _fault(tmp_path, _text(text, more=more % subnets))
         assert (finding.path, finding.hint) == ("network.existing.subnets", f"add `{kind}:`")
         subnets += f", {kind}: {{id: {subnet}{kind}, range: 10.1.16.0/24}}"
-        assert load(_text(text, more=more % subnets)).network.existing
+        assert load(tmp_path, _text(text, more=more % subnets)).network.existing
 
-    def test_only_what_is_used_asks_for_a_subnet_or_ports(self, load: Any) -> None:
-        server = load(_text("kind: nfs_server, path: /d")).filesystems
+    def test_only_what_is_used_asks_for_a_subnet_or_ports(self, tmp_path: Path) -> None:
+        server = load(tmp_path, _text("kind: nfs_server, path: /d")).filesystems
         assert optional_roles(server) == frozenset()
         assert not speaks_nfs_3(server)
         assert speaks_nfs_3(
-            load(_text("kind: nfs_server, path: /d, versions: [4.1, 3]")).filesystems
+            load(tmp_path, _text("kind: nfs_server, path: /d, versions: [4.1, 3]")).filesystems
         )
-        assert optional_roles(load(_text("kind: netapp, path: /d")).filesystems) == {"netapp"}
+        volume = load(tmp_path, _text("kind: netapp, path: /d")).filesystems
+        assert optional_roles(volume) == {"netapp"}
 
 
 def test_nodes_use_the_newest_version() -> None:
@@ -236,16 +224,16 @@ class TestBlobs:
         return text.replace("filesystems:\n", f"filesystems:\n{self.HOME}")
 
     @pytest.mark.parametrize("engine", ["ssh", "slurm", "batch"])
-    def test_a_container_is_mounted_beside_a_file_system(self, load: Any, engine: str) -> None:
-        blobs = load(self._text(engine=engine)).filesystems["data"]
+    def test_a_container_is_mounted_beside_a_file_system(self, tmp_path: Path, engine: str) -> None:
+        blobs = load(tmp_path, self._text(engine=engine)).filesystems["data"]
         assert (blobs.container, blobs.read_only) == ("datasets", True)
 
-    def test_a_machine_of_its_own_needs_nothing_beside_it(self, load: Any) -> None:
-        environment = load(self._text(nodes="1", mounts="[data]"))
+    def test_a_machine_of_its_own_needs_nothing_beside_it(self, tmp_path: Path) -> None:
+        environment = load(tmp_path, self._text(nodes="1", mounts="[data]"))
         assert homes(environment.filesystems, environment.clusters, ["data"]) == Homes()
 
-    def test_slurms_scheduler_does_not_mount_it(self, load: Any) -> None:
-        environment = load(self._text(engine="slurm"))
+    def test_slurms_scheduler_does_not_mount_it(self, tmp_path: Path) -> None:
+        environment = load(tmp_path, self._text(engine="slurm"))
         assert list(scheduler_mounts(environment.filesystems, environment.clusters)) == ["home"]
 
     @pytest.mark.parametrize(
@@ -271,21 +259,23 @@ class TestBlobs:
         ],
     )
     def test_what_cannot_mount_it_is_told(
-        self, load: Any, given: dict[str, str], path: str, message: str
+        self, tmp_path: Path, given: dict[str, str], path: str, message: str
     ) -> None:
-        finding = _fault(load, self._text(**given))
+        finding = _fault(tmp_path, self._text(**given))
         assert finding.path == path
         assert message in finding.message
         assert finding.hint
 
-    def test_it_is_no_home(self, load: Any) -> None:
+    def test_it_is_no_home(self, tmp_path: Path) -> None:
         text = _text(self.SETS.replace("/datasets", "/home"))
-        assert "cannot be the home directories" in _fault(load, text).message
+        assert "cannot be the home directories" in _fault(tmp_path, text).message
 
-    def test_it_is_no_home_of_partitions_that_have_nothing_else_in_common(self, load: Any) -> None:
+    def test_it_is_no_home_of_partitions_that_have_nothing_else_in_common(
+        self, tmp_path: Path
+    ) -> None:
         part = "{engine: slurm, size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 2}"
         text = self._text(engine="slurm").replace(self.HOME, f"{self.HOME}  x: {{{OTHER}}}\n")
-        environment = load(f"{text}  other: {part}, mounts: [x, data]}}\n")
+        environment = load(tmp_path, f"{text}  other: {part}, mounts: [x, data]}}\n")
         assert home_filesystem(environment.filesystems, environment.clusters) is None
 
 

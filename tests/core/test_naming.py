@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from endings import refused
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import tried
@@ -193,8 +194,6 @@ def test_a_pattern_that_is_too_long_says_for_which_kind() -> None:
     ],
 )
 def test_a_pattern_that_makes_no_names_is_refused(pattern: str, said: str) -> None:
-    with pytest.raises(UserError) as caught:
-        check_pattern(pattern)
-    [finding] = caught.value.findings
+    finding = refused(lambda: check_pattern(pattern))
     assert finding.id == "bad-pattern"
     assert said in (finding.hint or "")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import executable, finished
 
 from fairway_core.slurm import (
     Accounting,
@@ -186,9 +187,7 @@ class Node:
         (self.root / "proc/mounts").write_text("10.0.0.4:/srv /data nfs4 rw 0 0\n")
         (self.folder / "commands").mkdir()
         for name, body in PROGRAMS.items():
-            program = self.folder / "commands" / name
-            program.write_text(f"#!/bin/sh\n{body.replace('{0}', str(self.folder))}\n")
-            program.chmod(0o755)
+            executable(self.folder / "commands" / name, body.replace("{0}", str(self.folder)))
 
     @property
     def root(self) -> Path:
@@ -216,12 +215,10 @@ class Node:
         text = script["health-check"].read_text()
         own = f"export PATH={self.folder / 'commands'}:"
         (program := self.folder / "run").write_text(text.replace("export PATH=", own))
-        done = subprocess.run(
+        done = finished(
             ["bash", str(program), *(["--before"] * before)],
             env={"FAIRWAY_SYSTEM_ROOT": str(self.root), "SLURMD_NODENAME": "nd-0"},
             check=not before,
-            capture_output=True,
-            text=True,
         )
         self.said = done.returncode, done.stdout
         return told.read_text().splitlines()
@@ -325,8 +322,7 @@ class TestHealthCheck:
         (folder / "conf").mkdir(parents=True)
         if body is not None:
             (folder / "conf/nd96isr_h100_v5.conf").touch()
-            (folder / "run-health-checks.sh").write_text(f"#!/bin/sh\n{body}\n")
-            (folder / "run-health-checks.sh").chmod(0o755)
+            executable(folder / "run-health-checks.sh", body)
         assert node.check(before=True, image_checks="nd96isr_h100_v5") == []
         code, text = node.said
         assert (code, text.endswith(said[1].format(folder))) == (said[0], True)
@@ -342,8 +338,7 @@ class TestProlog:
         commands.mkdir()
         scratch.mkdir()
         (tmp_path / "hosts").write_text("127.0.0.1 localhost\n")
-        (commands / "scontrol").write_text(f"#!/bin/sh\ncat {tmp_path}/nodes\n")
-        (commands / "scontrol").chmod(0o755)
+        executable(commands / "scontrol", f"cat {tmp_path}/nodes")
         scripts = node_scripts(NodeFacts(), scratch=str(scratch))
         job = {"SLURM_JOB_ID": "12", "SLURM_NODELIST": "nd-[0-1]"}
         job |= {"SLURM_JOB_UID": str(os.getuid()), "SLURM_JOB_GID": str(os.getgid())}

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from programs import executable
 
 from fairway_core.findings import UserError
 from fairway_core.terraform_program import lock_file, missing, program, registry
@@ -20,8 +21,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _install(file: Path, says: str = "{}") -> None:
-    file.write_text(f"#!/bin/sh\necho '{says}'\n")
-    file.chmod(0o755)
+    executable(file, f"echo '{says}'")
 
 
 def test_terraform_comes_first(path: Path) -> None:

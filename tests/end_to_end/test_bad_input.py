@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from program import Fairway
+from programs import finished
 
 GOOD = "name: t\ncommand: echo hello\n"
 
@@ -117,7 +118,7 @@ def test_endless_files_closed_folders_and_too_many_ranks_are_refused(fairway: Fa
 
 def test_a_job_file_may_be_a_pipe(fairway: Fairway) -> None:
     script = f"exec {sys.executable} -m fairway_cli.main render <(printf '{GOOD}')"
-    run = subprocess.run(["bash", "-c", script], cwd=fairway.folder, capture_output=True, text=True)
+    run = finished(["bash", "-c", script], cwd=fairway.folder)
     assert run.returncode == 0, run.stderr
     assert "echo hello" in run.stdout
 
@@ -194,13 +195,10 @@ def test_a_missing_mpirun_is_exit_code_4(fairway: Fairway) -> None:
     bare = fairway.folder / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
     script = "import sys; sys.path[:0] = sys.argv.pop().split(':'); import fairway_cli.main as c;"
-    run = subprocess.run(
+    run = finished(
         [bare / "bin/python", "-c", f"{script} c.main()", "submit", "job.yaml", ":".join(sys.path)],
         cwd=fairway.job("echo").parent,
         env={"PATH": "/usr/bin:/bin", "HOME": str(fairway.folder)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert run.returncode == 4, run.stderr
     says = (

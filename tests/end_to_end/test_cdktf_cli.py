@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from programs import finished
 
 pytestmark = pytest.mark.nightly
 
@@ -21,14 +22,11 @@ def cdktf(repository: Path) -> Path:
 
 
 def test_cdktf_synth_writes_three_stacks(cdktf: Path, repository: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
+    done = finished(
         [cdktf, "synth", "--output", str(tmp_path / "out")],
         cwd=repository,
         env={**os.environ, "CI": "1", "CHECKPOINT_DISABLE": "1", "FAIRWAY_ENVIRONMENT": "demo"},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Generated Terraform code for the stacks" in done.stdout

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import finished
 from program import Fairway
+from programs import finished
 
 PYTHON = shlex.quote(sys.executable)
 

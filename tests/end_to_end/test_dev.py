@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from program import Fairway, Gate, Pipe
+from programs import executable, finished
 from waiting import until
 
 # Takes its port and the file of its token as JupyterLab does, and answers who has the token.
@@ -45,16 +46,11 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def _program(path: Path, text: str) -> None:
-    path.write_text(text)
-    path.chmod(0o755)
-
-
 def test_dev_session_counts_other_processes_beside_it_as_use(
     fairway: Fairway, path: Path, pipe: Pipe, gate: Gate
 ) -> None:
     """Its clock is the test's: it looks when the gate is opened."""
-    _program(
+    executable(
         path / "sleep",
         f"#!/bin/sh\nif [ $1 = infinity ]; then exec /usr/bin/sleep $1; fi\n"
         f"echo pause $1 >{pipe.path}; read -r _ <{gate.path}\n",
@@ -85,21 +81,14 @@ def test_dev_session_counts_other_processes_beside_it_as_use(
 
 
 def test_jupyter_runs_in_it(fairway: Fairway, path: Path) -> None:
-    _program(path / "jupyter-lab", _JUPYTER.format(python=sys.executable))
+    executable(path / "jupyter-lab", _JUPYTER.format(python=sys.executable))
     job = fairway.job("true", env={"MINE": "of the job"})
     process = fairway.start("dev", "local", "--job", str(job), "--jupyter")
     said = _until(process, "are copied there")
     run = said.split()[0]
     [address] = re.findall(r"http://localhost:\d+/lab", said)
     [shown] = re.findall(r"its token: fairway (exec .*)", said)
-    told = subprocess.run(
-        f"{fairway.command()[0]} {shown}",
-        shell=True,
-        cwd=fairway.folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    told = finished(f"{fairway.command()[0]} {shown}", shell=True, cwd=fairway.folder, check=True)
     token = told.stdout
     assert re.fullmatch(r"[0-9a-f]{48}", token)
     until(lambda: "it serves True" in fairway.within("logs", run).stdout)

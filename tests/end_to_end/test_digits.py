@@ -13,6 +13,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from programs import finished
 
 # mpirun ends the job by itself after this many seconds, with an exit code of its own: a hang
 # is then a failed assertion, and no process is left behind.
@@ -63,12 +64,9 @@ def train(
     digits: Path, ranks: int, *arguments: str, **fairway: Path | str
 ) -> subprocess.CompletedProcess[str]:
     """Run the example to its end."""
-    return subprocess.run(
+    return finished(
         [*mpirun(ranks), sys.executable, str(digits / "train.py"), *arguments],
         env=environment(**fairway),
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
 
@@ -154,13 +152,7 @@ def test_sigterm_to_one_rank_stops_and_saves_all(digits: Path, tmp_path: Path) -
 def test_a_failing_rank_ends_all(digits: Path, tmp_path: Path) -> None:
     program = tmp_path / "fails.py"
     program.write_text(FAILS_ON_RANK_1)
-    run = subprocess.run(
-        [*mpirun(3), sys.executable, str(program), str(digits)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = finished([*mpirun(3), sys.executable, str(program), str(digits)], env=environment())
     assert run.returncode == 1, run.stderr
     assert "RuntimeError: the memory of rank 1 is on fire" in run.stderr
     assert "done" not in run.stdout

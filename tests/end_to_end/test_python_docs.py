@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from programs import finished
 
 
 @pytest.mark.parametrize(
@@ -24,12 +25,9 @@ def test_the_blocks_do_what_they_say(repository: Path, tmp_path: Path, document:
     blocks = re.findall(r"^```python\n(.*?)^```", written, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 2
     for block in blocks:
-        done = subprocess.run(
+        done = finished(
             [sys.executable, "-W", "error", "-c", block],
             cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=300,
             env={k: v for k, v in os.environ.items() if not k.startswith("FAIRWAY_")},
         )
         assert done.returncode == 0, f"{block}\n{done.stderr}"

@@ -2,11 +2,11 @@
 
 import json
 import shutil
-import subprocess
 import sys
 
 import pytest
 from program import Fairway
+from programs import finished
 
 from fairway_core.findings import UserError
 from fairway_runner.engines import local
@@ -124,7 +124,7 @@ def test_spans_of_a_job_of_python_mean_what_those_of_a_file_mean(fairway: Fairwa
         "        print(error.findings[0].message)"
     )
     words = [sys.executable, "-c", program]
-    done = subprocess.run(words, cwd=fairway.folder, capture_output=True, text=True, timeout=300)
+    done = finished(words, cwd=fairway.folder)
     ends = ["2 Labels(tags=('b',), note='why')", *["`timeout`: `30` has no unit"] * 2]
     assert done.stdout.splitlines() == ends, done.stderr
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import finished
 from waiting import PATIENCE
 
 pytestmark = pytest.mark.nightly
@@ -57,14 +58,10 @@ def submit(
     """Submits a job from a folder of its own, and follows it to its end: what it printed, without
     the labels of its ranks."""
     fairway = str(Path(sys.executable).with_name("fairway"))
-    done = subprocess.run(
+    done = finished(
         [fairway, "submit", str(job), "--target", "local", "--watch", *arguments],
         cwd=folder,
         env={**os.environ, **ONE_THREAD, **environment},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
     )
     done.stdout = re.sub(r"(?m)^\[\d+\] ", "", done.stdout)
     return done

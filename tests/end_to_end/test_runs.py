@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from program import Fairway, Gate, Pipe
+from programs import executable, finished
 
 
 def held(pipe: Pipe, gate: Gate, then: str = "") -> str:
@@ -50,13 +51,10 @@ exec "$@"
 
 
 def test_a_task_runs_in_the_container_of_its_job(
-    fairway: Fairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fairway: Fairway, tmp_path: Path, programs: Path
 ) -> None:
-    (tmp_path / "bin").mkdir()
-    docker, calls = tmp_path / "bin/docker", tmp_path / "calls"
-    docker.write_text(DOCKER.format(calls=calls))
-    docker.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    calls = tmp_path / "calls"
+    executable(programs / "docker", DOCKER.format(calls=calls))
     job = fairway.job(
         # The second node's failure ends the first one: it waits for what that one says.
         'echo "$GREETING" >"$FAIRWAY_OUTPUT_SAID/$FAIRWAY_NODE_RANK"; '
@@ -313,13 +311,7 @@ class TestTheLifeOfARun:
 
     def test_a_job_is_started_once_where_nothing_can_be_printed(self, fairway: Fairway) -> None:
         command = fairway.command("submit", fairway.job("true", template="plain"))
-        closed = subprocess.run(
-            ["bash", "-c", '"$@" >&-', "bash", *command],
-            cwd=fairway.folder,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        closed = finished(["bash", "-c", '"$@" >&-', "bash", *command], cwd=fairway.folder)
         assert (closed.returncode, closed.stderr) == (0, "")
         [run] = json.loads(fairway.within("list", "--json").stdout)
         assert fairway.within("wait", run["run_id"]).returncode == 0

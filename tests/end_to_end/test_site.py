@@ -3,11 +3,11 @@
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
+from programs import finished
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -71,12 +71,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if found is None:
         pytest.skip("mkdocs is missing; bin/test installs it into .venv/mkdocs")
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
+    done = finished(
         [found, "build", "--strict", "--quiet", "--site-dir", str(folder)],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "true"},
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -2,13 +2,13 @@
 
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from program import Fairway, Gate
+from programs import finished
 
 KILLS = 14
 
@@ -113,13 +113,7 @@ def test_programs_submit_them_too(fairway: Fairway) -> None:
         "run.wait()\n"
         "print(run.state, run.exit_code, *run.tags, *(task.state for task in run.tasks))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, write(fairway, named)],
-        cwd=fairway.folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = finished([sys.executable, "-c", program, write(fairway, named)], cwd=fairway.folder)
     assert done.stdout.split() == ["failed", "3", "night", "failed", "succeeded"], done.stderr
 
 
@@ -280,9 +274,7 @@ def test_killed_at_any_moment_nothing_runs_twice_nor_is_left_out(fairway: Fairwa
 
     def program(left: int, run: str) -> int:
         command = [sys.executable, "killed.py", str(left), *words(run)]
-        ended = subprocess.run(
-            command, cwd=fairway.folder, capture_output=True, text=True, timeout=300
-        )
+        ended = finished(command, cwd=fairway.folder)
         return ended.returncode
 
     assert program(0, "whole") == 0

@@ -4,6 +4,7 @@ import itertools
 import os
 
 from program import Fairway
+from programs import executable
 
 TORCHRUN = """#!/usr/bin/env bash
 # Stands in for torchrun: writes down what it was called with, and then does as it was told.
@@ -16,9 +17,7 @@ eval "$ON_NODE"
 
 def test_torchrun_starts_one_agent_per_node_with_one_rendezvous(fairway: Fairway) -> None:
     programs = fairway.folder / "programs"
-    programs.mkdir()
-    (programs / "torchrun").write_text(TORCHRUN)
-    (programs / "torchrun").chmod(0o755)
+    executable(programs / "torchrun", TORCHRUN)
     # What follows --no_python is the program of one process.
     ranks = "export LOCAL_RANK=0 RANK=$((3 * FAIRWAY_NODE_RANK)); "
     program = ranks + 'while [ "$1" != --no_python ]; do shift; done; "${@:2}"'

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from programs import finished
 
 pytestmark = pytest.mark.integration
 
@@ -28,9 +29,7 @@ sys.exit(main.main())
 
 def _bench(repository: Path, *names: str) -> subprocess.CompletedProcess[str]:
     script = PROGRAM.format(folder=str(repository / "tests/bench"))
-    return subprocess.run(
-        [sys.executable, "-c", script, *names], capture_output=True, text=True, check=False
-    )
+    return finished([sys.executable, "-c", script, *names])
 
 
 def test_bench_prints_each_figure_and_names_those_over_the_limit(repository: Path) -> None:

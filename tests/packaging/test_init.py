@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from programs import executable, finished
 
 pytestmark = pytest.mark.integration
 
@@ -19,14 +20,8 @@ def _run(fairway: Path, folder: Path, *arguments: str) -> str:
         if not name.startswith(("FAIRWAY", "CDKTF", "PYTHON", "VIRTUAL_ENV"))
     }
     path = f"{fairway.parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["fairway", *arguments],
-        cwd=folder,
-        env={**kept, "PATH": path, "HOME": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+    done = finished(
+        ["fairway", *arguments], cwd=folder, env={**kept, "PATH": path, "HOME": str(folder)}
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
@@ -72,9 +67,7 @@ def test_the_requirements_install_the_wheel_that_made_them(fairway: Path, tmp_pa
 
     def install() -> subprocess.CompletedProcess[str]:
         variables = {**os.environ, "PWD": str(project)}
-        return subprocess.run(
-            command, cwd=project, env=variables, capture_output=True, text=True, timeout=300
-        )
+        return finished(command, cwd=project, env=variables)
 
     done = install()
     assert done.returncode == 0, done.stderr
@@ -95,9 +88,8 @@ def test_a_pull_request_is_planned_by_the_wheel(
     programs.mkdir()
     calls.mkdir()
     source = (repository / "tests/stacks/terraform_stand_in.py").read_text()
-    (programs / "terraform").write_text(f"#!{sys.executable} -IS\n{source}")
-    (programs / "terraform").chmod(0o755)
-    done = subprocess.run(
+    executable(programs / "terraform", f"#!{sys.executable} -IS\n{source}")
+    done = finished(
         [fairway, "plan", "--offline", "--report", "review"],
         cwd=tmp_path / "lab",
         env={
@@ -105,10 +97,6 @@ def test_a_pull_request_is_planned_by_the_wheel(
             "HOME": str(tmp_path),
             "TERRAFORM_STAND_IN": str(calls),
         },
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     stacks = ["lab-network", "lab-data", "lab-compute"]

@@ -2,11 +2,11 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import executable, finished
 
 pytestmark = pytest.mark.integration
 
@@ -14,9 +14,7 @@ _WHERE = "import constructs, sys; sys.stdout.write(str(constructs.__file__))"
 
 
 def _run(*arguments: str, cwd: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300
-    )
+    done = finished([sys.executable, *arguments], cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -59,16 +57,13 @@ def test_the_demo_in_an_active_environment_trains_with_its_own_python(
     for folder in (copy / "bin", copy / ".venv/bin", active / "bin"):
         folder.mkdir(parents=True)
     for program, text in programs.items():
-        (copy / "bin" / program).write_text(f"#!/usr/bin/env bash\n{text}\n")
-        (copy / "bin" / program).chmod(0o755)
+        executable(copy / "bin" / program, f"#!/usr/bin/env bash\n{text}\n")
     for folder in (copy / ".venv", active):
         (folder / "bin/python").symlink_to(sys.executable)
     shutil.copy(repository / "bin/demo", copy / "bin/demo")
     known = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
     known |= {name: str(active), "PATH": f"{active}/bin:{os.environ['PATH']}"}
-    done = subprocess.run(
-        [copy / "bin/demo"], env=known, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = finished([copy / "bin/demo"], env=known)
     assert done.returncode == 0, done.stderr
     assert (copy / "python").read_text() == f"{copy}/.venv/bin/python\n"
     assert "\n         . .venv/bin/activate" in done.stdout
@@ -84,18 +79,11 @@ def test_the_setup_through_a_link_is_that_of_the_repository(
     for name in ("bin/setup", "pyproject.toml"):
         shutil.copy(repository / name, real / name)
     (linked / "bin").symlink_to(real / "bin")
-    digest = subprocess.run(
-        "cat pyproject.toml bin/setup | cksum | tr ' ' '-'",
-        shell=True,
-        cwd=real,
-        capture_output=True,
-        text=True,
-        check=True,
+    digest = finished(
+        "cat pyproject.toml bin/setup | cksum | tr ' ' '-'", shell=True, cwd=real, check=True
     ).stdout.strip()
     (real / ".venv").mkdir()
     (real / f".venv/.fairway-dev-{digest}").touch()
-    done = subprocess.run(
-        [linked / "bin/setup"], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = finished([linked / "bin/setup"])
     assert (done.returncode, done.stderr) == (0, "")
     assert list(linked.iterdir()) == [linked / "bin"]

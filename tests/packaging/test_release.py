@@ -1,12 +1,12 @@
 """`bin/release`: what a tag must agree with, and what a release holds."""
 
 import hashlib
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from programs import executable, finished
 
 import fairway_core
 from fairway_core import archives
@@ -35,7 +35,7 @@ def copy(repository: Path, tmp_path: Path) -> Path:
 
 def _release(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(copy / "bin/release"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return finished(command)
 
 
 def test_a_release_holds_the_wheel_the_agent_their_digests_and_its_notes(copy: Path) -> None:
@@ -87,15 +87,9 @@ def test_a_change_of_no_kind_is_refused_and_kept(copy: Path) -> None:
     assert len(list((copy / "changes").iterdir())) == 2
 
 
-def test_release_publishes_the_built_files(
-    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_release_publishes_the_built_files(copy: Path, programs: Path) -> None:
     """With a stand-in for GitHub's program, which prints its arguments."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "gh").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    (programs / "gh").chmod(0o755)
-    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    executable(programs / "gh", 'printf "%s\\n" "$@"')
     dist = copy / "dist"
     dist.mkdir()
     (dist / "fairway_hpc-1.whl").write_bytes(b"wheel")

@@ -1,9 +1,9 @@
 """The built wheel alone: what it renders, and that nothing comes from the repository."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
+from programs import finished
 
 pytestmark = pytest.mark.integration
 
@@ -21,9 +21,7 @@ def test_a_job_is_rendered_by_the_wheel_alone(fairway: Path, tmp_path: Path) -> 
     (tmp_path / "job.yaml").write_text(
         "name: hello\ncommand: echo {{ params.x }}\nparams: {x: 1}\n"
     )
-    done = subprocess.run(
-        [fairway, "render", "job.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
+    done = finished([fairway, "render", "job.yaml"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "mpirun" in done.stdout
     assert "echo 1" in done.stdout
@@ -35,13 +33,7 @@ def test_wheel_imports_nothing_from_the_repository(
     code = (
         "import fairway_runner, fairway_core; print(fairway_runner.__file__, fairway_core.__file__)"
     )
-    done = subprocess.run(
-        [fairway.with_name("python"), "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = finished([fairway.with_name("python"), "-c", code], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert str(repository) not in done.stdout
 
@@ -52,6 +44,6 @@ def test_bindings_of_a_users_own_are_written_and_used(
     schema = repository / "tests/stacks/container_apps.schema.json"
     words = ["bindings", "azurerm_container_app_environment", "--into", "lab", "--schema", schema]
     for command in ([fairway, *words], [fairway.with_name("python"), "-c", _PROGRAM]):
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        done = finished(command, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     assert '"name": "x-cae"' in (tmp_path / "out/stacks/x/cdk.tf.json").read_text()

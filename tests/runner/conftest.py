@@ -1,19 +1,15 @@
 """Runs on disk as tests want them, without running anything."""
 
-import contextlib
-import io
 import json
 import os
-import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from running import MakeRun, RunFairway
+from running import MakeRun, RunFairway, run_fairway
 
-from fairway_cli import main as cli
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 
 
@@ -95,26 +91,7 @@ def no_kept_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def fairway() -> RunFairway:
     """The program, in this process and in a folder: its exit code, output and errors."""
-
-    def run(folder: Path, *arguments: str) -> tuple[int, str, str]:
-        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in "oe")
-        code: Any = 0
-        with (
-            contextlib.chdir(folder),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-            pytest.MonkeyPatch.context() as patch,
-        ):
-            patch.setattr(sys, "argv", ["fairway", *arguments])
-            try:
-                cli.main()
-            except SystemExit as exit_:
-                code = exit_.code or 0
-        written = (stream.buffer.getvalue() for stream in (out, err))  # type: ignore[attr-defined]
-        printed, said = (text.decode(errors="surrogateescape") for text in written)
-        return code, printed, said
-
-    return run
+    return run_fairway
 
 
 @pytest.fixture

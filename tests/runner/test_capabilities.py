@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from endings import refused
 from running import MakeRun
+from targets import target_of
 
 from fairway_core.findings import Severity, UserError
 from fairway_core.target import Target
@@ -23,21 +24,13 @@ from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.prepare import prepare
 
 WARNING = Severity.WARNING
-HERE = {"version": 1, "name": "nd", "vm_size": "Standard_D2s_v6", "nodes": {"min": 0, "max": 4}}
-HERE |= {"mounts": {"data": "/data"}}
-SECTIONS = {
-    "ssh": {"host": "192.0.2.1", "user": "me", "shared": "/data/fairway"},
-    "slurm": {"host": "192.0.2.1", "user": "me", "partition": "nd", "shared": "/data/fairway"},
-    "batch": {"endpoint": "https://a.b.batch.azure.com", "pool": "nd", "identity": "/x"},
-    "kubernetes": {"image": "train:1", "shared": "/data/fairway", "volumes": {"data": "claim"}},
-}
 ACTIONS = ("drain", "resume", "reboot", "reimage")
 
 
 def target(engine: str) -> Target:
     if engine == "local":
         return Target.local()
-    return Target.model_validate({**HERE, "engine": engine, engine: SECTIONS[engine]})
+    return target_of(engine, vm_size="Standard_D2s_v6", mounts={"data": "/data"})
 
 
 def engine(name: str) -> Engine:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from endings import finished
+from programs import finished
 from typer.testing import CliRunner
 
 from fairway_cli import commands

@@ -118,9 +118,7 @@ def test_code_that_may_not_be_read_is_named_with_what_leaves_it_out(
 
     monkeypatch.setattr(os, "scandir", scandir)
     monkeypatch.setattr(type(tmp_path), "read_bytes", read_bytes)
-    with pytest.raises(UserError) as caught:
-        snapshot.collect(tmp_path)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: snapshot.collect(tmp_path))
     assert finding.message == f"{wanted}: Permission denied"
     assert finding.hint == hint.replace("{folder}", str(tmp_path))
     assert "deep" not in denied or snapshot.collect(tmp_path, ["deep"]).files == []

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from endings import ends
+from environment_files import KEY
 from serving import Handler, serving
 
 from fairway_runner.engines.outage import Silence
@@ -169,9 +170,8 @@ def test_every_environment_of_ours_can_be_priced(
 def test_cost_command_shows_savings_of_a_schedule_and_of_an_idle_hour(
     fairway: Any, tmp_path: Path, asked: list[str]
 ) -> None:
-    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
     (tmp_path / "lab.yaml").write_text(
-        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{key}']}}\nclusters:\n"
+        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}']}}\nclusters:\n"
         "  box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1,\n"
         "    schedule: {stop: '20:00', start: '08:00'}}\n"
         "  hand: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1,\n"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from endings import ends
 from running import MakeRun, RunFairway
+from targets import target_of
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -99,10 +100,8 @@ class TestJob:
 
 
 def test_nodes_with_copies_of_the_code_are_refused(store: RunStore) -> None:
-    batch = {"pool": "sim", "endpoint": "https://x.example", "identity": "/subscriptions/s"}
-    facts = {"name": "pool", "engine": "batch", "nodes": {"min": 0, "max": 4}, "batch": batch}
     with pytest.raises(UserError, match="a session on `pool` has one node: its engine is `batch`"):
-        begin(Wanted(nodes=2), Target.model_validate(facts), store)
+        begin(Wanted(nodes=2), target_of("batch", name="pool"), store)
 
 
 class TestRuns:

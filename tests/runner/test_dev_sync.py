@@ -5,13 +5,13 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from endings import finished
+from programs import executable, finished
 from running import MakeRun
 
 from fairway_core.findings import UserError
@@ -112,19 +112,17 @@ def test_dev_sync_sends_again_after_a_failure(make_run: MakeRun, code: Path, nod
     assert (node / "b.py").read_text() == "b"
 
 
-def wrap_rsync(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
-    """A folder on PATH whose rsync runs a line of shell before the real one."""
-    own, real = folder / "bin", shutil.which("rsync")
-    own.mkdir()
-    (own / "rsync").write_text(f'#!/bin/sh\n{line}\nexec {real} "$@"\n')
-    (own / "rsync").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
+@pytest.fixture
+def wrap_rsync(programs: Path) -> Callable[[str], object]:
+    """Has rsync run a line of shell before the real one."""
+    real = shutil.which("rsync")
+    return lambda line: executable(programs / "rsync", f'{line}\nexec {real} "$@"')
 
 
 def test_without_rsync_there_it_is_tar(
-    make_run: MakeRun, code: Path, node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_run: MakeRun, code: Path, node: Path, wrap_rsync: Callable[[str], object]
 ) -> None:
-    wrap_rsync(tmp_path, monkeypatch, '[ "$1" != --server ] || exit 127')
+    wrap_rsync('[ "$1" != --server ] || exit 127')
     sync = sync_of(make_run("dev-a"), Known(code, (), {"gone.py": (1, 1, False)}), node)
     (node / "gone.py").write_text("x")
     changes = sync.send()
@@ -234,10 +232,15 @@ def test_a_slow_copy_is_no_slow_look(
 
 
 def test_dev_sync_does_not_count_as_use_of_the_session(
-    make_run: MakeRun, code: Path, node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_run: MakeRun,
+    code: Path,
+    node: Path,
+    wrap_rsync: Callable[[str], object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     used = f'[ "$1" != --server ] || [ -z "$FAIRWAY_PID" ] || touch {tmp_path}/used'
-    wrap_rsync(tmp_path, monkeypatch, used)
+    wrap_rsync(used)
     monkeypatch.setenv("FAIRWAY_PID", "1")
     assert list(sync_of(make_run("dev-a"), Known(code, (), {}), node).send().written) == ["a.py"]
     assert not (tmp_path / "used").exists()
@@ -350,8 +353,7 @@ class TestHost:
         with pytest.raises(UserError, match="`ssh-keygen` is not on this machine's PATH") as caught:
             dev_sessions.server_command(run)
         assert caught.value.exit_code == 4
-        (home / "ssh-keygen").write_text("#!/bin/sh\necho No user exists for uid 7 >&2\nexit 255\n")
-        (home / "ssh-keygen").chmod(0o755)
+        executable(home / "ssh-keygen", "echo No user exists for uid 7 >&2\nexit 255")
         monkeypatch.setenv("PATH", str(home), prepend=os.pathsep)
         with pytest.raises(UserError, match="has made no key: No user exists for uid 7"):
             dev_sessions.server_command(run)

@@ -3,40 +3,26 @@
 import html
 import os
 import shutil
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from endings import ends
-
-from fairway_cli.main import main
+from programs import executable
+from running import RunFairway
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """The program in this process, which has loaded cdktf already; in the test's folder."""
-
-    def run(*arguments: str, **variables: str) -> tuple[int, str, str]:
-        with monkeypatch.context() as patch:
-            for name in [name for name in os.environ if name.startswith(("CDKTF", "FAIRWAY"))]:
-                patch.delenv(name)
-            for name, value in variables.items():
-                patch.setenv(name, value)
-            patch.chdir(tmp_path)
-            with pytest.raises(SystemExit) as ended:
-                main(arguments)
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return run
+def run(tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch) -> RunFairway:
+    """The program in the test's folder; this process has loaded cdktf already."""
+    for name in [name for name in os.environ if name.startswith(("CDKTF", "FAIRWAY"))]:
+        monkeypatch.delenv(name)
+    return partial(fairway, tmp_path)
 
 
-def test_diagram_is_markdown_or_svg_where_graphviz_is(tmp_path: Path, run: Any) -> None:
+def test_diagram_is_markdown_or_svg_where_graphviz_is(tmp_path: Path, run: RunFairway) -> None:
     code, printed, errors = run("diagram", "demo")
     assert code == 0, errors
     assert printed.startswith("# demo\n\n```mermaid\n")
@@ -50,35 +36,38 @@ def test_diagram_is_markdown_or_svg_where_graphviz_is(tmp_path: Path, run: Any) 
     assert "demo-vmss-pair" in html.unescape((tmp_path / "demo.svg").read_text())
 
 
-def test_svg_without_a_dot_that_works_is_refused(tmp_path: Path, run: Any) -> None:
-    done = run("diagram", "demo", "-o", "demo.svg", PATH=str(tmp_path))
-    ends(done, 4, "apt-get install graphviz")
+def test_svg_without_a_dot_that_works_is_refused(
+    tmp_path: Path, programs: Path, run: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executable(programs / "dot", "echo out of memory >&2\nexit 1")
+    ends(run("diagram", "demo", "-o", "demo.svg"), 5, "dot: out of memory")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ends(run("diagram", "demo", "-o", "demo.svg"), 4, "apt-get install graphviz")
     assert not (tmp_path / "demo.svg").exists()
-    (dot := tmp_path / "dot").write_text("#!/bin/sh\necho out of memory >&2\nexit 1\n")
-    dot.chmod(0o755)
-    done = run("diagram", "demo", "-o", "demo.svg", PATH=f"{tmp_path}:{os.environ['PATH']}")
-    ends(done, 5, "dot: out of memory")
 
 
 @pytest.mark.parametrize(
     ("output", "said"),
     [("demo.png", "use a name that ends in .md"), ("missing/demo.md", "mkdir missing")],
 )
-def test_a_file_that_cannot_be_is_refused(run: Any, output: str, said: str) -> None:
+def test_a_file_that_cannot_be_is_refused(run: RunFairway, output: str, said: str) -> None:
     ends(run("diagram", "demo", "-o", output), 2, said)
 
 
-def test_a_faulty_environment_is_told_at_its_line(tmp_path: Path, run: Any) -> None:
+def test_a_faulty_environment_is_told_at_its_line(tmp_path: Path, run: RunFairway) -> None:
     (tmp_path / "lab.yaml").write_text("name: lab\nlocatoin: westeurope\n")
     done = run("diagram", "lab.yaml")
     ends(done, 2, "lab.yaml:2:1: error: unknown key `locatoin`", printed="")
     assert "Traceback" not in done[2]
 
 
-def test_synth_writes_the_named_environment_or_refuses(tmp_path: Path, run: Any) -> None:
-    ends(run("synth", FAIRWAY_ENVIRONMENT="dmo"), 2, "did you mean `demo`?")
+def test_synth_writes_the_named_environment_or_refuses(
+    tmp_path: Path, run: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "dmo")
+    ends(run("synth"), 2, "did you mean `demo`?")
     (tmp_path / "cdktf.json").write_text("{}")
-    code, printed, errors = run("synth", "demo", FAIRWAY_ENVIRONMENT="nothing")
+    code, printed, errors = run("synth", "demo")
     assert code == 0, errors
     assert "demo-compute: 2 resources -> cdktf.out/stacks/demo-compute" in printed
     assert (tmp_path / "cdktf.out/stacks/demo-compute/cdk.tf.json").exists()

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import typer
+from environment_files import KEY
+from programs import executable
 
 from fairway_cli.commands import environments
 from fairway_core.catalog.roles import built_in_roles
@@ -24,7 +26,6 @@ Examine = Callable[..., tuple[int, dict[str, Any]]]
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = "00000000-0000-0000-0000-000000000000"
 VERSIONS = {"node": "v22.1.0", "terraform": '{"terraform_version": "1.11.4"}', "cdktf": "0.21.0"}
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 OLD = f"""\
 name: lab
 location: westeurope
@@ -59,9 +60,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         folder = tmp_path / "bin"
         folder.mkdir(exist_ok=True)
         for name, text in versions.items():
-            program = folder / name
-            program.write_text(f"#!{sys.executable} -S\nprint({text!r})\n")
-            program.chmod(0o755)
+            executable(folder / name, f"#!{sys.executable} -S\nprint({text!r})\n")
         monkeypatch.setenv("PATH", str(folder))
         monkeypatch.setattr(doctor, "find_spec", lambda _name: None)
 

@@ -6,13 +6,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
-from endings import finished, refused
+from endings import refused
+from programs import finished
 from rendered import cluster_of, rendered
+from targets import target_of
 
 from fairway_core.catalog import fabric_for, vm_size, vm_sizes
 from fairway_core.checks import check_job
 from fairway_core.kubernetes.head import topologies
-from fairway_core.target import KubernetesAccess, NodeRange, Target
+from fairway_core.target import Target
 from fairway_runner.jobs.fabric import FabricProfile, fabric_profile
 from fairway_runner.jobs.job import Job
 
@@ -310,9 +312,7 @@ def test_pods_are_told_of_no_file_of_the_hpc_image_but_the_topology_that_they_ha
 
 def pods_on(size: str) -> Target:
     """A target of pods on nodes of that size."""
-    access = KubernetesAccess(image="a:1", volumes={"data": "data"}, shared="/data/fairway")
-    facts: dict[str, Any] = {"nodes": NodeRange(min=0, max=16), "mounts": {"data": "/data"}}
-    return Target(name="p", engine="kubernetes", vm_size=size, kubernetes=access, **facts)
+    return target_of("kubernetes", vm_size=size, nodes={"min": 0, "max": 16})
 
 
 def test_job_wins_over_profile_also_without_its_graph_file(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from endings import ends
 from running import MakeRun, RunFairway
+from waiting import until
 
 from fairway_boot.files import write_json
 from fairway_cli.commands import results
@@ -97,10 +97,8 @@ def test_wait_prints_each_reason_of_a_queued_run_once(
     run = make_run("job-aaaaaa", state="queued", engine="ssh", target="pair")
 
     def told(count: int) -> None:
-        end, said = time.monotonic() + 300, sys.stderr
-        while said.buffer.getvalue().count(b"\n") < count:  # type: ignore[attr-defined]
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        said: Any = sys.stderr
+        until(lambda: said.buffer.getvalue().count(b"\n") >= count)
 
     def wait(_: Run) -> None:
         for count, reason in ((1, "waiting for nodes"), (2, "held: scontrol release 12")):

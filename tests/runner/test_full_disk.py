@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import finished
+from programs import finished
+from run_folders import bring
 
 from fairway_agent import state_files
+from fairway_agent.spec import Output, RunPlan, TaskSpec
 from fairway_agent.state_files import TaskState
 from fairway_boot import files
 
@@ -45,23 +47,18 @@ def refuse(task, *words):
 
 attempts.program = refuse
 """
-PLAN = {"version": 1, "run": "full-aaaaaa", "tasks": 2, "max_parallel": 1, "retries": 0}
-PLAN |= {"timeout": None, "signal": "TERM", "grace": 10.0, "secrets": [], "environment": {}}
 
 
 def supervised(
     folder: Path,
     *scripts: str,
-    outputs: dict[str, Any] | None = None,
+    outputs: dict[str, Output] | None = None,
     faults: tuple[int, int, int] = (0, 0, 0),
     retries: int = 0,
 ) -> subprocess.CompletedProcess[str]:
-    plan = {**PLAN, "directory": str(folder), "retries": retries}
-    (folder / "plan.json").write_text(json.dumps(plan))
-    shape = {"params": {}, "nodes": 1, "processes_per_node": 1, "checkpoint": None}
-    shape |= {"outputs": outputs or {}, "environment": {}}
-    specs = ({"index": index, "script": text, **shape} for index, text in enumerate(scripts))
-    (folder / "tasks.jsonl").write_text("".join(json.dumps(each) + "\n" for each in specs))
+    plan = RunPlan("full-aaaaaa", str(folder), tasks=2, max_parallel=1, retries=retries)
+    tasks = enumerate(scripts)
+    bring(folder, plan, [TaskSpec(n, script=text, outputs=outputs or {}) for n, text in tasks])
     words = [sys.executable, "-P", "-c", FAULTS + PROGRAM, str(folder), *map(str, faults)]
     return finished(words)
 
@@ -125,7 +122,7 @@ def test_outputs_that_cannot_be_kept_end_no_run(tmp_path: Path) -> None:
     """A file where the folder of outputs should be, as a full disk or another's folder is."""
     (tmp_path / "tasks/0").mkdir(parents=True)
     (tmp_path / "tasks/0/outputs").write_text("in the way")
-    output = {"model": {"pattern": "model/**", "when": "success"}}
+    output = {"model": Output("model/**", "success")}
     done = supervised(tmp_path, 'echo 1 >"$FAIRWAY_OUTPUT_MODEL/m"', "true", outputs=output)
     assert (done.returncode, done.stderr) == (0, "")
     assert state(tmp_path)["tasks"] == {"failed": 1, "succeeded": 1}

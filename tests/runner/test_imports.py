@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from endings import finished
+from programs import finished
 from running import MakeRun
 
 pytestmark = pytest.mark.integration

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import finished
+from programs import finished
 from running import MakeRun
 
 from fairway_agent import inside

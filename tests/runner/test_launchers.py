@@ -9,14 +9,14 @@ import difflib
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import finished, refused
+from endings import refused
+from programs import finished, tool
 from rendered import cluster_of, rendered
 
 from fairway_core.catalog import fabric_for, vm_size, vm_sizes
@@ -150,8 +150,7 @@ def test_scripts_of_long_jobs_are_good_bash(tmp_path: Path) -> None:
         (tmp_path / f"{name}.sh").write_text(script)
         functions = re.findall(r"(?ms)^\w+\(\) \{\n.*?^\}$", script)
         assert sum(map(len, functions)) < 20_000 < len(script)
-    shellcheck = Path(sys.executable).with_name("shellcheck")
-    done = finished([shellcheck, "--format=gcc", *tmp_path.glob("*.sh")])
+    done = finished([tool("shellcheck"), "--format=gcc", *tmp_path.glob("*.sh")])
     assert (done.stdout, done.returncode) == ("", 0)
 
 
@@ -199,8 +198,7 @@ def test_scripts_are_good_bash_and_clean_to_read(tmp_path: Path) -> None:
         assert not re.search(r"\n\n\n|[ \t]\n|\{\n\n|\n\n\}|\n\n\Z", text), name
         assert text.endswith("\n"), name
     scripts = sorted(map(str, tmp_path.glob("*.sh")))
-    shellcheck = Path(sys.executable).with_name("shellcheck")
-    done = finished([shellcheck, "--format=gcc", *scripts])
+    done = finished([tool("shellcheck"), "--format=gcc", *scripts])
     assert (done.stdout, done.returncode) == ("", 0)
     for script in scripts:
         done = finished(["bash", "-n", script])

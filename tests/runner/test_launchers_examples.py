@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from endings import finished
+from programs import finished
 
 pytestmark = pytest.mark.integration
 

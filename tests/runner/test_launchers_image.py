@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import finished
+from programs import executable, finished
 from rendered import cluster_of, rendered
 
 pytestmark = pytest.mark.integration
@@ -55,11 +55,7 @@ class Image:
 
     def program(self, path: str, text: str = LAUNCHER) -> Path:
         """An executable below the root."""
-        file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        file.chmod(0o755)
-        return file
+        return executable(self.root / path, text)
 
     def run(self, template: str, **job: Any) -> subprocess.CompletedProcess[str]:
         """Runs the template's script on one node, with two processes."""

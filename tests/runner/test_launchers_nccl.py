@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import finished
+from programs import executable, finished
 from rendered import cluster_of, rendered
 
 pytestmark = pytest.mark.integration
@@ -49,10 +49,7 @@ class Cluster:
     ) -> subprocess.CompletedProcess[str]:
         """Runs the job where mpirun reports that bandwidth and ends with that code."""
         (self.root / "report").write_text(report(busbw, wrong))
-        mpirun = self.root / "bin/mpirun"
-        mpirun.parent.mkdir()
-        mpirun.write_text(f"#!/bin/sh\ncat {self.root}/report\nexit {code}\n")
-        mpirun.chmod(0o755)
+        executable(self.root / "bin/mpirun", f"cat {self.root}/report\nexit {code}")
         place = cluster_of(job.pop("size", "Standard_ND96isr_H100_v5"))
         job = {"template": "nccl-tests", "nodes": 2, "processes_per_node": 8, **job}
         job = {"name": "x", "command": "all_reduce_perf", **job}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import finished
+from programs import executable, finished
 from rendered import cluster_of, rendered
 
 from fairway_agent import processes
@@ -49,14 +49,6 @@ exec env -i PATH="$PATH" HOME="$HOME" OMPI_ALLOW_RUN_AS_ROOT=1 \\
 """
 
 
-def program(path: Path, text: str) -> Path:
-    """An executable file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
-    return path
-
-
 class Engine:
     """Runs jobs on two make-believe nodes; programs in `bin` come before the machine's."""
 
@@ -64,8 +56,8 @@ class Engine:
         self.root = root
         self.bin = root / "bin"
         self.bin.mkdir()
-        program(root / "each-node", EACH_NODE)
-        program(root / "agent", AGENT)
+        executable(root / "each-node", EACH_NODE)
+        executable(root / "agent", AGENT)
 
     def run(self, *, size: str = "local", **job: Any) -> subprocess.CompletedProcess[str]:
         """Renders a job of two nodes with two processes each, and runs its script."""
@@ -154,7 +146,7 @@ def test_ranks_on_another_node_see_env_secrets_and_the_contract(engine: Engine) 
 
 
 def test_mpirun_is_told_of_each_host_once(engine: Engine) -> None:
-    program(
+    executable(
         engine.bin / "mpirun", '#!/bin/sh\nwhile [ $1 != --hostfile ]; do shift; done; cat "$2"\n'
     )
     assert lines(engine.run(template="openmpi")) == ["127.0.1.1 slots=2", "127.0.1.2 slots=2"]
@@ -244,7 +236,7 @@ def test_launcher_ends_processes_left_by_a_rank(
     programs = Path(sys.prefix, folder, "bin")
     if not (programs / launcher).exists():
         pytest.skip(f"not installed: {programs / launcher}")
-    program(engine.bin / launcher, f'#!/bin/sh\nexec {programs / launcher} "$@"\n')
+    executable(engine.bin / launcher, f'exec {programs / launcher} "$@"')
     done = engine.run(template=template, command=LEFT, nodes=1)
     assert lines(done) == ["trained", "trained"]
     assert not processes.sessions_with(f"FAIRWAY_SCRATCH_DIR={engine.root}/scratch")
@@ -272,7 +264,7 @@ for number in sorted(signals):
 
 def test_a_signal_to_the_launcher_reaches_a_rank_once(engine: Engine) -> None:
     mpirun = Path(sys.executable).with_name("mpirun")
-    program(engine.bin / "mpirun", f'#!/bin/sh\necho $$ >launcher\nexec {mpirun} "$@"\n')
+    executable(engine.bin / "mpirun", f'echo $$ >launcher\nexec {mpirun} "$@"')
     command = f"{MEET}python -c {shlex.quote(TOLD)}"
     done = engine.run(template="openmpi", command=command, nodes=1, processes_per_node=1)
     assert lines(done) == ["told SIGUSR1", "told SIGUSR2"]
@@ -281,7 +273,7 @@ def test_a_signal_to_the_launcher_reaches_a_rank_once(engine: Engine) -> None:
 def test_hpcx_is_set_up_from_its_folder_or_said_to_be_missing(engine: Engine) -> None:
     home = engine.root / "hpcx v2"
     mpirun = Path(sys.executable).with_name("mpirun")
-    program(home / "ompi/bin/mpirun", f'#!/bin/sh\nexec {mpirun} "$@"\n')
+    executable(home / "ompi/bin/mpirun", f'exec {mpirun} "$@"')
     (home / "hpcx-init.sh").write_text(
         f"hpcx_load() {{ echo $UNSET; export HPCX_MPI_DIR={shlex.quote(str(home / 'ompi'))}\n"
         "export HPCX_UCX_DIR=/ucx OPAL_PREFIX=; unset OPAL_PREFIX; }\n"
@@ -360,7 +352,7 @@ exit $(cat "$HOME/exit-$FAIRWAY_NODE_RANK" 2>/dev/null || echo 0)
 def torchrun(engine: Engine) -> Engine:
     """Nodes whose torchrun says how it was called, and ends as a file tells it to."""
     script = TORCHRUN.replace("$HOME", str(engine.root))
-    program(engine.bin / "torchrun", script)
+    executable(engine.bin / "torchrun", script)
     return engine
 
 

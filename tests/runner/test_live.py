@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import typer
+from environment_files import KEY, load
 
 from fairway_cli.commands.environments import check
 from fairway_core.catalog import vm_size
@@ -42,7 +43,6 @@ H100 = "Standard_ND96isr_H100_v5"
 A100 = "Standard_ND96asr_v4"
 H200 = "Standard_ND96isr_H200_v5"
 H100_NC = "Standard_NC80adis_H100_v5"
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 LAB = f"""\
 name: lab
 location: westeurope
@@ -60,9 +60,7 @@ clusters:
 @pytest.fixture
 def lab(tmp_path: Path) -> Environment:
     """An environment with a scale set, a pool and a file server."""
-    file = tmp_path / "lab.yaml"
-    file.write_text(LAB)
-    return load_environment(file)
+    return load(tmp_path, LAB)
 
 
 def versions_of(image: Any) -> str:

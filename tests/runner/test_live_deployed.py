@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
+from endings import refused
+from environment_files import KEY, load
 
 from fairway_cli.commands import plans
-from fairway_core.environment import Environment, load_environment
+from fairway_core.environment import Environment
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live import operations, rules
 from fairway_runner.live.azure_queries import check_live
 from fairway_runner.live.management import Management, NotAllowed
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 ME, OTHER = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
 ROOT = "/subscriptions/11111111-2222-3333-4444-555555555555"
 VMS = f"{ROOT}/resourceGroups/lab-rg-compute/providers/Microsoft.Compute/virtualMachines"
@@ -94,8 +95,7 @@ def azure() -> Any:
 
 
 def _lab(folder: Path, text: str = LAB) -> Environment:
-    (folder / "lab.yaml").write_text(text)
-    return load_environment(folder / "lab.yaml")
+    return load(folder, text)
 
 
 def _found(environment: Environment, azure: Any, id_: str) -> list[Finding]:
@@ -210,9 +210,7 @@ class TestRoles:
 
         credential = SimpleNamespace(get_token=refuse)
         azure = Management(SimpleNamespace(scope="s"), credential, "s")  # type: ignore[arg-type]
-        with pytest.raises(UserError) as raised:
-            azure.own_id()
-        (finding,) = raised.value.findings
+        finding = refused(lambda: azure.own_id())
         assert said in finding.message
         assert hint in finding.hint
 

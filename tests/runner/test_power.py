@@ -7,15 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from endings import ends
+from clocks import Clock
+from endings import ends, refused
 from running import RunFairway
+from targets import target_of
 
 from fairway_cli.commands import targets
 from fairway_core.catalog.faults import impact_categories, impact_category
 from fairway_core.catalog.roles import built_in_roles
 from fairway_core.findings import UserError
 from fairway_core.machine import Machine
-from fairway_core.target import Target
 from fairway_runner.engines.engine import Node
 from fairway_runner.engines.outage import TargetUnavailable
 from fairway_runner.engines.slurm import SlurmEngine
@@ -102,8 +103,7 @@ def test_a_role_on_the_machine_alone_is_enough(
 ) -> None:
     """As docs/ssh.md says. Operations lie in the subscription, and may not be read then."""
     _runs(monkeypatch, "")
-    clock = SimpleNamespace(sleep=lambda _: None, monotonic=lambda: 0.0)
-    monkeypatch.setattr(management, "time", clock)
+    Clock.of(monkeypatch, management)
     empty.store.put(ResourcePath(BOX), {"location": "westeurope", "properties": {}})
     role = built_in_roles()["Virtual Machine Contributor"]
     empty.rights = all_of(role, [NOBODY], f"/subscriptions/{NOBODY}" if subscription else BOX)
@@ -117,19 +117,12 @@ def test_a_role_on_the_machine_alone_is_enough(
 def test_a_machine_that_stays_in_change_is_waited_for_until_the_deadline(
     here: RunFairway, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        assert now[0] < 600, "it waits for ever"
-        now[0] += seconds
-
-    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now[0])
-    monkeypatch.setattr(management, "time", clock)
+    clock = Clock.of(monkeypatch, management, now=0.0)
     plane.give(_path(plane), {"error": {"code": "AuthorizationFailed"}}, status=403)
     plane.give(BOX, {"properties": {"provisioningState": "Updating"}})
     done = here("nodes", "start", "box", "--deadline", "1m")
     ends(done, 5, "lab-vm-box is still `Updating` after 1m00s", "repeat the command", printed="")
-    assert 60 <= now[0] < 100
+    assert 60 <= clock.now < 100
 
 
 def test_nodes_start_reports_the_failure_of_azure(here: RunFairway, plane: ControlPlane) -> None:
@@ -173,9 +166,7 @@ VM = (
     "/subscriptions/00000000-0000-0000-0000-000000000009/resourceGroups/lab-compute/providers"
     "/Microsoft.Compute/virtualMachineScaleSets/lab-vmss-nd/virtualMachines/7"
 )
-ACCESS = {"host": "192.0.2.1", "user": "me", "partition": "nd", "shared": "/data/fairway"}
-FACTS = {"name": "nd", "engine": "slurm", "nodes": {"min": 0, "max": 4}, "slurm": ACCESS}
-SLURM = Target.model_validate(FACTS)
+SLURM = target_of("slurm")
 
 
 @pytest.fixture
@@ -287,9 +278,7 @@ def test_any_other_answer_is_a_failure(
 def test_node_report_with_unknown_facts_is_not_sent(
     azure: ControlPlane, values: dict[str, str], id_: str
 ) -> None:
-    with pytest.raises(UserError) as raised:
-        report(**values)
-    (finding,) = raised.value.findings
+    finding = refused(lambda: report(**values))
     assert finding.id == id_
     if id_ == "no-description":
         assert finding.message == "nd-2 is not drained, and no description of its fault is given"

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import finished
+from programs import executable, finished
 from rendered import cluster_of, rendered
+from targets import target_of
 
-from fairway_core.target import KubernetesAccess, NodeRange, Target
+from fairway_core.target import Target
 
 pytestmark = pytest.mark.integration
 
@@ -64,12 +65,6 @@ DIAGNOSIS_BY_GPU = """Successfully ran diagnostic for group.
 """
 
 
-def program(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
-
-
 class Nodes:
     """Four sound nodes of the H100 size, and how a test spoils one of them."""
 
@@ -77,7 +72,7 @@ class Nodes:
         self.root = root
         self.mount = root / "data"
         self.mount.mkdir()
-        program(root / "each-node", EACH_NODE)
+        executable(root / "each-node", EACH_NODE)
         for rank in range(len(HOSTS)):
             self._make(rank)
 
@@ -86,7 +81,7 @@ class Nodes:
         for number in range(8):
             self._port(node, f"mlx5_ib{number}", "InfiniBand", "400 Gb/sec (4X NDR)")
         self._port(node, "mlx5_an0", "Ethernet", "100 Gb/sec (2X HDR)")
-        program(node / "bin/nvidia-smi", NVIDIA_SMI)
+        executable(node / "bin/nvidia-smi", NVIDIA_SMI)
         (node / "bin/gpus").write_text("".join(f"{number}\n" for number in range(8)))
         (node / "bin/fabric").write_text("Completed\n" * 8)
         (node / "sys/module/nvidia_peermem").mkdir(parents=True)
@@ -164,14 +159,7 @@ def test_without_a_preflight_nothing_is_checked(nodes: Nodes) -> None:
     assert nodes.run("none").stdout == "launched\n"
 
 
-KUBERNETES = Target(
-    name="pool",
-    engine="kubernetes",
-    vm_size=H100,
-    nodes=NodeRange(min=0, max=4),
-    mounts={"data": "/data"},
-    kubernetes=KubernetesAccess(image="a:1", volumes={"data": "data"}, shared="/data/fairway"),
-)
+KUBERNETES = target_of("kubernetes", vm_size=H100)
 CPU = KUBERNETES.model_copy(update={"vm_size": "Standard_HB176rs_v4"})
 AMD = KUBERNETES.model_copy(update={"vm_size": "Standard_ND96isr_MI300X_v5"})
 BY_HAND = KUBERNETES.model_copy(update={"vm_size": ""})
@@ -221,8 +209,8 @@ def spoil(path: str, text: str | None) -> Callable[[Nodes], None]:
 
 def hang(nodes: Nodes) -> None:
     """The diagnosis of a node takes longer than it may."""
-    program(nodes.root / "1/bin/timeout", '#!/bin/sh\nshift\n[ $1 != dcgmi ] || exit 124\n"$@"\n')
-    program(nodes.root / "1/bin/dcgmi", "#!/bin/sh\n")
+    executable(nodes.root / "1/bin/timeout", 'shift\n[ $1 != dcgmi ] || exit 124\n"$@"')
+    executable(nodes.root / "1/bin/dcgmi", "")
 
 
 IB3, PORT3 = "1/sys/class/infiniband/mlx5_ib3/ports/1", "InfiniBand port mlx5_ib3:1"
@@ -233,7 +221,7 @@ IB3, PORT3 = "1/sys/class/infiniband/mlx5_ib3/ports/1", "InfiniBand port mlx5_ib
     [
         (spoil("1/bin/gpus", "".join(f"{n}\n" for n in range(7))), "GPU count 7, expected 8"),
         (
-            spoil("1/bin/nvidia-smi", "#!/bin/sh\necho 'it has failed' >&2\nexit 9\n"),
+            spoil("1/bin/nvidia-smi", "echo 'it has failed' >&2\nexit 9"),
             "the GPU driver does not answer: it has failed",
         ),
         (
@@ -260,7 +248,7 @@ IB3, PORT3 = "1/sys/class/infiniband/mlx5_ib3/ports/1", "InfiniBand port mlx5_ib
         (spoil("1/proc/self/mounts", "/dev/sda / ext4 rw 0 0\n"), "nothing is mounted at MOUNT"),
         (spoil("1/scratch", None), "the scratch directory SCRATCH does not exist"),
         (
-            lambda nodes: program(
+            lambda nodes: executable(
                 nodes.root / "1/bin/df", "#!/bin/sh\nprintf 'head\\nd 1 1 1048575 99%% /\\n'\n"
             ),
             "less than 1 GiB is free in the scratch directory SCRATCH",
@@ -311,7 +299,7 @@ def dcgmi(nodes: Nodes, text: str, status: int = 0) -> None:
     """Gives every node the program, with the same answer."""
     for rank in range(len(HOSTS)):
         answer = f"[[ $* == 'diag -r 1' ]] || exit 3\ncat <<'EOF'\n{text}\nEOF\nexit {status}\n"
-        program(nodes.root / f"{rank}/bin/dcgmi", f"#!/usr/bin/env bash\n{answer}")
+        executable(nodes.root / f"{rank}/bin/dcgmi", f"#!/usr/bin/env bash\n{answer}")
 
 
 @pytest.mark.parametrize("level", ["gpus", "fabric"])
@@ -376,9 +364,9 @@ def test_nodes_with_other_gpus_or_none_are_checked(nodes: Nodes) -> None:
     assert nodes.run("gpus", size).stdout.endswith("launched\n")
     cards = "".join(f"card{number},0x74b5\n" for number in range(8))
     for rank in range(4):
-        program(nodes.root / f"{rank}/bin/rocm-smi", f"#!/bin/sh\nprintf 'device,id\\n{cards}'\n")
+        executable(nodes.root / f"{rank}/bin/rocm-smi", f"printf 'device,id\\n{cards}'")
     assert nodes.run(size="Standard_ND96isr_MI300X_v5").stdout.endswith("launched\n")
-    program(nodes.root / "1/bin/rocm-smi", "#!/bin/sh\nprintf 'device,id\\ncard0,0x74b5\\n'\n")
+    executable(nodes.root / "1/bin/rocm-smi", "printf 'device,id\\ncard0,0x74b5\\n'")
     lines = faults(nodes.run(size="Standard_ND96isr_MI300X_v5"), 1)
     assert lines == ["node 10.0.0.5: GPU count 1, expected 8"]
 
@@ -387,7 +375,7 @@ def test_a_task_that_shares_its_node_has_its_own_gpus_checked(nodes: Nodes) -> N
     """On the others a diagnosis would disturb the tasks that have them; where it has none, none is
     looked at."""
     for rank in range(4):
-        program(nodes.root / f"{rank}/bin/dcgmi", "#!/bin/sh\necho '| X | Fail |'; exit 1\n")
+        executable(nodes.root / f"{rank}/bin/dcgmi", "echo '| X | Fail |'; exit 1")
     assert "X" in "".join(faults(nodes.run("gpus"), 4))
     own: dict[str, Any] = {"nodes": 1, "processes_per_node": 2, "gpus": 2}
     for count in (8, 2):

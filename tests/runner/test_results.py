@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import ends, finished
+from endings import ends
+from programs import finished
 from running import MakeRun, RunFairway
 
 import fairway_hpc

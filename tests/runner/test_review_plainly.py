@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import finished
+from programs import finished
 
 from fairway_cli.main import main
 from fairway_cli.ui.reviews import Asked, asked_plainly, environment_in

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import finished, refused
+from endings import refused
+from programs import finished
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target

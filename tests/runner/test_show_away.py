@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 from azure.core.exceptions import ServiceRequestError
+from programs import executable
 from running import MakeRun, RunFairway
+from targets import target_of
 
 from fairway_agent.kubernetes.api import Api
 from fairway_agent.main import MARK
@@ -117,13 +119,7 @@ ENGINES = {"ssh": SshEngine, "slurm": SlurmEngine, "batch": BatchEngine}
 
 
 def _target(engine: str) -> Target:
-    section = {"host": "h", "user": "me", "shared": "/data"}
-    if engine == "slurm":
-        section["partition"] = "nd"
-    if engine == "batch":
-        section = {"endpoint": "https://b", "pool": "p", "identity": "/i"}
-    nodes = {"min": 0, "max": 2}
-    return Target.model_validate({"name": "lab", "engine": engine, "nodes": nodes, engine: section})
+    return target_of(engine, name="lab")
 
 
 @pytest.mark.parametrize(("kind", "engine"), ENGINES.items())
@@ -189,10 +185,7 @@ def test_absence_is_tolerated_until_the_deadline_for_transient_errors_only(
 
 
 def _silent_slurm(folder: Path) -> None:
-    (folder / "squeue").write_text(
-        "#!/bin/sh\necho Unable to contact slurm controller >&2; exit 1\n"
-    )
-    (folder / "squeue").chmod(0o755)
+    executable(folder / "squeue", "echo Unable to contact slurm controller >&2; exit 1")
     commands.run(["squeue"])
 
 
@@ -209,8 +202,7 @@ def _silent_batch(folder: Path) -> None:
 
 def _silent_host(folder: Path) -> None:
     for name in ("ssh", "kubectl"):
-        (folder / name).write_text("#!/bin/sh\necho Connection timed out >&2; exit 255\n")
-        (folder / name).chmod(0o755)
+        executable(folder / name, "echo Connection timed out >&2; exit 255")
     Ssh("10.0.0.4", "").run(["true"], deadline=0.0)
 
 

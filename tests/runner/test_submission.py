@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from endings import ends
 from running import MakeRun, RunFairway
+from targets import target_of
 
 from fairway_agent.spec import Budget, Staged
 from fairway_core.cost.meters import VARIABLE
@@ -33,9 +34,7 @@ from fairway_runner.submit.submission import earlier, repeat, resume
 
 
 def _pool(**fields: Any) -> Target:
-    batch = {"endpoint": "", "pool": "p"}
-    record = {"name": "pool", "engine": "batch", "nodes": {"min": 0, "max": 4}, "batch": batch}
-    return Target.model_validate({**record, **fields})
+    return target_of("batch", {"endpoint": ""}, name="pool", **fields)
 
 
 def _job(folder: Path, target: Target, **fields: Any) -> tuple[JobFile, Job]:
@@ -259,9 +258,7 @@ def test_only_what_is_about_to_start_connects(
     begun: list[str] = []
     noted = lambda engine: begun.append(engine.target.name)  # noqa: E731
     monkeypatch.setattr(RemoteEngine, "begin_connection", noted)
-    access = {"host": "h", "user": "u", "partition": "p", "shared": "/data/fairway"}
-    record = {"name": "nd", "engine": "slurm", "nodes": {"min": 0, "max": 4}, "slurm": access}
-    target = Target.model_validate(record)
+    target = target_of("slurm")
     store = RunStore(tmp_path / ".fairway")
     job_file, _ = _job(tmp_path, target)
     prepare(job_file, target, store, asks=asks, copies=copies)

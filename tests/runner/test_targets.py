@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from endings import refused
+from programs import executable
 from running import MakeRun
+from targets import target_of
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -227,27 +229,17 @@ def test_a_stack_of_a_program_is_found_by_its_output(tmp_path: Path, is_hcl: boo
     assert refused(lambda: read_targets(tmp_path)).id in ("not-deployed", "missing-tool")
 
 
-def _terraform(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
-    program = folder / "bin" / "terraform"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    return program
-
-
-def test_terraform_is_asked_about_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terraform_is_asked_about_a_folder(tmp_path: Path, programs: Path) -> None:
     """A stand-in for Terraform, whose answer and arguments are as the real one's are."""
     _synthesized(tmp_path / "out" / "stacks" / "lab-compute")
     answer = json.dumps({"targets": {"value": [POOL]}})
-    program = _terraform(
-        tmp_path,
-        monkeypatch,
+    executable(
+        programs / "terraform",
         f"[ \"$1\" = '-chdir={tmp_path}/out/stacks/lab-compute' ] || exit 9\n"
         f"[ \"$2 $3\" = 'output -json' ] || exit 8\nprintf '%s' '{answer}'",
     )
     assert [target.name for target in read_targets(tmp_path / "out")] == ["spot"]
-    program.write_text("#!/bin/sh\nprintf '╷\\n│ Error: no such blob\\n' >&2; exit 1\n")
+    executable(programs / "terraform", "printf '╷\\n│ Error: no such blob\\n' >&2; exit 1")
     with pytest.raises(UserError) as caught:
         read_targets(tmp_path / "out")
     assert (caught.value.exit_code, caught.value.findings[0].id) == (5, "no-outputs")
@@ -260,10 +252,10 @@ def test_terraform_is_asked_about_a_folder(tmp_path: Path, monkeypatch: pytest.M
     ids=["not initialized", "no outputs"],
 )
 def test_environment_that_is_not_deployed_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+    tmp_path: Path, programs: Path, answer: str
 ) -> None:
     stack = _synthesized(tmp_path / "out" / "stacks" / "lab-compute")
-    _terraform(tmp_path, monkeypatch, answer)
+    executable(programs / "terraform", answer)
     finding = refused(lambda: read_targets(tmp_path / "out"))
     assert finding.id == "not-deployed"
     assert "`lab`" in finding.message
@@ -288,11 +280,7 @@ def ssh_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def at_host(host: str, user: str = OWN, **more: Any) -> Target:
-    access = {"host": host, "user": user, "shared": "/s"}
-    nodes = {"min": 1, "max": 1}
-    return Target.model_validate(
-        {"name": "a", "engine": "ssh", "nodes": nodes, "ssh": access, **more}
-    )
+    return target_of("ssh", {"host": host, "user": user, **more.pop("access", {})}, **more)
 
 
 @pytest.mark.parametrize(
@@ -319,11 +307,9 @@ def test_accounts_hosts_and_jumps_decide_whether_it_is_this_machine() -> None:
     assert uses_this_machine(at_host("localhost", OTHER))
     assert not uses_this_machine(at_host("other", ""))
     assert uses_this_machine(at_host("near", ""))
-    access = {"host": "192.0.2.1", "user": OWN, "shared": "/s"}
-    assert uses_this_machine(at_host("192.0.2.1", ssh={**access, "others": ["127.0.0.1"]}))
-    slurm = {**access, "partition": "p", "hosts": ["192.0.2.1", "127.0.0.1"]}
-    assert uses_this_machine(at_host("", engine="slurm", ssh=None, slurm=slurm))
+    assert uses_this_machine(at_host("192.0.2.1", access={"others": ["127.0.0.1"]}))
+    hosts = {"host": "192.0.2.1", "user": OWN, "hosts": ["192.0.2.1", "127.0.0.1"]}
+    assert uses_this_machine(target_of("slurm", hosts))
     assert not uses_this_machine(at_host("127.0.0.1", reach={"jump": ["gate"]}))
     assert uses_this_machine(Target.local())
-    batch = {"name": "a", "engine": "batch", "nodes": {"min": 1, "max": 1}, "batch": {"pool": "p"}}
-    assert not uses_this_machine(Target.model_validate(batch))
+    assert not uses_this_machine(target_of("batch"))

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from programs import finished
 
 from fairway_simulator import command
 
@@ -47,14 +48,10 @@ class _StandIn:
         self._ended: dict[int, int] = {}
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+        done = finished(
             [sys.executable, "-m", "stand_in", *words],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(self.folder.parent)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
         )
         assert "Traceback" not in done.stderr, done.stderr
         return done
@@ -162,7 +159,7 @@ def test_only_a_port_that_is_taken_is_the_users_to_change(
 def test_a_control_plane_needs_its_programs(tmp_path: Path) -> None:
     words = ["-m", "fairway_simulator.kubernetes.control_plane", str(tmp_path), "true"]
     (tmp_path / "etcd").touch(0o755)
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    done = finished([sys.executable, *words])
     lacking = "kube-apiserver, kube-controller-manager, kube-scheduler"
     assert (done.returncode, done.stderr) == (
         4,

@@ -1,22 +1,17 @@
 """The file in which commands find stand-ins: several of them share it."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
+from programs import finished
 
 from fairway_simulator.command import published
 
 
 def _sourced(file: Path, *names: str) -> list[str]:
     echo = "; ".join(f'echo "${name}"' for name in names)
-    done = subprocess.run(
-        ["bash", "-c", f'source "$1"; {echo}', "bash", file],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = finished(["bash", "-c", f'source "$1"; {echo}', "bash", file], check=True)
     return done.stdout.splitlines()
 
 

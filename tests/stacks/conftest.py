@@ -1,7 +1,6 @@
 """Shared by the tests of stacks: an environment with every service, and what is written of one."""
 
 import json
-import os
 import pickle
 import shutil
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import executable
 from tests.constructs.bindings.validator import validate
 
 from fairway_cli.main import main
@@ -60,21 +60,18 @@ def fairway() -> Callable[..., int]:
 
 
 @pytest.fixture
-def as_terraform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+def as_terraform(
+    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Path]:
     """Puts a file of this folder on PATH as `terraform`, and gives all that is written a place of
     its own; the folder that the program is in."""
 
     def install(file: str) -> Path:
-        folder = tmp_path / "terraform"
-        folder.mkdir()
-        program = folder / "terraform"
         source = Path(__file__).with_name(file).read_text()
-        program.write_text(f"#!{sys.executable} -IS\n{source}")
-        program.chmod(0o755)
-        monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+        executable(programs / "terraform", f"#!{sys.executable} -IS\n{source}")
         monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-        return folder
+        return programs
 
     return install
 

@@ -13,8 +13,6 @@ from fairway_core.target import Target
 Stacks = dict[str, dict[str, Any]]
 Written = Callable[..., Stacks]
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
-
 
 def resources_of(document: dict[str, Any]) -> dict[str, Any]:
     """The resources of a stack by their addresses."""

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from endings import refused
+from programs import finished
 
 from fairway_core.environment import selection
 from fairway_core.findings import UserError
@@ -20,9 +22,7 @@ SYNTH = [sys.executable, "-P", "-m", "fairway_cli.main", "synth"]
 
 def _run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CDKTF")}
-    return subprocess.run(
-        command, cwd=folder, env={**kept, **variables}, capture_output=True, text=True, check=False
-    )
+    return finished(command, cwd=folder, env={**kept, **variables})
 
 
 @pytest.fixture
@@ -215,9 +215,7 @@ def test_a_usual_environment_that_is_not_there_is_told_at_its_line(
     (tmp_path / "fairway.yaml").write_text("targets: []\nenvironment: dmo\n")
     monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError) as error:
-        selection.environment_file()
-    (finding,) = error.value.findings
+    finding = refused(lambda: selection.environment_file())
     assert finding.location is not None
     assert (finding.location.file, finding.location.line) == (str(tmp_path / "fairway.yaml"), 2)
     assert "did you mean `demo`?" in finding.hint

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stacks.documents import KEY, Stacks, Written
+from environment_files import KEY
+from tests.stacks.documents import Stacks, Written
 
 from fairway_core.target import Target
 

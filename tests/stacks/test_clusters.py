@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stacks.documents import KEY, Stacks, Written, targets_of
+from environment_files import KEY
+from tests.stacks.documents import Stacks, Written, targets_of
 
 from fairway_core.checks import check_environment
 from fairway_core.cost.environment import parts_of

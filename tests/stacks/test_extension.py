@@ -7,7 +7,8 @@ from typing import Any
 
 import pages
 import pytest
-from tests.stacks.documents import KEY
+from endings import refused
+from environment_files import KEY
 
 from fairway_core.findings import UserError, format_finding
 from fairway_stacks.app import write_stacks
@@ -97,9 +98,7 @@ def test_extension_that_is_missing_is_named_in_the_project(
     extended: Callable[[str], dict[str, Any]], tmp_path: Path
 ) -> None:
     (tmp_path / "fairway.yaml").write_text("environment: lab\nextend: lab_stack.py\n")
-    with pytest.raises(UserError, match=r"lab_stack\.py: no such file") as caught:
-        extended(EXTENSION)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: extended(EXTENSION), r"lab_stack\.py: no such file")
     assert finding.location is not None
     assert (finding.location.line, finding.location.column) == (2, 9)
 

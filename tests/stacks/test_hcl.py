@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import finished
 from tests.stacks.documents import Written
 
 from fairway_constructs.azurerm import PROVIDER_SOURCE
@@ -54,13 +55,7 @@ def terraform() -> Iterator[Terraform]:
         }
 
         def run(folder: Path, *words: str) -> str:
-            done = subprocess.run(
-                ["terraform", f"-chdir={folder}", *words],
-                env=variables,
-                capture_output=True,
-                text=True,
-                timeout=600,
-            )
+            done = finished(["terraform", f"-chdir={folder}", *words], env=variables)
             assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
             return done.stdout
 
@@ -265,12 +260,9 @@ def test_text_whose_hash_a_resource_has_is_written_once(written: Written) -> Non
 
 
 def _synth(tmp_path: Path, *words: str, **variables: str) -> str:
-    done = subprocess.run(
+    done = finished(
         [sys.executable, "-P", "-m", "fairway_cli.entry", "synth", "demo", *words],
         env={**os.environ, "CDKTF_OUTDIR": str(tmp_path / "out"), **variables},
-        capture_output=True,
-        text=True,
-        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -316,13 +308,10 @@ entry.main()
 )
 def test_what_cdktf_asks_of_synth_is_none_of_other_commands(words: list[str], seen: str) -> None:
     """They write JSON for Terraform, where Node.js with that variable would write HCL."""
-    done = subprocess.run(
+    done = finished(
         [sys.executable, "-P", "-c", _ENTRY, *words],
         env={**os.environ, "SYNTH_HCL_OUTPUT": "true"},
-        capture_output=True,
-        text=True,
         check=True,
-        timeout=60,
     )
     assert done.stdout == f"{seen} False\n"
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from environment_files import KEY
 from ruamel.yaml import YAML
-from tests.stacks.documents import KEY, Stacks, Written, only, targets_of
+from tests.stacks.documents import Stacks, Written, only, targets_of
 
 from fairway_agent.kubernetes.api import CONDITION
 from fairway_core.review.attributes import masked

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import finished
 from ruamel.yaml import YAML
 from tests.stacks.documents import Written
 
@@ -41,7 +42,7 @@ def test_a_kubernetes_server_takes_every_manifest_of_an_environment(
         words = ["--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server"]
         command = [kubectl_program(), "--kubeconfig", kubeconfig, "apply", *words, "-f", "-"]
         sent = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-        return subprocess.run(command, input=sent, capture_output=True, text=True, timeout=600)
+        return finished(command, input=sent)
 
     done = apply(taken)
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from programs import finished
 
 from fairway_core.findings import UserError
 from fairway_stacks.own_bindings import write_bindings
@@ -75,12 +76,10 @@ def test_program_with_own_bindings_is_synthesized(written: Path) -> None:
 @pytest.mark.nightly
 def test_own_bindings_are_typed(written: Path, repository: Path) -> None:
     (written / "wrong.py").write_text(_PROGRAM + _WRONG)
-    checked = subprocess.run(
+    checked = finished(
         [sys.executable, "-m", "mypy", "--strict", "program.py", "wrong.py", "lab_bindings"],
         cwd=written,
         env={**os.environ, "MYPYPATH": str(repository / "constructs")},
-        capture_output=True,
-        text=True,
     )
     errors = [line for line in checked.stdout.splitlines() if ": error: " in line]
     line = len(_PROGRAM.splitlines())

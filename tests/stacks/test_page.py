@@ -3,11 +3,10 @@
 import base64
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from programs import finished, tool
 from tests.stacks.documents import Stacks, Written
 
 from fairway_core.environment import load_environment
@@ -48,13 +47,7 @@ def test_web_node_scripts_pass_shellcheck(stacks: Stacks, tmp_path: Path) -> Non
     files = _files(text)
     (tmp_path / "outer.sh").write_text(text)
     (tmp_path / "inner.sh").write_text(files["/usr/local/sbin/fairway-web-setup"])
-    checker = Path(sys.executable).with_name("shellcheck")
-    done = subprocess.run(
-        [checker, tmp_path / "outer.sh", tmp_path / "inner.sh"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = finished([tool("shellcheck"), tmp_path / "outer.sh", tmp_path / "inner.sh"])
     assert done.returncode == 0, done.stdout
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endings import refused
 from tests.stacks.documents import Stacks, Written, boot_data
 
 from fairway_constructs import nodes
@@ -274,9 +275,7 @@ _POOL = "pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4
 def test_people_settings_that_are_invalid_are_refused_at_their_line(
     written: Written, access: str, clusters: str, said: str
 ) -> None:
-    with pytest.raises(UserError) as refused:
-        written(_LAB.format(key=_KEY, access=access, clusters=clusters))
-    (finding,) = refused.value.findings
+    finding = refused(lambda: written(_LAB.format(key=_KEY, access=access, clusters=clusters)))
     assert said in f"{finding.path} {finding.message} {finding.hint}"
     assert finding.location is not None
 

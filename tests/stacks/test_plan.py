@@ -1,9 +1,7 @@
 """Plans of an environment: what is told, in which order, and what a failure says."""
 
 import json
-import os
 import shlex
-import subprocess
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endings import refused
+from environment_files import KEY
+from programs import executable, finished
 
 from fairway_core.findings import UserError, format_finding
 from fairway_stacks.plan import planning as stack_plans
@@ -79,9 +80,8 @@ def test_offline_what_only_azure_has_is_refused_before_terraform_is_run(
     section: str,
 ) -> None:
     file = tmp_path / "lab.yaml"
-    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
     file.write_text(
-        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{key}']}}\n"
+        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}']}}\n"
         "clusters: {box: {engine: ssh, size: Standard_D4s_v6, nodes: 1}}\n"
         f"{line}\n"
     )
@@ -250,16 +250,11 @@ def test_a_report_that_cannot_be_written_is_told(
     assert fairway("plan", "demo", "--json", "--summary", "") == 0
 
 
-def test_inits_that_share_a_cache_wait_for_each_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "bin/terraform"
-    program.parent.mkdir()
+def test_inits_that_share_a_cache_wait_for_each_other(tmp_path: Path, programs: Path) -> None:
     (tmp_path / "cache").mkdir()
     # It fails where another one is there.
-    program.write_text(f"#!/bin/sh\nmkdir {tmp_path}/busy && sleep 0.2 && rmdir {tmp_path}/busy\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    busy = f"mkdir {tmp_path}/busy && sleep 0.2 && rmdir {tmp_path}/busy"
+    executable(programs / "terraform", busy)
     cache = {"TF_PLUGIN_CACHE_DIR": str(tmp_path / "cache")}
     stacks = [Terraform(f"stack-{number}", tmp_path, cache) for number in range(4)]
     with ThreadPoolExecutor(len(stacks)) as pool:
@@ -364,7 +359,7 @@ def test_a_plan_that_failed_for_more_than_its_inputs_has_failed() -> None:
 @pytest.mark.parametrize("program", ["plan", "deploy"])
 def test_the_scripts_explain_themselves(repository: Path, program: str) -> None:
     command = [repository / "bin" / program, "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    done = finished(command, check=True)
     assert f"Usage: fairway {program} " in done.stdout
 
 
@@ -388,15 +383,12 @@ def test_offline_kubernetes_is_planned_as_any_other(
 
 
 @pytest.fixture
-def failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Terraform]:
+def failing(tmp_path: Path, programs: Path) -> Callable[..., Terraform]:
     """A Terraform that prints a text and fails."""
 
     def failing(text: str, code: int, *, to: int) -> Terraform:
-        program = tmp_path / "terraform"
-        program.write_text(f"#!/bin/sh\nprintf '%s' {shlex.quote(text)} >&{to}; exit {code}\n")
-        program.chmod(0o755)
-        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-        return Terraform("lab-data", tmp_path, {"PATH": f"{tmp_path}:/usr/bin:/bin"})
+        executable(programs / "terraform", f"printf '%s' {shlex.quote(text)} >&{to}; exit {code}")
+        return Terraform("lab-data", tmp_path, {"PATH": f"{programs}:/usr/bin:/bin"})
 
     return failing
 
@@ -407,9 +399,7 @@ def failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Te
 def test_a_terraform_without_a_reason_is_named_with_how_to_see_all(
     tmp_path: Path, failing: Callable[..., Terraform], printed: str, reason: str
 ) -> None:
-    with pytest.raises(UserError) as caught:
-        failing(printed, 11, to=2).validate()
-    (finding,) = caught.value.findings
+    finding = refused(lambda: failing(printed, 11, to=2).validate())
     assert finding.message == f"lab-data: terraform validate failed: {reason}"
     assert finding.hint == f"see all that it says: terraform -chdir={tmp_path} validate"
 
@@ -420,9 +410,7 @@ def test_error_of_several_lines_is_printed_line_by_line(
     summary = "\nThe version is not available.\r\n\nPlease confirm \x1b[2J\u202e\n * a\n"
     found = {"severity": "error", "summary": summary, "address": "azurerm_x.kub", "detail": "Why."}
     text = json.dumps({"@level": "error", "diagnostic": found})
-    with pytest.raises(UserError) as caught:
-        failing(text, 1, to=1).apply(tmp_path / "plan")
-    (finding,) = caught.value.findings
+    finding = refused(lambda: failing(text, 1, to=1).apply(tmp_path / "plan"))
     assert format_finding(finding).splitlines() == [
         "error: lab-data: azurerm_x.kub: The version is not available. [terraform-apply]",
         "  Please confirm \ufffd[2J\ufffd",
@@ -444,9 +432,7 @@ def test_a_stack_that_was_not_approved_is_named(
     stack = StackFolder("lab-data", tmp_path, ())
     nobody: Any = None
     one = _Deployment([stack], nobody, tmp_path, Person(lambda _: None), None)
-    with pytest.raises(UserError) as caught:
-        one.run(approved)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: one.run(approved))
     assert finding.message == f"lab-data was not approved: {why}"
     assert finding.hint == AGAIN
 

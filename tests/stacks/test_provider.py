@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from programs import finished
 
 from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
 
@@ -87,13 +88,8 @@ def _missing(folder: Path, variables: dict[str, str]) -> str:
 def _terraform(
     folder: Path, variables: dict[str, str], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["terraform", f"-chdir={folder}", *arguments],
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=600,
+    return finished(
+        ["terraform", f"-chdir={folder}", *arguments], env=variables, stdin=subprocess.DEVNULL
     )
 
 

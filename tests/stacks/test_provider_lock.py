@@ -1,12 +1,12 @@
 """`fairway lock`, with Terraform itself and a folder in place of the registry."""
 
 import shutil
-import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from programs import finished
 
 from fairway_core.findings import UserError
 from fairway_stacks.plan.provider_lock import check_lock, write_lock
@@ -34,13 +34,7 @@ def _mirror(folder: Path, *versions: str) -> Path:
     (stack / "a.tf").write_text(
         'terraform {\n required_providers {\n azurerm = { source = "hashicorp/azurerm" }\n }\n}\n'
     )
-    listed = subprocess.run(
-        ["terraform", f"-chdir={stack}", "providers", "-no-color"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    ).stdout
+    listed = finished(["terraform", f"-chdir={stack}", "providers", "-no-color"], check=True).stdout
     source = listed.partition("provider[")[2].partition("]")[0]
     packages = folder / "mirror" / source
     packages.mkdir(parents=True)

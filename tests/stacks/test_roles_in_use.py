@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from environment_files import KEY
+from programs import executable, finished
 from ruamel.yaml import YAML
-from tests.stacks.documents import KEY, Stacks
+from tests.stacks.documents import Stacks
 
 from fairway_simulator.azure import ControlPlane
 from fairway_simulator.azure.deployment import Deployed, Deployment, machine_body, scale_set_body
@@ -116,9 +118,10 @@ def _unpacked(boot: str, folder: Path) -> dict[str, Any]:
         elif PROGRAMS in content and content.startswith("#!/bin/sh"):
             text = content.replace("/etc/fairway/slurm.json", str(folder / "settings.json"))
             text = text.replace("/usr/local/lib/fairway", str(folder / "lib"))
-            file = folder / "programs" / Path(path).name
-            file.write_text(text.replace("/usr/bin/python3", sys.executable))
-            file.chmod(0o755)
+            executable(
+                folder / "programs" / Path(path).name,
+                text.replace("/usr/bin/python3", sys.executable),
+            )
     return found
 
 
@@ -136,8 +139,7 @@ def scheduler(tmp_path: Path, stacks: Stacks) -> Iterator[Scheduler]:
     folder = tmp_path / "scheduler"
     folder.mkdir()
     for name in ("scontrol", "squeue"):
-        (folder / name).write_text(COMMAND.format(folder=folder))
-        (folder / name).chmod(0o755)
+        executable(folder / name, COMMAND.format(folder=folder))
     with ControlPlane(tmp_path) as plane:
         deployed = Deployment(stacks, plane.host)
         sets = {}
@@ -376,17 +378,13 @@ def test_the_secrets_of_peoples_jobs_are_read_by_the_identity_of_the_node(
             (folder / "settings.json").write_text(json.dumps(settings))
 
             def read(person: str) -> subprocess.CompletedProcess[str]:
-                return subprocess.run(
+                return finished(
                     [sys.executable, "-B", "-c", program, person],
                     env={
                         **os.environ,
                         "FAIRWAY_SLURM_SETTINGS": str(folder / "settings.json"),
                         "PYTHONPATH": str(folder / "lib"),
                     },
-                    capture_output=True,
-                    text=True,
-                    check=False,
-                    timeout=300,
                 )
 
             assert read("ada").stdout == "a key\n", read("ada").stderr

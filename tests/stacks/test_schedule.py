@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from environment_files import KEY
+from programs import executable, finished
 from ruamel.yaml import YAML
-from tests.stacks.documents import KEY, Stacks, Written, boot_data
+from tests.stacks.documents import Stacks, Written, boot_data
 
 from fairway_core.findings import UserError
 from fairway_simulator.azure import ControlPlane
@@ -317,11 +319,10 @@ def _run(
 ) -> subprocess.CompletedProcess[str]:
     (folder / "bin").mkdir(exist_ok=True)
     (folder / "run").mkdir(exist_ok=True)
-    (folder / "bin" / "loginctl").write_text(_LOGINCTL)
-    (folder / "bin" / "loginctl").chmod(0o755)
+    executable(folder / "bin" / "loginctl", _LOGINCTL)
     (folder / "idle.json").write_text(json.dumps(settings))
     words = [sys.executable, "-B", "-m", "fairway_boot.idle_stop"]
-    return subprocess.run(
+    return finished(
         [*words, str(folder / "idle.json"), str(folder / "run")],
         env={
             "PATH": f"{folder / 'bin'}:/usr/bin:/bin",
@@ -330,10 +331,6 @@ def _run(
             "SSL_CERT_FILE": str(plane.authority),
         },
         cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
     )
 
 

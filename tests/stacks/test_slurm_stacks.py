@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stacks.documents import KEY, Stacks, boot_data, files_at_boot
+from environment_files import KEY
+from tests.stacks.documents import Stacks, boot_data, files_at_boot
 
 from fairway_constructs import nodes
 from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA, slurm

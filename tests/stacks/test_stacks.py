@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.stacks.documents import KEY, Stacks, Written, resources_of
+from environment_files import KEY
+from tests.stacks.documents import Stacks, Written, resources_of
 
 from fairway_core.environment import load_environment
 from fairway_core.target import Target

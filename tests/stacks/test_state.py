@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pytest
+from endings import refused
+from programs import finished
 from pydantic import TypeAdapter, ValidationError
 from tests.stacks.documents import Stacks, Written, only
 
@@ -50,12 +52,9 @@ class TestAccount:
 
     def _run(self, tmp_path: Path, text: str, **environ: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "lab.yaml").write_text(text)
-        return subprocess.run(
+        return finished(
             [sys.executable, "-m", "fairway_cli.main", "synth"],
             cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
             env={
                 **os.environ,
                 "FAIRWAY_ENVIRONMENT": "lab.yaml",
@@ -321,9 +320,7 @@ def test_a_hidden_credential_is_refused(
 def test_a_backend_is_checked_by_name(
     backend: Literal["s3", "cloud"], settings: dict[str, Any], message: str, hint: str
 ) -> None:
-    with pytest.raises(UserError) as caught:
-        OtherState(backend=backend, **settings)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: OtherState(backend=backend, **settings))
     assert message in finding.message
     assert hint in finding.hint
 
@@ -340,9 +337,9 @@ def test_a_field_of_its_own_is_no_setting() -> None:
 
 
 def test_a_misspelt_field_of_the_account_is_not_missing_too() -> None:
-    with pytest.raises(UserError) as caught:
-        AzurermState(backend="azurerm", resource_group="g", storage_acount="accounts")
-    (finding,) = caught.value.findings
+    finding = refused(
+        lambda: AzurermState(backend="azurerm", resource_group="g", storage_acount="accounts")
+    )
     assert "takes no `storage_acount`" in finding.message
     assert finding.hint == "did you mean `storage_account`?"
 

@@ -1,13 +1,9 @@
-"""Assertions on the ends of programs, commands and calls of a server, in one line of a test."""
+"""Assertions on the ends of commands and calls of a server, in one line of a test."""
 
-import subprocess
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from httpx import Response
-from waiting import PATIENCE
 
 from fairway_core.findings import Finding, UserError
 
@@ -18,11 +14,6 @@ def refused(do: Callable[[], object], match: str | None = None) -> Finding:
         do()
     (finding,) = caught.value.findings
     return finding
-
-
-def finished(words: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
-    """A program that has ended, with what it printed."""
-    return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, **options)
 
 
 def ends(done: tuple[int, str, str], code: int, *errors: str, printed: str | None = None) -> None:

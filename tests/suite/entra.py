@@ -20,11 +20,7 @@ Ask = Callable[..., tuple[int, str, str]]
 
 
 TENANT = "11111111-2222-3333-4444-555555555555"
-
-
 AUDIENCE = "66666666-7777-8888-9999-000000000000"
-
-
 ISSUER = f"https://login.microsoftonline.com/{TENANT}/v2.0"
 
 

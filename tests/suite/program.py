@@ -1,7 +1,6 @@
 """The program `fairway` as a process, and the named pipes of what it runs."""
 
 import contextlib
-import io
 import json
 import os
 import secrets
@@ -14,13 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
 from raised import note_printed
+from running import run_fairway
 from waiting import PATIENCE, until
 
 from fairway_agent import processes
 from fairway_agent.task.task import Nodes
-from fairway_cli import main as cli
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote import ssh
 from fairway_runner.runs.store import Run
@@ -61,24 +59,11 @@ class Fairway:
 
     def within(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Runs the program in this process, many times faster: for what starts nothing."""
-        out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))
-        code: object = 0
-        with (
-            contextlib.chdir(self.folder),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-            pytest.MonkeyPatch.context() as patch,
-        ):
-            patch.setattr(sys, "argv", ["fairway", *map(str, arguments)])
-            try:
-                cli.main()
-            except SystemExit as exit_:
-                code = exit_.code or 0
-            finally:
-                ssh.close_all()  # as the end of its process does
-        assert isinstance(code, int)
-        printed = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
-        return subprocess.CompletedProcess(arguments, code, *printed)
+        try:
+            done = run_fairway(self.folder, *map(str, arguments))
+        finally:
+            ssh.close_all()  # as the end of its process does
+        return subprocess.CompletedProcess(arguments, *done)
 
     def refused(self, *arguments: str | Path, says: str | tuple[str, ...], code: int = 2) -> None:
         """A command that starts nothing ends with that code, and its errors have these texts."""

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fairway_core.target import NodeRange, SlurmAccess, Target
+from targets import target_of
+
+from fairway_core.target import Target
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.job_file import load_job
 from fairway_runner.jobs.launcher import render_launcher
@@ -14,9 +16,8 @@ def cluster_of(size: str, **facts: Any) -> Target:
     """A Slurm cluster with nodes of that size, or `local`."""
     if size == "local":
         return Target.local()
-    slurm = SlurmAccess(host="h", user="u", partition="p", shared="/data/fairway")
-    nodes = NodeRange(min=0, max=16)
-    return Target(name="cluster", engine="slurm", vm_size=size, nodes=nodes, slurm=slurm, **facts)
+    nodes = {"min": 0, "max": 16}
+    return target_of("slurm", name="cluster", vm_size=size, nodes=nodes, **facts)
 
 
 def rendered(folder: Path, place: Target, **job: Any) -> tuple[Job, str]:

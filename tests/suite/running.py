@@ -1,8 +1,36 @@
-"""Types of the fixtures that make runs and call the program in this process."""
+"""The program in this process, and the types of the fixtures that run it and make runs."""
 
+import contextlib
+import io
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from fairway_cli import main as cli
 from fairway_runner.runs.store import Run
 
 MakeRun = Callable[..., Run]
 RunFairway = Callable[..., tuple[int, str, str]]
+
+
+def run_fairway(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """Runs the program in that folder: its exit code, output and errors."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    code: Any = 0
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(sys, "argv", ["fairway", *arguments])
+        try:
+            cli.main()
+        except SystemExit as exit_:
+            code = exit_.code or 0
+    written = (stream.buffer.getvalue() for stream in (out, err))  # type: ignore[attr-defined]
+    printed, said = (text.decode(errors="surrogateescape") for text in written)
+    return code, printed, said

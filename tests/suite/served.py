@@ -11,7 +11,7 @@ PROGRAM = (sys.executable, "-m", "fairway_cli.entry")
 
 
 @contextmanager
-def serving(
+def serve(
     project: Path,
     *options: str,
     program: Sequence[str] = PROGRAM,

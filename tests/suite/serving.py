@@ -1,9 +1,12 @@
 """A web server on loopback for a test, whose handler answers in few words."""
 
+import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseServer
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -21,19 +24,37 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def answer_json(self, found: object, status: int = 200) -> None:
+        """Sends it; where there is nothing, 404."""
+        kind = "application/json"
+        self.answer(json.dumps(found).encode(), status if found else 404, Content_Type=kind)
+
     def log_message(self, *_: object) -> None:
         """Nothing is printed."""
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """The address of a server, for as long as it is there."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
+def in_thread(server: BaseServer) -> Iterator[None]:
+    """The server answers, in a thread, and is closed at the end."""
+    with server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def serving(
+    handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None
+) -> Iterator[str]:
+    """The address of a server, for as long as it is there; with TLS, under the name localhost."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    with in_thread(server):
+        host = "https://localhost" if tls else "http://127.0.0.1"
+        yield f"{host}:{server.server_port}"

@@ -1,10 +1,10 @@
 """New prices become a branch and one pull request, and nothing where none has changed."""
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
+from programs import executable, finished
 
 FOLDER = Path("constructs/fairway_core/catalog/prices")
 GH = """#!/bin/sh
@@ -14,9 +14,11 @@ case "$*" in "pr list"*) cat "$OPEN" ;; esac
 
 
 @pytest.fixture
-def clone(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def clone(
+    tmp_path: Path, repository: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """A clone of a repository with one price, and a `gh` that writes down what it is told."""
-    origin, clone, programs = (tmp_path / name for name in ("origin", "clone", "programs"))
+    origin, clone = tmp_path / "origin", tmp_path / "clone"
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "somebody")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "somebody@example.com")
@@ -28,12 +30,9 @@ def clone(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (clone / "bin" / "prices").write_bytes((repository / "bin" / "prices").read_bytes())
     for words in (["add", "."], ["commit", "-qm", "first"], ["push", "-q", "origin", "HEAD:main"]):
         subprocess.run(["git", *words], cwd=clone, check=True)
-    programs.mkdir()
-    (programs / "gh").write_text(GH)
-    (programs / "gh").chmod(0o755)
+    executable(programs / "gh", GH)
     (tmp_path / "open").touch()
     (tmp_path / "calls").touch()
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     for name in ("CALLS", "OPEN"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
     monkeypatch.setenv("BASE", "main")
@@ -45,7 +44,7 @@ def _propose(clone: Path, text: str) -> str:
     new.mkdir()
     (new / "westeurope.toml").write_text(text)
     words = ["bash", "bin/prices", "--propose", "new"]
-    done = subprocess.run(words, cwd=clone, check=True, capture_output=True, text=True)
+    done = finished(words, cwd=clone, check=True)
     new.rmdir()
     return done.stdout
 
@@ -53,7 +52,7 @@ def _propose(clone: Path, text: str) -> str:
 def _branch(clone: Path, name: str) -> list[str]:
     words = ["git", "ls-tree", "-r", "--name-only", f"refs/heads/{name}", str(FOLDER)]
     origin = clone.parent / "origin"
-    done = subprocess.run(words, cwd=origin, capture_output=True, text=True, check=False)
+    done = finished(words, cwd=origin)
     return [Path(line).name for line in done.stdout.splitlines()]
 
 

@@ -3,13 +3,13 @@
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import finished, tool
 from ruamel.yaml import YAML
 
 from fairway_runner.engines.capabilities import ENGINES
@@ -32,13 +32,6 @@ def _steps(file: Path) -> list[dict[str, Any]]:
     return [step for job in _load(file)["jobs"].values() for step in job["steps"]]
 
 
-def _tool(name: str) -> str:
-    program = Path(sys.executable).with_name(name)
-    if not program.exists():
-        pytest.skip(f"{name} is not installed: bin/setup dev")
-    return str(program)
-
-
 def test_workflows_are_all_known() -> None:
     names = [file.stem for file in WORKFLOWS]
     assert names == ["nightly", "prices", "release", "test"]
@@ -46,21 +39,19 @@ def test_workflows_are_all_known() -> None:
 
 def test_zizmor_finds_nothing() -> None:
     # With dependabot.yml, which lies beside the workflows.
-    command = [_tool("zizmor"), "--offline", "--no-progress", "--format=plain", str(FOLDER.parent)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    command = [tool("zizmor"), "--offline", "--no-progress", "--format=plain", str(FOLDER.parent)]
+    done = finished(command)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_they_have_the_form_that_github_reads() -> None:
-    command = [_tool("check-jsonschema"), "--builtin-schema", "vendor.github-workflows"]
-    done = subprocess.run(
-        [*command, *map(str, WORKFLOWS)], capture_output=True, text=True, check=False, timeout=300
-    )
+    command = [tool("check-jsonschema"), "--builtin-schema", "vendor.github-workflows"]
+    done = finished([*command, *map(str, WORKFLOWS)])
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_github_files_match_their_schemas() -> None:
-    check = _tool("check-jsonschema")
+    check = tool("check-jsonschema")
     templates = sorted((FOLDER.parent / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
     files = {
         "vendor.dependabot": [FOLDER.parent / "dependabot.yml"],
@@ -68,7 +59,7 @@ def test_github_files_match_their_schemas() -> None:
     }
     for schema, paths in files.items():
         command = [check, "--builtin-schema", schema, *map(str, paths)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        done = finished(command)
         assert done.returncode == 0, done.stdout + done.stderr
     assert len(templates) == 2
 
@@ -123,7 +114,7 @@ def test_jobs_that_run_the_tests_as_root_let_everybody_make_user_namespaces() ->
 
 def _usage(name: str) -> str:
     command = [sys.executable, "-m", "fairway_cli.main", name, "--help"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    return finished(command, check=True).stdout
 
 
 def test_every_python_that_the_project_takes_is_tested_and_macos_is(repository: Path) -> None:
@@ -137,10 +128,8 @@ def test_every_python_that_the_project_takes_is_tested_and_macos_is(repository: 
 
 def test_the_commands_of_a_client_work_here_too(repository: Path) -> None:
     environment = {name: text for name, text in os.environ.items() if "FAIRWAY_" not in name}
-    environment["FAIRWAY_PROGRAM"] = _tool("fairway")
-    done = subprocess.run(
-        [repository / ".ci/client"], env=environment, capture_output=True, text=True, timeout=600
-    )
+    environment["FAIRWAY_PROGRAM"] = tool("fairway")
+    done = finished([repository / ".ci/client"], env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "$ fairway synth demo"
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clocks import Clock
 from receivers import Receiver
 
 from fairway_agent import limits, state_files
@@ -34,12 +35,8 @@ LOST = RunPlan("job-a", "/x", retry_limits={"node": 1, "preemption": 0})
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
-    now = SimpleNamespace(now=1e9)
-    for module in (limits, notifications, task_module, attempt):
-        told = SimpleNamespace(time=lambda: now.now, monotonic=lambda: now.now)
-        monkeypatch.setattr(module, "time", told)
-    return now
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock.of(monkeypatch, limits, notifications, task_module, attempt)
 
 
 @pytest.fixture
@@ -99,7 +96,7 @@ class Mine:
 
 
 def test_the_time_counts_from_the_first_task(
-    folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch
+    folders: Folders, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = Mine(folders, HOUR)
     assert first.refusal() is None
@@ -123,7 +120,7 @@ def test_the_time_counts_from_the_first_task(
     assert Mine(folders, HOUR).refusal() is None
 
 
-def test_the_cost_is_that_of_all_tasks(folders: Folders, clock: Any) -> None:
+def test_the_cost_is_that_of_all_tasks(folders: Folders, clock: Clock) -> None:
     """Task 1 has held 2 nodes for 20,000 s, and holds them; that is 40,000 of 57,600."""
     mine, other = Mine(folders, COST), Mine(folders, COST, 1)
     other.running(1e9 - 20_000)
@@ -151,7 +148,7 @@ def test_the_cost_is_that_of_all_tasks(folders: Folders, clock: Any) -> None:
 
 
 def test_batch_tracking_counts_time_held_by_an_attempt_on_a_lost_node(
-    folders: Folders, clock: Any
+    folders: Folders, clock: Clock
 ) -> None:
     mine = Mine(folders, COST)
     mine.task.held = 100.0
@@ -172,7 +169,7 @@ def test_batch_tracking_counts_time_held_by_an_attempt_on_a_lost_node(
     ],
 )
 def test_a_node_may_be_lost_so_often(
-    folders: Folders, clock: Any, stopped: bool, times: int, reason: str | None
+    folders: Folders, clock: Clock, stopped: bool, times: int, reason: str | None
 ) -> None:
     for _ in range(times):
         mine = Mine(folders, LOST)
@@ -186,17 +183,16 @@ def test_a_node_may_be_lost_so_often(
 
 
 def test_an_eviction_that_is_not_carried_out_counts_as_nothing(
-    folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any
+    folders: Folders, clock: Clock, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     """It was announced, the job has ended for it, and the node is still there."""
     mine = Mine(folders, LOST)
     mine.task.held = 25.0
     mine.running(1e9)
     mine.has_notice()
-    slept: list[float] = []
-    monkeypatch.setattr(attempt, "time", SimpleNamespace(sleep=slept.append, time=lambda: 1e9))
     attempt._wait_to_go(mine.task)
-    assert slept == [600.0]
+    assert clock.now == 1e9 + 600
+    clock.now = 1e9
     assert "was not taken away" in capfd.readouterr().out
     again = Mine(folders, LOST)
     found = (again.refusal(), dict(again.task.failures_by_cause), again.task.held)
@@ -208,7 +204,7 @@ def test_an_eviction_that_is_not_carried_out_counts_as_nothing(
 
 
 def test_a_task_that_saves_and_ends_with_0_for_its_node_has_not_ended(
-    folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch
+    folders: Folders, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Azure may give notice before the task's program begins, or after."""
     mine = Mine(folders, LOST)
@@ -228,14 +224,14 @@ def test_a_task_that_saves_and_ends_with_0_for_its_node_has_not_ended(
 
 
 def test_a_retry_of_the_run_counts_anew(
-    folders: Folders, clock: Any, monkeypatch: pytest.MonkeyPatch
+    folders: Folders, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Mine(folders, LOST).running(1e9)
     monkeypatch.setenv("FAIRWAY_SUBMISSION", "1")
     assert dict(Mine(folders, LOST).task.failures_by_cause) == {}
 
 
-def test_failure_is_begun_again_but_not_for_idle_gpus(folders: Folders, clock: Any) -> None:
+def test_failure_is_begun_again_but_not_for_idle_gpus(folders: Folders, clock: Clock) -> None:
     """Batch begins it again, as often as the job has `retries`."""
     mine = Mine(folders, replace(LOST, retries=3))
     attempts = Attempts(mine.task, mine.batch, state="running")
@@ -252,7 +248,7 @@ def test_failure_is_begun_again_but_not_for_idle_gpus(folders: Folders, clock: A
     assert Mine(folders, plan).ended_before() == end
 
 
-def test_damaged_limits_or_none_end_no_task(folders: Folders, clock: Any) -> None:
+def test_damaged_limits_or_none_end_no_task(folders: Folders, clock: Clock) -> None:
     mine = Mine(folders, RunPlan("job-a", "/x"))
     assert (mine.ended_before(), mine.refusal()) == (None, None)
     mine.running(1e9)
@@ -267,7 +263,7 @@ def test_damaged_limits_or_none_end_no_task(folders: Folders, clock: Any) -> Non
 
 
 def test_batch_record_writes_an_ending_for_idle_gpus_and_for_an_end_alone(
-    folders: Folders, clock: Any, tmp_path: Path
+    folders: Folders, clock: Clock, tmp_path: Path
 ) -> None:
     file = tmp_path / "work" / "logs" / FILE
     mine = Mine(folders, RunPlan("job-a", "/x"))
@@ -283,7 +279,7 @@ def test_batch_record_writes_an_ending_for_idle_gpus_and_for_an_end_alone(
 
 
 def test_batch_ending_file_holds_state_limit_and_reason_of_the_task(
-    folders: Folders, clock: Any, tmp_path: Path
+    folders: Folders, clock: Clock, tmp_path: Path
 ) -> None:
     status = TaskState("failed", exit_code=124, ended=1e9)
     notifications.write_ending(folders, status, Over("max_cost", "why"))

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clocks import Clock
 
 from fairway_agent.kubernetes import api
 from fairway_agent.kubernetes.api import BATCH, CORE, Api, Refused, job_name, run_label
@@ -33,15 +34,8 @@ class Line:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A clock that only sleeping moves."""
-    now = SimpleNamespace(now=0.0)
-
-    def sleep(seconds: float) -> None:
-        now.now += seconds
-
-    monkeypatch.setattr(api, "time", SimpleNamespace(monotonic=lambda: now.now, sleep=sleep))
-    return now
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock.of(monkeypatch, api, now=0.0)
 
 
 @pytest.fixture
@@ -145,7 +139,7 @@ def test_a_refusal_has_the_servers_words(account: Path) -> None:
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 def test_kubernetes_api_retries_transient_errors_after_retry_after(
-    account: Path, clock: Any, status: int
+    account: Path, clock: Clock, status: int
 ) -> None:
     headers = {"Retry-After": "7"}
     found, line = reach(account, (status, headers, {}), OSError("reset"), ok({"a": 1}))
@@ -154,7 +148,7 @@ def test_kubernetes_api_retries_transient_errors_after_retry_after(
     assert clock.now >= 7
 
 
-def test_a_server_that_stays_away_is_named(account: Path, clock: Any) -> None:
+def test_a_server_that_stays_away_is_named(account: Path, clock: Clock) -> None:
     found, _ = reach(account, *[refused(503)] * 1000)
     with pytest.raises(
         Fault, match="the API server of Kubernetes does not answer: HTTP 503"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from api_server import Cluster
+from targets import target_of
 from waiting import until
 
 from fairway_agent import control, job_facts, state_files
@@ -29,20 +30,11 @@ from fairway_agent.shared.reports import (
 )
 from fairway_agent.state_files import TaskState
 from fairway_core.kubernetes import documents, head
-from fairway_core.target import Target
 from fairway_simulator.kubernetes import Fault, KubernetesCluster, missing
 
 pytestmark = pytest.mark.integration
 
-TARGET = Target.model_validate(
-    {
-        "name": "nd",
-        "engine": "kubernetes",
-        "nodes": {"min": 1, "max": 8},
-        "mounts": {"data": "/data"},
-        "kubernetes": {"image": "a", "shared": "/data/f", "volumes": {"data": "claim"}},
-    }
-)
+TARGET = target_of("kubernetes")
 
 
 @pytest.fixture(scope="module")

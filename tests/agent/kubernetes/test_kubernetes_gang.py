@@ -6,10 +6,10 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clocks import Clock
 
 from fairway_agent import control, processes, scratch
 from fairway_agent.fanout import sshd_mesh
@@ -21,10 +21,8 @@ from fairway_boot.files import Fault
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    now = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(gang, "time", SimpleNamespace(monotonic=lambda: now.now))
-    return now
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock.of(monkeypatch, gang, now=100.0)
 
 
 @pytest.fixture
@@ -82,7 +80,7 @@ def test_pods_of_an_earlier_start_are_others(pod: Path) -> None:
 )
 def test_it_waits_for_as_long_as_a_node_may_take_and_not_for_ever(
     pod: Path,
-    clock: SimpleNamespace,
+    clock: Clock,
     nodes: dict[str, int],
     access: dict[str, Any],
     minutes: int,
@@ -102,9 +100,7 @@ def test_it_waits_for_as_long_as_a_node_may_take_and_not_for_ever(
     assert raised.value.record["hint"].startswith(hint)
 
 
-def test_it_does_not_give_up_while_nodes_are_being_started(
-    pod: Path, clock: SimpleNamespace
-) -> None:
+def test_it_does_not_give_up_while_nodes_are_being_started(pod: Path, clock: Clock) -> None:
     """A node that does not come is tried again, which the autoscaler says with an event."""
     group = Gang.of(pod, "3", 0, 3)
     group.begin()
@@ -124,7 +120,7 @@ def test_it_does_not_give_up_while_nodes_are_being_started(
 
 
 def test_it_gives_up_where_nodes_are_started_for_ever_and_none_comes(
-    pod: Path, clock: SimpleNamespace
+    pod: Path, clock: Clock
 ) -> None:
     """Azure lacks them: the autoscaler tries again after a while, and the first pod has its own."""
     group = Gang.of(pod, "3", 0, 3)
@@ -156,7 +152,7 @@ def test_what_keeps_another_from_coming_ends_the_wait(pod: Path) -> None:
 
 
 def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
-    pod: Path, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    pod: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After an eviction of all, the first may be back before the others."""
     gone = {member(1).address}

@@ -6,11 +6,11 @@ import json
 import socket
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from api_server import Cluster
+from clocks import Clock
 
 from fairway_agent import control, limits, reconcile, state_files
 from fairway_agent.kubernetes import pod
@@ -135,11 +135,8 @@ LOST = TaskState("running", attempt=0, started=1.0)
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    now = SimpleNamespace(now=AT)
-    for module in (limits, reconcile):
-        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now.now))
-    return now
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock.of(monkeypatch, limits, reconcile, now=AT)
 
 
 def evicted(known: TaskState, seen: bool) -> TaskState:
@@ -221,7 +218,7 @@ def state(cluster: Cluster, folder: Path) -> RunState:
 
 
 def test_kubernetes_max_cost_counts_time_held_by_evicted_pods(
-    cluster: Cluster, clock: SimpleNamespace
+    cluster: Cluster, clock: Clock
 ) -> None:
     """4 nodes for 3 h until they were evicted are 12 of 16 node hours; the other 4 are one more
     hour of the pods in their place. What waits for nodes does not begin then."""
@@ -246,7 +243,7 @@ def test_kubernetes_max_cost_counts_time_held_by_evicted_pods(
 
 
 def test_kubernetes_max_duration_counts_while_an_evicted_task_waits_for_pods(
-    cluster: Cluster, clock: SimpleNamespace
+    cluster: Cluster, clock: Clock
 ) -> None:
     """Evicted, and nothing of it runs: who looks ends it when its time is over."""
     folder = submitted(cluster, max_duration=3600.0)

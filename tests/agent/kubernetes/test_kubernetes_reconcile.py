@@ -3,10 +3,10 @@
 import io
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from api_server import Cluster, Server
+from clocks import Clock
 
 from fairway_agent import control, reconcile, state_files
 from fairway_agent.kubernetes import controller
@@ -112,11 +112,8 @@ class TestStuck:
     WHY = "its image own:1 cannot be pulled: manifest unknown"
 
     @pytest.fixture(autouse=True)
-    def clock(self, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-        now = SimpleNamespace(now=1e9)
-        for module in (reconcile, controller):
-            monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now.now))
-        return now
+    def clock(self, monkeypatch: pytest.MonkeyPatch) -> Clock:
+        return Clock.of(monkeypatch, reconcile, controller)
 
     @pytest.fixture
     def act(self, cluster: Cluster) -> Callable[[Path], RunState]:
@@ -140,7 +137,7 @@ class TestStuck:
     def test_they_end_the_run_after_a_while(
         self,
         cluster: Cluster,
-        clock: SimpleNamespace,
+        clock: Clock,
         act: Callable[[Path], RunState],
         nodes: list[int],
     ) -> None:
@@ -157,7 +154,7 @@ class TestStuck:
         assert [*cluster.server.of("jobs")] == JOBS[1:]  # nothing of it starts later
         assert (cluster.state(folder), act(folder)) == (cluster.state(folder),) * 2
 
-    def test_whoever_looks_ends_nothing(self, cluster: Cluster, clock: SimpleNamespace) -> None:
+    def test_whoever_looks_ends_nothing(self, cluster: Cluster, clock: Clock) -> None:
         folder = cluster.submitted([1])
         self.hold(cluster.server, 0)
         cluster.state(folder)
@@ -169,7 +166,7 @@ class TestStuck:
         assert ([*cluster.server.of("jobs")], len(cluster.server.of("pods"))) == (JOBS, 1)
 
     def test_one_that_is_pulled_after_all_is_as_any_other(
-        self, cluster: Cluster, clock: SimpleNamespace, act: Callable[[Path], RunState]
+        self, cluster: Cluster, clock: Clock, act: Callable[[Path], RunState]
     ) -> None:
         folder = cluster.submitted([1])
         self.hold(cluster.server, 0)
@@ -182,7 +179,7 @@ class TestStuck:
         assert act(folder).state == "queued"
 
     def test_where_others_have_begun_one_fails_alone(
-        self, cluster: Cluster, clock: SimpleNamespace, act: Callable[[Path], RunState]
+        self, cluster: Cluster, clock: Clock, act: Callable[[Path], RunState]
     ) -> None:
         folder = cluster.submitted([1, 1])
         self.hold(cluster.server, 1)
@@ -193,7 +190,7 @@ class TestStuck:
         assert (cluster.server.of("pods"), [*cluster.server.of("jobs")]) == ({}, JOBS)
 
     def test_the_first_of_several_hears_that_another_does_not_come(
-        self, cluster: Cluster, clock: SimpleNamespace, act: Callable[[Path], RunState]
+        self, cluster: Cluster, clock: Clock, act: Callable[[Path], RunState]
     ) -> None:
         """It has the last word, as it may have begun before: see `gang`."""
         folder = cluster.submitted([3])
@@ -208,7 +205,7 @@ class TestStuck:
         assert [*cluster.server.of("jobs")] == JOBS
 
     def test_what_has_come_after_all_is_no_reason_for_a_first_one_that_comes_later(
-        self, cluster: Cluster, clock: SimpleNamespace, act: Callable[[Path], RunState]
+        self, cluster: Cluster, clock: Clock, act: Callable[[Path], RunState]
     ) -> None:
         folder = cluster.submitted([3])
         self.hold(cluster.server, 1)
@@ -225,7 +222,7 @@ class TestStuck:
         assert control.read(folder).blocked == {}
 
     def test_what_a_controller_that_is_stuck_was_to_start_has_failed(
-        self, cluster: Cluster, clock: SimpleNamespace
+        self, cluster: Cluster, clock: Clock
     ) -> None:
         folder = cluster.submitted([2, 2], max_parallel=1)
         clock.now = moment("2023-11-14T19:50:00Z")

@@ -1,11 +1,11 @@
 """Runs of Slurm's that come after others, whatever these were to end as."""
 
 import io
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from run_folders import bring
 
 from fairway_agent import control, job_facts, state_files
 from fairway_agent.control import Numbers, Part
@@ -54,10 +54,7 @@ def shared(tmp_path: Path) -> Path:
 
 def made(shared: Path, plan: RunPlan) -> None:
     folder = shared / "runs" / plan.run
-    (folder / "code").mkdir(parents=True)
-    (folder / "plan.json").write_text(plan.text())
-    (folder / "target.json").write_text(json.dumps({"nodes": {"min": 0, "max": 2}}))
-    (folder / "tasks.jsonl").write_text(TaskSpec(0, nodes=1).line())
+    bring(folder, plan, [TaskSpec(0, nodes=1)], {"nodes": {"min": 0, "max": 2}})
 
 
 def ends(shared: Path, name: str, state: str) -> None:

@@ -2,12 +2,13 @@
 
 import os
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from programs import executable
 from waiting import PATIENCE
 
 from fairway_agent.machine import Host
@@ -62,25 +63,9 @@ def daemon(shared: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 @pytest.fixture
-def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def squeue(programs: Path) -> Callable[[str], object]:
     """Sets what squeue does."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-
-    def does(script: str) -> None:
-        (programs / "squeue").write_text(f"#!/bin/sh\n{script}\n")
-        (programs / "squeue").chmod(0o755)
-
-    return does
-
-
-def _ended(process: subprocess.Popen[str]) -> int | None:
-    """Its exit code, if it was told to end."""
-    deadline = time.monotonic() + PATIENCE
-    while process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return process.returncode
+    return partial(executable, programs / "squeue")
 
 
 def test_slurm_leftovers_of_ended_jobs_are_killed_and_others_kept(
@@ -93,7 +78,7 @@ def test_slurm_leftovers_of_ended_jobs_are_killed_and_others_kept(
     own = daemon("12", SLURM_RESTART_COUNT="1")
     others = [daemon("7", "../elsewhere/runs/a/shared"), daemon(None), daemon("7", "notes")]
     allocation.end_leftovers(shared, OWN)
-    assert (_ended(left), _ended(before), _ended(ended)) == (3, 3, 3)
+    assert (left.wait(PATIENCE), before.wait(PATIENCE), ended.wait(PATIENCE)) == (3, 3, 3)
     assert [each.poll() for each in (going, hidden, own, *others)] == [None] * 6
 
 
@@ -109,7 +94,7 @@ def test_slurm_leftovers_without_squeue_are_killed_for_the_own_job_only(
     squeue(script)
     unknown, before = daemon("7"), daemon("12")
     allocation.end_leftovers(shared, OWN)
-    assert _ended(before) == 3
+    assert before.wait(PATIENCE) == 3
     assert unknown.poll() is None
 
 
@@ -139,15 +124,12 @@ def test_a_job_with_a_cgroup_is_known(tmp_path: Path, text: str | None, containe
 
 
 def test_a_node_that_never_answers_holds_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """srun waits for it without end; the task begins and ends all the same, and its log says why
     something may be left."""
-    programs, run = tmp_path / "programs", tmp_path / "shared" / "runs" / "job-a"
-    programs.mkdir()
-    (programs / "srun").write_text("#!/bin/sh\nexec sleep 100000\n")
-    (programs / "srun").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    run = tmp_path / "shared" / "runs" / "job-a"
+    executable(programs / "srun", "exec sleep 100000")
     monkeypatch.setenv("SLURM_JOB_ID", "12")
     monkeypatch.setattr(allocation, "_STEP_PATIENCE", 0.2)
     nodes, hosts = SlurmNodes(), [Host(name, name) for name in ("nd-1", "nd-2", "nd-3")]

@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clocks import Clock
+from run_folders import bring, take_over
 
 from fairway_agent import control, limits, state_files
 from fairway_agent import reconcile as shared_reconcile
@@ -16,7 +17,7 @@ from fairway_agent.slurm.jobs import Element
 from fairway_agent.slurm.nodes import Resources
 from fairway_agent.slurm.runs import Watch
 from fairway_agent.spec import Budget, RunPlan, TaskSpec
-from fairway_agent.state_files import Over, RunState, TaskState
+from fairway_agent.state_files import Over, TaskState
 from fairway_boot.slurm import commands
 
 TIME = RunPlan("job-a", "/x", tasks=3, max_duration=3600.0)
@@ -26,11 +27,8 @@ RESOURCES = Resources(SubmitRequest("job-a", 0, partition="nd"), "", gpus=0, cpu
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
-    now = SimpleNamespace(now=1e9)
-    for module in (limits, shared_reconcile):
-        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now.now))
-    return now
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock.of(monkeypatch, limits, shared_reconcile)
 
 
 @pytest.fixture
@@ -44,13 +42,10 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run of three tasks of two nodes each, of which Slurm has all, on a partition of eight."""
-    (tmp_path / "target.json").write_text(json.dumps({"nodes": {"min": 0, "max": 8}}))
-    (tmp_path / "tasks.jsonl").write_text(
-        "".join(TaskSpec(index, nodes=2).line() for index in range(3))
-    )
+    specs = [TaskSpec(index, nodes=2) for index in range(3)]
+    bring(tmp_path, TIME, specs, {"nodes": {"min": 0, "max": 8}})
     (tmp_path / "tasks").mkdir()
-    part = Part("tasks", 0, Numbers([0, 1, 2]), 2, 1, "12")
-    control.change(tmp_path, 0, parts=(part,), complete=True)
+    take_over(tmp_path, "12", tasks=3, nodes=2)
     return tmp_path
 
 
@@ -60,7 +55,7 @@ def _write(run: Path, index: int, state: TaskState) -> None:
     state_files.write(folder, state)
 
 
-def test_time_counts_from_first_task_of_all(run: Path, clock: Any, said: list[list[str]]) -> None:
+def test_time_counts_from_first_task_of_all(run: Path, clock: Clock, said: list[list[str]]) -> None:
     first, second = Watch(run, TIME, 0), Watch(run, TIME, 0)
     first.begin()
     assert not first.is_over()
@@ -79,7 +74,7 @@ def test_time_counts_from_first_task_of_all(run: Path, clock: Any, said: list[li
     assert len(said) == 1
 
 
-def test_a_later_submission_begins_anew(run: Path, clock: Any, said: list[list[str]]) -> None:
+def test_a_later_submission_begins_anew(run: Path, clock: Clock, said: list[list[str]]) -> None:
     Watch(run, TIME, 0).begin()
     clock.now += 7200
     again = Watch(run, TIME, 1)
@@ -90,7 +85,7 @@ def test_a_later_submission_begins_anew(run: Path, clock: Any, said: list[list[s
     assert not late.look_back()  # its beginning is that of another submission
 
 
-def test_the_cost_is_that_of_all_tasks(run: Path, clock: Any, said: list[list[str]]) -> None:
+def test_the_cost_is_that_of_all_tasks(run: Path, clock: Clock, said: list[list[str]]) -> None:
     """Task 0 has held 2 nodes for 20,000 s: 40,000 of 57,600. With all 8 nodes of the partition
     the rest would last 2,200 s; with the 2 that there are it lasts 8,800 s."""
     _write(run, 0, TaskState("succeeded", started=1e9 - 20_000, ended=1e9, held=20_000.0))
@@ -111,7 +106,7 @@ def test_the_cost_is_that_of_all_tasks(run: Path, clock: Any, said: list[list[st
     assert control.read(run).of(0).limit == Over("max_cost", "it was over its max_cost of 200 USD")
 
 
-def test_slurm_limits_are_looked_at_seldom_and_none_leave_no_file(run: Path, clock: Any) -> None:
+def test_slurm_limits_are_looked_at_seldom_and_none_leave_no_file(run: Path, clock: Clock) -> None:
     _write(run, 0, TaskState("running", started=1e9 - 28_770, held=0.0))
     mine = Watch(run, COST, 0)
     mine.begin()
@@ -125,7 +120,7 @@ def test_slurm_limits_are_looked_at_seldom_and_none_leave_no_file(run: Path, clo
 
 
 def test_slurm_may_be_away_when_it_is_over(
-    run: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
+    run: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: object) -> str:
         raise commands.Refused("slurm_kill_job error")
@@ -139,7 +134,7 @@ def test_slurm_may_be_away_when_it_is_over(
 
 
 def test_a_task_that_began_after_squeue_was_asked_runs(
-    run: Path, monkeypatch: pytest.MonkeyPatch, clock: Any
+    run: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     """A job that waited then may run by now."""
     _begin(run)
@@ -181,8 +176,6 @@ def test_slurm_job_that_an_operator_has_renamed_is_not_lost(
 
 
 def _begin(run: Path) -> None:
-    (run / "plan.json").write_text(TIME.text())
-    state_files.write(run, RunState(tasks={"queued": 3}))
     Watch(run, TIME, 0).begin()
 
 
@@ -199,7 +192,7 @@ def _settle(run: Path, monkeypatch: pytest.MonkeyPatch, *states: str) -> dict[st
 
 
 def test_the_run_says_which_limit_it_was_over(
-    run: Path, clock: Any, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    run: Path, clock: Clock, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _begin(run)
     _write(run, 0, TaskState("running", attempt=0, started=1e9))
@@ -216,7 +209,7 @@ def test_the_run_says_which_limit_it_was_over(
 
 
 def test_a_run_that_is_over_while_none_of_it_runs_is_ended_by_who_asks(
-    run: Path, clock: Any, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    run: Path, clock: Clock, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first task has lost its node, and waits for another."""
     _begin(run)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from receivers import Receiver
+from run_folders import bring, take_over
 
 from fairway_agent import control, notify, state_files
-from fairway_agent.control import Numbers, Part
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm import runs, submit
 from fairway_agent.slurm.jobs import Element
@@ -31,16 +31,11 @@ def run(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
 
     def make(on: tuple[str, ...] = ("failed", "succeeded"), secret: str | None = None) -> Path:
-        folder = tmp_path / "runs" / "job-1"
-        folder.mkdir(parents=True)
         url = "" if secret else receiver.url
         secrets = (secret,) if secret else ()
         plan = RunPlan("job-1", "/c", 2, notify=Told(url, on, "json", secret), secrets=secrets)
-        (folder / "plan.json").write_text(plan.text())
-        (folder / "target.json").write_text("{}")
-        part = Part("tasks", 0, Numbers([0, 1]), 1, 1, "7")
-        control.change(folder, 0, parts=(part,), complete=True)
-        state_files.write(folder, RunState(tasks={"queued": 2}))
+        folder = bring(tmp_path / "runs" / "job-1", plan)
+        take_over(folder, "7", tasks=2)
         return folder
 
     return make

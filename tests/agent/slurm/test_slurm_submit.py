@@ -1,14 +1,14 @@
 """Parts of a run as sbatch takes them, and the rest where one was refused or cancelled."""
 
 import io
-import json
-import subprocess
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from clocks import Clock
+from programs import finished
+from run_folders import bring
 
 from fairway_agent.control import Part
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
@@ -127,7 +127,7 @@ def test_the_script_is_bash_whatever_the_folder_is_called(tmp_path: Path) -> Non
     script = tmp_path / "script.sh"
     # What it would start says what it was given.
     script.write_text(text.replace('exec "$python" -s', "printf '%s\\n'"))
-    done = subprocess.run(["bash", script], cwd=folder, capture_output=True, text=True, check=True)
+    done = finished(["bash", script], cwd=folder, check=True)
     assert done.stdout.splitlines()[2:] == [str(folder), "tasks", "0", "0", "4"]
     assert list(folder.iterdir()) == []
 
@@ -143,7 +143,6 @@ class Slurm:
         self.said: list[str] = []
         self.states = ["CANCELLED"]
         self.comment, self.partition = "", "nd"
-        self.now = 0.0
 
     def run(self, words: list[str], **_: Any) -> str:
         if words[0] == "sbatch":
@@ -162,17 +161,13 @@ class Slurm:
             self.said.append(" ".join(words))
         return ""
 
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
 
 @pytest.fixture
 def slurm(monkeypatch: pytest.MonkeyPatch) -> Slurm:
     slurm = Slurm()
     for module in (submit, jobs):
         monkeypatch.setattr(module.commands, "run", slurm.run)
-    clock = SimpleNamespace(monotonic=lambda: slurm.now, sleep=slurm.sleep)
-    monkeypatch.setattr(submit, "time", clock)
+    Clock.of(monkeypatch, submit)
     return slurm
 
 
@@ -180,11 +175,10 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> Slurm:
 def shared(tmp_path: Path) -> Path:
     """A shared folder with a run of a task on one node and a task on two."""
     folder = tmp_path / "runs" / "job-a"
-    (folder / "code").mkdir(parents=True)
-    (folder / "plan.json").write_text(RunPlan("job-a", str(folder / "code"), tasks=2).text())
-    (folder / "target.json").write_text(json.dumps({"nodes": {"min": 0, "max": 2}}))
-    lines = (TaskSpec(0, nodes=1).line(), TaskSpec(1, nodes=2).line())
-    (folder / "tasks.jsonl").write_text("".join(lines))
+    plan = RunPlan("job-a", str(folder / "code"), tasks=2)
+    bring(
+        folder, plan, [TaskSpec(0, nodes=1), TaskSpec(1, nodes=2)], {"nodes": {"min": 0, "max": 2}}
+    )
     return tmp_path
 
 

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from programs import finished
 from serving import Handler, serving
 from waiting import until
 
@@ -241,14 +242,7 @@ class Lab:
         path = self.programs.get(program)
         module = f"fairway_boot.slurm.{program}"
         command = [str(path)] if path else [sys.executable, "-B", "-m", module]
-        return subprocess.run(
-            [*command, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-            env=self.environment,
-        )
+        return finished([*command, *arguments], env=self.environment)
 
     @property
     def environment(self) -> dict[str, str]:

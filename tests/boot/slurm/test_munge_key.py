@@ -1,10 +1,10 @@
 """The scheduler's program that replaces the munge key, with stand-ins for what it calls."""
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from programs import executable, finished
 
 SCRIPT = "constructs/fairway_constructs/cloud_init/munge_key.sh"
 NODES = """\
@@ -32,15 +32,10 @@ def run(repository: Path, tmp_path: Path) -> Callable[[str], tuple[int, list[str
             f'case "$line $given" in {fails}) exit 255 ;; esac',
         }
         for name, text in programs.items():
-            (bin_ / name).write_text(f"#!/bin/bash\n{text}\n")
-            (bin_ / name).chmod(0o755)
-        done = subprocess.run(
+            executable(bin_ / name, f"#!/bin/bash\n{text}\n")
+        done = finished(
             ["bash", str(repository / SCRIPT)],
             env={"PATH": f"{bin_}:/usr/bin:/bin", "FAIRWAY_SETTINGS": str(tmp_path / "settings")},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
         )
         return done.returncode, log.read_text().splitlines(), done.stderr
 

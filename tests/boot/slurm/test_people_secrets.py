@@ -9,15 +9,16 @@ import struct
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from serving import in_thread
+from vaults import FakeVault
 
 from fairway_agent import access
 from fairway_boot.files import Fault
-from fairway_boot.http import Failure
 from fairway_boot.identity import KeyVault, Secret
 from fairway_boot.slurm import people
 from fairway_boot.slurm.people import Refused, secret_for, secret_server
@@ -33,25 +34,13 @@ SECRETS = {
 }
 
 
-class FakeVault(KeyVault):
-    """A vault that holds these."""
-
-    def __init__(self) -> None:
-        super().__init__("https://lab.vault.azure.net", bearer=None)  # type: ignore[arg-type]
-
-    def look(self, name: str) -> Secret:
-        if name not in SECRETS:
-            raise Failure(404, "SecretNotFound", f"{name} is not there")
-        return SECRETS[name]
-
-
 @pytest.mark.parametrize(
     ("person", "allowed"), [("ada", ["hers", "both", "all"]), ("bob", ["both", "all"])]
 )
 def test_people_secret_is_given_only_to_users_named_in_its_tag(
     person: str, allowed: list[str]
 ) -> None:
-    vault = FakeVault()
+    vault = FakeVault(SECRETS)
     for name in ("hers", "both", "all", "none", "like"):
         if name in allowed:
             assert secret_for(person, name, vault) == SECRETS[name].value
@@ -63,17 +52,11 @@ def test_people_secret_is_given_only_to_users_named_in_its_tag(
 @pytest.mark.parametrize("name", ["", "../munge-key", "a/b", "a?x=1", "a b", "x" * 128, "é"])
 def test_only_names_of_secrets_are_asked_for(name: str) -> None:
     with pytest.raises(Refused, match="not the name of a secret"):
-        secret_for("ada", name, FakeVault())
+        secret_for("ada", name, FakeVault(SECRETS))
 
 
-@contextmanager
-def serving(path: Path) -> Iterator[None]:
-    with secret_server(path, FakeVault(), PEOPLE.__getitem__) as found:
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield
-        found.shutdown()
-        thread.join()
+def serving(path: Path) -> AbstractContextManager[None]:
+    return in_thread(secret_server(path, FakeVault(SECRETS), PEOPLE.__getitem__))
 
 
 @pytest.fixture

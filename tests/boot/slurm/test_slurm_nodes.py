@@ -7,7 +7,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +17,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from programs import finished
+from serving import in_thread
 from waiting import until
 
 from fairway_agent.fanout.launchers import free_port
@@ -59,13 +60,8 @@ def service(lab: Lab, munge: Path) -> Iterator[Settings]:
         start=["touch", str(lab.folder / "slurmd-started")],
     )
     settings = load(str(lab.folder / "settings.json"))
-    server = ClaimServer(settings)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield settings
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with in_thread(ClaimServer(settings)):
+        yield settings
 
 
 def tell_host(lab: Lab, name: str) -> None:
@@ -146,11 +142,9 @@ class TestClaims:
 
     def test_users_of_a_node_are_not_asked_for(self, service: Settings) -> None:
         question = json.dumps({"scale_set": "nd", "vm": "a", "id": "7"})
-        done = subprocess.run(
+        done = finished(
             ["setpriv", "--reuid=65534", "--clear-groups", "munge", "-S", service.munge_socket],
             input=question,
-            capture_output=True,
-            text=True,
             check=True,
         )
         with pytest.raises(munge.Refused, match="not root"):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import executable, finished
 
 from fairway_agent.fanout.launchers import free_port
 from fairway_boot.slurm.node_registry import opened
@@ -87,8 +88,7 @@ class Cluster:
         prolog.rename(prolog.with_suffix(".own"))
         files = {"HOSTS": self.folder / "hosts", "FIRST": self.folder / "none"}
         known = " ".join(f"FAIRWAY_{name}_FILE={file}" for name, file in files.items())
-        prolog.write_text(f"#!/bin/sh\nexport SLURM_CONF={conf} {known}\nexec {prolog}.own\n")
-        prolog.chmod(0o755)
+        executable(prolog, f"export SLURM_CONF={conf} {known}\nexec {prolog}.own")
         (self.folder / "hosts").write_text("127.0.0.1 localhost\n")
 
     def _description(self, programs: dict[str, Path]) -> SlurmCluster:
@@ -168,19 +168,17 @@ class Cluster:
     def _boot(self, instance: str) -> None:
         folder = self.folder / "instances" / instance
         folder.mkdir()
-        started = folder / "start"
         # The name is the word after -N; the process stays the one that is stopped later.
-        started.write_text(
-            "#!/bin/sh\n"
+        started = executable(
+            folder / "start",
             f"name=$(sed -E 's/.*-N ([^ ]+).*/\\1/' {folder}/name)\n"
             f"echo $name >{folder}/is\n"
             # A machine of its own, whose name, processes and /dev/shm end with it.
             "unshare --uts --mount --pid --fork --kill-child --mount-proc sh -c '\n"
             "hostname $0 && mount -t tmpfs none /dev/shm && exec slurmd -D -b -N $0\n"
             '\' "$name" >/dev/null 2>&1 &\n'
-            f"echo $! >{folder}/pid\n"
+            f"echo $! >{folder}/pid",
         )
-        started.chmod(0o755)
         own = {
             **json.loads((self.folder / "settings.json").read_text()),
             "partition": "nd",
@@ -218,15 +216,7 @@ class Cluster:
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Runs one of Slurm's commands."""
-        return subprocess.run(
-            command,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-            cwd=self.folder,
-        )
+        return finished(command, env=self.environment, cwd=self.folder)
 
     def ask(self, *command: str) -> str:
         """The output of one of Slurm's commands."""

@@ -2,12 +2,12 @@
 
 import gzip
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import finished
 
 from fairway_constructs.bindings import generate as generate_module
 from fairway_constructs.bindings.facts import KEPT, Facts, kept_facts
@@ -184,7 +184,5 @@ def test_the_command_prints_an_error_without_a_traceback(
 
 def test_the_script_finds_the_environment(repository: Path, tmp_path: Path) -> None:
     script = repository / "bin" / "bindings"
-    shown = subprocess.run(
-        [script, "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    shown = finished([script, "--help"], cwd=tmp_path, check=True)
     assert "terraform providers schema -json" in shown.stdout

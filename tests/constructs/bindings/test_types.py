@@ -1,10 +1,10 @@
 """Types of the generated classes, as mypy checks them."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import finished
 
 pytestmark = pytest.mark.nightly
 
@@ -33,13 +33,7 @@ def test_mypy_tells_required_from_optional_and_right_from_wrong(
     file.write_text(_SNIPPET)
     # What is not in the snippet is in the cache, if the project was checked before.
     options = ["--config-file", repository / "pyproject.toml"]
-    checked = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, file],
-        cwd=repository,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    checked = finished([sys.executable, "-m", "mypy", *options, file], cwd=repository)
     errors: dict[int, str] = {}
     for line in checked.stdout.splitlines():
         _, number, kind, *message = line.split(":", 3) if line.count(":") > 2 else (line, "", "")

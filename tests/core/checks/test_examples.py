@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from targets import target_of
 
 from fairway_core.checks import (
     Asked,
@@ -26,7 +27,6 @@ from fairway_core.checks.check import REGISTERED
 from fairway_core.checks.running import RULES
 from fairway_core.environment import Environment
 from fairway_core.findings import Finding
-from fairway_core.target import NodeRange, SlurmAccess, Target
 
 TODAY = datetime.date(2026, 11, 21)
 
@@ -48,13 +48,8 @@ clusters:
 """
 
 # Where the jobs of examples go.
-_SPOT = Target(
-    name="nd",
-    engine="slurm",
-    vm_size="Standard_ND96isr_H100_v5",
-    nodes=NodeRange(min=0, max=16),
-    spot=True,
-    slurm=SlurmAccess(host="h", user="u", partition="nd", shared="/data/fairway"),
+_SPOT = target_of(
+    "slurm", vm_size="Standard_ND96isr_H100_v5", nodes={"min": 0, "max": 16}, spot=True
 )
 
 

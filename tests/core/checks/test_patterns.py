@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from programs import finished
 
 from fairway_core import checks, secret_values
 
@@ -72,13 +73,7 @@ def _pieces(pattern: str) -> list[str]:
 
 
 def _run(code: str, **given: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", _LIMITED + code],
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return finished([sys.executable, "-c", _LIMITED + code], input=json.dumps(given))
 
 
 @pytest.mark.parametrize("pattern", _patterns())

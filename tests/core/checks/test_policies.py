@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
+from environment_files import KEY
 
 from fairway_core.checks import check_environment
 from fairway_core.environment import read_environment
 from fairway_core.findings import Finding, Severity, UserError
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 LAB = """\
 name: lab
 location: westeurope

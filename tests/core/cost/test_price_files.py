@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from endings import refused
 
 from fairway_core.cost.cache import prices_at_hand
 from fairway_core.cost.prices import FirstOf, PriceTable, read_prices, snapshot
@@ -106,9 +107,7 @@ def test_price_file_that_is_no_text_is_refused_with_a_hint(
     tmp_path: Path, name: str, said: str
 ) -> None:
     (tmp_path / "b").write_bytes(b"\xff")
-    with pytest.raises(UserError) as caught:
-        read_prices(tmp_path / name)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: read_prices(tmp_path / name))
     assert finding.message == f"{tmp_path / name}: {said}"
     assert finding.hint == "name a TOML file; docs/cost.md shows the format"
 
@@ -116,8 +115,6 @@ def test_price_file_that_is_no_text_is_refused_with_a_hint(
 def test_a_file_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "deep.toml"
     file.write_text("a = " + "[" * 3000 + "]" * 3000)
-    with pytest.raises(UserError) as caught:
-        read_prices(file)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: read_prices(file))
     assert finding.message == f"{file}: nested too deeply"
     assert finding.hint == "name a TOML file; docs/cost.md shows the format"

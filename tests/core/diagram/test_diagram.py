@@ -3,10 +3,10 @@
 import html
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from programs import finished
 
 from fairway_core.diagram import Picture, draw, graphviz, markdown
 from fairway_core.diagram.picture import Arrow, Group, Kind, Node, mermaid
@@ -162,9 +162,7 @@ def test_graphviz_draws_it(name: str) -> None:
     if dot is None:
         pytest.skip("dot is missing: apt-get install -y graphviz")
     picture = _picture(name)
-    done = subprocess.run(
-        [dot, "-Tsvg"], input=graphviz(picture), capture_output=True, text=True, check=False
-    )
+    done = finished([dot, "-Tsvg"], input=graphviz(picture))
     assert (done.returncode, done.stderr) == (0, "")
     drawn = html.unescape(done.stdout)
     assert all(node.title in drawn for node in picture.all_nodes())

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import finished, tool
+from targets import target_of
 
 from fairway_agent.kubernetes.manifests import TAINTS
 from fairway_agent.kubernetes.pod import hold_scratch
@@ -46,15 +48,8 @@ DIRECT = "Microsoft NVMe Direct Disk v2"
 
 
 def target(name: str = "nd", **selector: str) -> Target:
-    access = {
-        "image": "a:1",
-        "shared": "/data/fairway",
-        "volumes": {"data": "data"},
-        "selector": {"agentpool": name, **selector},
-        "tolerations": ["fairway.dev/pool"],
-    }
-    facts = {"name": name, "engine": "kubernetes", "nodes": {"min": 0, "max": 2}}
-    return Target.model_validate({**facts, "mounts": {"data": "/data"}, "kubernetes": access})
+    access = {"selector": {"agentpool": name, **selector}, "tolerations": ["fairway.dev/pool"]}
+    return target_of("kubernetes", access, name=name)
 
 
 @pytest.fixture
@@ -75,9 +70,7 @@ def set_up(tmp_path: Path) -> Any:
             ]
         )
         environ = {**os.environ, "LOG": str(tmp_path / "log"), "DISKS": str(tmp_path / "disks")}
-        done = subprocess.run(
-            ["bash", "-euc", program], env=environ, check=True, capture_output=True, text=True
-        )
+        done = finished(["bash", "-euc", program], env=environ, check=True)
         text = (tmp_path / "log").read_text().replace(str(tmp_path), "")
         return text.splitlines(), done.stderr
 
@@ -291,8 +284,7 @@ def test_scripts_with_the_text_that_they_share_pass_shellcheck(text: str, tmp_pa
     assert "# local_disks.sh" not in text
     file = tmp_path / "script.sh"
     file.write_text(text)
-    shellcheck = Path(sys.executable).with_name("shellcheck")
-    done = subprocess.run([shellcheck, file], capture_output=True, text=True, check=False)
+    done = finished([tool("shellcheck"), file])
     assert done.returncode == 0, done.stdout
 
 

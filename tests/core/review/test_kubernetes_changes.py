@@ -6,6 +6,7 @@ import html
 from typing import Any
 
 import pytest
+from targets import target_of
 
 from fairway_core.cost.prices import Price, PriceTable
 from fairway_core.environment import Kubernetes
@@ -26,16 +27,12 @@ PRICES = PriceTable("USD", {("eastus", k): Price(v, "test", DAY) for k, v in HOU
 def target(name: str, *tolerations: str) -> Target:
     access = {
         "namespace": "training",
-        "image": "train:1",
-        "shared": "/data/fairway",
-        "volumes": {"data": "data"},
         "selector": {"agentpool": name},
         "tolerations": ["fairway.dev/pool", *tolerations],
         "queue": name,
     }
-    facts = {"name": name, "engine": "kubernetes", "vm_size": "Standard_D64s_v6"}
-    nodes = {"nodes": {"min": 1, "max": 2}, "mounts": {"data": "/data"}}
-    return Target.model_validate({**facts, **nodes, "kubernetes": access})
+    size, nodes = "Standard_D64s_v6", {"min": 1, "max": 2}
+    return target_of("kubernetes", access, name=name, vm_size=size, nodes=nodes)
 
 
 ND = target("nd")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endings import refused
 
 from fairway_core.findings import UserError
 from fairway_core.review.plan import read_plan, stack_of
@@ -142,9 +143,7 @@ GOOD = {"format_version": "1.2", "planned_values": {}}
 def test_read_plan_refuses_a_file_that_is_no_plan(tmp_path: Path, content: Any, said: str) -> None:
     file = tmp_path / "plan.json"
     file.write_text(content if isinstance(content, str) else json.dumps(content))
-    with pytest.raises(UserError) as caught:
-        read_plan(str(file))
-    (finding,) = caught.value.findings
+    finding = refused(lambda: read_plan(str(file)))
     assert said in finding.message
     assert str(file) in finding.message
     assert "terraform show -json" in finding.hint

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from batch_service import Batch
+from environment_files import KEY
 
 from fairway_simulator.azure.cloud import NOBODY
 from fairway_simulator.azure.data_plane import DataPlane, batch_action, blob_action
@@ -26,7 +27,6 @@ Made = Callable[..., "Person"]
 pytestmark = pytest.mark.nightly
 
 SOMEBODY = "00000000-0000-0000-0000-00000000000b"
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 ENVIRONMENT = f"""\
 name: lab
 location: westeurope

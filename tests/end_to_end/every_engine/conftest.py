@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 from program import Fairway, Place
+from programs import executable, finished
 
 
 @contextmanager
@@ -53,10 +53,7 @@ def slurm(folder: Path, programs: Path | None = None) -> Iterator[Place]:
     with SlurmCluster(nodes=nodes, gpus=gpus, shared=folder / "shared") as cluster:
         for program in programs.iterdir() if programs else ():
             # Its nodes, too, have what is in this folder in their PATH.
-            found = cluster.folder / "home" / "bin" / program.name
-            found.parent.mkdir(parents=True, exist_ok=True)
-            found.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
-            found.chmod(0o755)
+            executable(cluster.folder / "home" / "bin" / program.name, f'exec {program} "$@"')
         project = json.dumps({"targets": [cluster.target]})
         yield Place("slurm-sim", "slurm", nodes, project, cluster.environment)
 
@@ -146,14 +143,7 @@ def _prepared(folder: Path, kubeconfig: Path, namespace: str, nodes: int = 3) ->
     environment = {"KUBECONFIG": str(kubeconfig)}
 
     def kubectl(*words: str, stdin: str = "") -> str:
-        done = subprocess.run(
-            [kubectl_program(), *words],
-            env={**os.environ, **environment},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        done = finished([kubectl_program(), *words], env={**os.environ, **environment}, input=stdin)
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
 
@@ -266,8 +256,7 @@ def smi(tmp_path: Path) -> Path:
     """The folder of the program."""
     folder = tmp_path / "smi"
     folder.mkdir()
-    (folder / "nvidia-smi").write_text(SMI)
-    (folder / "nvidia-smi").chmod(0o755)
+    executable(folder / "nvidia-smi", SMI)
     return folder
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 from program import Fairway, Gate, Pipe, Place
+from programs import executable
 from receivers import Receiver
 from waiting import until, without_delays
 
@@ -138,9 +139,7 @@ class TestOneTask:
     def test_rerun_uses_the_code_of_the_submission(self, fairway: Fairway, place: Place) -> None:
         (fairway.folder / "pkg").mkdir()
         (fairway.folder / "pkg" / "words.txt").write_text("first\n")
-        tool = fairway.folder / "tool.sh"
-        tool.write_text("#!/bin/sh\ncat pkg/words.txt\n")
-        tool.chmod(0o755)
+        executable(fairway.folder / "tool.sh", "cat pkg/words.txt")
         code, run, log = watched(fairway, place, "./tool.sh")
         assert (code, log) == (0, "first\n")
         (fairway.folder / "pkg" / "words.txt").write_text("second\n")

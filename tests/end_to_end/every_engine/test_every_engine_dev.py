@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from program import Fairway, Gate, Pipe, Place
+from programs import executable, finished
 from waiting import PATIENCE
 
 from fairway_runner.engines.capabilities import capabilities
@@ -72,8 +73,7 @@ class TestSession:
         (code / HOSTILE).write_text("second\n")
         (code / "pkg" / "old.py").unlink()
         tool = code / "tool.sh"
-        tool.write_text("#!/bin/sh\necho tool\n")
-        tool.chmod(0o755)
+        executable(tool, "echo tool")
         until(process, "code: ")
         while not holds(fairway, run, "test -x tool.sh && test ! -e pkg/old.py"):
             until(process, "code: ")
@@ -87,9 +87,7 @@ class TestSession:
             assert f"             code --remote ssh-remote+{run} /" in "\n".join(lines)
             shown = 'printf "%s|" "$FAIRWAY_RUN" "$MINE"; cat made'
             words = ["ssh", "-F", str(config), run, shown]
-            done = subprocess.run(
-                words, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd="/"
-            )
+            done = finished(words, cwd="/")
             assert done.stdout == f"{run}|{HOSTILE}|a\n", done.stderr
         else:
             assert not config.exists()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from program import Fairway
+from programs import executable, finished
 
 from fairway_agent.kubernetes.api import MACHINE
 from fairway_core.findings import UserError
@@ -70,7 +71,7 @@ class Pool:
         words.insert(words.index("--"), "--pause=0")
         host, _, port = self.cluster.url.removeprefix("https://").partition(":")
         variables = {each["name"]: each.get("value", node) for each in container["env"]}
-        return subprocess.run(
+        return finished(
             words,
             env={
                 **{
@@ -84,9 +85,6 @@ class Pool:
                 "KUBERNETES_SERVICE_HOST": host,
                 "KUBERNETES_SERVICE_PORT": port,
             },
-            capture_output=True,
-            text=True,
-            check=False,
         )
 
     def node(self, name: str) -> dict[str, Any]:
@@ -109,10 +107,7 @@ class Pool:
         volumes = self._set["spec"]["template"]["spec"]["volumes"]
         [items] = [each["configMap"]["items"] for each in volumes if "configMap" in each]
         for item in items:
-            file = folder / item["path"]
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(data[item["key"]])
-            file.chmod(0o755)
+            executable(folder / item["path"], data[item["key"]])
         for number in range(8):
             port = folder / f"root/sys/class/infiniband/mlx5_{number}/ports/1"
             port.mkdir(parents=True)
@@ -223,10 +218,9 @@ def test_a_report_names_the_vm(pool: Pool, fairway: Fairway) -> None:
 
 def test_a_task_checks_the_gpus_of_its_nodes_first(pool: Pool, fairway: Fairway) -> None:
     """By the program that a pod finds in its image."""
-    driver = pool.cluster.folder / "volumes/default" / __main__.CLAIM / "bin/nvidia-smi"
-    driver.parent.mkdir()
-    driver.write_text("#!/bin/sh\nseq 0 3\n")
-    driver.chmod(0o755)
+    driver = executable(
+        pool.cluster.folder / "volumes/default" / __main__.CLAIM / "bin/nvidia-smi", "seq 0 3"
+    )
     job = fairway.job("echo trained", template="every-node", nodes=2)
     assert "preflight passed on 2 nodes" in fairway.watch(job, "--target", GPUS.name)
     driver.write_text("#!/bin/sh\nseq 0 2\n")

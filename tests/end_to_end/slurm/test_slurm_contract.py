@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from program import Fairway
+from programs import executable
 from staged import check_staging, services
 
 from fairway_simulator.slurm import SlurmCluster
@@ -107,9 +108,7 @@ class TestContainers:
         log = fairway.folder / "apptainer.log"
         programs = slurm.folder / "home" / "bin"
         programs.mkdir()
-        program = programs / "apptainer"
-        program.write_text(_APPTAINER.format(log=log))
-        program.chmod(0o755)
+        executable(programs / "apptainer", _APPTAINER.format(log=log))
         return log
 
     def test_without_runtime_reason_is_said(self, fairway: Fairway, slurm: SlurmCluster) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from program import Fairway, Signs
+from programs import executable
 
 from fairway_simulator.slurm import SlurmCluster
 
@@ -72,10 +73,10 @@ def docker(slurm: SlurmCluster) -> Iterator[Path]:
     """A stand-in of Docker on the first node: its daemon is a process of the node, outside of
     every job."""
     socket = slurm.folder / "docker.sock"
-    client = slurm.folder / "home" / "bin" / "docker"
-    client.parent.mkdir()
-    client.write_text(_CLIENT.format(python=sys.executable, socket=str(socket)))
-    client.chmod(0o755)
+    client = executable(
+        slurm.folder / "home" / "bin" / "docker",
+        _CLIENT.format(python=sys.executable, socket=str(socket)),
+    )
     words = ["nsenter", f"--target={_first_process(slurm)}", "--mount", "--uts", "--pid", "--"]
     daemon = subprocess.Popen(
         [*words, sys.executable, "-c", _DAEMON, str(socket)], stdout=subprocess.PIPE, text=True

@@ -3,18 +3,19 @@
 import json
 import shlex
 import shutil
-import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from program import Fairway
+from programs import finished
 from registries import OPTIONS, Registry
+from serving import in_thread
 from team import NAMES, Team, accounts
+from vaults import FakeVault
 from waiting import until
 
-from fairway_boot.identity import KeyVault, Secret
+from fairway_boot.identity import Secret
 from fairway_boot.slurm.people import secret_server
 from fairway_simulator.slurm import People, SlurmCluster
 
@@ -28,28 +29,16 @@ def team(slurm_needed: None) -> Iterator[Team]:
             yield Team(folder, cluster, cluster.target, cluster.login.alias)
 
 
-class _Vault(KeyVault):
-    """A vault with one secret, which is for ada."""
-
-    def look(self, name: str) -> Secret:
-        assert name == "wandb"
-        return Secret("a-key-of-adas", {"fairway-users": "ada"})
-
-
 @pytest.fixture
 def secrets_service() -> Iterator[None]:
     """The program that reads secrets in people's place, where a node has it."""
     folder = Path("/run/fairway-secrets")
     names = {30001 + number: name for number, name in enumerate(NAMES)}
-    vault = _Vault("https://lab.vault.azure.net", dict)
+    vault = FakeVault({"wandb": Secret("a-key-of-adas", {"fairway-users": "ada"})})
     folder.mkdir()
     try:
-        with secret_server(folder / "socket", vault, names.__getitem__) as found:
-            thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
-            thread.start()
+        with in_thread(secret_server(folder / "socket", vault, names.__getitem__)):
             yield
-            found.shutdown()
-            thread.join()
     finally:
         shutil.rmtree(folder)
 
@@ -133,12 +122,7 @@ def test_a_secret_reaches_the_job_of_whom_it_names_and_nobody_elses(
     code, text = said["bob"]
     assert code != 0
     assert "it is not for bob: its tag `fairway-users` names who may read it" in text
-    found = subprocess.run(
-        ["grep", "-rl", "a-key-of-adas", str(team.folder), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    found = finished(["grep", "-rl", "a-key-of-adas", str(team.folder), str(tmp_path)])
     assert found.stdout == "", "in no file"
 
 
@@ -191,5 +175,5 @@ def test_what_a_container_has_started_ends_with_its_task(
 def _of_ada(command: str) -> list[str]:
     """Her processes, on any node, whose command lines have this text."""
     words = ["ps", "-u", "30001", "-o", "args="]
-    listed = subprocess.run(words, capture_output=True, text=True, check=False)
+    listed = finished(words)
     return [line for line in listed.stdout.splitlines() if command in line]

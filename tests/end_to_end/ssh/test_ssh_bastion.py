@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from programs import finished
 from waiting import PATIENCE, until
 
 from fairway_core.target import Target
@@ -108,7 +109,7 @@ def test_plain_ssh_scp_and_rsync_use_the_block(fairway: Any, bastion: Bastion) -
     config = fairway.folder / "config"
     config.write_text(f"{block}\n{own.read_text()}")
     ssh = ["ssh", "-F", str(config)]
-    done = subprocess.run([*ssh, "box", "hostname"], capture_output=True, text=True, check=True)
+    done = finished([*ssh, "box", "hostname"], check=True)
     assert (done.stdout, done.stderr) == ("n1\n", "")
     (fairway.folder / "a").write_text("alpha")
     there = fairway.folder / "there"

@@ -1,13 +1,13 @@
 """Two people with accounts of their own on a cluster of two nodes without a scheduler."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from program import Fairway
+from programs import finished
 from registries import OPTIONS, Registry
 from team import NAMES, Team, accounts
 from waiting import until
@@ -111,7 +111,5 @@ def test_people_run_containers_by_podman_and_what_these_have_started_ends_with_t
     assert fairway("cancel", run, **own).returncode == 0
     assert fairway("wait", run, **own).returncode == 130
     assert fairway("logs", run, **own).stdout.count("saved by 0") == 2
-    listed = subprocess.run(
-        ["ps", "-u", "30001", "-o", "args="], capture_output=True, text=True, check=False
-    )
+    listed = finished(["ps", "-u", "30001", "-o", "args="])
     assert "sleep 7655" not in listed.stdout

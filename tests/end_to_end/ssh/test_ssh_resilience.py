@@ -1,14 +1,13 @@
 """Breaks between a person's machine and a cluster: killed commands and cut connections."""
 
 import json
-import os
 import shutil
 import signal
-import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import executable
 
 from fairway_runner.runs.store import RunStore
 from fairway_simulator.ssh.cluster import SshCluster
@@ -29,14 +28,9 @@ kill -KILL "$caller"
 
 
 @pytest.fixture
-def ssh_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def ssh_log(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The commands that were run by ssh, a line each; KILL_AFTER is which one is the last."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    wrapper = programs / "ssh"
-    wrapper.write_text(WRAPPER.format(ssh=shutil.which("ssh")))
-    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    executable(programs / "ssh", WRAPPER.format(ssh=shutil.which("ssh")))
     log = tmp_path / "ssh.log"
     log.touch()
     monkeypatch.setenv("SSH_LOG", str(log))

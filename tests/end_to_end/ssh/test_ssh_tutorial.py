@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from programs import executable
 
 from fairway_simulator.ssh.bastion import Bastion
 from fairway_simulator.ssh.cluster import SshCluster, missing
@@ -74,9 +75,9 @@ def cloud(tmp_path: Path) -> Iterator[tuple[Bastion, dict[str, str]]]:
         bastion.lets_in(cluster.hosts["n1"])
         tools = tmp_path / "tools"
         (tools / "bin").mkdir(parents=True)
-        program = tools / "program"
-        program.write_text(_PROGRAM.format(python=sys.executable, folder=str(tools)))
-        program.chmod(0o755)
+        program = executable(
+            tools / "program", _PROGRAM.format(python=sys.executable, folder=str(tools))
+        )
         for name in ("npm", "terraform"):
             (tools / "bin" / name).symlink_to(program)
         facts = {"address": ADDRESS, "bastion": bastion.id, "shared": str(cluster.shared)}

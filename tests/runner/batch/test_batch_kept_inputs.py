@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from running import MakeRun
+from targets import target_of
 
 from fairway_agent.spec import RunPlan, Staged
 from fairway_core.target import Target
@@ -39,12 +40,8 @@ class Blobs:
 
 
 def pool(environment: str = "e", account: str = "https://a.blob.core.windows.net") -> Target:
-    batch = {"endpoint": "https://b", "pool": "p", "identity": "i"}
     storage = {"account_url": account, "containers": ["outputs", "code"]}
-    facts = {"name": "pool", "engine": "batch", "nodes": {"min": 0, "max": 4}}
-    return Target.model_validate(
-        {**facts, "environment": environment, "batch": batch, "storage": storage}
-    )
+    return target_of("batch", environment=environment, storage=storage)
 
 
 def run_on(make_run: MakeRun, target: Target) -> Run:

@@ -9,18 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from targets import target_of
 
 from fairway_core.findings import Finding, UserError
-from fairway_core.target import Target
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import engine
 
-RECORD: dict[str, Any] = {
-    "name": "spot",
-    "engine": "batch",
-    "nodes": {"min": 0, "max": 8},
-    "batch": {"endpoint": "https://b", "pool": "pool", "identity": "x"},
-}
 BASTION = (
     "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg"
     "/providers/Microsoft.Network/bastionHosts/b"
@@ -42,7 +36,7 @@ def account(answer: Any, **fields: Any) -> Any:
     client = SimpleNamespace(
         get_node=lambda _pool, _node: node, get_node_remote_login_settings=settings
     )
-    target = Target.model_validate({**RECORD, **fields})
+    target = target_of("batch", **fields)
     return SimpleNamespace(
         client=client, calls=SimpleNamespace(call=call), target=target, pool="pool"
     )

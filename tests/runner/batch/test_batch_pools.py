@@ -6,23 +6,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from endings import refused
 from pool import refused as refusal
+from targets import target_of
 
 from fairway_agent.fanout import sshd_mesh
-from fairway_core.findings import Finding, UserError
-from fairway_core.target import Target
 from fairway_runner.engines.batch import pools
 from fairway_runner.engines.batch.engine import BatchEngine, _any_node
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.store import Run
 
-RECORD: dict[str, Any] = {
-    "name": "spot",
-    "engine": "batch",
-    "nodes": {"min": 0, "max": 8},
-    "storage": {"account_url": "https://x.blob.core.windows.net", "containers": []},
-    "batch": {"endpoint": "https://b", "pool": "pool", "identity": "/identities/nodes"},
-}
+STORAGE = {"account_url": "https://x.blob.core.windows.net", "containers": []}
 POOL = {
     "id": "pool",
     "state": "active",
@@ -38,7 +32,7 @@ def account(
 ) -> Any:
     """An account that describes its pool and its nodes so."""
     return SimpleNamespace(
-        target=Target.model_validate({**RECORD, **target}),
+        target=target_of("batch", **{"name": "spot", "storage": STORAGE, **target}),
         pool="pool",
         pool_facts=lambda: pool,
         calls=SimpleNamespace(is_here=False),
@@ -46,18 +40,11 @@ def account(
     )
 
 
-def refused(call: Callable[[], object]) -> Finding:
-    with pytest.raises(UserError) as caught:
-        call()
-    (finding,) = caught.value.findings
-    return finding
-
-
 def job(nodes: int = 1) -> Any:
     return Job(name="x", command="true", nodes=nodes)
 
 
-HELD = {"storage": {**RECORD["storage"], "containers": ["outputs", "code"]}}
+HELD = {"storage": {**STORAGE, "containers": ["outputs", "code"]}}
 BROKEN = {
     "id": "tvm-1",
     "state": "unusable",
@@ -69,13 +56,13 @@ BROKEN = {
     ("there", "nodes", "found"),
     [
         (account(storage={**HELD["storage"], "containers": ["code"]}), 1, "no-container"),
-        (account(**HELD, batch={**RECORD["batch"], "identity": ""}), 1, "no-identity"),
+        (account(**HELD, access={"identity": ""}), 1, "no-identity"),
         (account(**HELD), 9, "too-many-nodes"),
-        (account(**HELD, batch={**RECORD["batch"], "mpi": False}), 2, "no-mpi"),
+        (account(**HELD, access={"mpi": False}), 2, "no-mpi"),
         (account(nodes=(BROKEN, {**BROKEN, "id": "tvm-2"}), **HELD), 1, "unfit-nodes"),
         (account({**POOL, "state": "Deleting"}, **HELD), 1, "pool-disabled"),
         (
-            account(**HELD, batch={**RECORD["batch"], "mpi": False, "task_slots": 8}),
+            account(**HELD, access={"mpi": False, "task_slots": 8}),
             1,
             "other-slots",
         ),

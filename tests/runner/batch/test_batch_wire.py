@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from targets import target_of
 
 from fairway_agent.resources import Wanted
 from fairway_agent.spec import WARN, Budget, IdleGpu, Output, Receiver, RunPlan, Staged, TaskSpec
-from fairway_core.target import Target
 from fairway_runner.engines.azure_storage import Storage
 from fairway_runner.engines.batch.request_builder import Blobs, RequestBuilder, is_ending
 from fairway_runner.jobs.job import Job
@@ -24,25 +24,16 @@ def wire(
     slots: int | None = None,
     **plan: Any,
 ) -> RequestBuilder:
-    target = Target.model_validate(
-        {
-            "name": "pool",
-            "engine": "batch",
-            "environment": environment,
-            "vm_size": size,
-            "nodes": {"min": 0, "max": 8},
-            "mounts": {"data": "/data"},
-            "storage": {
-                "account_url": "https://contoso.blob.core.windows.net",
-                "containers": ["datasets", "outputs", "code"],
-            },
-            "batch": {
-                "endpoint": "https://b",
-                "pool": "pool",
-                "identity": IDENTITY,
-                "task_slots": slots,
-            },
-        }
+    account, containers = "https://contoso.blob.core.windows.net", ["datasets", "outputs", "code"]
+    target = target_of(
+        "batch",
+        {"identity": IDENTITY, "task_slots": slots},
+        name="pool",
+        environment=environment,
+        vm_size=size,
+        nodes={"min": 0, "max": 8},
+        mounts={"data": "/data"},
+        storage={"account_url": account, "containers": containers},
     )
     made = Job.model_validate({"name": "job", "command": "true", **(job or {})})
     blobs = Blobs("archives/c.tar.gz", "fairway/n.tar.gz", "r/record.tar.gz", "runs/r/key")

@@ -1,12 +1,12 @@
 """Commands in the head pod, by a kubectl that is a script: streams that break, or never end."""
 
 import os
-import stat
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from programs import executable
 
 from fairway_core.findings import UserError
 from fairway_core.target import KubernetesAccess
@@ -14,7 +14,7 @@ from fairway_runner.engines import outage
 from fairway_runner.engines.kubernetes import exec as exec_
 from fairway_runner.engines.kubernetes.exec import Exec
 
-Kubectl = Callable[[str], None]
+Kubectl = Callable[[str], object]
 
 pytestmark = pytest.mark.integration
 
@@ -33,19 +33,12 @@ echo >>"$KUBECTL_LOG"; shift
 
 
 @pytest.fixture
-def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kubectl:
+def kubectl(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Kubectl:
     """Writes the script that is kubectl from now on."""
-    program = tmp_path / "bin" / "kubectl"
-    program.parent.mkdir()
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("KUBECTL_LOG", str(tmp_path / "kubectl.log"))
     monkeypatch.setattr(outage, "_FIRST", 0.0)
 
-    def write(text: str) -> None:
-        program.write_text(RUNS + text)
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
-
-    return write
+    return lambda text: executable(programs / "kubectl", RUNS + text)
 
 
 def head() -> Exec:
@@ -142,12 +135,9 @@ def test_kubernetes_exec_without_a_usable_sleep_sends_one_sign_of_life(
     kubectl: Kubectl, tmp_path: Path
 ) -> None:
     """And no flood of them: some programs know whole seconds alone."""
-    programs, signs = tmp_path / "programs", tmp_path / "signs"
-    programs.mkdir()
-    asked = tmp_path / "asked"
-    (programs / "sleep").write_text(f'#!/bin/sh\necho "$1" >>{asked}; exit 1\n')
-    (programs / "sleep").chmod(0o700)
-    kubectl(f'PATH={programs}:$PATH; "$@" 2> >(tee {signs} >&2)')
+    own, signs, asked = (tmp_path / name for name in ("own", "signs", "asked"))
+    executable(own / "sleep", f'echo "$1" >>{asked}; exit 1')
+    kubectl(f'PATH={own}:$PATH; "$@" 2> >(tee {signs} >&2)')
     wait = f"until [ -s {asked} ]; do :; done; echo there"
     assert head().run(["bash", "-c", wait], deadline=60.0).out == b"there\n"
     assert asked.read_text() == "10\n"
@@ -231,9 +221,9 @@ def test_a_pod_is_no_option(
     assert head().enter("deploy/fairway-head", ["true"], forward=forward) == 0
 
 
-def test_kubectl_itself_is_waited_for_until_the_deadline(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_kubectl_itself_is_waited_for_until_the_deadline(kubectl: Kubectl, programs: Path) -> None:
     kubectl("")
-    (tmp_path / "bin" / "kubectl").write_text("#!/bin/sh\nexec sleep 600\n")
+    executable(programs / "kubectl", "exec sleep 600")
     with pytest.raises(UserError, match=r"cannot be reached: no answer within 0.1 s"):
         head().ask("apply", "-f", "-", deadline=0.1)
 
@@ -252,10 +242,7 @@ def test_a_machine_without_kubectl_is_told_where_it_is(
 def test_kubectl_beside_this_python_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = tmp_path / "venv" / "kubectl"
-    own.parent.mkdir()
-    own.write_text("#!/bin/sh\n")
-    own.chmod(0o755)
+    own = executable(tmp_path / "venv" / "kubectl", "")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(exec_, "_OWN", str(own))
     assert head().kubectl("get", "pods")[0] == str(own)

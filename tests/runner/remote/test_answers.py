@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endings import refused
+from targets import target_of
 
 from fairway_agent.main import MARK
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_core.findings import UserError
-from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.kubernetes.engine import KubernetesEngine
 from fairway_runner.engines.remote import mirror, submission_state
@@ -30,14 +31,7 @@ from fairway_runner.runs.store import Run, RunStore
 
 MakeRun = Callable[..., "Run"]
 
-TARGET = Target.model_validate(
-    {
-        "name": "lab",
-        "engine": "ssh",
-        "nodes": {"min": 1, "max": 1},
-        "ssh": {"host": "lab-main", "user": "me", "shared": "/data/fairway"},
-    }
-)
+TARGET = target_of("ssh", {"host": "lab-main"}, name="lab", nodes={"min": 1, "max": 1})
 ELSEWHERE = {**TARGET.record(), "ssh": {"host": "localhost", "user": "", "shared": "/tmp"}}
 RECORD: dict[str, Any] = {
     "id": "job-aaaaaa",
@@ -232,9 +226,7 @@ def test_a_host_that_gives_none_is_said_to_give_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ended: Ended, message: str, hint: str
 ) -> None:
     monkeypatch.setattr(Host, "run", lambda *_, **__: ended)
-    with pytest.raises(UserError) as caught:
-        mirror_of("").adopt(RunStore(tmp_path), TARGET)
-    (finding,) = caught.value.findings
+    finding = refused(lambda: mirror_of("").adopt(RunStore(tmp_path), TARGET))
     assert finding.message == message
     assert hint in finding.hint
 
@@ -245,9 +237,7 @@ def test_code_that_is_nowhere_any_more_is_said_to_be_gone(
     run = make_run("job-aaaaaa", engine="ssh", target="lab")
     (run.folder / "plan.json").write_text(RunPlan(run=run.id, directory="code").text())
     said = {"answer": {"has_code": False, "draft": "/d"}}
-    with pytest.raises(UserError) as caught:
-        mirror_of(said).publish(run, tmp_path / "gone")
-    (finding,) = caught.value.findings
+    finding = refused(lambda: mirror_of(said).publish(run, tmp_path / "gone"))
     assert finding.message == "the code of job-aaaaaa is neither here nor at /data/fairway"
     assert finding.hint == "submit the job again from its file"
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import finished
 from running import RunFairway
 from waiting import PATIENCE, until
 
@@ -72,7 +73,7 @@ def _start(bastion: Bastion, **options: Any) -> subprocess.Popen[bytes]:
 
 def _is_over(bastion: Bastion) -> bool:
     """True if no az of this test runs, and none was killed with its session open."""
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    listed = finished(["ps", "-eo", "args"], check=True)
     return str(bastion.folder) not in listed.stdout and not bastion.sessions
 
 
@@ -258,7 +259,7 @@ def test_blocks_for_plain_ssh_say_the_same(bastion: Bastion, fairway: RunFairway
     assert code == 0, said
     Path("config").write_text(block)
     query = ["ssh", "-G", "-F", "config", "box"]
-    read = subprocess.run(query, capture_output=True, text=True, check=True).stdout
+    read = finished(query, check=True).stdout
     assert f"hostname {ADDRESS}\n" in read
     assert "user azureuser\n" in read
     assert "proxyjump me@gate.contoso.com:2222,second\n" in read

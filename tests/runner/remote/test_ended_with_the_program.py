@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from programs import finished
 from waiting import PATIENCE
 
 from fairway_runner.engines.remote.connection import ended_as_by_ctrl_c
@@ -51,7 +52,7 @@ def test_a_closed_terminal_that_is_ignored_ends_nothing() -> None:
 )
 def test_program_on_the_terminal_gives_its_exit_code(words: list[str], code: int) -> None:
     line = [sys.executable, "-c", ON_TERMINAL, *words]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = finished(line)
     assert done.returncode == code
     assert done.stderr == ("" if code == 7 else "/nowhere/at-all: No such file or directory\n")
 
@@ -59,7 +60,7 @@ def test_program_on_the_terminal_gives_its_exit_code(words: list[str], code: int
 def test_no_signal_is_ignored_by_what_runs() -> None:
     """As the first part of a pipe would be told otherwise, whose reader has ended."""
     line = [sys.executable, "-c", ON_TERMINAL, "grep", "SigIgn", "/proc/self/status"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    done = finished(line, check=True)
     ignored = int(done.stdout.split()[1], 16)
     assert not ignored >> signal.SIGPIPE - 1 & 1
     assert not ignored >> signal.SIGXFSZ - 1 & 1

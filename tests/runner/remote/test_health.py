@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from targets import target_of
 
 from fairway_agent.shared.reports import Health, HeldJob, NodeReport, NodesReport
 from fairway_core.findings import Finding
@@ -14,15 +15,9 @@ from fairway_runner.engines.slurm import is_unfit
 
 NOW = 1_000_000.0
 ACCESS: dict[str, dict[str, Any]] = {
-    "ssh": {"host": "main", "user": "me"},
-    "slurm": {"host": "login", "user": "me", "partition": "nd"},
-    "kubernetes": {
-        "image": "train:1",
-        "volumes": {"data": "data-claim"},
-        "selector": {"agentpool": "nd"},
-        "rdma": "rdma/ib",
-        "queue": "nd",
-    },
+    "ssh": {"host": "main"},
+    "slurm": {"host": "login"},
+    "kubernetes": {"selector": {"agentpool": "nd"}, "rdma": "rdma/ib", "queue": "nd"},
 }
 ROLES = {"ssh": "main host", "slurm": "login host", "kubernetes": "head pod"}
 # With nothing wrong.
@@ -31,13 +26,13 @@ NODES = {
     "slurm": NodeReport("n1", "idle~"),
     "kubernetes": NodeReport("n1", "ready", adapters="8"),
 }
-FIT = Health(1 << 40, NOW, available="up", claims={"data-claim": ""})
+FIT = Health(1 << 40, NOW, available="up", claims={"claim": ""})
 
 
 def target(engine: str, **fields: Any) -> Target:
-    facts = {"name": "nd", "engine": engine, "nodes": {"min": 2, "max": 2}}
-    facts |= {"mounts": {"data": "/data"}, "vm_size": "Standard_ND96isr_H100_v5", **fields}
-    return Target.model_validate({**facts, engine: {**ACCESS[engine], "shared": "/data/fairway"}})
+    facts = {"nodes": {"min": 2, "max": 2}, "mounts": {"data": "/data"}}
+    facts |= {"vm_size": "Standard_ND96isr_H100_v5", **fields}
+    return target_of(engine, ACCESS[engine], **facts)
 
 
 def found(where: Target, nodes: tuple[NodeReport, ...], **health: Any) -> list[Finding]:
@@ -108,9 +103,9 @@ FOLDER = "the shared folder /data/fairway"
         ),
         (
             "kubernetes",
-            {"claims": {"data-claim": "it is Pending"}},
+            {"claims": {"claim": "it is Pending"}},
             {},
-            ["unfit-claim: the claim data-claim cannot be used: it is Pending"],
+            ["unfit-claim: the claim claim cannot be used: it is Pending"],
         ),
         (
             "kubernetes",

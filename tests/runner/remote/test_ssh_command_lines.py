@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import executable
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.outage import TargetUnavailable
@@ -39,29 +40,23 @@ _CONNECT = 'for word; do case $word in ControlPath=*) touch "${word#*=}" ;; esac
 
 
 @pytest.fixture
-def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def log(tmp_path: Path, programs: Path) -> Path:
     """The command lines of the programs that are found first, a line of JSON each."""
-    programs, log = tmp_path / "programs", tmp_path / "log"
-    programs.mkdir()
+    log = tmp_path / "log"
     for name in ("ssh", "rsync"):
-        (programs / name).write_text(_PROGRAM.format(python=sys.executable, log=str(log)))
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(programs), prepend=":")
+        executable(programs / name, _PROGRAM.format(python=sys.executable, log=str(log)))
     return log
 
 
 @pytest.fixture
-def ssh_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SshThat:
+def ssh_that(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> SshThat:
     """Puts an `ssh` on PATH that does this to connect; the file with a line each time."""
-    program, tried = tmp_path / "programs" / "ssh", tmp_path / "tried"
+    tried = tmp_path / "tried"
     monkeypatch.setattr("fairway_runner.engines.outage._FIRST", 0.0)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
 
     def write(script: str) -> Path:
-        program.parent.mkdir()
         lines = f'case "$*" in\n*-M*) echo >>{tried}\n{script} ;;\n*" check "*) exit 1 ;;\nesac\n'
-        program.write_text(f"#!/bin/sh\n{lines}")
-        program.chmod(0o755)
+        executable(programs / "ssh", lines)
         return tried
 
     return write

@@ -7,6 +7,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from programs import executable
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.remote import connection, remote_host
@@ -157,10 +158,9 @@ class NoisyHost(Ssh):
     def __init__(self, ssh: Path, *, has_rsync: bool = True) -> None:
         super().__init__("lab-main", "", has_rsync=has_rsync)
         self.ssh = ssh
-        ssh.write_text(
-            '#!/bin/bash\necho Welcome\nwhile [[ $1 == -* ]]; do shift; done\neval "${*:2}"\n'
+        executable(
+            ssh, '#!/bin/bash\necho Welcome\nwhile [[ $1 == -* ]]; do shift; done\neval "${*:2}"\n'
         )
-        ssh.chmod(0o755)
 
     def command(self, *options: str) -> list[str]:
         return [str(self.ssh), *options]

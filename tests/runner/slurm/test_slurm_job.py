@@ -4,18 +4,20 @@ import json
 import os
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import executable, finished
+from run_folders import bring
 from waiting import PATIENCE
 
 from fairway_agent import job_facts
 from fairway_agent.slurm import allocation
 from fairway_agent.slurm.allocation import processes_of
+from fairway_agent.spec import RunPlan, TaskSpec
 
 pytestmark = pytest.mark.integration
 
@@ -49,29 +51,13 @@ exec "$@"
 """
 # Tests beside this one must not find its processes by their names.
 RUN = f"full-{uuid.uuid4().hex[:8]}"
-PLAN = {"version": 1, "run": RUN, "tasks": 1, "retries": 0, "timeout": None, "signal": "TERM"}
-PLAN |= {
-    "after": [],
-    "max_parallel": None,
-    "grace": 10.0,
-    "secrets": [],
-    "environment": {},
-    "staged": [],
-}
-SPEC = {"index": 0, "environment": {}, "params": {}, "processes_per_node": 1, "outputs": {}}
-SPEC |= {"checkpoint": None}
 
 
 @pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def node(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of programs first on PATH, and what Slurm sets for a job on two nodes."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "srun").write_text(SRUN)
-    (programs / "scontrol").write_text("#!/bin/sh\necho n1\necho n2\n")
-    for name in ("srun", "scontrol"):
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    executable(programs / "srun", SRUN)
+    executable(programs / "scontrol", "echo n1\necho n2")
     monkeypatch.setenv("SRUN_LOG", str(tmp_path / "srun.log"))
     monkeypatch.setenv("SLURM_JOB_ID", "12")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -81,16 +67,12 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run_job(
     folder: Path, script: str, nodes: str, program: str = JOB, **plan: Any
 ) -> subprocess.CompletedProcess[str]:
-    run = folder / "runs" / RUN
-    (run / "code").mkdir(parents=True)
-    (run / "plan.json").write_text(json.dumps({**PLAN, "directory": str(folder), **plan}))
-    (run / "job.json").write_text("{}")
-    spec = {**SPEC, "script": script, "nodes": nodes.count(",") + 1}
-    (run / "tasks.jsonl").write_text(json.dumps(spec) + "\n")
+    spec = TaskSpec(0, script=script, nodes=nodes.count(",") + 1)
+    run = bring(folder / "runs" / RUN, RunPlan(RUN, str(folder), **plan), [spec])
     job_facts.write_index(run / "tasks.jsonl", run / "tasks.offsets")
     words = [sys.executable, "-P", "-c", program, str(run), "tasks", "0", "0", "0"]
     environment = {**os.environ, "SLURM_JOB_NODELIST": nodes}
-    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    return finished(words, env=environment)
 
 
 def state(folder: Path) -> dict[str, Any]:
@@ -198,8 +180,5 @@ def test_a_daemon_on_another_node_is_ended(daemon: subprocess.Popen[str]) -> Non
     allocation.end_all(RUN, "8", 0.0)
     assert daemon.poll() is None
     allocation.end_all(RUN, "7", 0.0)
-    deadline = time.monotonic() + PATIENCE
-    while daemon.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert daemon.returncode == -9
+    assert daemon.wait(PATIENCE) == -9
     assert processes_of(RUN, "7") == set()

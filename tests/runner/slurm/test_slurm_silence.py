@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from run_folders import bring, take_over
+from targets import target_of
 
-from fairway_agent import control
-from fairway_agent.control import Numbers, Part
 from fairway_agent.shared.reports import CancelRequest, RunRequest, StatesRequest
 from fairway_agent.slurm import runs
 from fairway_agent.slurm.jobs import Element
@@ -18,21 +18,13 @@ from fairway_agent.state_files import RunState
 from fairway_boot.files import NO_ANSWER, Fault
 from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
-from fairway_core.target import Target
 from fairway_runner.engines.outage import Absence, clock
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.mirror import Mirror
 from fairway_runner.engines.slurm import SlurmEngine
 from fairway_runner.runs.store import Run
 
-TARGET = Target.model_validate(
-    {
-        "name": "nd",
-        "engine": "slurm",
-        "nodes": {"min": 0, "max": 2},
-        "slurm": {"host": "s", "user": "me", "partition": "nd", "shared": "/data/fairway"},
-    }
-)
+TARGET = target_of("slurm")
 
 
 @pytest.mark.parametrize("fault", [NO_ANSWER, "missing-tool"])
@@ -61,13 +53,11 @@ def test_the_host_says_what_tasks_have_written(
 
 def going_run(folder: Path, after: tuple[str, ...] = ()) -> None:
     """A run of one task, which Slurm has as a job."""
+    bring(folder, RunPlan(folder.name, "/code", after=after))
+    take_over(folder, "7")
     for each in (folder, folder / "tasks" / "0"):
         each.mkdir(parents=True, exist_ok=True)
         (each / "state.json").write_text(json.dumps({"state": "running"}))
-    (folder / "plan.json").write_text(RunPlan(folder.name, "/code", after=after).text())
-    (folder / "target.json").write_text("{}")
-    part = Part("tasks", 0, Numbers([0]), nodes=1, width=1, job="7")
-    control.change(folder, 0, parts=(part,), complete=True)
 
 
 @pytest.mark.parametrize("file", ["state.json", "tasks/0/state.json", "control.json"])

@@ -1,10 +1,10 @@
 """Line that `fairway init` writes into requirements.txt: the very Fairway that is running."""
 
 import hashlib
-import subprocess
 from pathlib import Path
 
 import pytest
+from programs import finished
 
 import fairway_core
 from fairway_runner.starter import Settings, write_project
@@ -16,7 +16,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 def _git(folder: Path, *arguments: str) -> str:
     options = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
     command = ["git", "-C", str(folder), *options, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    done = finished(command, check=True)
     return done.stdout.strip()
 
 

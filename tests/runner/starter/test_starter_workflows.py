@@ -1,15 +1,13 @@
 """The workflows that `fairway init` writes: safe, as GitHub reads them, of our own commands."""
 
-import os
 import re
 import shlex
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import finished, tool
 from ruamel.yaml import YAML
 
 pytestmark = pytest.mark.integration
@@ -19,19 +17,8 @@ WORKFLOWS = ".github/workflows"
 NAMES = ["comment", "deploy", "drift", "plan"]
 
 
-def _tool(name: str) -> str:
-    """The path of a linter; without it the test is skipped."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    found = shutil.which(name, path=path)
-    if found is None:
-        pytest.skip(f"{name} is missing: bin/setup dev")
-    return found
-
-
 def _holds(*command: str, folder: Path) -> None:
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
-    )
+    done = finished(command, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -48,14 +35,14 @@ def _actions(file: Path) -> set[str]:
 
 
 def test_zizmor_finds_nothing(project: Path) -> None:
-    _holds(_tool("zizmor"), "--offline", "--no-progress", ".", folder=project)
+    _holds(tool("zizmor"), "--offline", "--no-progress", ".", folder=project)
 
 
 def test_workflows_are_as_github_takes_them(project: Path) -> None:
     files = sorted(str(file) for file in project.glob(".github/workflows/*.yml"))
     assert [Path(file).stem for file in files] == NAMES
     schema = ["--builtin-schema", "vendor.github-workflows"]
-    _holds(_tool("check-jsonschema"), *schema, *files, folder=project)
+    _holds(tool("check-jsonschema"), *schema, *files, folder=project)
 
 
 def test_actions_are_those_of_our_own_workflows(project: Path) -> None:
@@ -122,7 +109,7 @@ def test_starter_workflow_steps_are_commands_of_the_wheel(project: Path, name: s
 
 def _usage(name: str) -> str:
     command = [sys.executable, "-P", "-m", "fairway_cli.main", name, "--help"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    return finished(command, check=True).stdout
 
 
 def test_pull_requests_are_planned_and_forks_without_credentials(project: Path) -> None:

@@ -3,11 +3,11 @@
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import finished
 from ruamel.yaml import YAML
 
 from fairway_core.checks.live import ENDINGS
@@ -45,15 +45,11 @@ def _run(name: str, folder: Path, state: dict[str, Any], **environment: str) -> 
         "serverUrl": "https://example.org",
         "runId": 7,
     }
-    done = subprocess.run(
+    done = finished(
         [node, str(Path(__file__).with_name("run_script.js"))],
         input=json.dumps({"script": _script(name), "context": context, "state": state}),
         cwd=folder,
         env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

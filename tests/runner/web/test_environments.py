@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from endings import answers, finished
+from endings import answers
+from programs import executable, finished
 from running import RunFairway
 from starlette.testclient import TestClient
 
@@ -95,12 +96,9 @@ def test_a_picture_is_made_once_for_a_file(
 
 
 def test_graphviz_that_hangs_is_ended(
-    client: TestClient, project: Path, monkeypatch: pytest.MonkeyPatch
+    client: TestClient, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (dot := project / "bin" / "dot").parent.mkdir()
-    dot.write_text("#!/bin/sh\nexec sleep 600\n")
-    dot.chmod(0o755)
-    monkeypatch.setenv("PATH", str(dot.parent), prepend=":")
+    executable(programs / "dot", "exec sleep 600")
     monkeypatch.setattr("fairway_runner.output_file._LONGEST", 0.1)
     answer = client.get("/api/v1/environments/demo/diagram")
     answers(answer, 502, "dot took longer than 0.1 s")

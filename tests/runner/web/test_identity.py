@@ -10,13 +10,11 @@ from typing import Any
 
 import jwt
 import pytest
-from entra import Entra, EntraKeys
+from entra import AUDIENCE, TENANT, Entra, EntraKeys
 
 from fairway_web.auth import Refused, Verifier
 from fairway_web.roles import Role
 
-TENANT = "11111111-2222-3333-4444-555555555555"
-AUDIENCE = "66666666-7777-8888-9999-000000000000"
 LOGIN = "https://login.microsoftonline.com"
 
 

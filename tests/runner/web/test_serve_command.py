@@ -7,9 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -17,9 +15,10 @@ from urllib.request import Request, urlopen
 
 import pytest
 from endings import ends
-from entra import Entra
+from entra import AUDIENCE, TENANT, Entra
 from running import MakeRun, RunFairway
-from served import serving
+from served import serve
+from serving import Handler, serving
 
 from fairway_simulator.certificate import serve_as_localhost
 from fairway_web.auth import Refused, SigningKeys
@@ -46,7 +45,7 @@ def test_serve_command_answers_until_a_signal_ends_it(
 ) -> None:
     make_run("job-a")
     record = project / ".fairway" / "serve.json"
-    with serving(project) as (process, said):
+    with serve(project) as (process, said):
         known = json.loads(record.read_text())
         assert said == f"ready: open {known['url']}/login?token={known['token']}\n"
         assert stat.S_IMODE(record.stat().st_mode) == 0o600
@@ -64,9 +63,9 @@ def test_serve_command_answers_until_a_signal_ends_it(
 @pytest.mark.parametrize("ends_first", [False, True])
 def test_serve_second_server_leaves_record_of_the_first(project: Path, ends_first: bool) -> None:
     record = project / ".fairway" / "serve.json"
-    with serving(project) as (first, _):
+    with serve(project) as (first, _):
         before = record.read_text()
-        with serving(project) as (second, _):
+        with serve(project) as (second, _):
             assert json.loads(record.read_text())["pid"] == second.pid
             if ends_first:
                 first.terminate()
@@ -85,7 +84,7 @@ def test_a_record_that_no_server_wrote_goes(project: Path, left: str) -> None:
     record = project / ".fairway" / "serve.json"
     record.parent.mkdir()
     record.write_text(left)
-    with serving(project) as (process, said):
+    with serve(project) as (process, said):
         assert said.startswith("ready: open http://127.0.0.1:")
         process.terminate()
         process.wait()
@@ -94,7 +93,7 @@ def test_a_record_that_no_server_wrote_goes(project: Path, left: str) -> None:
 
 def test_serve_streams_log_lines_at_once_until_it_ends(project: Path, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
-    with serving(project) as (process, _):
+    with serve(project) as (process, _):
         known = json.loads((project / ".fairway" / "serve.json").read_text())
         headers = {"Authorization": f"Bearer {known['token']}", "Accept": "text/event-stream"}
         address = f"{known['url']}/api/v1/runs/job-a/log"
@@ -111,7 +110,7 @@ def test_serve_streams_log_lines_at_once_until_it_ends(project: Path, make_run: 
 def test_socket_is_its_owners_and_reached_through_any_port(project: Path) -> None:
     path = project / "page.sock"
     for _ in range(2):  # the first leaves a socket at which nobody answers
-        with serving(project, "--socket", str(path)) as (_, said):
+        with serve(project, "--socket", str(path)) as (_, said):
             assert said.startswith(f"ready: listening on {path}; the token is in ")
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
             with socket.socket(socket.AF_UNIX) as client:
@@ -120,7 +119,7 @@ def test_socket_is_its_owners_and_reached_through_any_port(project: Path) -> Non
                 assert b" 200 " in client.makefile("rb").readline()
     assert path.is_socket()
     path = project / "page.sock"
-    with serving(project, "--socket", str(path)):
+    with serve(project, "--socket", str(path)):
         for host, status in (("localhost:1234", 200), ("127.0.0.1:80", 200), ("x.io:1234", 421)):
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(str(path))
@@ -193,7 +192,7 @@ def test_killed_server_loses_no_line_of_who_follows(project: Path, make_run: Mak
         with run.log(0).open("a") as log:
             log.write(text)
 
-    with serving(project) as (first, _):
+    with serve(project) as (first, _):
         url = json.loads((project / ".fairway" / "serve.json").read_text())["url"]
         words = ["--server", url, "logs", "job-a", "--follow"]
         reader = subprocess.Popen(
@@ -210,7 +209,7 @@ def test_killed_server_loses_no_line_of_who_follows(project: Path, make_run: Mak
         first.wait()
         assert any("does not answer" in line for line in reader.stderr)
     add("ee\nfour\n")
-    with serving(project, "--port", url.rpartition(":")[2]):
+    with serve(project, "--port", url.rpartition(":")[2]):
         assert [reader.stdout.readline() for _ in range(2)] == ["three\n", "four\n"]
         add("five")
         (run.folder / "new").write_text(json.dumps({"state": "succeeded"}))
@@ -219,8 +218,6 @@ def test_killed_server_loses_no_line_of_who_follows(project: Path, make_run: Mak
     assert reader.returncode == 0
 
 
-TENANT = "11111111-2222-3333-4444-555555555555"
-AUDIENCE = "66666666-7777-8888-9999-000000000000"
 HOST = "runs.example.org"
 URL = f"https://{HOST}"
 OPTIONS = ("--public-url", URL, "--tenant", TENANT, "--audience", AUDIENCE)
@@ -230,7 +227,7 @@ OPTIONS = ("--public-url", URL, "--tenant", TENANT, "--audience", AUDIENCE)
 def login(entra: Entra, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """The host of a sign-in, and the file of the authority that it is known by."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Login(Handler):
         def do_GET(self) -> None:
             host = f"https://localhost:{self.server.server_address[1]}"
             issuer = f"{host}/{TENANT}/v2.0"
@@ -246,26 +243,15 @@ def login(entra: Entra, tmp_path: Path) -> Iterator[tuple[str, Path]]:
                 f"/{TENANT}/discovery/v2.0/keys": {"keys": entra.jwks()},
                 f"/list/{TENANT}/v2.0/.well-known/openid-configuration": [1],
             }
-            found = answers.get(self.path)
-            moved = self.path.startswith("/moved")
-            self.send_response(302 if moved else 200 if found else 404)
-            if moved:
-                self.send_header("Location", self.path.removeprefix("/moved"))
-            self.end_headers()
-            self.wfile.write(json.dumps(found).encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
+            if self.path.startswith("/moved"):
+                self.answer(status=302, Location=self.path.removeprefix("/moved"))
+                return
+            self.answer_json(answers.get(self.path))
 
     context, authorities = serve_as_localhost(tmp_path)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    host = f"localhost:{server.server_address[1]}"
-    entra.issuer = f"https://{host}/{TENANT}/v2.0"
-    yield host, authorities
-    server.shutdown()
-    server.server_close()
+    with serving(Login, context) as url:
+        entra.issuer = f"{url}/{TENANT}/v2.0"
+        yield url.removeprefix("https://"), authorities
 
 
 def test_people_come_in_by_the_keys_of_their_tenant(
@@ -273,15 +259,15 @@ def test_people_come_in_by_the_keys_of_their_tenant(
 ) -> None:
     make_run("job-a")
     host, authorities = login
-    serve = {
+    section = {
         "url": "https://Runs.example.org:443/",
         "tenant": TENANT.upper(),
         "audience": "another",
     }
-    (tmp_path / "fairway.yaml").write_text(json.dumps({"serve": serve}))
+    (tmp_path / "fairway.yaml").write_text(json.dumps({"serve": section}))
     own = {"ARM_METADATA_HOSTNAME": host, "SSL_CERT_FILE": str(authorities)}
     words = ("--behind-proxy", "--audience", AUDIENCE)
-    with serving(tmp_path, *words, env=own) as (process, said):
+    with serve(tmp_path, *words, env=own) as (process, said):
         address, _, end = said.removeprefix("ready: listening on ").partition(" ")
         assert address.startswith("http://127.0.0.1:"), said
         assert end == f"for the proxy of {URL}\n"

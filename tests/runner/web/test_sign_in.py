@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -23,34 +22,22 @@ from urllib.request import HTTPCookieProcessor, HTTPSHandler, OpenerDirector, Re
 
 import pytest
 import trustme
-from entra import Entra
+from entra import AUDIENCE, TENANT, Entra
 from running import MakeRun
-from served import serving
+from served import serve
+from serving import Handler, serving
+from vaults import FakeVault
 
 from fairway_agent.fanout.launchers import free_port
 from fairway_agent.web_secrets import files_of, write
-from fairway_boot.identity import KeyVault, Secret
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_core.environment.filesystems import Homes
 from fairway_simulator.certificate import serve_as_localhost
 
 pytestmark = pytest.mark.integration
 
-TENANT = "11111111-2222-3333-4444-555555555555"
-AUDIENCE = "66666666-7777-8888-9999-000000000000"
 SECRET = "the~secret.of_the-application"
 _MODULE = Path("/usr/lib/apache2/modules/mod_auth_openidc.so")
-
-
-class FakeVault(KeyVault):
-    """A vault that holds these."""
-
-    def __init__(self, held: dict[str, str]) -> None:
-        super().__init__("https://lab.vault.azure.net", dict)
-        self._held = held
-
-    def look(self, name: str) -> Secret:
-        return Secret(self._held[name], {})
 
 
 @dataclass
@@ -58,8 +45,8 @@ class SignIn:
     """Stand-in for Entra ID: everybody is Ann, who has a role."""
 
     entra: Entra
-    host: str
     authorities: Path
+    host: str = ""
     url: str = ""
     lasts: int = 3600
     role: str = "Reader"
@@ -91,10 +78,11 @@ class SignIn:
         }
 
 
-def _handler(sign_in: SignIn) -> type[BaseHTTPRequestHandler]:
+def _documents(sign_in: SignIn) -> dict[str, Any]:
+    """By which a program finds where people sign in."""
     host = f"https://{sign_in.host}"
     base = f"{host}/{TENANT}"
-    documents: dict[str, Any] = {
+    return {
         "/metadata/endpoints": {
             "authentication": {"loginEndpoint": host},
             "resourceManager": f"{host}/manager",
@@ -112,41 +100,32 @@ def _handler(sign_in: SignIn) -> type[BaseHTTPRequestHandler]:
         f"/{TENANT}/discovery/v2.0/keys": {"keys": sign_in.entra.jwks()},
     }
 
-    class Handler(BaseHTTPRequestHandler):
+
+def _handler(sign_in: SignIn) -> type[Handler]:
+    class Answers(Handler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             if parts.path == f"/{TENANT}/oauth2/v2.0/authorize":
                 asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
                 sign_in.asked.append(asked)
                 back = urlencode({"code": "a-code", "state": asked["state"]})
-                self.send_response(302)
-                self.send_header("Location", f"{asked['redirect_uri']}?{back}")
-                self.end_headers()
+                self.answer(status=302, Location=f"{asked['redirect_uri']}?{back}")
                 return
-            self._say(documents.get(parts.path))
+            self.answer_json(_documents(sign_in).get(parts.path))
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            form = {name: values[0] for name, values in parse_qs(body).items()}
+            form = {name: values[0] for name, values in parse_qs(self.body().decode()).items()}
             client = f"{form.get('client_id')}:{form.get('client_secret')}"
             kind, _, basic = self.headers.get("Authorization", "").partition(" ")
             if kind == "Basic":
                 client = base64.b64decode(basic).decode()
             try:
-                self._say(sign_in.token_for(form, client))
+                self.answer_json(sign_in.token_for(form, client))
             except (AssertionError, KeyError) as error:
-                self._say({"error": "invalid_grant", "error_description": repr(error)}, 400)
+                why = {"error": "invalid_grant", "error_description": repr(error)}
+                self.answer_json(why, 400)
 
-        def _say(self, found: Any, status: int = 200) -> None:
-            self.send_response(status if found else 404)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(json.dumps(found).encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    return Handler
+    return Answers
 
 
 @dataclass
@@ -169,16 +148,11 @@ def sign_in(entra: Entra, tmp_path: Path) -> Iterator[SignIn]:
     folder = tmp_path / "entra"
     folder.mkdir()
     context, authorities = serve_as_localhost(folder)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-    host = f"localhost:{server.server_address[1]}"
-    entra.issuer = f"https://{host}/{TENANT}/v2.0"
-    found = SignIn(entra, host, authorities)
-    server.RequestHandlerClass = _handler(found)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield found
-    server.shutdown()
-    server.server_close()
+    found = SignIn(entra, authorities)
+    with serving(_handler(found), context) as url:
+        found.host = url.removeprefix("https://")
+        entra.issuer = f"{url}/{TENANT}/v2.0"
+        yield found
 
 
 @pytest.fixture
@@ -196,7 +170,7 @@ def page(tmp_path: Path, make_run: MakeRun, sign_in: SignIn) -> Iterator[Page]:
     known = {"ARM_METADATA_HOSTNAME": sign_in.host, "SSL_CERT_FILE": str(sign_in.authorities)}
     places = _credentials(tmp_path, authority)
     proxy = [apache, "-D", "FOREGROUND", "-f", str(_configuration(tmp_path, sign_in, listening))]
-    with serving(tmp_path, *words, env=known) as (_, said), _running(proxy, places):
+    with serve(tmp_path, *words, env=known) as (_, said), _running(proxy, places):
         assert said.startswith("ready:")
         context = ssl.create_default_context()
         authority.configure_trust(context)

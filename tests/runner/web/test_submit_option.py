@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from endings import ends
+from programs import executable
 from running import RunFairway
 
 from fairway_runner.runs.store import RunStore
@@ -203,8 +204,7 @@ def test_code_beside_the_job_and_templates_travel(send: Ask, laptop: Path, store
     for folder in ("jobs/job_templates", "src", "jobs/data", "src/.git", "src/__pycache__"):
         (laptop / folder).mkdir(parents=True)
     (laptop / "src" / ".git" / "config").write_text("")
-    (laptop / "src" / "run.sh").write_text("#!/bin/sh\necho $1\n")
-    (laptop / "src" / "run.sh").chmod(0o755)
+    executable(laptop / "src" / "run.sh", "echo $1")
     (laptop / "src" / "big.bin").write_bytes(bytes(range(256)) * 9000)
     (laptop / "src" / "skip.me").write_text("x")
     (laptop / "jobs" / "data" / "a.csv").write_text("much")

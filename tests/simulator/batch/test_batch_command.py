@@ -15,6 +15,7 @@ import pytest
 from azure.batch import BatchClient
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.storage.blob import BlobServiceClient
+from programs import finished
 from waiting import until
 
 from fairway_core.documents import read
@@ -172,9 +173,7 @@ def test_a_folder_of_somebody_else_is_not_taken(tmp_path: Path) -> None:
         f"m.DATA = Path({str(tmp_path / 'link' / 'data')!r}); sys.argv[1:] = ['--port', '0'];"
         "sys.exit(m.main())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
+    done = finished([sys.executable, "-c", script])
     assert done.returncode == 2
     assert "is not a folder of your own; remove it first" in done.stderr
     assert not (tmp_path / "theirs" / "data").exists()
@@ -186,8 +185,6 @@ def test_without_azurite_it_says_what_to_type(tmp_path: Path) -> None:
         "from fairway_simulator.batch.__main__ import main; sys.argv[1:] = ['--port', '0'];"
         "sys.exit(main())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
+    done = finished([sys.executable, "-c", script])
     assert done.returncode == 4
     assert "npm install" in done.stderr

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from command_lines import bash
+from programs import finished
 
 from fairway_simulator.batch.agent.isolation import address_of
 from fairway_simulator.batch.orders import order
@@ -259,7 +260,7 @@ def _ssh(login: Any, user: str, key: Path, command: str) -> subprocess.Completed
     settings = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "IdentitiesOnly=yes")
     options = [f"-o{each}" for each in (*settings, "BatchMode=yes", "LogLevel=ERROR")]
     address = f"{user}@{login.remote_login_ip_address}"
-    return subprocess.run(
+    return finished(
         [
             "ssh",
             "-Fnone",
@@ -270,11 +271,7 @@ def _ssh(login: Any, user: str, key: Path, command: str) -> subprocess.Completed
             str(login.remote_login_port),
             address,
             command,
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+        ]
     )
 
 

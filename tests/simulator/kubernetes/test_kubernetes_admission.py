@@ -5,12 +5,13 @@ import copy
 import json
 import os
 import secrets
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
+from programs import finished
+from targets import target_of
 from waiting import until
 
 from fairway_agent.kubernetes.api import CORDONED, MACHINE
@@ -19,7 +20,6 @@ from fairway_core.kubernetes import documents, health
 from fairway_core.kubernetes.admission import policy, policy_of_head
 from fairway_core.kubernetes.node_setup import SCRATCH
 from fairway_core.kubernetes.pools import ON_SYSTEM
-from fairway_core.target import Target
 from fairway_simulator.kubernetes.api.admission import Admission
 from fairway_simulator.kubernetes.api.policies import require_change
 from fairway_simulator.kubernetes.api.requests import ApiError, Identity
@@ -35,23 +35,15 @@ from fairway_simulator.kubernetes.cluster import kubectl_program
 
 # Names of its own: the server may be one that others use, too.
 SPACE, OTHER = (f"{name}-{secrets.token_hex(4)}" for name in ("training", "other"))
-TARGET = Target.model_validate(
+TARGET = target_of(
+    "kubernetes",
     {
-        "name": "nd",
-        "engine": "kubernetes",
-        "vm_size": "Standard_ND96isr_H100_v5",
-        "nodes": {"min": 0, "max": 2},
-        "mounts": {"data": "/data"},
-        "kubernetes": {
-            "namespace": SPACE,
-            "image": "a:1",
-            "shared": "/data/fairway",
-            "volumes": {"data": "data"},
-            "tolerations": ["fairway.dev/pool"],
-            "head_tolerations": ["CriticalAddonsOnly"],
-            "scratch": SCRATCH,
-        },
-    }
+        "namespace": SPACE,
+        "tolerations": ["fairway.dev/pool"],
+        "head_tolerations": ["CriticalAddonsOnly"],
+        "scratch": SCRATCH,
+    },
+    vm_size="Standard_ND96isr_H100_v5",
 )
 TASK: dict[str, Any] = {
     "apiVersion": "v1",
@@ -125,7 +117,7 @@ def _real(kubeconfig: str) -> Iterator[Callable[[Change, str], Any]]:
     def kubectl(*words: str, sent: Any = None) -> str:
         command = [kubectl_program(), "--kubeconfig", kubeconfig, *words]
         text = None if sent is None else json.dumps(sent)
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300)
+        done = finished(command, input=text)
         if done.returncode:
             raise ApiError(403, done.stderr)
         return done.stdout

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from programs import finished
 from waiting import PATIENCE
 
 from fairway_core.documents import read
@@ -26,12 +27,8 @@ def _possible() -> None:
 
 
 def _kubectl(kubeconfig: str, *words: str) -> str:
-    done = subprocess.run(
-        [kubectl_program(), *words],
-        env={**os.environ, "KUBECONFIG": kubeconfig},
-        capture_output=True,
-        text=True,
-        check=True,
+    done = finished(
+        [kubectl_program(), *words], env={**os.environ, "KUBECONFIG": kubeconfig}, check=True
     )
     return done.stdout
 
@@ -103,7 +100,7 @@ def test_the_target_is_the_cluster_that_was_started_last(tmp_path: Path) -> None
 def test_a_port_that_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = subprocess.run([*_COMMAND, "--port", port], capture_output=True, text=True)
+        done = finished([*_COMMAND, "--port", port])
     assert done.returncode == 2
     assert f"kubernetes-simulator: port {port}: " in done.stderr
     assert "choose another with --port" in done.stderr

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from programs import finished
 from waiting import PATIENCE
 
 from fairway_core.documents import read
@@ -39,10 +40,8 @@ def test_slurm_simulator_runs_until_interrupted(tmp_path: Path) -> None:
     assert select.select([process.stderr], [], [], PATIENCE)[0]
     assert process.stderr.readline().startswith("ready: sim-0, sim-1;")
     assert env.stat().st_mode & 0o777 == 0o600
-    listed = subprocess.run(
+    listed = finished(
         ["bash", "-c", f'. {env}; ssh -F "$FAIRWAY_SSH_CONFIG" slurm-sim srun -N2 hostname'],
-        capture_output=True,
-        text=True,
         check=True,
     )
     assert sorted(listed.stdout.split()) == ["sim-0", "sim-1"]

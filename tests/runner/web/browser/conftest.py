@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 from running import MakeRun
-from served import PROGRAM
-from served import serving as start
+from served import PROGRAM, serve
 
 from fairway_boot.files import try_lock
 from fairway_runner.runs.store import Run, RunStore
@@ -34,7 +33,7 @@ def project(tmp_path: Path) -> Path:
 @contextmanager
 def served(project: Path, *words: str, program: Sequence[str] = PROGRAM) -> Iterator[str]:
     """A server over the project, which is killed at the end: the address that logs in."""
-    with start(project, *words, program=program) as (_, said):
+    with serve(project, *words, program=program) as (_, said):
         yield said.strip().removeprefix("ready: open ")
 
 
