@@ -22,7 +22,13 @@ from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.egress import FirewallEgress, NatEgress
 from fairway_constructs.existing import stop_unless
 from fairway_constructs.network_access import InRange, SubnetRef
-from fairway_constructs.network_rules import DENY_THE_REST, NetworkRules, allow
+from fairway_constructs.network_rules import (
+    DENY_THE_REST,
+    MOST_RULES,
+    NetworkRules,
+    allow,
+    priority,
+)
 from fairway_constructs.private_endpoint import PrivateEndpoints
 from fairway_core.catalog.tables import look_up
 from fairway_core.documents import FieldError
@@ -44,6 +50,8 @@ if TYPE_CHECKING:
     from fairway_core.environment.addresses import Port, RuleName
     from fairway_core.resource_ids import ObjectId
 
+# Source: Azure documentation, Azure Virtual Network frequently asked questions.
+_SMALLEST_SUBNET = 29
 _OF_FILESYSTEMS = {role: each for role, each in SUBNETS.items() if each.filesystem}
 
 
@@ -65,10 +73,12 @@ class INetwork(Component):
     _service_endpoints: Sequence[str] = ()
     _egress: NatEgress | FirewallEgress | None = None
     _nodes: tuple[IPv4Network, ...] = ()
+    # Ranges in which the network has something else than the subnets of `subnets`.
+    _beside: dict[str, IPv4Network]
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
         super().__init__(scope, id)
-        self.subnets = {}
+        self.subnets, self._beside = {}, {}
         self.security_groups: dict[str, NetworkSecurityGroup] = {}
 
     def subnet(self, role: str) -> SubnetRef:
@@ -81,7 +91,12 @@ class INetwork(Component):
         Nothing gets in before `allow_from` says so. Raises UserError for a range that is not free.
         """
         space = IPv4Network(addresses)
-        taken = {role: each.range for role, each in self.subnets.items()}
+        if space.prefixlen > _SMALLEST_SUBNET:
+            hint = (
+                f"a subnet has a length of /{_SMALLEST_SUBNET} at most, and Azure takes 5 addresses"
+            )
+            raise FieldError(f"{space} is too small for a subnet", hint, ("addresses",))
+        taken = self._beside | {role: each.range for role, each in self.subnets.items()}
         other = next((role for role, each in taken.items() if each.overlaps(space)), "")
         if other or (self.space and not space.subnet_of(self.space)):
             around = self.space or "the network"
@@ -130,7 +145,10 @@ class INetwork(Component):
             port=port,
             protocol=protocol,
         )
-        group.set_argument("security_rule", [*rules, rule(priority=100 + 10 * len(rules)), last])
+        if len(rules) == MOST_RULES:
+            hint = "give one rule several ports or sources"
+            raise UserError.of("many-rules", f"`{to}` has {MOST_RULES} rules already", hint)
+        group.set_argument("security_rule", [*rules, rule(priority=priority(len(rules))), last])
 
     def _subnet(
         self, role: str, addresses: IPv4Network, rules: Sequence[SecurityRule]
@@ -261,6 +279,7 @@ class Network(INetwork):
                 existing_zones=dns.existing_zones if dns else None,
             )
         if bastion:
+            self._beside = {"bastion": plan["bastion"]}
             self.bastion = Bastion(
                 self,
                 virtual_network_name=self.virtual_network.name,

@@ -29,6 +29,8 @@ _MANAGED = frozenset({"endpoints", "netapp", "lustre", "kubernetes"})
 _SERVER_NFS_3 = tuple(map(str, network_access.SERVER_NFS_3))
 _CLIENT_NFS_3 = tuple(map(str, network_access.CLIENT_NFS_3))
 _LAST_PRIORITY = 4096
+MOST_RULES = 400
+"""Rules of one subnet whose priorities, which begin at 100 and are ten apart, come before it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +126,12 @@ class NetworkRules:
 
 def numbered(rules: Iterable[Unnumbered]) -> list[SecurityRule]:
     """The rules with priorities by their order."""
-    return [rule(priority=100 + 10 * index) for index, rule in enumerate(rules)]
+    return [rule(priority=priority(index)) for index, rule in enumerate(rules)]
+
+
+def priority(index: int) -> int:
+    """The priority of a rule by its place in the list."""
+    return 100 + 10 * index
 
 
 def allow(

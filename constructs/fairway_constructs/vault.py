@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_constructs.identity import Grantee
+    from fairway_core.environment.values import KeyName
 
 
 def key_vault(
@@ -169,7 +170,7 @@ class Vault(IVault):
         found.url = f"https://{name}.vault.azure.net/"
         return found
 
-    def customer_managed_key(self, name: str) -> CustomerManagedKey:
+    def customer_managed_key(self, name: KeyName) -> CustomerManagedKey:
         """A key, and an identity that may wrap and unwrap with it and nothing else."""
         key = self.key(name)
         identity = Identity(self._beside, f"{name}-key")
@@ -178,7 +179,7 @@ class Vault(IVault):
             url=key.url, identity_id=identity.id, ready=[key.ready, *identity.assignments]
         )
 
-    def key(self, name: str) -> Key:
+    def key(self, name: KeyName) -> Key:
         """A key for wrapping other keys, which rotates by itself.
 
         It is made through the management plane: who runs Terraform needs neither a role

@@ -87,7 +87,9 @@ def parts_of(kind: str, text: str) -> dict[str, str]:
     ('hub', 'v')
     """
     form, command = _KINDS[kind]
-    match = re.fullmatch(_pattern(form), text)
+    # `az identity` writes `resourcegroups`; what others write Terraform has to be given as it is.
+    flags = re.IGNORECASE if kind == "managed identity" else 0
+    match = re.fullmatch(_pattern(form), text, flags)
     if match is None:
         raise FieldError(f"`{text}` is not the id of a {kind}", command)
     return match.groupdict()

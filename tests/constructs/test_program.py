@@ -23,6 +23,7 @@ from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.slurm.configuration import node_facts
 from fairway_core.catalog import image, vm_size
 from fairway_core.environment import Disks
+from fairway_core.environment.addresses import subnet_plan
 from fairway_core.findings import UserError
 from fairway_core.slurm import Qos
 from fairway_core.target import Target
@@ -652,6 +653,7 @@ class Location(str):
         (lambda _: az.EnvironmentStack(az.App(), "Lab Two", location="eastus"), "id"),
         (lambda lab: az.Registry(lab, allowed=["10.0.0.1/8"]), "allowed"),
         (lambda _: az.EnvironmentStack(az.App(), "b", location="eastus", tags=OWN), "Environment"),
+        (lambda lab: az.Vault(lab).customer_managed_key("a_b"), "name"),
         (lambda lab: az.Registry(lab, ""), "lab"),
         (lambda lab: az.Registry(lab, lab.place.resource_group), "lab"),
         (lambda lab: az.NfsExport(lab, "", path="/a", host="a.b", export="/", mbps=1), "lab"),
@@ -898,6 +900,35 @@ def test_stacks_that_refer_to_each_other_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="refer to each other") as caught:
         app.synth()
     assert "`People`" in caught.value.findings[0].hint
+
+
+@pytest.mark.parametrize("addresses", ["10.40.200.0/30", "BASTION", "10.40.0.0/24"])
+def test_subnet_that_azure_would_refuse_is_refused(tmp_path: Path, addresses: str) -> None:
+    _, lab = _lab(tmp_path)
+    net = az.Network(lab, address_space="10.40.0.0/16", bastion=True)
+    bastion = str(subnet_plan(IPv4Network("10.40.0.0/16"))["bastion"])
+    with pytest.raises(UserError, match=r"too small for a subnet|`(bastion|compute)` has it"):
+        net.add_subnet("tools", addresses.replace("BASTION", bastion))
+
+
+def test_rules_end_where_their_priorities_do(tmp_path: Path) -> None:
+    _, lab = _lab(tmp_path)
+    net = az.Network(lab, address_space="10.40.0.0/16")
+    net.add_subnet("tools", "10.40.200.0/24")
+    for number in range(400):
+        net.allow_from(["10.9.0.0/24"], to="tools", name=f"Rule{number}", port=str(1000 + number))
+    rules = net.security_groups["tools"].given("security_rule")
+    assert max(each["priority"] for each in rules[:-1]) < rules[-1]["priority"] == 4096
+    with pytest.raises(UserError, match="has 400 rules already"):
+        net.allow_from(["10.9.0.0/24"], to="tools", name="More", port="80")
+
+
+def test_identity_is_found_by_its_id_as_az_writes_it(tmp_path: Path) -> None:
+    _, lab = _lab(tmp_path)
+    group = f"/subscriptions/{TEAM}/resourcegroups/hub/providers"
+    identity_id = f"{group}/Microsoft.ManagedIdentity/userAssignedIdentities/nodes"
+    found = az.Identity.from_id(lab, "nodes", identity_id)
+    assert found.resource.given("resource_group_name") == "hub"
 
 
 def test_two_stacks_of_one_id_are_refused(tmp_path: Path) -> None:

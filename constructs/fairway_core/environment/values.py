@@ -251,6 +251,14 @@ StackId = Annotated[
     str,
     matching(r"[\w.-]+", "`{}` cannot be the id of a stack", "letters, digits, hyphens: lab-data"),
 ]
+KeyName = Annotated[
+    str,
+    matching(
+        "[0-9A-Za-z-]{1,127}",
+        "`{}` cannot be the name of a key",
+        "letters, digits and hyphens: storage",
+    ),
+]
 Zone = Literal[1, 2, 3]
 Address = Annotated[IPv4Address, PlainValidator(_ip_address, json_schema_input_type=str)]
 Range = Annotated[IPv4Network, PlainValidator(ip_range, json_schema_input_type=str)]
