@@ -22,7 +22,6 @@ detached, and holds the run's `lock` for as long as it lives. Signals tell it to
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import time
@@ -297,11 +296,4 @@ def signal_supervisor(folder: Path, number: signal.Signals) -> RunState:
 
 def is_supervised(folder: Path) -> bool:
     """True if another process holds the run's lock."""
-    lock = files.open_lock(folder / "lock")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
+    return state_files.is_held(files.open_lock(folder / "lock"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -227,6 +229,17 @@ def goes_on(folder: Path) -> bool:
     except Damaged:
         return False
     return known is not None and known.goes_on
+
+
+def is_held(lock: int) -> bool:
+    """True if another process holds the lock of a run; its descriptor here is closed."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def write(folder: Path, state: RunState | TaskState) -> None:

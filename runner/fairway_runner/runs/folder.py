@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, TypeVar
 from fairway_agent.quick import dataclass
 from fairway_agent.records import shown
 from fairway_agent.spec import LAST
-from fairway_agent.state_files import RunState, TaskState, exit_code_of
+from fairway_agent.state_files import RunState, TaskState, exit_code_of, is_held
 from fairway_boot.files import alone
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
@@ -323,14 +323,7 @@ class RunFolder:
             raise damaged(path, "missing") from None
 
     def _is_watched(self) -> bool:
-        lock = self._open_lock()
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-        return False
+        return is_held(self._open_lock())
 
     def _open_lock(self) -> int:
         path = self.folder / "lock"
