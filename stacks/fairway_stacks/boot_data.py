@@ -185,7 +185,6 @@ def _scheduler(
             cluster,
             settings=settings,
             mounts=_mounts(environment, filesystems),
-            nfs_client_package="nfs-common",
             host_patterns=["255.255.255.*", *(f"{name}-*" for name in partitions)],
             proxy=proxy,
         ),

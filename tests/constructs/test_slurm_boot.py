@@ -65,7 +65,6 @@ def _scheduler(accounting: bool) -> str:
             scale_sets={"nd": ("/subscriptions/s", 0)}, client_id="c", vault="https://v/", idle=600
         ),
         mounts=MOUNTS,
-        nfs_client_package="nfs-common",
         host_patterns=["10.0.*", "nd-*"],
     )
 
@@ -127,7 +126,6 @@ def test_a_login_node_boots_with_valid_data(check_cloud_config: Callable[[str], 
         vault="https://v/",
         client_id="c",
         mounts=MOUNTS,
-        nfs_client_package="nfs-common",
         host_patterns=["10.0.*", "nd-*"],
     )
     check_cloud_config(text)
@@ -325,7 +323,6 @@ def _scheduler_with(spec: Slurm) -> str:
         slurm_cluster("lab", spec, partitions, host="lab-s", address="10.0.0.4"),
         settings=scheduler_settings(scale_sets={}, client_id="c", vault="https://v/", idle=600),
         mounts=(),
-        nfs_client_package="nfs-common",
         host_patterns=["nd-*"],
     )
 
@@ -350,7 +347,6 @@ def _login(spec: Slurm) -> str:
         vault="https://v/",
         client_id="c",
         mounts=(),
-        nfs_client_package="nfs-common",
         host_patterns=["nd-*"],
     )
 

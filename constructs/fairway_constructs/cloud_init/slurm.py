@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.cloud_init import LONGEST_CUSTOM_DATA, node_cloud_init, script
 from fairway_core import archives, local_disks
+from fairway_core.catalog.images import SERVER_IMAGE, image
 from fairway_core.findings import UserError
 from fairway_core.slurm import accounting_commands, cloud_programs, node_scripts, render
 from fairway_core.slurm.cluster import PROGRAMS, SLURMCTLD_PORT
@@ -103,7 +103,6 @@ def scheduler_cloud_init(
     *,
     settings: Mapping[str, Any],
     mounts: Sequence[Mount],
-    nfs_client_package: str,
     host_patterns: Sequence[str],
     proxy: MachineProxy | None = None,
 ) -> str:
@@ -112,13 +111,13 @@ def scheduler_cloud_init(
     It mounts what its nodes mount, and the login user gets to them with the key that they share.
     UserError where Azure would refuse it for its size, with many partitions.
     """
-    text_for = partial(
-        _scheduler_cloud_init,
-        mounts=mounts,
-        nfs_client_package=nfs_client_package,
-        host_patterns=host_patterns,
-        proxy=proxy,
-    )
+
+    def text_for(cluster: SlurmCluster, settings: Mapping[str, Any]) -> str:
+        more = _of_scheduler(cluster, settings, proxied=proxy is not None)
+        return _of_server(
+            "slurm_scheduler.yaml.j2", more, mounts=mounts, host_patterns=host_patterns, proxy=proxy
+        )
+
     text = text_for(cluster, settings)
     if (size := len(text.encode())) > LONGEST_CUSTOM_DATA:
         one = replace(cluster, partitions=cluster.partitions[:1])
@@ -138,35 +137,41 @@ def scheduler_cloud_init(
     return text
 
 
-def _scheduler_cloud_init(
-    cluster: SlurmCluster,
-    settings: Mapping[str, Any],
+def _of_scheduler(
+    cluster: SlurmCluster, settings: Mapping[str, Any], *, proxied: bool
+) -> dict[str, Any]:
+    return {
+        **_programs(settings, archives.SCHEDULER, cluster.packages),
+        "files": render(cluster),
+        "scripts": cloud_programs(proxy=proxied),
+        "accounting": cluster.accounting is not None,
+        "rules": accounting_commands(cluster),
+        "scheduler_script": script("slurm_scheduler.sh"),
+        "key_script": script("munge_key.sh"),
+        "volume_script": script("nfs_server.sh"),
+        "disk_settings": asdict(_Disk()),
+        "state": STATE,
+    }
+
+
+def _of_server(
+    template: str,
+    more: Mapping[str, Any],
     *,
     mounts: Sequence[Mount],
-    nfs_client_package: str,
     host_patterns: Sequence[str],
     proxy: MachineProxy | None,
 ) -> str:
+    """The cloud-config of a VM of Slurm's that runs no jobs, with the image of such VMs."""
     return node_cloud_init(
         cluster="",
         mounts=mounts,
-        nfs_client_package=nfs_client_package,
+        nfs_client_package=image(SERVER_IMAGE).nfs_client_package,
         host_patterns=host_patterns,
         announced=False,
-        template="slurm_scheduler.yaml.j2",
+        template=template,
         proxy=proxy,
-        more={
-            **_programs(settings, archives.SCHEDULER, cluster.packages),
-            "files": render(cluster),
-            "scripts": cloud_programs(proxy=proxy is not None),
-            "accounting": cluster.accounting is not None,
-            "rules": accounting_commands(cluster),
-            "scheduler_script": script("slurm_scheduler.sh"),
-            "key_script": script("munge_key.sh"),
-            "volume_script": script("nfs_server.sh"),
-            "disk_settings": asdict(_Disk()),
-            "state": STATE,
-        },
+        more=more,
     )
 
 
@@ -176,30 +181,20 @@ def login_cloud_init(
     vault: str,
     client_id: str,
     mounts: Sequence[Mount],
-    nfs_client_package: str,
     host_patterns: Sequence[str],
     proxy: MachineProxy | None = None,
 ) -> str:
     """The cloud-config of a VM from which people submit to that cluster; its identity reads the
     key from the vault."""
     settings = {"scale_sets": {}, "vault": vault, "client_id": client_id}
-    return node_cloud_init(
-        cluster="",
-        mounts=mounts,
-        nfs_client_package=nfs_client_package,
-        host_patterns=host_patterns,
-        announced=False,
-        template="slurm_login.yaml.j2",
-        proxy=proxy,
-        more={
-            **_programs(settings, archives.LOGIN, cluster.packages),
-            "scripts": {},
-            "files": {
-                name: text
-                for name, text in render(cluster).items()
-                if name in ("slurm.conf", TOPOLOGY)
-            },
-        },
+    files = render(cluster).items()
+    more = {
+        **_programs(settings, archives.LOGIN, cluster.packages),
+        "scripts": {},
+        "files": {name: text for name, text in files if name in ("slurm.conf", TOPOLOGY)},
+    }
+    return _of_server(
+        "slurm_login.yaml.j2", more, mounts=mounts, host_patterns=host_patterns, proxy=proxy
     )
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init.slurm import login_cloud_init
 from fairway_constructs.server_vm import private_interface, server_vm
-from fairway_core.catalog import image, vm_size
-from fairway_core.catalog.images import SERVER_IMAGE
+from fairway_core.catalog import vm_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +69,6 @@ class SlurmLoginNode(Component):
                 vault=foundation.vault_url,
                 client_id=foundation.nodes.client_id,
                 mounts=mounts,
-                nfs_client_package=image(SERVER_IMAGE).nfs_client_package,
                 host_patterns=[
                     subnet.address_pattern,
                     *(f"{each.name}-*" for each in scheduler.cluster.partitions),

@@ -17,8 +17,7 @@ from fairway_constructs.scope import place_of, subscription_of
 from fairway_constructs.server_vm import private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster
 from fairway_constructs.targets import TakesJobs, job_facts
-from fairway_core.catalog import image, vm_size
-from fairway_core.catalog.images import SERVER_IMAGE
+from fairway_core.catalog import vm_size
 from fairway_core.catalog.tables import look_up
 from fairway_core.environment import Slurm
 from fairway_core.naming import SLURM_TAG
@@ -178,7 +177,6 @@ class SlurmScheduler(Component):
                 idle=idle,
             ),
             mounts=mounts,
-            nfs_client_package=image(SERVER_IMAGE).nfs_client_package,
             host_patterns=[subnet.address_pattern, *(f"{name}-*" for name in scale_sets)],
             proxy=self.place.proxy,
         )
