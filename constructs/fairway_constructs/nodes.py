@@ -197,7 +197,7 @@ def _idle(cluster: str, spec: NodeSpec, *, single: bool) -> IdleSettings | None:
 
 
 def login_arguments(blocks: ModuleType, keys: Sequence[str]) -> dict[str, Any]:
-    """The way to log in to machines: by the keys, or at the console that Azure keeps.
+    """Login to machines: by the keys, or at the console that Azure keeps.
 
     `blocks` is the module of the resource: each has classes of its own for the same blocks.
     """

@@ -147,7 +147,7 @@ def job_facts(
     spot: bool,
     mounts: Sequence[Mount],
 ) -> dict[str, Any]:
-    """The facts of a target that differ within a stack; `access` is the section of its engine."""
+    """Facts about a target beside those alike in a stack; `access` is the section of its engine."""
     return {
         "name": name,
         "engine": engine,

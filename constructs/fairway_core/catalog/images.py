@@ -55,7 +55,7 @@ class Image:
 
     @property
     def urn_parts(self) -> dict[str, str]:
-        """Its name in the Marketplace, as arguments of a resource."""
+        """Its parts in the Marketplace, as arguments of a resource."""
         return {
             "publisher": self.publisher,
             "offer": self.offer,
