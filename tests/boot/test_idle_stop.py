@@ -342,9 +342,9 @@ class TestGpus:
         assert gpus.use_now() == {0: 0.97, 1: None}
         executable(programs / "nvidia-smi", f"{lines}; exit 9")
         assert gpus.use_now() is None
-        program.write_text("#!/bin/sh\necho 'Unable to determine the device handle for GPU0'\n")
+        executable(programs / "nvidia-smi", "echo 'Unable to determine the device handle for GPU0'")
         assert gpus.use_now() is None, "its GPUs may work"
-        program.write_text("#!/bin/sh\necho No devices were found\n")
+        executable(programs / "nvidia-smi", "echo No devices were found")
         assert gpus.use_now() == {}
 
     def test_without_it_the_driver_of_amd_is_asked(
