@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # Terraform runs in OUTDIR/stacks/STACK, and a stack that reads another's outputs runs in a
 # folder beside it: one relative path is right for both.
 _STACKS = "stacks"
+# Stands in an address for the name of the stack, which is last where it does not: GitLab's lock of
+# a state is below that.
+_STACK = "{stack}"
 
 
 def keep_state(
@@ -55,7 +58,9 @@ def keep_state(
         case "http":
             for each in settings.keys() & {"address", "lock_address", "unlock_address"}:
                 address, mark, query = settings[each].partition("?")
-                settings[each] = f"{address.rstrip('/')}/{name}{mark}{query}"
+                if _STACK not in address:
+                    address = f"{address.rstrip('/')}/{_STACK}"
+                settings[each] = f"{address.replace(_STACK, name)}{mark}{query}"
         case "remote" | "cloud":
             workspaces: dict[str, Any] = settings.pop("workspaces", {})
             workspaces |= {k: settings.pop(k) for k in ("prefix", "project") if k in settings}

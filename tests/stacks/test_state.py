@@ -140,7 +140,22 @@ OTHERS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
         {"key": "k/lab-network.tfstate", "allowed_account_ids": ["1"]},
     ),
     "gcs": ({"bucket": "b", "prefix": "k/"}, {"prefix": "k/lab-network"}),
-    "http": ({"address": "https://x/?ref=a"}, {"address": "https://x/lab-network?ref=a"}),
+    "http": (
+        {
+            "address": "https://x/?ref=a",
+            "lock_address": "https://x/locks/",
+            "unlock_address": "https://x/{stack}/lock?ref=a",
+            "unlock_method": "DELETE",
+            "username": "gitlab-ci-token",
+        },
+        {
+            "address": "https://x/lab-network?ref=a",
+            "lock_address": "https://x/locks/lab-network",
+            "unlock_address": "https://x/lab-network/lock?ref=a",
+            "unlock_method": "DELETE",
+            "username": "gitlab-ci-token",
+        },
+    ),
     "remote": (
         {"organization": "o", "workspaces": {"prefix": "k-"}},
         {"workspaces": {"name": "k-lab-network"}},
