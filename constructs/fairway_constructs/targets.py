@@ -64,8 +64,8 @@ class Targets(Component):
 
     `storage` is where jobs stage what they read and write, and `vault` has their secrets; give the
     clusters roles on both. For jobs on a `BatchPool` it has the containers `outputs` and `code`.
-    Where storage and vault have no public side, people's machines reach them through `gateway`, or the first
-    node of a `Cluster`.
+    Where storage and vault have no public side, people's machines reach them through `gateway`, or
+    the first node of a `Cluster`.
 
     >>> Targets(stack, [h100], storage=storage)  # doctest: +SKIP
     """
