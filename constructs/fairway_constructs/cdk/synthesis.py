@@ -100,7 +100,7 @@ def _typed_document(stack: Stack) -> dict[str, Any]:
 
 
 def _typed(written: Any, made: Any) -> Any:
-    """What was written, in the classes of that from which it was made."""
+    """The values as written, in the classes of those from which they were made."""
     if isinstance(written, dict) and isinstance(made, dict):
         return type(made)({name: _typed(each, made.get(name)) for name, each in written.items()})
     if isinstance(written, list) and isinstance(made, list) and len(written) == len(made):

@@ -178,7 +178,7 @@ def test_start_task_that_failed_is_quoted() -> None:
     [({"state": "offline"}, "resume"), ({"state": "unusable"}, "reimage")],
 )
 def test_batch_doctor_says_how_a_node_gets_work_again(node: dict[str, Any], action: str) -> None:
-    """What a person has drained is sound, and may still run something."""
+    """A node that a person has drained is sound, and may still run something."""
     [finding] = pools._of_account(account(nodes=({"id": "tvm-1", **node},), **HELD))
     assert finding.hint == f"fairway nodes {action} spot tvm-1"
 

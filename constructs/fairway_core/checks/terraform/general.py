@@ -101,7 +101,7 @@ def name_taken(resources: Resources) -> Iterator[Fault]:
 
 
 def _place(arguments: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-    """Arguments that tell apart two resources of one name: their groups, and what they are part of.
+    """Arguments that may tell two of one name apart: the group, and the resources around them.
 
     Without a group any id may be that of the resource around.
     """
