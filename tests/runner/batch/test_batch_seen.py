@@ -316,7 +316,7 @@ def test_batch_adopt_takes_plain_files_of_a_run(made: Callable[..., Run], store:
 def test_batch_job_that_no_submission_makes_is_no_run(
     made: Callable[..., Run], store: RunStore, job: str, metadata: dict[str, str]
 ) -> None:
-    """Anybody who may add jobs to the account writes their metadata."""
+    """Metadata are written by anybody who may add jobs to the account."""
     run = made()
     storage: Any = Files(stored={client.record_blob(metadata[client.RUN]): packed(record_of(run))})
     shutil.rmtree(run.folder)

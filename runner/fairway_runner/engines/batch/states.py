@@ -39,7 +39,7 @@ UNPREPARED = "no node could be prepared"
 """The reason with which a job is ended that all nodes of its pool have given up."""
 
 DISABLED = "its job is disabled"
-"""The beginning of the reason of a run whose job somebody has disabled."""
+"""Beginning of the reason of a run whose job somebody has disabled."""
 
 PREPARING = "its node is being prepared for the job"
 """The reason of a task that waits for the job preparation of its node."""
