@@ -134,11 +134,15 @@ def _graph() -> grimp.ImportGraph:
 
 
 def _imports_above(test: str) -> Iterator[str]:
-    path = ROOT / test
-    yield from _imports(path)
-    for folder in path.relative_to(ROOT).parents:
-        if (ROOT / folder / "conftest.py").exists():
-            yield from _imports(ROOT / folder / "conftest.py")
+    """The modules that a test imports, and those that its helpers do. What runs the program end to
+    end has all of them: see `_is_run_by`."""
+    above = [ROOT / folder / "conftest.py" for folder in Path(test).parents]
+    for path in (ROOT / test, *filter(Path.exists, above)):
+        for name in _imports(path):
+            yield name
+            helper = ROOT / f"tests/suite/{name}.py"
+            if helper.exists() and not test.startswith("tests/end_to_end/"):
+                yield from _imports(helper)
 
 
 def _imports(path: Path) -> Iterator[str]:
