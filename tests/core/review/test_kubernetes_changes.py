@@ -11,6 +11,7 @@ from targets import target_of
 from fairway_core.cost.prices import Price, PriceTable
 from fairway_core.environment import Kubernetes
 from fairway_core.kubernetes.manifests import manifests
+from fairway_core.kubernetes.pools import Volume
 from fairway_core.review.markdown import markdown
 from fairway_core.review.plan import read_plan
 from fairway_core.review.review import review
@@ -65,6 +66,12 @@ def files(*targets: Target, was: str = "", now: str = "") -> dict[str, str]:
     if was:
         found["jobs/namespace.yaml"] = found["jobs/namespace.yaml"].replace(was, now)
     return found
+
+
+def mounted(source: str, type_: str = "nfs", gib: int = 1024) -> dict[str, str]:
+    """The manifests with a file system that comes from there."""
+    data = Volume(name="data", type=type_, source=source, options="vers=4.1,hard", gib=gib)
+    return manifests([ND], [data], Kubernetes())
 
 
 def elsewhere() -> dict[str, str]:
@@ -193,6 +200,24 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
         blobs(ONE, elsewhere()),
         {"left-namespace": 1},
         ("the namespace training would stay", "kubectl delete namespace training"),
+    ),
+    "a file system is of another kind under its name": (
+        blobs(mounted("10.0.0.4:/data"), mounted("10.0.0.5@tcp0:/lustrefs", "lustre")),
+        {"moved-volume": 1},
+        (
+            "the volume training-data would come from elsewhere under its name",
+            "kubectl -n training delete deployment/fairway-head pvc/data pv/training-data",
+        ),
+    ),
+    "a file system is in another account under its name": (
+        blobs(*(mounted(f"{each}.file.core.windows.net:/{each}/data") for each in ("a", "b"))),
+        {"moved-volume": 1},
+        ("give the file system another name",),
+    ),
+    "a file system grows": (
+        blobs(mounted("10.0.0.4:/data"), mounted("10.0.0.4:/data", gib=4096)),
+        {},
+        ("PersistentVolume training-data",),
     ),
     "a policy that fails lets all in": (
         blobs(ONE, files(ND, was="failurePolicy: Fail", now="failurePolicy: Ignore")),

@@ -266,6 +266,62 @@ def left_namespace(change: ResourceChange) -> Iterator[Fault]:
         )
 
 
+@check("moved-volume", Severity.WARNING, Subject.PLAN, at=changed("azurerm_storage_blob"))
+def moved_volume(change: ResourceChange) -> Iterator[Fault]:
+    """A volume of a Kubernetes cluster that comes from elsewhere under the name that it had.
+
+    The API server refuses it, as the source of a volume is immutable, and Flux then applies nothing
+    of the folder that it is in: no volume, rule or head pod.
+
+    Wrong:
+        azurerm_storage_blob.manifests-volumes:
+          actions: [delete, create]
+          before:
+            source_content: |
+              kind: PersistentVolume
+              metadata: {name: training-data}
+              spec: {nfs: {server: 10.0.0.4, path: /data}}
+          after:
+            source_content: |
+              kind: PersistentVolume
+              metadata: {name: training-data}
+              spec: {nfs: {server: 10.0.0.5, path: /data}}
+
+    Right:
+        azurerm_storage_blob.manifests-volumes:
+          actions: [delete, create]
+          before:
+            source_content: |
+              kind: PersistentVolume
+              metadata: {name: training-data}
+              spec: {nfs: {server: 10.0.0.4, path: /data}, capacity: {storage: 1Ti}}
+          after:
+            source_content: |
+              kind: PersistentVolume
+              metadata: {name: training-data}
+              spec: {nfs: {server: 10.0.0.4, path: /data}, capacity: {storage: 2Ti}}
+    """
+    # Source: Kubernetes 1.33, pkg/apis/core/validation, ValidatePersistentVolumeUpdate.
+    old, new = (_objects(change.shown(side)) for side in ("before", "after"))
+    for key, each in old.items():
+        was, now = (first(side.get("spec")) for side in (each, new.get(key, {})))
+        if each["kind"] == "PersistentVolume" and now and _source(was) != _source(now):
+            name, claim = each["metadata"]["name"], first(was.get("claimRef"))
+            made = f"deployment/fairway-head pvc/{claim.get('name', 'NAME')} pv/{name}"
+            yield Fault(
+                f"the volume `{name}` would come from elsewhere under its name, which Kubernetes "
+                "refuses: Flux would apply nothing of its folder any more",
+                "give the file system another name in the environment file, or deploy when nothing "
+                "runs or waits, and then let Flux make it anew: "
+                f"kubectl -n {claim.get('namespace', 'NAMESPACE')} delete {made}",
+            )
+
+
+def _source(volume: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The part of a volume's `spec` that says where it comes from."""
+    return volume.get("nfs"), volume.get("csi")
+
+
 def _objects(side: Mapping[str, Any]) -> Mapping[str, Any]:
     """The manifests of a blob by their names; none where it holds something else."""
     from fairway_core.kubernetes.documents import objects_of  # most plans have none to read
