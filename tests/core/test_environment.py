@@ -248,3 +248,46 @@ def test_a_job_file_is_told_from_an_environment(tmp_path: Path, home: Path) -> N
     finding = fault(tmp_path, "name: t\nparams: {a: 1}\ncommand: ./a\n", home=home)
     assert (finding.id, finding.location and finding.location.line) == ("not-an-environment", 3)
     assert "fairway submit" in finding.hint
+
+
+REGISTRY = "registry: {sku: Premium}\n"
+BATCH = SMALLEST.replace("ssh,", "batch,")
+AKS = """\
+name: lab
+location: westeurope
+clusters:
+  box: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: train:1}
+filesystems: {data: {kind: azure_files, gib: 1024, path: /data}}
+kubernetes: {api_server: allowed}
+"""
+PUBLIC = "network: {private_endpoints: false}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "length", "of"),
+    [
+        (SMALLEST, 400, 32, "a storage account"),
+        (SMALLEST, 200, 31, "a storage account"),
+        (SMALLEST + REGISTRY, 100, 31, "a container registry"),
+        # The address of the NAT gateway is one, too.
+        (SMALLEST + REGISTRY + PUBLIC, 99, 32, "a container registry"),
+        (BATCH, 200, 32, "a Batch account"),
+        (BATCH, 100, 31, "a Batch account"),
+        (AKS, 199, 32, "the API server of AKS"),
+    ],
+)
+def test_more_ranges_than_azure_takes_are_refused(
+    tmp_path: Path, home: Path, text: str, most: int, length: int, of: str
+) -> None:
+    """Private ranges, by which no service is reached from outside, are not counted."""
+
+    def with_ranges(count: int) -> str:
+        public = [f"20.0.{n // 100}.{n % 100 * 2}/{length}" for n in range(count)]
+        return f"{text}access: {{allowed: [10.0.0.0/16, {', '.join(public)}]}}\n"
+
+    _load(tmp_path, with_ranges(most), home)
+    fault = _fault(tmp_path, with_ranges(most + 1), home)
+    assert "`access.allowed`" in fault.message
+    assert of in fault.message
+    assert "Azure documentation: " in fault.message
+    assert "wider ones" in fault.hint

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
+from fairway_core.catalog.limits import limits
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.values import WIDEST_RANGE, Range, SizeText, x64
 from fairway_core.fields import Reach
+from fairway_core.public_ranges import seen_outside
 from fairway_core.resource_ids import ObjectId, parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from ipaddress import IPv4Network
 
 
@@ -115,6 +117,28 @@ def _own_range(network: IPv4Network) -> IPv4Network:
             "name the ranges that you work from, for example 203.0.113.0/24",
         )
     return network
+
+
+def check_rules(allowed: Sequence[IPv4Network], services: Mapping[str, int]) -> None:
+    """Raises FieldError where a service takes fewer rules of addresses than the ranges need.
+
+    `services` has the number of rules that each has beside them, by the service's name in
+    limits.toml.
+    """
+    public = seen_outside(allowed)
+    for service, own in services.items():
+        most = limits()[f"{service}_ip_rules"]
+        # Of these two a range of two addresses is two rules, see `public_addresses`.
+        pairs = service in ("storage", "batch")
+        rules = own + sum(2 if pairs and each.prefixlen == 31 else 1 for each in public)
+        if rules > most.value:
+            raise FieldError(
+                f"these ranges need {rules} rules, and Azure takes at most {most.value} "
+                f"{most.unit} ({most.source})",
+                "join neighboring ranges to wider ones, or let people come in through a private "
+                "network: `bastion:`, `gateway:` or `network.peerings`",
+                ("access", "allowed"),
+            )
 
 
 class GatewayVm(Model, defer_build=True):

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model, matching, rule
-from fairway_core.environment.access import Access
+from fairway_core.environment.access import Access, check_rules
 from fairway_core.environment.batch import Batch, BatchCluster, check_batch
 from fairway_core.environment.clusters import AnyCluster, MachineCluster
 from fairway_core.environment.defaults import Defaults
@@ -287,6 +287,18 @@ class Environment(Model):
             "registry": self.new_registry is not None,
             "Batch account": self.has_pools,
         }
+        by_nat = 0 if network.private_endpoints else 1
+        registry, orchestrator = self.new_registry, self.orchestrator
+        limited = {
+            "storage": (not self.storage.existing, 0),
+            "vault": (self.has_vault, by_nat),
+            "registry": (registry is not None and registry.sku == "Premium", by_nat),
+            "batch": (self.has_pools, 0),
+            "kubernetes": (orchestrator is not None and orchestrator.api_server == "allowed", 1),
+        }
+        check_rules(
+            self.access.allowed, {name: own for name, (there, own) in limited.items() if there}
+        )
         # The services with private endpoints, as private_links.toml has them.
         linked = {
             "blob": self.storage.has_endpoint,
