@@ -44,7 +44,7 @@ class Part:
     `reason` says why there is none; with `by_use` the part is paid for as it is used and
     counts as neither known nor unknown. `cluster` is set for what nodes of a cluster cost, and
     `size` for VMs: as the file names or describes it. `resource` is named for parts of an
-    environment alone.
+    environment alone. `formula` is one of Batch's whose number of nodes nobody knows.
     """
 
     what: str
@@ -58,6 +58,7 @@ class Part:
     size: str = ""
     resource: str = ""
     region: str = ""
+    formula: str = ""
 
 
 PUBLIC_IP = Part("public address", "public_ip")

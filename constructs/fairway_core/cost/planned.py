@@ -106,7 +106,7 @@ def _pool(attributes: _Attributes) -> list[Part]:
         limits, kind = _LIMITS.match(formula), _ONE_KIND.search(formula)
         if limits is None or kind is None:
             reason = "the number of nodes that its formula asks for is not known"
-            return [Part(f"nodes of {size}", reason=reason)]
+            return [Part(f"nodes of {size}", reason=reason, formula=formula)]
         least, most = map(int, limits.groups())
         return [vms(size, Counts(least, most, least), spot=kind[1] == "LowPriority")]
     scale = first(attributes.get("fixed_scale"))

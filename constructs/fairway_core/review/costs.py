@@ -22,9 +22,11 @@ _REGION = re.compile(r"[a-z][a-z0-9]*")
 
 @dataclass
 class _Units:
-    """Additional units of a thing that is paid for, and its price."""
+    """Additional units of a thing that is paid for, and its price; their number is not known where
+    they are what a formula asks for."""
 
     price: Price | None
+    formula: str = ""
     most: float = 0
     least: float = 0
 
@@ -110,13 +112,13 @@ def _lines(change: Change, side: str, regions: Mapping[str, str], prices: Prices
 
 def _more_units(before: Sequence[Line], after: Sequence[Line]) -> list[_Units]:
     """Additional units of each thing that is paid for: by meter, or by words where it has none."""
-    units: dict[tuple[str, str], _Units] = {}
+    units: dict[tuple[str, str, str], _Units] = {}
     for lines, sign in ((before, -1), (after, 1)):
         for line in lines:
-            key = (line.part.meter or line.part.what, line.part.region)
+            key = (line.part.meter or line.part.what, line.part.region, line.part.formula)
             found = units.get(key)
             if found is None:
-                found = units[key] = _Units(line.price)
+                found = units[key] = _Units(line.price, line.part.formula)
             found.most += sign * line.part.counts.maximum
             found.least += sign * line.part.counts.minimum
     return [each for each in units.values() if each.most or each.least]
@@ -125,14 +127,16 @@ def _more_units(before: Sequence[Line], after: Sequence[Line]) -> list[_Units]:
 def _cost_change(
     change: Change, before: Sequence[Line], after: Sequence[Line], more: Sequence[_Units]
 ) -> CostChange:
+    by_formula = any(each.formula for each in more)
     return CostChange(
         stack=change.stack,
         address=change.address,
         what="; ".join(line.part.what for line in after or before),
         before=_sum(line.hourly.maximum for line in before),
         after=_sum(line.hourly.maximum for line in after),
-        difference=_difference([(each.most, each.price) for each in more]),
-        at_minimum=_difference([(each.least, each.price) for each in more]),
+        # Nodes are most of what is paid for: without their number there is no difference to tell.
+        difference=None if by_formula else _difference([(each.most, each.price) for each in more]),
+        at_minimum=None if by_formula else _difference([(each.least, each.price) for each in more]),
         whole=all(each.price for each in more),
     )
 

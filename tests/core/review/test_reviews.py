@@ -283,6 +283,12 @@ class TestCost:
         assert "+7.20 USD an hour" in comment
         own = {**pool(5), "auto_scale": [{"formula": "$TargetDedicatedNodes = 3;"}]}
         assert self._cost(make_plan("d", (address, "create", None, own))).hourly is None
+        other = {**own, "auto_scale": [{"formula": "$TargetDedicatedNodes = 300;"}]}
+        for sides in ((own, other), (pool(5), own), (own, pool(5))):
+            (change,) = self._cost(make_plan("e", (address, "update", *sides))).changes
+            assert (change.difference, change.at_minimum, change.whole) == (None, None, False)
+        tagged = {**own, "metadata": {"a": "b"}}
+        assert self._cost(make_plan("f", (address, "update", own, tagged))).changes == ()
 
     def test_a_kubernetes_pool_is_priced_between_the_limits_of_its_autoscaler(
         self, make_plan: Any
