@@ -1,6 +1,7 @@
 """Copying out of a run what it kept: whole files, and never over others unasked."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,16 @@ def test_a_file_that_differs_stops_everything(run: Run, tmp_path: Path) -> None:
     assert found(tmp_path / "to") == {"1/log.txt": b"mine"}
     fetch(run, tmp_path / "to", force=True)
     assert found(tmp_path / "to")["1/log.txt"] == b"one\n"
+
+
+def test_a_file_that_differs_in_its_bytes_alone_stops_everything(run: Run, tmp_path: Path) -> None:
+    fetch(run, tmp_path / "to")
+    mine, log = tmp_path / "to" / "1" / "log.txt", run.log(1).stat()
+    mine.write_text("two\n")
+    os.utime(mine, ns=(log.st_atime_ns, log.st_mtime_ns))
+    with pytest.raises(UserError, match=r"files already exist in .*/to: 1/log\.txt"):
+        fetch(run, tmp_path / "to")
+    assert mine.read_text() == "two\n"
 
 
 def test_fetch_follows_links_to_files_alone(run: Run, tmp_path: Path) -> None:
