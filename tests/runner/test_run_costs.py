@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -349,3 +350,17 @@ def test_a_target_that_does_not_tell_is_named(
     monkeypatch.setattr(query, "engine_for", away)
     code, out, err = here("cost", "--runs", "--prices", "prices.toml")
     assert (code, "one-a" in out, "`nd` does not answer" in err) == (0, True, True)
+
+
+def test_costs_are_of_runs_as_their_targets_know_them_now(
+    here: RunFairway, folder: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def refresh_all(runs: Iterable[Run]) -> list[Finding]:
+        seen.extend(run.id for run in runs)
+        return [Finding("no-connection", "`cpu` is away", severity=Severity.WARNING)]
+
+    monkeypatch.setattr(query, "refresh_all", refresh_all)
+    assert "`cpu` is away" in here("cost", "--runs", "--prices", "prices.toml")[2]
+    assert sorted(seen) == ["away-x", "here-c", "one-a", "sweep-b"]
