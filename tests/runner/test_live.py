@@ -119,6 +119,8 @@ def test_live_check_warns_of_permissions_that_the_deployer_lacks(
     assert [each.severity for each in rights] == [Severity.WARNING] * bool(missing)
     assert all(missing in each.message and "Contributor" in each.hint for each in rights)
     assert all(", which you are not allowed to do" in each.message for each in rights)
+    makes_roles = "roleDefinitions" in missing  # which takes another role
+    assert all(("User Access" in each.hint) is makes_roles for each in rights)
 
 
 PODS = f"""\

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from running import MakeRun, RunFairway
 import fairway_hpc
 from fairway_cli.commands import arguments
 from fairway_core.findings import UserError
+from fairway_runner.runs import view
 from fairway_runner.runs.records import STEPS_FILE, StepRecord, steps_text
 from fairway_runner.runs.report.data import compare
 from fairway_runner.runs.results import best, metric_name
@@ -249,3 +251,10 @@ def test_in_place_of_a_run_with_steps_stand_those_that_have_begun(make_run: Make
     make_run("pipe-a-three")  # of the same name, and no step of it
     found = [(each["run_id"], each["differs"].get("lr")) for each in compare([whole])]
     assert found == [("pipe-a-one", 0), ("pipe-a-two", 1)]
+
+
+def test_seconds_of_what_ran_are_known_while_it_runs_and_once_it_has_ended() -> None:
+    assert view.seconds("succeeded", 10.0, 12.5) == 2.5
+    assert view.seconds("running", time.time() - 5, None) >= 5
+    assert view.seconds("lost", 10.0, None) is None
+    assert view.seconds("queued", None, None) is None
