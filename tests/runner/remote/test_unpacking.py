@@ -80,6 +80,25 @@ def test_unpacking_writes_nothing_outside_its_folder(
     assert os.readlink(to / "outputs" / "latest") == "sub/b"  # noqa: PTH115
 
 
+@pytest.mark.parametrize(
+    ("kind", "link", "wanted"),
+    [
+        (tarfile.REGTYPE, "", True),
+        (tarfile.FIFOTYPE, "", False),
+        (tarfile.CHRTYPE, "", False),
+        (tarfile.LNKTYPE, "a/y", True),
+        (tarfile.LNKTYPE, "../y", False),
+        (tarfile.LNKTYPE, "/etc/passwd", False),
+    ],
+)
+def test_unpacking_takes_files_and_links_that_stay_and_no_device(
+    kind: bytes, link: str, *, wanted: bool
+) -> None:
+    member = tarfile.TarInfo("a/x")
+    member.type, member.linkname = kind, link
+    assert connection._is_wanted(member, ["a"]) is wanted
+
+
 def test_unpacking_of_damaged_files_is_refused(tmp_path: Path) -> None:
     for data in (b"no tar", packed(("outputs/a", "1" * 9999))[:60]):
         with pytest.raises(
