@@ -41,6 +41,7 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
         "plan.nodes",
         "plan.kubernetes",
         "plan.servers",
+        "plan.surroundings",
         "plan.access",
     ),
     Subject.JOB: ("job",),

@@ -222,6 +222,41 @@ def test_plan_rules_report_a_machine_that_stops_for_a_change(
         assert _said(_found(VM, {**before, "tags": tags}, after), {id_: said} if said else {})
 
 
+PEERING = "azurerm_virtual_network_peering"
+USED, UNUSED = ({"use_remote_gateways": each} for each in (True, False))
+NAT = _resource(
+    "azurerm_nat_gateway_public_ip_association", {"public_ip_address_id": "/A"}, None, "delete"
+)
+ADDRESS = {"id": "/a", "ip_address": "203.0.113.7"}
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ([_resource(PEERING, USED, None, "delete")], {"lost-gateway": "no VPN or ExpressRoute"}),
+        ([_resource(PEERING, UNUSED, None, "delete")], {}),
+        ([_resource(PEERING, USED, USED, "delete create")], {}),
+        (
+            [NAT, _resource("azurerm_public_ip", ADDRESS, None, "delete")],
+            {"new-address": "would be destroyed: the internet knows nodes by 203.0.113.7 no"},
+        ),
+        # A bastion's, which nobody has to let in.
+        ([NAT, _resource("azurerm_public_ip", {**ADDRESS, "id": "/b"}, None, "delete")], {}),
+        (
+            [_resource("azurerm_consumption_budget_resource_group", {}, {}, "delete create")],
+            {},
+        ),
+    ],
+)
+def test_plan_rules_report_what_an_environment_loses_that_stays(
+    found: list[Any], said: dict[str, str]
+) -> None:
+    stays = _resource("azurerm_virtual_network", {"id": "/n"}, {"id": "/n"}, "no-op")
+    assert _said({one.id: one.message for one in _check(*found, stays)}, said)
+    gone = [each for each in found if each["change"]["actions"] == ["delete"]]
+    assert not _check(*gone), "all of it goes"
+
+
 def test_plan_rules_know_a_server_at_any_address() -> None:
     address = f'module.lab["a"].{VM}.second_nfs-home_7F1E314D[0]'
     server = _resource(VM, {"size": "a", "tags": SERVER}, None, "delete")

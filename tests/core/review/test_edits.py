@@ -336,6 +336,8 @@ def made(change: Callable[[Edit], None]) -> dict[str, dict[str, Any]]:
 
 Change = Callable[[Edit], None]
 
+MOVED = {"replaced-server": 2, "lost-nodes": 2, "failed-plan": 1, "new-address": 1}
+
 # What an engineer would say of each, as ids of findings and their number, and the exit code.
 SAID: dict[Change, tuple[dict[str, int], int]] = {
     disk_grow: ({}, 0),
@@ -345,8 +347,8 @@ SAID: dict[Change, tuple[dict[str, int], int]] = {
     rename_cluster: ({"lost-nodes": 1}, 0),
     remove_batch: ({"data-loss": 1, "lost-nodes": 1}, 3),
     rename_fs: ({"data-loss": 2, "replaced-server": 1, "failed-plan": 1}, 3),
-    zone: ({"data-loss": 3, "replaced-server": 2, "lost-nodes": 2, "failed-plan": 1}, 3),
-    location: ({"data-loss": 10, "replaced-server": 2, "lost-nodes": 2, "failed-plan": 1}, 3),
+    zone: ({"data-loss": 3, **MOVED}, 3),
+    location: ({"data-loss": 10, **MOVED}, 3),
     unprotect: ({"data-loss": 5}, 3),
     batch_grow: ({}, 0),
     batch_size: ({"lost-nodes": 1}, 0),
