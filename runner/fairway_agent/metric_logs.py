@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fairway_agent import process_limits
@@ -26,8 +27,16 @@ _CHUNK = 1 << 20
 _LONGEST_LINE = 1 << 16  # of a longer one only the beginning is searched
 _BATCH = 1000  # lines that are searched under one limit of processor time
 _TAIL = 1 << 18  # bytes at a log's end in which the last values are looked for first
+_NAMED = 5  # tasks that have diverged; of more their number is said
 _LINE_END = re.compile(rb"[\r\n]")
 _EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
+_NO_NUMBER = r"(?i:(?<!\w)[+-]?(?:nan|inf(?:inity)?)\b)"
+# What stands in a pattern: an escaped character, a set of them, a comment, the begin of a group
+# that finds something or of another one, and an end of either.
+_PARTS = re.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?#[^)]*\)|(?P<found>\((?!\?)|\(\?P<)|(?P<other>\()|(?P<end>\))",
+    re.DOTALL,
+)
 
 
 def find(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
@@ -43,13 +52,14 @@ def too_slow(name: str, pattern: re.Pattern[str]) -> tuple[str, str]:
     """Returns the message for a pattern that takes forever, and a hint."""
     message = (
         f"the pattern of the metric `{name}` was stopped after "
-        f"{process_limits.CPU_LIMIT:g} s of processor time: {pattern.pattern}"
+        f"{process_limits.CPU_LIMIT:g} s of processor time: "
+        f"{pattern.pattern.replace('|' + _NO_NUMBER, '')}"
     )
     return message, "avoid nested repetition: write (a+) for ((?:a+)+)"
 
 
 def values_of(pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
-    """The values that a pattern finds; what is not a finite number is left out."""
+    """The values that a pattern finds: numbers, `nan` and infinities."""
     return [
         (index, value)
         for index, text in enumerate(texts)
@@ -67,16 +77,16 @@ def _number(match: re.Match[str]) -> float | None:
     if exponent := _EXPONENT.match(match.string, match.end(1)):
         shown += exponent[0]
     try:
-        value = float(shown.rstrip(".,;:"))
+        return float(shown.rstrip(".,;:"))
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
 
 
 def values_in(
-    lines: Sequence[bytes], patterns: Patterns, search: Search = find
+    lines: Sequence[bytes], patterns: Patterns, search: Search = find, *, finite: bool = True
 ) -> list[tuple[str, float]]:
-    """The values in some lines, line by line, in the order of the patterns and then of the text.
+    """The values in some lines, line by line, in the order of the patterns and then of the text;
+    `finite` leaves `nan` and infinities out.
 
     >>> patterns = {"loss": re.compile("loss=([0-9.]+)")}
     >>> values_in([b"loss=1e-3, loss=0.5."], patterns)
@@ -90,6 +100,7 @@ def values_in(
         (index, name, value)
         for name, pattern in patterns.items()
         for index, value in search(name, pattern, texts)
+        if not finite or math.isfinite(value)
     ]
     found.sort(key=lambda each: each[0])
     return [(name, value) for _, name, value in found]
@@ -99,13 +110,14 @@ def values_in(
 class MetricLog:
     """A task's log, read once from its beginning to its end while it grows. `offset` is the byte up
     to which it was read: the beginning of a line. Nothing from the byte `until` on is read, if one
-    is given, and no line that goes beyond it."""
+    is given, and no line that goes beyond it. `finite` leaves `nan` and infinities out."""
 
     path: Path
     patterns: Patterns
     offset: int = 0
     until: int | None = None
     search: Search = find
+    finite: bool = True
 
     def read(self, *, ended: bool = True) -> Iterator[tuple[str, float]]:
         """The values that were printed since the last call, by the name of their metric.
@@ -128,7 +140,7 @@ class MetricLog:
                 lines = _LINE_END.split(chunk[:whole])
                 for first in range(0, len(lines), _BATCH):
                     batch = lines[first : first + _BATCH]
-                    yield from values_in(batch, self.patterns, self.search)
+                    yield from values_in(batch, self.patterns, self.search, finite=self.finite)
                 self.offset += whole
 
     def _room(self) -> int:
@@ -152,25 +164,72 @@ def next_line(path: Path, start: int) -> int:
         return start - 1 + len(file.readline(_CHUNK))
 
 
-def tail_values(path: Path, patterns: Patterns, search: Search = find) -> dict[str, float] | None:
+def tail_values(
+    path: Path, patterns: Patterns, search: Search = find, *, finite: bool = True
+) -> dict[str, float] | None:
     """The last value of each metric that a log has, by its end alone, so that a long one costs no
     more than a short one; None where one of them is not there, and may be before it."""
     try:
         start = max(0, path.stat().st_size - _TAIL)
     except FileNotFoundError:
         return {}
-    found = dict(MetricLog(path, patterns, next_line(path, start), search=search).read())
+    first = next_line(path, start)
+    found = dict(MetricLog(path, patterns, first, search=search, finite=finite).read())
     if start and len(found) < len(patterns):
         return None
     return {name: found[name] for name in patterns if name in found}
 
 
-def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
-    """The last value of each metric that a log has; Fault where a pattern takes too long."""
-    found = tail_values(path, patterns)
-    return dict(MetricLog(path, patterns).read()) if found is None else found
+def final_value(
+    path: Path, name: str, pattern: re.Pattern[str], search: Search = find
+) -> float | None:
+    """The last value of a metric that a log has, `nan` and infinities being values too; None for
+    none. They are seen where the pattern finds digits alone: a program that has diverged prints
+    `loss=nan`, which `loss=([0-9.]+)` passes over."""
+    patterns = {name: _with_no_number(pattern)}
+    found = tail_values(path, patterns, search, finite=False)
+    if found is None:
+        found = dict(MetricLog(path, patterns, search=search, finite=False).read())
+    return found.get(name)
 
 
-def best_of(values: Sequence[tuple[float, int]], *, lower: bool) -> tuple[float, int]:
-    """The best of some values, each with the number of its task; of equal ones the first."""
-    return (min if lower else max)(values, key=lambda each: each[0])
+def _with_no_number(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    """The pattern, whose group finds `nan` and infinities too.
+
+    >>> _with_no_number(re.compile("loss[(](?:=|: )([0-9.]+)")).findall("loss(=nan loss(: 2")
+    ['nan', '2']
+    """
+    opened: list[bool] = []
+    for part in _PARTS.finditer(pattern.pattern):
+        if part["end"] is None:
+            opened += [part["found"] is not None] if part["found"] or part["other"] else []
+        elif opened and opened.pop():
+            text, at = pattern.pattern, part.start()
+            with suppress(re.error):  # a comment, where the pattern is verbose
+                wider = re.compile(f"{text[:at]}|{_NO_NUMBER}{text[at:]}")
+                return wider if wider.groups == 1 else pattern
+            break
+    return pattern
+
+
+def best_of(
+    values: Sequence[tuple[float, int]], *, lower: bool
+) -> tuple[tuple[float, int] | None, list[int]]:
+    """The best of some values, each with the number of its task, of equal ones the first; and the
+    tasks that have diverged, whose last value is no finite number: none of them is the best."""
+    finite = [each for each in values if math.isfinite(each[0])]
+    best = (min if lower else max)(finite, key=lambda each: each[0], default=None)
+    return best, [number for value, number in values if not math.isfinite(value)]
+
+
+def diverged_words(metric: str, tasks: Sequence[int]) -> str:
+    """Says which tasks have diverged; "" for none.
+
+    >>> diverged_words("loss", [2]), diverged_words("loss", range(8))[:41]
+    ('the last `loss` of task 2 is not finite', 'the last `loss` of tasks 0, 1, 2, 3, 4 an')
+    """
+    if not tasks:
+        return ""
+    named = ", ".join(map(str, tasks[:_NAMED]))
+    more = f" and {len(tasks) - _NAMED} more" if len(tasks) > _NAMED else ""
+    return f"the last `{metric}` of task{'s' * (len(tasks) > 1)} {named}{more} is not finite"

@@ -169,14 +169,14 @@ def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
 
 def _best(runs: Path, entry: Chained) -> tuple[int, float]:
     """The number of the best task of the run that an input names, and its value. As with `fairway
-    best`, those count that have succeeded."""
+    best`, those count that have succeeded and whose last value is finite."""
     from fairway_agent import job_facts, state_files
-    from fairway_agent.metric_logs import best_of, last_values  # most inputs name their task
+    from fairway_agent.metric_logs import best_of, diverged_words, final_value  # most need none
 
     assert entry.best is not None
     run, metric = runs / entry.path.split("/")[1], entry.best.metric
     try:
-        pattern = {metric: re.compile(entry.best.pattern)}
+        pattern = re.compile(entry.best.pattern)
     except re.error as error:
         version = ".".join(map(str, sys.version_info[:2]))
         message = f"the pattern of the metric `{metric}` is none for Python {version}: {error}"
@@ -187,10 +187,13 @@ def _best(runs: Path, entry: Chained) -> tuple[int, float]:
         folder = run / "tasks" / str(number)
         state = state_files.read_task(folder)
         if state is not None and state.state == "succeeded":
-            values = last_values(folder / "log.txt", pattern)
-            found += [(value, number) for value in values.values()]
-    if not found:
-        message = f"no task of {run.name} that succeeded has printed `{metric}`"
+            value = final_value(folder / "log.txt", metric, pattern)
+            found += [] if value is None else [(value, number)]
+    best, diverged = best_of(found, lower=entry.best.lower)
+    if best is None:
+        lack = f"no task of {run.name} that succeeded has printed `{metric}`"
+        said = diverged_words(metric, diverged)
+        message = f"{run.name} has no best task: {said}" if said else lack
         raise Fault("no-metric", message, f"its pattern is: {entry.best.pattern}")
-    value, number = best_of(found, lower=entry.best.lower)
+    value, number = best
     return number, value

@@ -123,6 +123,7 @@ LOGS = [
     ("succeeded", "loss=2.\n"),
     ("succeeded", ""),
     ("cancelled", "loss=0\n"),
+    ("succeeded", "loss=1\nloss=nan\n"),
 ]
 
 
@@ -171,7 +172,7 @@ def test_best_decision_is_kept_when_metrics_change_later(waiting: Path) -> None:
 
 def test_the_last_task_of_a_job_is_none_of_a_sweep(waiting: Path) -> None:
     (waiting.parent / "a-1/finally.jsonl").write_text("{}\n")
-    write_task(waiting.parent / "a-1", 5, "succeeded", "loss=0\n")
+    write_task(waiting.parent / "a-1", len(LOGS) - 1, "succeeded", "loss=0\n")
     assert outputs.decide_best(waiting, plan()) == {"m": (2, 2.0)}
 
 
@@ -184,6 +185,13 @@ def test_value_long_before_end_is_found(waiting: Path, monkeypatch: pytest.Monke
 def test_a_run_without_such_an_input_reads_nothing(tmp_path: Path) -> None:
     chained = (Chained("n", "runs/a-1/tasks/0/outputs/n"),)
     assert outputs.decide_best(tmp_path / "nowhere", RunPlan("b-1", "code", chained=chained)) == {}
+
+
+def test_a_sweep_whose_tasks_have_all_diverged_has_no_best(waiting: Path) -> None:
+    for number in range(len(LOGS)):
+        write_task(waiting.parent / "a-1", number, "succeeded", "loss=1\nloss=inf\n")
+    with pytest.raises(Fault, match="a-1 has no best task: the last `loss` of tasks 0, 1, 2, 3, 4"):
+        outputs.decide_best(waiting, plan())
 
 
 def test_best_without_metric_or_by_a_wrong_pattern_is_refused(

@@ -151,9 +151,9 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     found: list[bytes] = []
     original = metric_logs.values_in
 
-    def searching(lines: Sequence[bytes], *more: Any) -> object:
+    def searching(lines: Sequence[bytes], *more: Any, **which: Any) -> object:
         found.extend(lines)
-        return original(lines, *more)
+        return original(lines, *more, **which)
 
     monkeypatch.setattr(metric_logs, "values_in", searching)
     return found

@@ -33,10 +33,10 @@ def task(loss: str, state: str = "succeeded", **facts: Any) -> dict[str, Any]:
 def test_best_is_the_last_value_of_the_tasks_that_count(make_run: MakeRun) -> None:
     tasks = [task("0.5"), task("0.1", "failed"), task("0.2"), task("0.2"), task("0", "cancelled")]
     run = make_run("job-a", [*tasks, task("7"), {"log": ""}], metrics=METRICS, state="failed")
-    lowest, name, value = best(run, None, lowest=True)
-    assert (lowest.index, name, value, lowest.params) == (2, "loss", 0.2, {"lr": "0.2"})
-    assert best(run, "loss", lowest=False)[0].index == 5
-    assert lowest.metrics == {"loss": 0.2}
+    lowest = best(run, None, lowest=True)
+    assert (lowest.task.index, lowest.metric, lowest.value) == (2, "loss", 0.2)
+    assert (lowest.task.params, lowest.task.metrics) == ({"lr": "0.2"}, {"loss": 0.2})
+    assert best(run, "loss", lowest=False).task.index == 5
     none = make_run("none-a")
     two = make_run("two-a", metrics={"loss": "l=(1)", "accuracy": "a=(1)"})
     for run, metric, says in (
@@ -49,6 +49,25 @@ def test_best_is_the_last_value_of_the_tasks_that_count(make_run: MakeRun) -> No
             metric_name(run.record.metrics, metric, run.id)
     with pytest.raises(UserError, match="has printed `loss`"):
         best(two, "loss", lowest=True)
+
+
+@pytest.mark.parametrize("pattern", ["loss=([0-9.]+)", r"loss=(?P<it>\S+)"])
+@pytest.mark.parametrize("end", ["nan", "-NaN.", "inf", "1e999"])
+def test_a_task_that_has_diverged_is_not_the_best(
+    here: RunFairway, make_run: MakeRun, end: str, pattern: str
+) -> None:
+    tasks = [task(f"0.1\nloss={end}"), task("0.5")]
+    make_run("job-a", tasks, metrics={"loss": pattern})
+    code, printed, said = here("best", "job-a")
+    assert (code, printed) == (0, "task 1 of job-a: loss 0.5\n  lr: 0.5\n")
+    assert said == "not counted: the last `loss` of task 0 is not finite\n"
+    facts = json.loads(here("best", "job-a", "--json")[1])
+    assert (facts["task"], facts["diverged"]) == (1, [0])
+    make_run("job-b", tasks[:1], metrics={"loss": pattern})
+    ends(here("best", "job-b"), 2, "job-b has no best task: the last `loss` of task 0 is not")
+    # It has come back, which the log says long before its end.
+    make_run("job-c", [task(f"{end}\nloss=0.2\n" + "more\n" * 100_000)], metrics={"loss": pattern})
+    assert here("best", "job-c")[1].startswith("task 0 of job-c: loss 0.2\n")
 
 
 def test_best_on_the_command_line_knows_or_asks_which_side(

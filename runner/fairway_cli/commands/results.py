@@ -176,22 +176,27 @@ def best(
 ) -> None:
     """Show the task with the lowest or highest final value of a metric.
 
-    Failed and cancelled tasks are ignored; running ones count.
+    Failed and cancelled tasks are ignored, and so are those that have diverged: their last value
+    is nan or infinite. Running ones count.
     """
+    from fairway_agent.metric_logs import diverged_words
     from fairway_runner.quantities import shown
     from fairway_runner.runs.results import best
     from fairway_runner.runs.view import task_facts
 
     found = run_store().find(run)
     found.refresh(logs=True)
-    task, name, value = best(found, metric, lowest=lowest)
+    first = best(found, metric, lowest=lowest)
     if json_:
-        facts = {"run_id": found.id, "metric": name, "value": value, **task_facts([task])[0]}
+        facts = {"run_id": found.id, "metric": first.metric, "value": first.value}
+        facts |= {"diverged": list(first.diverged), **task_facts([first.task])[0]}
         print(json.dumps(facts, indent=1))
         return
-    print(f"task {task.index} of {found.id}: {name} {number(value)}")
-    for parameter, setting in task.params.items():
+    print(f"task {first.task.index} of {found.id}: {first.metric} {number(first.value)}")
+    for parameter, setting in first.task.params.items():
         print(f"  {parameter}: {shown(setting)}")
+    if said := diverged_words(first.metric, first.diverged):
+        print(f"not counted: {said}", file=sys.stderr)
 
 
 def compare(

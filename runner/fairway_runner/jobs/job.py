@@ -237,7 +237,7 @@ class Metric(Model):
 
     pattern: MetricPattern
     """A regular expression with one group, the number. `nan` and infinities are no values: the
-    one before them counts."""
+    one before them counts. A task whose last value is one has diverged, and cannot be the best."""
     better: Literal["lower", "higher"] | None = None
     """Which values are better; by default known for names such as `loss` and `accuracy`."""
     step: MetricPattern | None = None

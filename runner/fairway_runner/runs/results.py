@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.metric_logs import best_of
+from fairway_agent.metric_logs import best_of, diverged_words, final_value
 from fairway_agent.outputs import said_empty
 from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST, TaskSpec
@@ -20,6 +20,7 @@ from fairway_runner.runs.metrics import (
     compile_patterns,
     last_values,
     metric_settings,
+    search,
     series,
 )
 from fairway_runner.runs.records import damaged, read_last, read_specs
@@ -161,31 +162,44 @@ def _result(run: RunFolder, spec: TaskSpec, state: str, *, is_last: bool) -> Tas
     )
 
 
-def best(
-    run: RunFolder, metric: str | None, *, lowest: bool | None = None
-) -> tuple[TaskResult, str, float]:
-    """The task whose last value of a metric is the lowest or highest, the metric, the value.
+@dataclass(frozen=True)
+class BestTask:
+    """The best task by a metric, its value, and the numbers of the tasks that have diverged: their
+    last value is `nan` or infinite."""
 
-    Tasks that failed, were cancelled or lost do not count; of equal ones it is the first.
+    task: TaskResult
+    metric: str
+    value: float
+    diverged: Sequence[int]
+
+
+def best(run: RunFolder, metric: str | None, *, lowest: bool | None = None) -> BestTask:
+    """The task whose last value of a metric is the lowest or highest.
+
+    Tasks that failed, were cancelled, lost or have diverged do not count; of equal ones it is the
+    first.
     `metric` may be left out where the job has one, and `lowest` where the job or the metric's
     name says which is better. UserError where there is none to name.
     """
     name = metric_name(run.record.metrics, metric, run.id)
     if lowest is None:
         lowest = lower_is_better(run, name, "add --min or --max")
-    pattern = compile_patterns({name: run.record.metrics[name]})
+    pattern = compile_patterns({name: run.record.metrics[name]})[name]
     tasks = {task.index: task for task in task_results(run)}
     found = [
         (value, task.index)
         for task in tasks.values()
         if task.state in _COUNTED and not task.is_last
-        for value in last_values(run.log(task.index), pattern).values()
+        if (value := final_value(run.log(task.index), name, pattern, search)) is not None
     ]
-    if not found:
-        message = f"no task of {run.id} that runs or succeeded has printed `{name}`"
+    first, diverged = best_of(found, lower=lowest)
+    if first is None:
+        lack = f"no task of {run.id} that runs or succeeded has printed `{name}`"
+        said = diverged_words(name, diverged)
+        message = f"{run.id} has no best task: {said}" if said else lack
         raise UserError.of("no-metric", message, f"its pattern is: {run.record.metrics[name]}")
-    value, number = best_of(found, lower=lowest)
-    return tasks[number], name, value
+    value, number = first
+    return BestTask(tasks[number], name, value, diverged)
 
 
 def lower_is_better(run: RunFolder, metric: str, hint: str) -> bool:

@@ -140,8 +140,8 @@ def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]
         from fairway_runner.runs.results import best
 
         metric, lower = _measure(run, source.best)
-        task, _, value = best(run, metric, lowest=lower)
-        return task.index, {"metric": metric, "value": value}
+        first = best(run, metric, lowest=lower)
+        return first.task.index, {"metric": metric, "value": first.value}
     if source.task is None and run.is_sweep:
         last = run.record.tasks - run.has_last - 1
         message = f"{run.id} is a sweep of {last + 1:,} tasks"
