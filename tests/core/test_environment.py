@@ -285,9 +285,9 @@ def test_more_ranges_than_azure_takes_are_refused(
         public = [f"20.0.{n // 100}.{n % 100 * 2}/{length}" for n in range(count)]
         return f"{text}access: {{allowed: [10.0.0.0/16, {', '.join(public)}]}}\n"
 
-    _load(tmp_path, with_ranges(most), home)
-    fault = _fault(tmp_path, with_ranges(most + 1), home)
-    assert "`access.allowed`" in fault.message
-    assert of in fault.message
-    assert "Azure documentation: " in fault.message
-    assert "wider ones" in fault.hint
+    load(tmp_path, with_ranges(most), home=home)
+    finding = fault(tmp_path, with_ranges(most + 1), home=home)
+    assert "`access.allowed`" in finding.message
+    assert of in finding.message
+    assert "Azure documentation: " in finding.message
+    assert "wider ones" in finding.hint
