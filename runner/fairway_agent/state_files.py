@@ -153,14 +153,14 @@ class RunState(JsonRecord, called="the state"):
 def exit_code_of(state: RunState, codes: Iterable[int | None]) -> int:
     """The job's own code, by those of its setup and of its tasks in their order: 0, or that of the
     first that did not succeed; 124 of a run that was over its own limit; 130 and 5 where a run was
-    cancelled, or lost before a task had one."""
+    cancelled or lost, no matter how its tasks' programs were ended then."""
     if state.state == "succeeded":
         return 0
     if state.exit_code:
         return state.exit_code
     if state.state == "cancelled":
-        return 130
-    return next(filter(None, codes), 5)
+        return CANCELLED
+    return SERVICE if state.state == "lost" else next(filter(None, codes), SERVICE)
 
 
 FILE = "state.json"

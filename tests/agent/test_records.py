@@ -324,3 +324,19 @@ def test_plan_and_specs_are_read_with_the_retry_over_the_plan(tmp_path: Path) ->
     assert [next(specs).index, next(specs).index] == [0, 2]
     with pytest.raises(Fault, match=r"tasks\.jsonl: damaged: `index` of a task is missing"):
         next(specs)
+
+
+@pytest.mark.parametrize(
+    ("state", "codes", "code"),
+    [
+        ("succeeded", [0, 0], 0),
+        ("failed", [0, 7, 9], 7),
+        ("cancelled", [143], 130),
+        ("lost", [None], 5),
+        pytest.param("lost", [137], 5, id="somebody deleted its Job, and its program was killed"),
+    ],
+)
+def test_a_runs_exit_code_is_its_first_failing_tasks_or_says_that_nothing_failed_by_itself(
+    state: str, codes: list[int | None], code: int
+) -> None:
+    assert state_files.exit_code_of(RunState(state), codes) == code
