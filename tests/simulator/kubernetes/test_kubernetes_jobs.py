@@ -150,6 +150,19 @@ def test_a_suspended_job_has_no_pods(space: Space, jobs: Makers) -> None:
     space.wait("job/a", "Complete")
 
 
+def test_pods_of_a_suspended_job_do_not_count(space: Space, jobs: Makers) -> None:
+    line = f"trap 'exit 143' TERM; {_UNTIL_GO}; exit 0"
+    space.create(jobs.job("a", line, backoffLimitPerIndex=0, podReplacementPolicy="Failed"))
+    pod = space.pod_of("a", 0)
+    space.wait(pod, "Ready")
+    space.do("patch", "job", "a", "--type=merge", "-p", '{"spec": {"suspend": true}}')
+    space.wait(pod, "delete")
+    space.do("patch", "job", "a", "--type=merge", "-p", '{"spec": {"suspend": false}}')
+    jobs.go()
+    space.wait("job/a", "Complete")
+    assert "failed" not in space.get("job", "a")["status"]
+
+
 def test_a_pod_knows_its_index_and_has_its_name(space: Space, jobs: Makers) -> None:
     line = "echo $JOB_COMPLETION_INDEX $(hostname) $HOSTNAME > /go/$JOB_COMPLETION_INDEX"
     space.create(jobs.job("named", line, completions=2))

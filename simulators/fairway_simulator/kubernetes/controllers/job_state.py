@@ -108,7 +108,7 @@ class JobState:
         if not is_indexed(job):
             self._succeeded = set(range(self.status.get("succeeded", 0)))
         self._failed = parsed(self.status.get("failedIndexes", ""))
-        self._verdict: tuple[str, str] | None = None
+        self._verdict = self._failing_rule(pods)
         """The reason and the message of a rule that ends the whole Job."""
 
     @property
@@ -214,17 +214,24 @@ class JobState:
 
     def _count_failure(self, pod: Object) -> None:
         index = index_of(pod)
-        action, message = ruling(self.spec.get("podFailurePolicy"), pod)
+        action, _ = ruling(self.spec.get("podFailurePolicy"), pod)
         if action == "Ignore":
             return
         self.status["failed"] = self.status.get("failed", 0) + 1
-        if action == "FailJob" and self._verdict is None:
-            self._verdict = "PodFailurePolicy", message
         failures = self._memory.get(index, (0, ""))[0] + 1
         self._memory[index] = failures, now()
         limit = self.spec.get("backoffLimitPerIndex")
         if limit is not None and (action == "FailIndex" or failures > limit):
             self._failed.add(index)
+
+    def _failing_rule(self, pods: Iterable[Object]) -> tuple[str, str] | None:
+        """By each failed pod that is there, counted or not. Source: `getFailJobMessage`."""
+        for pod in pods:
+            if pod["status"].get("phase") == "Failed":
+                action, message = ruling(self.spec.get("podFailurePolicy"), pod)
+                if action == "FailJob":
+                    return "PodFailurePolicy", message
+        return None
 
     def _failure(self) -> tuple[str, str] | None:
         spec = self.spec

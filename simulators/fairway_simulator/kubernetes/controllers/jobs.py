@@ -90,7 +90,7 @@ class Jobs(Controller):
         elif job["spec"]["suspend"]:
             if state.suspend():
                 self._recorder.record(JOBS, job, "Suspended", "Job suspended")
-            self._end([pod for pod in pods if not is_ended(pod)])
+            self._take_back([pod for pod in pods if not is_ended(pod)])
         else:
             if state.resume():
                 self._recorder.record(JOBS, job, "Resumed", "Job resumed")
@@ -98,7 +98,7 @@ class Jobs(Controller):
             for pod in state.surplus():
                 said = f"Deleted pod: {pod['metadata']['name']}"
                 self._recorder.record(JOBS, job, "SuccessfulDelete", said)
-                self._end([pod])
+                self._take_back([pod])
         state.finish()
         self._store.set_status(JOBS, job, state.wire())
         self._release(counted)
@@ -140,6 +140,12 @@ class Jobs(Controller):
             return 0.0
         wait = min(_LONGEST_BACKOFF, self._backoff * 2.0 ** (failures - 1))
         return wait - seconds_since(ended)
+
+    def _take_back(self, pods: Iterable[Object]) -> None:
+        """Ends pods that are wanted no more, and does not count them. Source: `deleteJobPods`."""
+        self._end(
+            [self._released(pod) for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        )
 
     def _end(self, pods: Iterable[Object]) -> None:
         for pod in pods:
