@@ -141,12 +141,14 @@ class SubmitReport(JsonRecord, called="the answer to a submission"):
 
 @dataclass(frozen=True, slots=True)
 class CancelRequest(JsonRecord, called="the request"):
-    """A run's submission, or its `task` of that name alone, that is to end; at once with `kill`."""
+    """A run's submission, or its `task` of that name alone, that is to end; at once with `kill`.
+    `jobs` are those that the scheduler has of it, as known to who asks."""
 
     run: str
     submission: int
     kill: bool = False
     task: str = ""
+    jobs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import control, job_facts, limits, notify, state_files
 from fairway_agent.reconcile import JobView, Reconciliation, reconcile
 from fairway_agent.records import Damaged
 from fairway_agent.shared import runs
-from fairway_agent.slurm.jobs import WAITING, jobs_named, look_up, renamed, view_of
+from fairway_agent.slurm.jobs import ENDED, WAITING, jobs_named, look_up, renamed, view_of
 from fairway_agent.state_files import CANCELLED, TaskState, goes_on
 from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from fairway_agent.control import Control, Part
@@ -27,7 +28,17 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import RunState
 
 
+# Seconds in which a job that is cancelled has to have ended: Slurm kills what does not end itself
+# after its KillWait, which is 30 by default. And those between two looks.
+_LONGEST_END = 120.0
+_PAUSE = 0.5
+
+
 def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
+    folder = shared / "runs" / request.run
+    if request.jobs and not (folder / "plan.json").exists():
+        _cancel_orphans(request)
+        runs.remove(folder)  # they have written there since
     return runs.cancel(shared, request, _cancel_run, _cancel_task)
 
 
@@ -53,6 +64,37 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
     if starting:
         with contextlib.suppress(commands.Refused):
             commands.run(["scancel", *starting])
+
+
+def _cancel_orphans(request: CancelRequest) -> None:
+    """Ends the jobs of a run whose folder somebody has removed, and returns when they have ended:
+    they write there. Slurm uses a number again, and so their comment has to say whose they are."""
+    going = [
+        each
+        for each in jobs_named([request.run])
+        if each.job in request.jobs
+        and each.comment.startswith(f"fairway {request.run} ")
+        and each.state not in ENDED
+    ]
+    if going:
+        jobs = dict.fromkeys(each.job for each in going)
+        with contextlib.suppress(commands.Refused):  # it has ended
+            commands.run(["scancel", *jobs])
+        what = f"the folder of {request.run} is gone, and its job that was cancelled has not ended"
+        await_end(request.run, jobs, what, f"fairway cancel {request.run}")
+
+
+def await_end(run: str, jobs: Collection[str], what: str, then: str) -> None:
+    """Returns when Slurm has ended these jobs of the run; Fault that says `what` is wrong, and what
+    to type `then`, where that takes too long."""
+    end = time.monotonic() + _LONGEST_END
+    while going := [
+        each.id for each in jobs_named([run]) if each.job in jobs and each.state not in ENDED
+    ]:
+        if time.monotonic() > end:
+            hint = f"once it has ended (squeue -j {going[0]}): {then}"
+            raise Fault("not-cancelled", f"{what}: {going[0]}", hint, 5)
+        time.sleep(_PAUSE)
 
 
 def _ask(job: str) -> None:

@@ -10,7 +10,6 @@ import math
 import re
 import shlex
 import sys
-import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,13 +22,13 @@ from fairway_agent.shared import runs
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm.jobs import ENDED, jobs_named
 from fairway_agent.slurm.nodes import partition_resources
-from fairway_agent.slurm.runs import reconcile_all
+from fairway_agent.slurm.runs import await_end, reconcile_all
 from fairway_boot import files
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from fairway_agent.control import Part
     from fairway_agent.slurm.jobs import Element
@@ -131,11 +130,6 @@ def _of_node(part: Part, resources: Resources) -> list[str]:
     return [*words, f"--gres=gpu:{wanted.gpus}"] if wanted.gpus else words
 
 
-# Seconds in which a job that is cancelled has to have ended: Slurm kills what does not end itself
-# after its KillWait, which is 30 by default. And those between two looks.
-_LONGEST_END = 120.0
-_PAUSE = 0.5
-
 _REFUSED = {
     "Requested node configuration is not available": "does the partition have such nodes?",
     "More processors requested than permitted": "does the partition have that many such nodes?",
@@ -185,7 +179,8 @@ def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
         # What Slurm has accepted of it must have ended: the run may go elsewhere next.
         if jobs := control.read(folder).jobs:
             commands.run(["scancel", *jobs])
-            _await_end(folder.name, jobs)
+            what = "Slurm refuses a part of the run, and another that was cancelled has not ended"
+            await_end(folder.name, jobs, what, f"fairway submit --resume {folder.name}")
         runs.forget(folder, number)
         raise _refusal(str(refused)) from None
 
@@ -240,18 +235,6 @@ def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
         kind = "afterany" if folder.name in plan.conditions else "afterok"
         jobs[kind] += control.read(folder).jobs
     return ",".join(f"{kind}:{':'.join(found)}" for kind, found in jobs.items() if found)
-
-
-def _await_end(run: str, jobs: Collection[str]) -> None:
-    end = time.monotonic() + _LONGEST_END
-    while going := [
-        each.id for each in jobs_named([run]) if each.job in jobs and each.state not in ENDED
-    ]:
-        if time.monotonic() > end:
-            text = "Slurm refuses a part of the run, and another that was cancelled has not ended"
-            hint = f"once it has ended (squeue -j {going[0]}): fairway submit --resume {run}"
-            raise Fault("not-cancelled", f"{text}: {going[0]}", hint, 5)
-        time.sleep(_PAUSE)
 
 
 def _refusal(said: str) -> Fault:

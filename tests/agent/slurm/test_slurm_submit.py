@@ -11,8 +11,8 @@ from programs import finished
 from run_folders import bring
 
 from fairway_agent.control import Part
-from fairway_agent.shared.reports import SubmitReport, SubmitRequest
-from fairway_agent.slurm import jobs, submit
+from fairway_agent.shared.reports import CancelRequest, SubmitReport, SubmitRequest
+from fairway_agent.slurm import jobs, runs, submit
 from fairway_agent.slurm.nodes import Node, Resources
 from fairway_agent.spec import RunPlan, Staged, TaskSpec
 from fairway_boot.files import Fault
@@ -167,7 +167,7 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> Slurm:
     slurm = Slurm()
     for module in (submit, jobs):
         monkeypatch.setattr(module.commands, "run", slurm.run)
-    Clock.of(monkeypatch, submit)
+    Clock.of(monkeypatch, runs)
     return slurm
 
 
@@ -213,6 +213,34 @@ def test_slurm_submit_refuses_again_while_a_withdrawn_job_still_runs(
         submit.submit(shared, REQUEST, io.BytesIO())
     assert caught.value.record["id"] == "refused-job"
     assert slurm.said.count("sbatch") == 1
+
+
+@pytest.mark.parametrize(
+    ("comment", "known", "ended"),
+    [
+        ("fairway job-b tasks 0 0", ("7",), ["scancel 7"]),
+        ("fairway job-b tasks 0 0", ("8",), []),
+        ("fairway job-bb tasks 0 0", ("7",), []),
+    ],
+)
+def test_the_job_of_a_run_without_a_folder_is_ended(
+    slurm: Slurm, shared: Path, comment: str, known: tuple[str, ...], ended: list[str]
+) -> None:
+    """Not that of a run of the same name in another shared folder, nor what has its number now."""
+    slurm.comment, slurm.states = comment, ["RUNNING", "COMPLETING", "CANCELLED"]
+    late = shared / "runs" / "job-b" / "tasks" / "0"
+    late.mkdir(parents=True)  # what the job has written since
+    runs.cancel(shared, CancelRequest("job-b", 0, jobs=known), io.BytesIO())
+    assert not late.exists()
+    assert [each for each in slurm.said if each.startswith("scancel")] == ended
+    assert (slurm.said[-1] == "CANCELLED") == bool(ended), "it is waited for"
+
+
+def test_a_job_without_a_folder_that_does_not_end_is_named(slurm: Slurm, shared: Path) -> None:
+    slurm.comment, slurm.states = "fairway job-b tasks 0 0", ["RUNNING"]
+    with pytest.raises(Fault, match="the folder of job-b is gone, and its job") as caught:
+        runs.cancel(shared, CancelRequest("job-b", 0, jobs=("7",)), io.BytesIO())
+    assert caught.value.record["hint"].endswith("(squeue -j 7): fairway cancel job-b")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Runs on a real Slurm survive requeues, dead nodes, killed commands and cut connections."""
 
 import json
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -274,3 +275,26 @@ def _is_at(folder: Path, stage: str) -> bool:
         return False
     parts = orders["parts"]
     return bool(parts) and (stage == "noted" or bool(parts[0]["job"]))
+
+
+@pytest.mark.parametrize("action", ["cancel", "retry"])
+def test_the_job_of_a_run_whose_folder_was_removed_is_ended(
+    fairway: Fairway, slurm: SlurmCluster, signs: Signs, action: str
+) -> None:
+    command = f"echo $FAIRWAY_ATTEMPT >>{signs}; [ -e {signs}.go ] || sleep 600"
+    run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
+    signs.lines(1)
+    first = job_of(slurm, run)
+    (slurm.shared / "runs" / run).rename(slurm.shared / "removed")  # it writes there meanwhile
+    shutil.rmtree(slurm.shared / "removed", ignore_errors=True)
+    assert fairway.show(run)["state"] == "lost"
+    Path(f"{signs}.go").touch()
+    done = fairway.within(action, run)
+    assert done.returncode == 0, done.stderr
+    states = slurm.run("squeue", "-h", "-t", "all", "--name", run, "-o", "%A %T").splitlines()
+    assert dict(each.split() for each in states)[first] not in ("RUNNING", "COMPLETING")
+    if action == "cancel":
+        assert done.stdout == f"{run} cancelled\n"
+        assert len(states) == 1
+    else:
+        outcome(fairway, run)

@@ -40,7 +40,7 @@ from fairway_runner.engines.engine import (
 from fairway_runner.engines.outage import Refused, StillUnavailable, clock, warn
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import COMMAND_TIMEOUT, of_shell
-from fairway_runner.engines.remote.mirror import SHARED, Mirror, end_cancelled
+from fairway_runner.engines.remote.mirror import GONE, SHARED, Mirror, end_cancelled
 from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_runner.engines.remote.submission_state import Submission
 from fairway_runner.runs.records import SESSION, known_state, read_plan
@@ -132,8 +132,8 @@ class RemoteEngine(Engine, Generic[A]):
         try:
             if submission_state.read(run) is None:
                 self.remote_host.connection.require_answer(deadline=self.deadline)
-            elif retry:
-                self.mirror.require_latest(run)
+            elif retry and not self.mirror.require_latest(run):
+                self.request_end(run)  # a scheduler may have its jobs all the same
             submission = submission_state.begin(run, retry=retry)
             if not submission.complete:
                 self.mirror.publish(run, snapshot)
@@ -203,7 +203,8 @@ class RemoteEngine(Engine, Generic[A]):
     def request_end(self, run: RunFolder, *, task: str = "", kill: bool = False) -> None:
         """Asks the host to end a run, or one task of it; with `kill` the scheduler ends it."""
         last = submission_state.read(run) or Submission(0)
-        self.ask("runs.cancel", CancelRequest(run.id, last.submission, task=task, kill=kill), Done)
+        request = CancelRequest(run.id, last.submission, kill, task, last.jobs)
+        self.ask("runs.cancel", request, Done)
 
     def remove(self, run: RunFolder) -> None:
         self.remote_host.call(f"{SHARED}.runs", RunsRequest(remove=run.id), RunsReport)
@@ -359,7 +360,10 @@ class ScheduledEngine(RemoteEngine[A]):
     def cancel(self, run: RunFolder) -> None:
         """Tells the scheduler, and what runs gets the job's signal and its grace."""
         self.refresh([run])
-        if known_state(run.folder).is_final:
+        if (status := known_state(run.folder)).is_final:
+            if status.reason == GONE:
+                self.request_end(run)  # the scheduler may have its jobs all the same
+                end_cancelled(run)
             return
         self.request_end(run)
         self.mirror.cancel_unknown(run)

@@ -131,6 +131,8 @@ def _folders(run: RunFolder) -> Iterator[tuple[str, Path]]:
         yield run.task_name(index), run.task_folder(index)
 
 
+GONE = "its folder is gone"
+"""Why a run is lost of which somebody has removed the files there."""
 SHARED = "fairway_agent.shared.runs"
 
 # Of this machine alone: what it knows of the run, and files that nobody there reads.
@@ -210,16 +212,17 @@ class Mirror:
         if found is None or is_cut_off:
             end_cancelled(run)
 
-    def require_latest(self, run: RunFolder) -> None:
-        """UserError where the run was retried from elsewhere, which is known here from now on."""
+    def require_latest(self, run: RunFolder) -> bool:
+        """UserError where the run was retried from elsewhere, which is known here from now on.
+        False if its folder there is gone."""
         last = submission_state.read(run)
         if last is None:
-            return
+            return True
         found = self._state(run)
         if damaged := _damaged([found]):
             raise UserError(damaged, exit_code=5)
         if found is None or found.state is None or found.state.submission <= last.submission:
-            return
+            return found is not None
         with run.mirroring():
             submission_state.Submission(found.state.submission, complete=True).write(run)
             _write(run, found)
@@ -319,8 +322,7 @@ def _apply(
         if last is None or now is None or now != replace(last, sampled=now.sampled):
             return
         if found is None and last.complete:
-            why = "its folder is gone"
-            lost = replace(known_state(run.folder), state="lost", reason=why, ended=time.time())
+            lost = replace(known_state(run.folder), state="lost", reason=GONE, ended=time.time())
             state_files.write(run.folder, lost)
         elif found is None or found.state is None or found.state.submission < last.submission:
             _say_cut_off(run)  # the cluster has its files, or knows only what is to be run again
