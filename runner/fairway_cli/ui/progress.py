@@ -34,8 +34,13 @@ def watch_tasks(run: Run, out: TextIO) -> None:
     names = varying([task.params for task in tasks if not task.is_last])
     with _reporter(run, len(tasks), out) as report:
         remarks = None if out is sys.stderr else Remarks(run)
+        faults: set[str] = set()
         for task, status in _ends(run, tasks, remarks):
-            report(status.state, _line(task, status, names, out))
+            metrics, fault = task.known_metrics()
+            report(status.state, _line(task, status, names, metrics, out))
+            if fault and fault not in faults:
+                faults.add(fault)
+                print(printable(fault), file=sys.stderr, flush=True)
 
 
 def _ends(
@@ -72,16 +77,19 @@ def _ends(
         time.sleep(run.engine.pause)
 
 
-def _line(task: TaskResult, status: TaskState, names: list[str], out: TextIO) -> str:
+def _line(
+    task: TaskResult,
+    status: TaskState,
+    names: list[str],
+    metrics: Mapping[str, float],
+    out: TextIO,
+) -> str:
     from fairway_cli.ui.columns import state as coloured
-    from fairway_runner.runs.metrics import compile_patterns, last_values
 
     own = {} if task.is_last else task.params
     params = [f"{n}={shown(own[n])}" for n in names if n in own]
-    patterns = compile_patterns(task.run.record.metrics)
-    values = last_values(task.run.log(task.index), patterns) if patterns else {}
-    metrics = [f"{name}={number(value)}" for name, value in values.items()]
-    words = [f"[{task.name}]", coloured(status.state, out), *params, *metrics]
+    values = [f"{name}={number(value)}" for name, value in metrics.items()]
+    words = [f"[{task.name}]", coloured(status.state, out), *params, *values]
     if status.exit_code:
         words.append(f"exit code {status.exit_code}")
     if status.started and status.ended:

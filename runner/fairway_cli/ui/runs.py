@@ -122,7 +122,11 @@ def print_overview(view: RunView, tasks: Sequence[Any], limit: int) -> None:
         print("no such task")
         return
     some = tasks[:limit] if limit else tasks
-    print(task_table(view.rows(some), names, facts["metrics"]))
+    rows = view.rows(some)
+    print(task_table(rows, names, facts["metrics"]))
+    for fault in dict.fromkeys(row.get("metrics_fault") for row in rows):  # a server may be older
+        if fault:
+            print(printable(fault))
     if len(some) < len(tasks):
         print(f"… and {len(tasks) - len(some):,} more; all of them: --limit 0")
 

@@ -93,6 +93,20 @@ class TaskResult:
         patterns = compile_patterns(self.run.record.metrics)
         return last_values(self.run.log(self.index), patterns) if patterns else {}
 
+    def known_metrics(self) -> tuple[dict[str, float], str | None]:
+        """Like `metrics`, without those whose pattern takes too long; and which these are."""
+        try:
+            return self.metrics, None
+        except UserError:
+            found: dict[str, float] = {}
+            stopped = []
+        for name, pattern in compile_patterns(self.run.record.metrics).items():
+            try:
+                found |= last_values(self.run.log(self.index), {name: pattern})
+            except UserError as error:
+                stopped += [each.message for each in error.findings]
+        return found, "; ".join(stopped) or None
+
     @property
     def curves(self) -> dict[str, list[tuple[float, float]]]:
         """Course of each metric in a task's log: the step of each value, and the value. Steps are

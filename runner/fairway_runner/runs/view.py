@@ -161,9 +161,11 @@ def reason_of(run: Run, status: RunState) -> str | None:
 
 
 def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
-    """Tasks: parameters, state, exit code, times, last metrics, and where the log is."""
+    """Tasks: parameters, state, exit code, times, last metrics, which of these could not be read,
+    and where the log is."""
     from fairway_agent.spec import LAST  # a list of runs needs none
 
+    known = ((task, *task.known_metrics()) for task in tasks)
     return [
         {
             "task": LAST if task.is_last else task.index,
@@ -184,10 +186,11 @@ def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
             "started": iso(task.started),
             "ended": iso(task.ended),
             "seconds": seconds(task.state, task.started, task.ended),
-            "metrics": task.metrics,
+            "metrics": metrics,
+            "metrics_fault": fault,
             "log": str(task.run.log(task.index)),
         }
-        for task in tasks
+        for task, metrics, fault in known
     ]
 
 

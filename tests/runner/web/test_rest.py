@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from running import MakeRun, RunFairway
 from starlette.testclient import TestClient
 
 from fairway_agent.metric_logs import values_of
+from fairway_cli.ui.progress import watch_tasks
 from fairway_core.findings import UserError
 from fairway_runner.runs.store import Run
 from fairway_web import runs as web_runs
@@ -342,12 +344,17 @@ def test_a_damaged_run_hides_no_other(client: TestClient, make_run: MakeRun) -> 
     assert client.get("/api/v1/runs/job-b").status_code == 422
 
 
-def test_a_slow_metric_hides_no_other_run_and_not_the_log_of_its_own(
-    client: TestClient, make_run: MakeRun, here: RunFairway, monkeypatch: pytest.MonkeyPatch
+def test_a_slow_metric_hides_no_other_run_and_not_the_rest_of_its_own(
+    client: TestClient,
+    make_run: MakeRun,
+    here: RunFairway,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """As somebody's pattern is stopped after some seconds, and each log of its run too."""
     make_run("job-a", [{"log": "loss=0.5\n"}], metrics={"loss": "loss=([0-9.]+)"}, created=2e9)
-    make_run("job-b", [{"log": "aaab\n"}], metrics={"loss": "(?:a+)+([0-9])"}, created=1e9)
+    slow = {"loss": "(?:a+)+([0-9])", "step": "([0-9])b"}
+    run = make_run("job-b", [{"log": "aaab 4b\n"}], metrics=slow, created=1e9)
 
     def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Any:
         if "a+" in pattern.pattern:
@@ -364,5 +371,13 @@ def test_a_slow_metric_hides_no_other_run_and_not_the_log_of_its_own(
     assert said.count("job-b: the pattern was stopped") == 1
     page = client.get("/runs/job-b").text
     assert "the pattern was stopped" in page
-    assert ">aaab\n</pre>" in page
+    assert ">aaab 4b\n</pre>" in page
     assert "the pattern was stopped" in client.get("/runs/job-b/sections").text
+    [task] = client.get("/api/v1/runs/job-b").json()["task_list"]
+    assert (task["metrics"], task["metrics_fault"]) == ({"step": 4.0}, "the pattern was stopped")
+    code, printed, _ = here("show", "job-b")
+    assert (code, printed.splitlines()[-1]) == (0, "the pattern was stopped")
+    watch_tasks(run, sys.stdout)
+    said = capsys.readouterr()
+    assert said.out.startswith("[0] succeeded step=4 ")
+    assert said.err == "the pattern was stopped\n"
