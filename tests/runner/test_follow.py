@@ -156,6 +156,39 @@ def test_a_submission_that_was_not_written_down_is_begun_again(here: RunFairway)
     ends(done, 2, "nothing of it was sent", "fairway submit JOB --run-id job-aaaaaa")
 
 
+@pytest.mark.parametrize(("state", "again"), [("succeeded", "rerun"), ("failed", "retry")])
+def test_a_run_that_has_ended_and_is_submitted_again_says_so(
+    make_run: MakeRun, capsys: pytest.CaptureFixture[str], state: str, again: str
+) -> None:
+    run = make_run("job-aaaaaa", [{"state": state}], state=state, created=1e9)
+    said = f"job-aaaaaa has ended already: {state}; nothing was started"
+    print_started(run, asked=2e9)
+    assert capsys.readouterr().out.splitlines() == [
+        said,
+        "  see it:     fairway show job-aaaaaa",
+        f"  run again:  fairway {again} job-aaaaaa",
+    ]
+    watch_to_the_end(run, asked=2e9)
+    assert capsys.readouterr().out.startswith(f"{said}\n")
+    # A short one may have ended as soon as it was started.
+    print_started(run, asked=0.9e9)
+    assert capsys.readouterr().out.startswith("job-aaaaaa runs on local\n")
+
+
+@pytest.mark.integration
+def test_submitting_the_id_of_a_run_that_has_ended_starts_nothing(
+    here: RunFairway, store: RunStore
+) -> None:
+    folder = store.base.parent
+    (folder / "job.yaml").write_text("name: job\ntemplate: plain\ncommand: echo\n")
+    words = ("submit", "job.yaml", "--run-id", "mine")
+    assert here(*words, "--watch")[1].startswith("mine runs on local\n")
+    said = "mine has ended already: succeeded; nothing was started"
+    for again in (words, (*words, "--watch"), ("submit", "--resume", "mine")):
+        code, printed, _ = here(*again)
+        assert (code, printed.splitlines()[0]) == (0, said)
+
+
 FULL = Path("/dev/full")
 
 

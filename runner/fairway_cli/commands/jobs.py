@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,7 +87,7 @@ def submit(
     """
     from fairway_runner.jobs.job_file import load_job
 
-    remote = remote_store()
+    asked_at, remote = time.time(), remote_store()
     if resume is not None and remote is not None:
         message = "`fairway submit` has no --resume with --server"
         raise UserError.of("no-server-option", message, "leave one of the two out")
@@ -113,8 +114,9 @@ def submit(
     from fairway_cli.ui.progress import print_started, watch_to_the_end
 
     if watch:
-        raise Exit(watch_to_the_end(run, json_=json_, quiet=quiet))
-    print_started(run, json_=json_, quiet=quiet, by_server=remote is not None)
+        raise Exit(watch_to_the_end(run, json_=json_, quiet=quiet, asked=asked_at))
+    by_server = remote is not None
+    print_started(run, json_=json_, quiet=quiet, by_server=by_server, asked=asked_at)
 
 
 @dataclass(frozen=True)

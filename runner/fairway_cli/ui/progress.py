@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from fairway_cli.ending import warn
 from fairway_core.findings import printable
 from fairway_runner.quantities import duration, few, number, seconds, shown
+from fairway_runner.runs.records import has_steps
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -135,9 +136,11 @@ def print_started(
     quiet: bool = False,
     changes: Changes | None = None,
     by_server: bool = False,
+    asked: float = 0.0,
 ) -> None:
     """The run's id and how to go on; `quiet` is the id alone. `changes` are those from an
-    earlier run; `by_server` is where a server goes on with it."""
+    earlier run; `by_server` is where a server goes on with it. `asked` is the time since 1970 of
+    the command: a run that is older was submitted before."""
     from fairway_runner.runs.view import started_facts
 
     known = started_facts(run)
@@ -151,6 +154,9 @@ def print_started(
         if quiet:
             print(run.id)
             return
+        if ended := _ended_before(run, asked):
+            print("\n".join(map(printable, ended)))
+            return
         print(printable(f"{run.id} runs on {known['target']}"))
         for line in changes_shown(changes or {}):
             print(line)
@@ -161,6 +167,22 @@ def print_started(
             print(printable(f"  {who + few(left, _NAMED) + by if left else by_themselves}"))
         print(printable(f"  follow it:  fairway logs {run.id} -f"))
         print(printable(f"  end it:     fairway cancel {run.id}"))
+
+
+def _ended_before(run: Run, asked: float) -> list[str]:
+    """Lines that say of a run that was submitted again that it has ended, and how to run it once
+    more; none of others."""
+    state = run.state
+    if run.record.created >= asked or state not in FINAL_STATES:
+        return []
+    again = f"fairway {'rerun' if state == 'succeeded' else 'retry'} {run.id}"
+    if state == "succeeded" and has_steps(run.folder):
+        again = "submit it with another --run-id"
+    return [
+        f"{run.id} has ended already: {state}; nothing was started",
+        f"  see it:     fairway show {run.id}",
+        f"  run again:  {again}",
+    ]
 
 
 def changes_shown(changes: Changes) -> Iterator[str]:
@@ -215,12 +237,16 @@ def print_empty(run_id: str, found: Sequence[Mapping[str, Any]]) -> None:
         print(printable(f"{run_id}: {said}"), file=sys.stderr, flush=True)
 
 
-def watch_to_the_end(run: Run, *, json_: bool = False, quiet: bool = False) -> int:
+def watch_to_the_end(
+    run: Run, *, json_: bool = False, quiet: bool = False, asked: float = 0.0
+) -> int:
     """Follows a run until it has ended; returns its exit code, or 130 where a person stopped
-    watching. With `json_` all but the last line goes to standard error."""
+    watching. With `json_` all but the last line goes to standard error. `asked` is as for
+    `print_started`."""
     with _named(run.id):
         if not json_ and not quiet:
-            print(printable(f"{run.id} runs on {run.record.target}"), flush=True)
+            begun = [f"{run.id} runs on {run.record.target}"]
+            print("\n".join(map(printable, _ended_before(run, asked) or begun)), flush=True)
         try:
             out = sys.stderr if json_ else sys.stdout
             if not quiet and run.is_sweep:
