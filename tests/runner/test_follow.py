@@ -1,10 +1,12 @@
 """A run that is followed or has just begun: why nothing comes, and that it begins again."""
 
+import errno
 import io
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +20,7 @@ from waiting import until
 from fairway_boot.files import write_json
 from fairway_cli.commands import results
 from fairway_cli.ui import follow
-from fairway_cli.ui.follow import Shape, copy_logs
+from fairway_cli.ui.follow import Remarks, Shape, copy_logs
 from fairway_cli.ui.progress import print_ended, print_started, watch_to_the_end
 from fairway_core.findings import UserError
 from fairway_runner.runs.log_lines import Selection
@@ -154,6 +156,32 @@ def test_a_followed_run_that_is_lost_is_said_to_be(make_run: Callable[..., Run])
 def test_a_submission_that_was_not_written_down_is_begun_again(here: RunFairway) -> None:
     done = here("submit", "--resume", "job-aaaaaa")
     ends(done, 2, "nothing of it was sent", "fairway submit JOB --run-id job-aaaaaa")
+
+
+def test_a_run_that_waits_for_room_on_the_disk_says_so_once(
+    make_run: MakeRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its supervisor can write neither states nor why there are none."""
+    run = make_run("job-aaaaaa", [{"state": "running"}], state="running")
+    remarks = Remarks(run)
+    remarks.look()  # what has just begun is not looked at
+    monkeypatch.setattr(follow, "_PROBE_PAUSE", 0.0)
+    opened = tempfile.TemporaryFile
+
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def denied(**_: object) -> None:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    for open_ in (opened, full, full, opened, full, denied):
+        monkeypatch.setattr(tempfile, "TemporaryFile", open_)
+        remarks.next_probe = 0.0
+        remarks.look()
+    said = f"nothing can be written to {run.folder.parent}: No space left on device"
+    line = f"job-aaaaaa waits, as {said}; to free some space: fairway clean"
+    lines = [each for each in capsys.readouterr().err.splitlines() if "written" in each]
+    assert lines == [line, line], "again once it has passed, and come again"
 
 
 @pytest.mark.parametrize(("state", "again"), [("succeeded", "rerun"), ("failed", "retry")])

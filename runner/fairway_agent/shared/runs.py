@@ -259,16 +259,21 @@ def runs(shared: Path, request: messages.RunsRequest, _: object) -> messages.Run
 _SOME = b"x" * 4096  # over its quota a folder still takes files without any byte
 
 
-def health(shared: Path, **more: Any) -> messages.Health:
-    """The health of a target: of its shared folder, and what `more` its kind says."""
-    fault, free = "", 0
+def write_fault(folder: Path) -> str:
+    """Why nothing can be written to a folder; "" where it can."""
     try:
-        shared.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=shared) as file:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
             file.write(_SOME)
             file.flush()
     except OSError as error:
-        fault = error.strerror or str(error)
+        return error.strerror or str(error)
+    return ""
+
+
+def health(shared: Path, **more: Any) -> messages.Health:
+    """The health of a target: of its shared folder, and what `more` its kind says."""
+    fault, free = write_fault(shared), 0
     for folder in (shared, *shared.parents):  # or the nearest above it that can be looked at
         with suppress(OSError):
             free = shutil.disk_usage(folder).free

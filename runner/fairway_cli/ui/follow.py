@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import field
 from typing import TYPE_CHECKING, BinaryIO
 
 from fairway_agent.quick import dataclass
+from fairway_agent.state_files import NO_ROOM
 from fairway_core.findings import UserError, printable
+from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
 _BLOCK = 1 << 16
+_PROBE_PAUSE = 5.0  # seconds between two tries to write beside a run
 _PAUSE = 0.5  # seconds between two looks at what another part of this program keeps up to date
 # SGR parameters of ECMA-48: colours that can be read on black and on white.
 _COLOURS = (b"36", b"33", b"35", b"32", b"34", b"31", b"96", b"93", b"95", b"92", b"94", b"91")
@@ -89,12 +94,17 @@ def tail_offset(path: Path, lines: int) -> int:
 
 @dataclass
 class Remarks:
-    """Messages about a run that is followed, each once: why it waits, and its task's restarts."""
+    """Messages about a run that is followed, each once: why it waits, and its task's restarts.
+
+    On a full disk the states of a run on this machine stay as they were, and say nothing of that;
+    from `next_probe` on it is looked for here."""
 
     run: Run
     reason: str = ""
     attempt: int = 0
     why: str = ""
+    fault: str = ""
+    next_probe: float = field(default_factory=lambda: time.monotonic() + _PROBE_PAUSE)
 
     def look(self) -> None:
         """Says what has changed since the last look."""
@@ -111,6 +121,18 @@ class Remarks:
                 self.attempt, self.why = attempt, ""
             elif task.state == "queued":
                 self.why = task.reason or ""
+        if runs_here(self.run.record.engine) and time.monotonic() >= self.next_probe:
+            self._probe()
+
+    def _probe(self) -> None:
+        from fairway_agent.shared.runs import write_fault  # most runs end before
+
+        folder = self.run.folder.parent  # the run's own may have been removed
+        fault = write_fault(folder)
+        if fault != self.fault and fault in map(os.strerror, NO_ROOM):
+            place = f"nothing can be written to {folder}: {fault}"
+            self._say(f"waits, as {place}; to free some space: fairway clean")
+        self.fault, self.next_probe = fault, time.monotonic() + _PROBE_PAUSE
 
     def _say(self, words: str) -> None:
         print(printable(f"{self.run.id} {words}"), file=sys.stderr, flush=True)
