@@ -227,3 +227,8 @@ def test_json_is_an_object_for_each_line(make_run: MakeRun, fairway: RunFairway)
     named = [("setup", "installed"), (0, "one"), ("finally", "merged")]
     assert [(each[0], each[3]) for each in _records(base, fairway, "job-b")] == named
     assert _records(base, fairway, "job-b", "--task", "finally") == [("finally", 1, None, "merged")]
+    setup = ("job-b", "--task", "setup")
+    assert _records(base, fairway, *setup, "--attempt", "1") == [("setup", 1, None, "installed")]
+    assert fairway(base, "logs", *setup)[1] == "installed\n"
+    ends(fairway(base, "logs", *setup, "--rank", "1"), 2, printed="")
+    ends(fairway(base, "logs", "job-a", "--task", "setup"), 2, printed="")

@@ -26,7 +26,10 @@ def logs(
     follow: Annotated[
         bool, Option("--follow", "-f", help="Follow the log until the run has ended.")
     ] = False,
-    task: arguments.TaskOption = None,
+    task: Annotated[
+        str | None,
+        Option("--task", metavar="TASK", help="Only this task: from 0, or setup, or finally."),
+    ] = None,
     rank: Annotated[
         int | None, Option(min=0, help="Only this rank, if the log names ranks.")
     ] = None,
@@ -76,7 +79,7 @@ def logs(
     coloured = several and not json_ and has_colours()
     ranks = ranks_wanted(found, task, rank, node)
     selection = Selection.of(found, task, ranks=ranks, attempt=attempt, grep=expression, tail=tail)
-    if attempt is not None and not follow:
+    if attempt is not None and not follow and task != "setup":
         require_attempt(found, task_numbers(found, task), attempt)
     shape = Shape(coloured, named, json_)
     copy_logs(found, selection, sys.stdout.buffer, shape, follow=follow)

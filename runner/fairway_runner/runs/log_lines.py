@@ -15,7 +15,6 @@ from pathlib import Path
 
 from fairway_agent import process_limits
 from fairway_agent.quick import dataclass
-from fairway_agent.spec import LAST
 from fairway_agent.state_files import FINAL_STATES
 from fairway_agent.task_logs import begun, split_label
 from fairway_core.findings import UserError
@@ -114,12 +113,12 @@ class Selection:
         grep: re.Pattern[str] | None = None,
         tail: int | None = None,
     ) -> Selection:
-        """Of one task, or all and the setup; UserError for no such task, or unlabelled ranks."""
-        numbers = task_numbers(run, task)
-        logs = [LogFile(str(number), run.log(number)) for number in numbers]
-        if run.has_last and numbers[-1] == run.record.tasks - 1:
-            logs[-1].name = LAST
-        if task is None and (run.folder / "setup.jsonl").exists():
+        """Of one task or `setup`, or of all and the setup; UserError for no such task, or
+        unlabelled ranks."""
+        has_setup = (run.folder / "setup.jsonl").exists()
+        numbers = () if has_setup and task == "setup" else task_numbers(run, task)
+        logs = [LogFile(run.task_name(number), run.log(number)) for number in numbers]
+        if has_setup and task in (None, "setup"):
             logs.insert(0, LogFile("setup", run.folder / "setup" / "log.txt"))
         if ranks is not None:
             require_labels(run, [log.path for log in logs])
