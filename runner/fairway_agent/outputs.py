@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -109,15 +110,24 @@ def make_storable(written: Path) -> list[str]:
 
 
 def _storable(name: str) -> str:
-    """The name with each byte in the form of a URL that no blob's name has."""
+    """The name with each byte in the form of a URL that no blob's name has; of one that would be
+    longer than names can be, both ends."""
     # Control characters, halves of others as which Python reads what is not UTF-8, and code points
     # that nobody has assigned.
-    return "".join(
+    written = "".join(
         "".join(f"%{byte:02X}" for byte in os.fsencode(each))
         if unicodedata.category(each) in ("Cc", "Cs", "Co", "Cn")
         else each
         for each in name
     )
+    data = written.encode()
+    if len(data) <= _LONGEST_NAME or written == name:
+        return written
+    begin, end = (part.decode(errors="ignore") for part in (data[:100], data[-100:]))
+    return f"{begin}~{hashlib.sha256(data).hexdigest()[:16]}~{end}"
+
+
+_LONGEST_NAME = 240  # bytes: file systems take 255, and a name that is taken gets longer
 
 
 def lay_out(tasks: Path, to: Path) -> None:

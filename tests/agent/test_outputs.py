@@ -257,6 +257,18 @@ def test_output_names_that_storage_takes_stay_and_others_are_kept_under_another(
     assert make_storable(tmp_path) == []
 
 
+def test_output_names_that_would_get_too_long_for_a_file_keep_their_ends(tmp_path: Path) -> None:
+    for first in "ab":
+        (tmp_path / f"{first}{chr(0xDCC4) * 200}.npz").write_text(first)
+    assert len(make_storable(tmp_path)) == 2
+    assert {file.name[0]: file.read_text() for file in tmp_path.glob("*%C4.npz")} == {
+        "a": "a",
+        "b": "b",
+    }
+    (tmp_path / ("x" * 255)).touch()
+    assert make_storable(tmp_path) == []
+
+
 def test_what_cannot_be_read_to_its_end_is_no_output(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to("file")
