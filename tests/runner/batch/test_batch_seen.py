@@ -26,6 +26,7 @@ from fairway_runner.engines.batch.poller import Poller
 from fairway_runner.engines.batch.states import CancelledTasks
 from fairway_runner.engines.batch.submission import RECORD, State
 from fairway_runner.runs.folder import RunFolder
+from fairway_runner.runs.records import read_plan
 from fairway_runner.runs.store import Run, RunStore
 
 ENDED_JOB = {
@@ -300,6 +301,19 @@ def test_batch_adopt_takes_plain_files_of_a_run(made: Callable[..., Run], store:
     own = {**record, "target.json": json.dumps(TARGET.record(), indent=1).encode()}
     assert {name: (run.folder / name).read_bytes() for name in record} == own
     assert not [*store.base.glob("outside"), *store.base.parent.glob("outside")]
+
+
+def test_batch_run_whose_record_is_not_all_text_can_be_read(
+    made: Callable[..., Run], store: RunStore
+) -> None:
+    run = made()
+    record = record_of(run)
+    plan = {**json.loads(record["plan.json"]), "environment": {"OWNER": "J?rg"}}
+    record["plan.json"] = json.dumps(plan).encode().replace(b"?", b"\xf6")
+    shutil.rmtree(run.folder)
+    storage: Any = Files(stored={client.record_blob("r-1"): packed(record)})
+    assert adopt(store, account_of(("r-1", {client.RUN: "r-1"})), storage) == []
+    assert read_plan(run.folder).environment == {"OWNER": "J\ufffdrg"}
 
 
 @pytest.mark.parametrize(

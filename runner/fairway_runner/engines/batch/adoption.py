@@ -203,19 +203,17 @@ def _adopt(
         if error.is_missing:  # it was cleaned, or is being submitted just now
             return
         raise
-    texts = {name: data.decode(errors="replace") for name, data in files.items()}
-    texts.pop("release.jsonl", None)  # which other engines' runs do not have
-    record, _ = adopted(submitted, texts)
+    record, _ = adopted(submitted, files)
     if record.engine != account.target.engine:
         raise Unfit(f"its engine is {record.engine}")
     # The way from here to the account, which need not be that from where it was submitted.
-    files["target.json"] = json.dumps(account.target.record(), indent=1).encode()
+    files["target.json"] = json.dumps(account.target.record(), indent=1)
     store.folder.mkdir(parents=True, exist_ok=True)
     draft = store.folder / f".{run}.{os.getpid()}"
     draft.mkdir()
     try:
-        for name, data in files.items():
-            (draft / name).write_bytes(data)
+        for name, text in files.items():
+            (draft / name).write_text(text, encoding="utf-8", newline="")
         if run != submitted:
             _rename(draft, run, job)
         write_history(draft, account, storage, jobs)
@@ -227,8 +225,8 @@ def _adopt(
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _unpacked(record: bytes) -> dict[str, bytes]:
-    """The files of a record: plain ones of these names and nothing else, no matter who wrote it.
+def _unpacked(record: bytes) -> dict[str, str]:
+    """The texts of a record: plain files of these names and nothing else, no matter who wrote it.
     Unfit for anything that is no such archive."""
     found = {}
     try:
@@ -236,7 +234,7 @@ def _unpacked(record: bytes) -> dict[str, bytes]:
             for entry in archive:
                 is_plain = entry.name in RECORD and entry.isfile()
                 if is_plain and (source := archive.extractfile(entry)):
-                    found[entry.name] = source.read()
+                    found[entry.name] = source.read().decode(errors="replace")
     except (tarfile.TarError, zlib.error, EOFError, OSError):
         raise Unfit("its record is damaged") from None
     return found
