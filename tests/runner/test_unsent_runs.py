@@ -252,3 +252,15 @@ def test_lost_run_of_this_machine_of_which_something_ran_is_not_resumed(
     assert run.status.reason is None
     assert here("submit", "--resume", "job-a")[0] == 0
     assert (run.state, run.never_began) == ("lost", False)
+
+
+@pytest.mark.parametrize("folder", ["setup", "tasks/0"])
+def test_run_of_which_a_script_may_just_have_been_started_is_not_resumed(
+    killed: Killed, folder: str
+) -> None:
+    """Its supervisor was killed before it could write that it runs."""
+    run = killed.submit()
+    (run.folder / folder).mkdir(parents=True)
+    assert run.never_began
+    (run.folder / folder / "launch.sh").touch()
+    assert (run.state, run.never_began, run.status.reason) == ("lost", False, None)

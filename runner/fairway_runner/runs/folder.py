@@ -112,8 +112,10 @@ class RunFolder:
     def _began_nothing(self, status: RunState) -> bool:
         if status.started is not None:
             return False
-        begun = [*(self.folder / "tasks").glob("*/state.json"), self.folder / "setup/state.json"]
-        return not any(path.exists() for path in begun)
+        folders = chain([self.folder / "setup"], (self.folder / "tasks").glob("*"))
+        # A script is written before it is started, and its state only after.
+        names = ("launch.sh", "state.json")
+        return not any((each / name).exists() for each in folders for name in names)
 
     @property
     def _how_to_resume(self) -> str:
