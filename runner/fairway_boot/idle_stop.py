@@ -91,8 +91,8 @@ class Watch:
         file, now = self.state / "used", self.clock()
         try:
             last = now if used else float(json.loads(file.read_text(encoding="ascii")))
-        except (FileNotFoundError, ValueError, TypeError, RecursionError):  # it is damaged
-            last = now
+        except (FileNotFoundError, ValueError, TypeError, OverflowError, RecursionError):
+            last = now  # there is none, or it is damaged
         if not last < now:
             files.write_json(file, now)
             return 0.0

@@ -108,7 +108,9 @@ def test_a_clock_that_is_set_back_stops_nothing(world: World) -> None:
     assert world.asked == []
 
 
-@pytest.mark.parametrize("damaged", [b"", b"x", b"\xff", b"null", b"[]", b"NaN", b"Infinity"])
+@pytest.mark.parametrize(
+    "damaged", [b"", b"x", b"\xff", b"null", b"[]", b"NaN", b"Infinity", b"9" * 400]
+)
 def test_idle_stop_begins_anew_where_what_it_has_noted_is_damaged(
     world: World, damaged: bytes
 ) -> None:

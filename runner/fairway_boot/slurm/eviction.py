@@ -137,8 +137,8 @@ def _deadline(event: Event) -> datetime:
 def _notice(event: Event, otherwise: datetime = _NEVER) -> datetime:
     """The time shortly before Azure acts, or another where the event has none that can be read."""
     try:
-        return parsedate_to_datetime(event.not_before) - _RESERVE
-    except (TypeError, ValueError):
+        return parsedate_to_datetime(event.not_before).astimezone(timezone.utc) - _RESERVE
+    except (TypeError, ValueError, OverflowError):
         return otherwise
 
 

@@ -486,7 +486,11 @@ class TestEviction:
         assert "scontrol requeue 13" in on_node.told
         assert (on_node.azure.acknowledged, done) == (["e1"], {"e1"})
 
-    @pytest.mark.parametrize("when", ["", "nonsense", "Mon, 19 Sep 2016 18:29:47 GMT"])
+    @pytest.mark.parametrize(
+        "when",
+        ["", "nonsense", "Mon, 19 Sep 2016 18:29:47 GMT", "Mon, 19 Sep 2016 18:29:47 -0000"]
+        + ["Mon, 01 Jan 0001 00:00:00 GMT"],
+    )
     def test_without_slurm_azure_is_told_when_the_notice_is_over(
         self, on_node: Lab, when: str
     ) -> None:
