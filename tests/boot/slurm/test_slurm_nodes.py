@@ -488,8 +488,12 @@ class TestEviction:
 
     @pytest.mark.parametrize(
         "when",
-        ["", "nonsense", "Mon, 19 Sep 2016 18:29:47 GMT", "Mon, 19 Sep 2016 18:29:47 -0000"]
-        + ["Mon, 01 Jan 0001 00:00:00 GMT"],
+        [
+            *("", "nonsense"),
+            "Mon, 19 Sep 2016 18:29:47 GMT",
+            "Mon, 19 Sep 2016 18:29:47 -0000",
+            "Mon, 01 Jan 0001 00:00:00 GMT",
+        ],
     )
     def test_without_slurm_azure_is_told_when_the_notice_is_over(
         self, on_node: Lab, when: str
