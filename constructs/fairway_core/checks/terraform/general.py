@@ -82,11 +82,14 @@ def name_taken(resources: Resources) -> Iterator[Fault]:
     Right:
         azurerm_network_security_group.train: {name: lab-nsg, resource_group_name: lab-rg}
         azurerm_network_security_group.tools: {name: lab-nsg, resource_group_name: lab-tools-rg}
+        helm_release.train: {name: prometheus, namespace: train}
+        helm_release.tools: {name: prometheus, namespace: tools}
     """
     taken: dict[Hashable, str] = {}
     for (type_, name), given in every(resources):
         arguments = given["arguments"]
-        if not isinstance(arguments.get("name"), str):
+        # Other providers, azapi too, have places and kinds of their own.
+        if not str(type_).startswith("azurerm_") or not isinstance(arguments.get("name"), str):
             continue
         place = _place(arguments)
         address = f"{type_}.{name}"
