@@ -496,6 +496,16 @@ def test_plan_rules_do_not_warn_of_rules_that_go_with_their_subnet(kept: bool) -
     assert [one.id for one in _check(*gone)] == ["network-opened"] * 2 * kept
 
 
+def test_plan_rules_warn_of_a_group_that_another_replaces_while_some_subnet_goes() -> None:
+    held, holds = ({"subnet_id": "/n/subnets/b", "network_security_group_id": g} for g in "gh")
+    changes = [
+        _resource("azurerm_subnet", {"id": "/n/subnets/a"}, None, "delete"),
+        _resource(GROUP, {"id": "g", "security_rule": [DENY]}, None, "delete"),
+        _resource(TO_GROUP, held, holds, "delete create"),
+    ]
+    assert [one.id for one in _check(*changes)] == ["network-opened"]
+
+
 def test_no_message_repeats_a_secret() -> None:
     for type_, key, value, id_ in (
         (RULES, "source_address_prefix", "52.1.2.3", "network-opened"),

@@ -52,19 +52,20 @@ def _gone_with_their_homes(changes: Changes) -> Iterator[ResourceChange]:
     deleted groups that held for nothing else: where nothing is left, nothing opens."""
     ending = [each for each in changes if each.actions == ["delete"]]
     homes = {lower_text(each.before, "id") for each in ending if each.type in _HOMES}
-    still_used = set()
-    for each in ending:
-        if each.type in _ASSOCIATIONS:
-            if lower_text(each.before, _ASSOCIATIONS[each.type]) in homes:
+    unused, still_used = set(), set()
+    for each in changes:
+        if each.type in _ASSOCIATIONS and each.acts:
+            group = lower_text(each.before, "network_security_group_id")
+            home = lower_text(each.before, _ASSOCIATIONS[each.type])
+            if each.actions == ["delete"] and home in homes:
+                unused.add(group)
                 yield each
-            else:
-                still_used.add(lower_text(each.before, "network_security_group_id"))
-    if homes:
-        yield from (
-            each
-            for each in ending
-            if each.type == _GROUP and lower_text(each.before, "id") not in still_used
-        )
+            else:  # with a replaced one the rules of another group hold there
+                still_used.add(group)
+    unused -= still_used
+    yield from (
+        each for each in ending if each.type == _GROUP and lower_text(each.before, "id") in unused
+    )
 
 
 def _looked_at(change: ResourceChange, side: str) -> Mapping[str, Any]:
