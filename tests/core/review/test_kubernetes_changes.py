@@ -74,10 +74,10 @@ def mounted(source: str, type_: str = "nfs", gib: int = 1024) -> dict[str, str]:
     return manifests([ND], [data], Kubernetes())
 
 
-def elsewhere() -> dict[str, str]:
+def elsewhere(was: str = "", now: str = "") -> dict[str, str]:
     """The manifests of an environment whose jobs are in the namespace `jobs`."""
     facts = ND.model_dump()
-    return manifests(
+    found = manifests(
         [
             Target.model_validate(
                 {**facts, "kubernetes": {**facts["kubernetes"], "namespace": "jobs"}}
@@ -86,6 +86,9 @@ def elsewhere() -> dict[str, str]:
         [],
         Kubernetes(namespace="jobs"),
     )
+    assert was in found["jobs/namespace.yaml"]
+    found["jobs/namespace.yaml"] = found["jobs/namespace.yaml"].replace(was, now)
+    return found
 
 
 ONE = files(ND)
@@ -200,6 +203,14 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
         blobs(ONE, elsewhere()),
         {"left-namespace": 1},
         ("the namespace training would stay", "kubectl delete namespace training"),
+    ),
+    "jobs have another namespace with one rule less": (
+        blobs(ONE, elsewhere(was="jobs: not privileged", now="jobs: nothing")),
+        {"left-namespace": 1, "loosened-policy": 1},
+        (
+            "ValidatingAdmissionPolicy training-pods would refuse something else",
+            "training: not privileged",
+        ),
     ),
     "a file system is of another kind under its name": (
         blobs(mounted("10.0.0.4:/data"), mounted("10.0.0.5@tcp0:/lustrefs", "lustre")),

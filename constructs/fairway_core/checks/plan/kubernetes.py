@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from fairway_core.json_values import at, first, leaves, listed
 from fairway_core.public_ranges import seen_outside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from fairway_core.checks.resource_change import ResourceChange
 
@@ -203,13 +204,13 @@ def loosened_policy(change: ResourceChange) -> Iterator[Fault]:
     old, new = (_objects(change.shown(side)) for side in ("before", "after"))
     if not new:
         return
-    renamed = _namespaces(old)
-    for name, was in _policies(old).items():
-        if name not in new and renamed and not renamed & _namespaces(new):
-            continue  # it stays with its namespace, see `left-namespace`
-        now = _policies(new).get(name, {})
-        rules, later = (listed(at(spec, ("validations",))) for spec in (was, now))
-        differ = [str(at(each, ("message",))) for each in rules if each not in later]
+    # Another namespace has rules of its own, see `left-namespace`: compared is what else they say.
+    moved = _namespaces(old) ^ _namespaces(new)
+    policies = _nameless(_policies(new), moved)
+    for name, each in _policies(old).items():
+        was, now = _nameless(each, moved), policies.get(_nameless(name, moved), {})
+        rules, later = (listed(at(spec, ("validations",))) for spec in (each, now))
+        differ = [str(at(one, ("message",))) for one in rules if _nameless(one, moved) not in later]
         if {**was, "validations": ()} != {**now, "validations": ()}:
             differ.append("what it is about")
         if differ:
@@ -336,6 +337,17 @@ def _policies(objects: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         for name, each in objects.items()
         if each["kind"].startswith("ValidatingAdmissionPolicy")
     }
+
+
+def _nameless(value: Any, names: Collection[str]) -> Any:
+    """The value with a blank in place of each of these names."""
+    if isinstance(value, str) and names:
+        return re.sub(rf"\b({'|'.join(map(re.escape, names))})\b", "_", value)
+    if isinstance(value, dict):
+        return {_nameless(key, names): _nameless(each, names) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_nameless(each, names) for each in value]
+    return value
 
 
 def _namespaces(objects: Mapping[str, Any]) -> frozenset[str]:
