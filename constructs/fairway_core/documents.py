@@ -45,8 +45,6 @@ BY_HAND = "by_hand"
 """In the context of a validation: what is validated is a document, as people write it; in that of a
 dump, that it is to be one."""
 _LARGEST_FILE = 2**20  # the parser takes some seconds for that
-
-
 _MOST_OF_A_RANGE = 10**6  # numbers, which is more than any field takes
 
 
@@ -66,6 +64,8 @@ def plain(value: Any) -> Any:
             return list(value[:_MOST_OF_A_RANGE])
         case os.PathLike():
             return os.fspath(value)
+    if isinstance(value, type):  # such as `np.float32`, whose numbers are
+        return value
     as_list = getattr(value, "tolist", None)
     return as_list() if callable(as_list) else value
 

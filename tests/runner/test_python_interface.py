@@ -49,6 +49,8 @@ def test_keys_that_are_words_of_python_and_steps() -> None:
 def test_a_value_that_no_document_has_is_named_by_its_type() -> None:
     with pytest.raises(UserError, match=r"`params\.x`.*found an `object`"):
         Job(**X, params={"x": object()})
+    with pytest.raises(UserError, match=r"`params\.x`.*found a `type`"):
+        Job(**X, params={"x": np.float32})
     with pytest.raises(UserError, match="more than 100,000 values"):
         Job(**X, sweep={"points": {"grid": {"x": range(10**30)}}})
 
