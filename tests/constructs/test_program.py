@@ -18,6 +18,7 @@ from tests.constructs.bindings.validator import validate
 
 import fairway_constructs as az
 from fairway_constructs.azurerm.provider import AzurermProvider, Features
+from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.cdk.library import App as CdktfApp
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.slurm.configuration import node_facts
@@ -947,6 +948,16 @@ def test_misspelt_argument_of_a_resource_is_refused(tmp_path: Path) -> None:
     assert caught.value.findings[0].hint == "did you mean `dns_servers`?"
     vnet.remark = "of the program's own"  # type: ignore[attr-defined]
     assert vnet.given("remark") is None
+
+
+def test_resource_of_a_program_has_attributes_of_its_own_before_it_is_made(tmp_path: Path) -> None:
+    class Team(ResourceGroup):
+        def __init__(self, scope: az.Construct, team: str) -> None:
+            self.team = team
+            super().__init__(scope, team, name=team, location="westeurope")
+
+    _, lab = _lab(tmp_path)
+    assert Team(lab, "vision").team == "vision"
 
 
 def test_resource_without_a_class_takes_any_argument_later(tmp_path: Path) -> None:

@@ -140,7 +140,6 @@ class Component(Construct):
     __signature__ = Signature()
 
     def __init_subclass__(cls) -> None:
-
         if cls.__module__.startswith("fairway_constructs."):
             checked(cls)
 

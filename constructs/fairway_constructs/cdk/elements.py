@@ -79,13 +79,14 @@ class _Element(TerraformElement):
 
         Raises UserError for what is only spelt nearly as an argument is.
         """
-        if name.rstrip("_") in vars(self).get("_arguments", ()):
+        arguments = vars(self).get("_arguments", ())  # none before it is made
+        if name.rstrip("_") in arguments:
             self.set_argument(name, value)
         elif name.startswith("_") or hasattr(type(self), name):
             super().__setattr__(name, value)
         elif self._has_no_class:
             self.set_argument(name, value)
-        elif near := did_you_mean(name, self._arguments, most=0):
+        elif near := did_you_mean(name, arguments, most=0):
             raise UserError.of("no-argument", f"{self.TYPE} has no argument `{name}`", near)
         else:
             super().__setattr__(name, value)
