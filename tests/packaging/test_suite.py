@@ -86,6 +86,23 @@ def test_change_of_a_shared_helper_touches_the_tests_that_import_it() -> None:
     assert "tests/core/test_catalog.py" not in touched
 
 
+@pytest.mark.parametrize(
+    ("helper", "test"),
+    [
+        (
+            "api_server",
+            "tests/agent/kubernetes/test_kubernetes_task_state.py",
+        ),  # by its conftest.py
+        ("programs", "tests/constructs/test_image_names.py"),
+        ("targets", "tests/runner/test_launchers_image.py"),  # by another helper
+    ],
+)
+def test_change_of_a_helper_touches_the_tests_whose_helpers_import_it(
+    helper: str, test: str
+) -> None:
+    assert test in touched_tests([f"tests/suite/{helper}.py"], TESTS)
+
+
 def test_change_of_a_page_touches_no_test_of_code() -> None:
     touched = touched_tests(["docs/batch.md"], TESTS)
     assert touched

@@ -1,8 +1,9 @@
 """Prints the test files that a change touches: `python tests/suite/changed.py [REVISION]`.
 
-A test file is touched if it changed, or if it or a conftest.py above it imports a module that
-changed or that imports one which did, through any number of modules. A file beside the modules of
-a package counts as a change of them; other files have the tests that `OTHERS` names.
+A test file is touched if it changed, or if it, a conftest.py above it or one of their helpers
+imports a module that changed or that imports one which did, through any number of modules. A file
+beside the modules of a package counts as a change of them; other files have the tests that
+`OTHERS` names.
 """
 
 import ast
@@ -16,7 +17,8 @@ from pathlib import Path
 
 import grimp
 
-ROOT = Path(__file__).resolve().parents[2]
+SUITE = Path(__file__).resolve().parent
+ROOT = SUITE.parents[1]
 SOURCES = ("constructs", "stacks", "runner", "simulators")
 ENGINES = frozenset({"ssh", "slurm", "batch", "kubernetes"})
 
@@ -96,7 +98,7 @@ def _names(file: str, test: str) -> bool:
     if path.parts[0] != "tests" or path.suffix != ".py" or path.parts[1] == "bench":
         return False
     if path.parts[1] == "suite":
-        return path.stem in _imports(ROOT / test)
+        return test == file or path.stem in _imports_above(test)
     return test == file or (
         not path.name.startswith("test_") and Path(test).is_relative_to(path.parent)
     )
@@ -134,25 +136,33 @@ def _graph() -> grimp.ImportGraph:
 
 
 def _imports_above(test: str) -> Iterator[str]:
-    """The modules that a test imports, and those that its helpers do. What runs the program end to
-    end has all of them: see `_is_run_by`."""
+    """The helpers and modules that a test, the conftest.py above it and its helpers import, through
+    any number of helpers. A helper that runs the program has all of its modules, which says nothing
+    of an end-to-end test: see `_is_run_by`."""
     above = [ROOT / folder / "conftest.py" for folder in Path(test).parents]
-    for path in (ROOT / test, *filter(Path.exists, above)):
+    waiting, known = [ROOT / test, *filter(Path.exists, above)], set[Path]()
+    while waiting:
+        path = waiting.pop()
         for name in _imports(path):
-            yield name
-            helper = ROOT / f"tests/suite/{name}.py"
-            if helper.exists() and not test.startswith("tests/end_to_end/"):
-                yield from _imports(helper)
+            helper = SUITE / f"{name}.py"
+            if helper.exists():
+                yield name
+                waiting += {helper} - known
+                known.add(helper)
+            elif path.parent != SUITE or not test.startswith("tests/end_to_end/"):
+                yield name
 
 
-def _imports(path: Path) -> Iterator[str]:
+@functools.cache
+def _imports(path: Path) -> frozenset[str]:
     """The modules that a file imports; a name that it takes from a package may be one too."""
+    found = set[str]()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
+            found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{name.name}" for name in node.names)
+            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+    return frozenset(found)
 
 
 def main() -> None:
