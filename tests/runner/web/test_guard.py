@@ -237,6 +237,16 @@ def test_requests_in_the_table_of_refusals_are_refused(
         assert ("findings" in answer.text) is answer.request.url.path.startswith("/api/")
 
 
+def test_token_that_is_missing_is_told_from_another(client: TestClient) -> None:
+    for given, said in (
+        ("", "is missing: open the address"),
+        ("Bearer other", "a new one at each"),
+    ):
+        answers(
+            client.get("/", headers={"Authorization": given}), 401, "token of this server", said
+        )
+
+
 def test_the_table_has_what_is_tried() -> None:
     assert set(_rows()) == set(_TRIED)
 
