@@ -221,7 +221,7 @@ IB3, PORT3 = "1/sys/class/infiniband/mlx5_ib3/ports/1", "InfiniBand port mlx5_ib
     [
         (spoil("1/bin/gpus", "".join(f"{n}\n" for n in range(7))), "GPU count 7, expected 8"),
         (
-            spoil("1/bin/nvidia-smi", "echo 'it has failed' >&2\nexit 9"),
+            spoil("1/bin/nvidia-smi", "#!/bin/sh\necho 'it has failed' >&2\nexit 9\n"),
             "the GPU driver does not answer: it has failed",
         ),
         (

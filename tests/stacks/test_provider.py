@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from programs import finished
+from waiting import PATIENCE
 
 from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
 
@@ -88,9 +89,8 @@ def _missing(folder: Path, variables: dict[str, str]) -> str:
 def _terraform(
     folder: Path, variables: dict[str, str], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    return finished(
-        ["terraform", f"-chdir={folder}", *arguments], env=variables, stdin=subprocess.DEVNULL
-    )
+    words = ["terraform", f"-chdir={folder}", *arguments]
+    return finished(words, 2 * PATIENCE, env=variables, stdin=subprocess.DEVNULL)
 
 
 @pytest.fixture(scope="module")

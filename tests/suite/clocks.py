@@ -1,6 +1,6 @@
 """A clock of a test's own, in place of the machine's."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 
 import pytest
@@ -11,6 +11,7 @@ class Clock:
     """Goes on when a test says so, and while somebody sleeps."""
 
     now: float = 1e9
+    slept: float = field(default=0.0, init=False)
 
     @classmethod
     def of(cls, monkeypatch: pytest.MonkeyPatch, *modules: ModuleType, now: float = 1e9) -> "Clock":
@@ -28,4 +29,6 @@ class Clock:
         return self.now - 5
 
     def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+        assert self.slept < 86_400, "it waits for ever"
         self.now += seconds

@@ -5,7 +5,6 @@ import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ RunFairway = Callable[..., tuple[int, str, str]]
 def run_fairway(folder: Path, *arguments: str) -> tuple[int, str, str]:
     """Runs the program in that folder: its exit code, output and errors."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-    code: Any = 0
+    code: object = 0
     with (
         contextlib.chdir(folder),
         contextlib.redirect_stdout(out),
@@ -31,6 +30,7 @@ def run_fairway(folder: Path, *arguments: str) -> tuple[int, str, str]:
             cli.main()
         except SystemExit as exit_:
             code = exit_.code or 0
+    assert isinstance(code, int), code
     written = (stream.buffer.getvalue() for stream in (out, err))  # type: ignore[attr-defined]
     printed, said = (text.decode(errors="surrogateescape") for text in written)
     return code, printed, said

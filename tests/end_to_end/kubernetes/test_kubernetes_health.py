@@ -107,7 +107,10 @@ class Pool:
         volumes = self._set["spec"]["template"]["spec"]["volumes"]
         [items] = [each["configMap"]["items"] for each in volumes if "configMap" in each]
         for item in items:
-            executable(folder / item["path"], data[item["key"]])
+            file = folder / item["path"]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(data[item["key"]])
+            file.chmod(0o755)
         for number in range(8):
             port = folder / f"root/sys/class/infiniband/mlx5_{number}/ports/1"
             port.mkdir(parents=True)
