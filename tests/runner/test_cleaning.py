@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import time
@@ -54,13 +55,15 @@ def test_code_goes_with_the_last_run_that_uses_it(make_run: MakeRun, store: RunS
 def test_program_that_a_killed_supervisor_left_ends_with_its_run(
     make_run: MakeRun, here: RunFairway, state: str | None
 ) -> None:
-    """None is a record that is damaged. What has another run's ID goes on."""
-    run = make_run("job-a", state=state or "")
+    """None is a record that is damaged. What has another run's ID goes on. Other tests, which run
+    beside this one, end what has the IDs of their runs: these are its own."""
+    own, others = (f"job-{secrets.token_hex(4)}" for _ in range(2))
+    run = make_run(own, state=state or "")
     left, other = (
         subprocess.Popen(
             ["sleep", "600"], env={**os.environ, "FAIRWAY_RUN": name}, start_new_session=True
         )
-        for name in (run.id, "job-b")
+        for name in (own, others)
     )
     try:
         assert here("clean", run.id, "--yes")[0] == 0
