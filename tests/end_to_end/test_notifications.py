@@ -13,7 +13,8 @@ def test_run_that_waits_and_then_succeeds(fairway: Fairway, gate: Gate, receiver
     )
     done = fairway("submit", job, "--quiet", MINE=receiver.url)
     run = done.stdout.strip()
-    assert receiver.next() == {"text": f"{run} waits"}, done.stderr
+    waits = {"text": f"{run} waits: it comes after {first}"}
+    assert receiver.next() == waits, done.stderr
     gate.open()
     assert receiver.next()["text"].startswith(f"{run} succeeded after ")
     assert fairway.within("wait", run).returncode == 0

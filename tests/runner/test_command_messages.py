@@ -104,16 +104,16 @@ def test_code_that_may_not_be_read_is_named_with_what_leaves_it_out(
     file.touch()
     wanted, real, bytes_of = tmp_path / denied, os.scandir, type(tmp_path).read_bytes
 
-    def refused(path: Path) -> None:
+    def deny(path: Path) -> None:
         if path == wanted:
             raise PermissionError(13, "Permission denied", str(path))
 
     def scandir(path: Path) -> Any:
-        refused(path)
+        deny(path)
         return real(path)
 
     def read_bytes(path: Path) -> bytes:
-        refused(path)
+        deny(path)
         return bytes_of(path)
 
     monkeypatch.setattr(os, "scandir", scandir)

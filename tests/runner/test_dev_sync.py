@@ -313,7 +313,7 @@ class TestHost:
         key = run.folder.parents[1] / "ssh" / "key"
         assert facts["identityfile"] == str(key)
         assert key.stat().st_mode & 0o777 == 0o600
-        assert dev_sessions.server_command(run)[-1] == key.with_suffix(".pub").read_text().strip()
+        assert dev_sessions.server_command(run)[-2] == key.with_suffix(".pub").read_text().strip()
         assert key.read_text() not in "".join(dev_sessions.server_command(run))
 
     def test_dev_ssh_host_key_may_be_in_any_folder(

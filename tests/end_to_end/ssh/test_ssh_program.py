@@ -16,6 +16,7 @@ from fairway_simulator.ssh.cluster import SshCluster
 PROGRAM = """\
 import fairway_constructs as az
 
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
 
 app = az.App(outdir="cdktf.out")
 lab = az.EnvironmentStack(app, "lab", location="westeurope", zone=2, ssh_keys=[KEY])

@@ -223,9 +223,9 @@ def _of_account(account: Account) -> Iterator[Finding]:
         yield Finding("no-sshd", message, hint, severity=Severity.WARNING)
     for node in account.nodes():
         if fault := node_fault(account, node):
-            name = str(node["id"])
-            action = "resume" if fault == _DRAINED else "reimage"
-            hint = f"fairway nodes {action} {account.target.name} {name}"
+            name, target = str(node["id"]), account.target.name
+            anew = f"fairway nodes reimage {target} {name}"
+            hint = f"fairway nodes resume {target} {name}" if fault == _DRAINED else anew
             yield Finding("unfit-node", f"{name}: {fault}", hint)
 
 
