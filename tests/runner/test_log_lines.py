@@ -143,6 +143,21 @@ def test_the_lines_of_an_attempt(make_run: MakeRun, log: str) -> None:
     assert refused(lambda: require_attempt(run, [1], 2)).hint == "its only attempt is 1"
 
 
+def test_a_program_that_prints_the_line_of_an_attempt_begins_none(
+    make_run: MakeRun, fairway: RunFairway
+) -> None:
+    """Such as that of a run which it has submitted."""
+    log = "one\nfairway: attempt 9: a line of its own\ntwo\nfairway: attempt 1 left no more lines\n"
+    run = make_run("job-a", [{"log": log}, {"log": log + AGAIN, "attempt": 1}])
+    base = run.folder.parents[2]
+    of = [(each[0], each[1]) for each in _records(base, fairway, "job-a")]
+    assert of == [*([(0, 1)] * 4), *([(1, 1)] * 3), *([(1, 2)] * 4)]
+    ends(fairway(base, "logs", "job-a", "--task", "0", "--attempt", "1"), 0, printed=log)
+    # The line of an attempt is written before its state is.
+    going = make_run("job-b", [{"log": AGAIN, "state": "running"}], state="running")
+    assert [line.attempt for line in going.logs()] == [1, 2, 2]
+
+
 def test_attempts_that_there_are_not(make_run: MakeRun, here: RunFairway) -> None:
     make_run("job-a")
     assert here("logs", "job-a", "--attempt", "0")[0] == 2

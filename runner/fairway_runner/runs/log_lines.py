@@ -8,14 +8,16 @@ from __future__ import annotations
 import io
 import os
 import re
+import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from fairway_agent import process_limits
 from fairway_agent.quick import dataclass
-from fairway_agent.state_files import FINAL_STATES
+from fairway_agent.state_files import FINAL_STATES, TaskState
 from fairway_agent.task_logs import begun, split_label
 from fairway_core.findings import UserError
 from fairway_runner.runs.folder import RunFolder, chosen_task, require_one_job
@@ -46,12 +48,15 @@ class Line:
 
 @dataclass
 class LogFile:
-    """One log of a run: its task's name, how far it was read, and in which attempt, from 1."""
+    """One log of a run: its task's name, how far it was read, and in which attempt, from 1. The
+    `status` of its task says how many there are: a program may print lines like those by which
+    attempts begin, such as those of another run."""
 
     name: str
     path: Path
     offset: int = 0
     attempt: int = 1
+    status: Callable[[], TaskState | None] | None = None
 
     def has_grown(self) -> bool:
         """True if the file has more than was read."""
@@ -81,9 +86,19 @@ class LogFile:
         if (ended and len(data) < most) or (not end and len(data) == most):
             end = len(data)
         self.offset -= len(data) - end
+        limit: int | None = None
         for line in io.BytesIO(data[:end]):
-            self.attempt = begun(line) or self.attempt
+            number = begun(line)
+            if number is not None and number > self.attempt:
+                limit = self._most_attempts() if limit is None else limit
+                self.attempt = number if number <= limit else self.attempt
             yield Line(self.attempt, line, *split_label(line))
+
+    def _most_attempts(self) -> int:
+        """How many attempts there can be: of a task that goes on one more than is recorded, which
+        is done after its line is written."""
+        status = self.status() if self.status is not None else None
+        return sys.maxsize if status is None else status.attempts + (not status.is_final)
 
     def lines(self, *, ended: bool) -> Iterator[Line]:
         """All lines written since the last call."""
@@ -117,9 +132,13 @@ class Selection:
         unlabelled ranks."""
         has_setup = (run.folder / "setup.jsonl").exists()
         numbers = () if has_setup and task == "setup" else task_numbers(run, task)
-        logs = [LogFile(run.task_name(number), run.log(number)) for number in numbers]
+        logs = [
+            LogFile(run.task_name(number), run.log(number), status=partial(run.task_status, number))
+            for number in numbers
+        ]
         if has_setup and task in (None, "setup"):
-            logs.insert(0, LogFile("setup", run.folder / "setup" / "log.txt"))
+            path = run.folder / "setup" / "log.txt"
+            logs.insert(0, LogFile("setup", path, status=run.setup_status))
         if ranks is not None:
             require_labels(run, [log.path for log in logs])
         return cls(logs, ranks, attempt, grep, tail)
