@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import limits
 from fairway_agent.kubernetes.api import CONTROLLER, PART, RUN, SUBMISSION, job_name, run_label
 from fairway_agent.kubernetes.settings import MOST_WAITS, on_one_node, parse, part_of, resources_of
+from fairway_agent.state_files import TERMINATED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,11 +55,19 @@ _LONGEST = 2**31 - 1
 _RESTARTS = 20  # of a controller that fails
 _CONTROLLER = {"cpu": "50m", "memory": "96Mi"}
 
-# A pod that was evicted, preempted or lost its node is begun again, and counts as no failure; what
-# the task itself ends with is final, because its own attempts are all in one pod.
+# A pod that was evicted, preempted or lost its node is begun again, and counts as no failure. One
+# that is ended otherwise, as with a node that shuts down, has no such condition: it leaves with a
+# code of its own (see `pod.exit_code`). All else counts, and nothing may: a task's own attempts are
+# all in one pod. No rule says so, because the controller applies FailJob also to the pods of a Job
+# that is suspended, which it does not count. Source: Kubernetes, pkg/controller/job,
+# getFailJobMessage and deleteJobPods.
 _DISRUPTED = {
     "action": "Ignore",
     "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+}
+_ENDED = {
+    "action": "Ignore",
+    "onExitCodes": {"operator": "In", "values": [TERMINATED], "containerName": CONTAINER},
 }
 
 
@@ -72,14 +81,12 @@ def part_job(
     room = settings.most * on_one_node(settings.resources, part.wanted)
     most = (plan.max_parallel, room if settings.queue else None)
     width = count if is_gang else min([count, *filter(None, most)])
-    fails = {"operator": "NotIn", "values": [0], "containerName": CONTAINER}
-    action = "FailJob" if is_gang else "FailIndex"
     spec: Manifest = {
         "completionMode": "Indexed",
         "completions": count,
         "parallelism": width,
         "podReplacementPolicy": "Failed",
-        "podFailurePolicy": {"rules": [_DISRUPTED, {"action": action, "onExitCodes": fails}]},
+        "podFailurePolicy": {"rules": [_DISRUPTED, _ENDED]},
         "template": _template(run, submission, part, plan, settings, command),
     }
     if is_gang:
@@ -117,7 +124,7 @@ def controller_job(
         pod["tolerations"] = _tolerating(settings.head_tolerations)
     spec = {
         "backoffLimit": _RESTARTS,
-        "podFailurePolicy": {"rules": [_DISRUPTED]},
+        "podFailurePolicy": {"rules": [_DISRUPTED, _ENDED]},
         "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
     }
     return _job(job_name(run, submission, CONTROLLER), labels, spec)

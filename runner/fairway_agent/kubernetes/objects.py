@@ -107,12 +107,12 @@ def _why(workload: Object, ahead: int) -> str | None:
     for each in conditions_of(workload):
         if each["type"] != "QuotaReserved" or each["status"] != "False":
             continue
-        again = (condition(workload, "Evicted") or {}).get("reason") == "AdmissionCheck"
-        awaited = "to try again" if again else "for quota"
+        cause = (condition(workload, "Evicted") or {}).get("reason")
+        awaited = "to try again" if cause == "AdmissionCheck" else "for quota"
         text = f"waiting {awaited}: {each.get('message') or each.get('reason', '')}"
         if ahead and each.get("reason") not in _NEVER:
             text = f"{others_first(ahead)}; {text}"
-        return text
+        return f"preempted by another job; {text}" if cause == "Preempted" else text
     return None
 
 

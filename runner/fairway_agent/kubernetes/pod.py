@@ -30,7 +30,7 @@ from fairway_agent.machine import Host
 from fairway_agent.resources import Share, device_files, own_cores, ports_beside
 from fairway_agent.sampler import Sampling, sampler
 from fairway_agent.shared import runs
-from fairway_agent.state_files import NODE, PREEMPTION
+from fairway_agent.state_files import FINAL_STATES, NODE, PREEMPTION, TERMINATED
 from fairway_agent.task.attempts import Attempts
 from fairway_agent.task.scheduled import (
     ENDED,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from fairway_agent.control import Part
     from fairway_agent.limits import IdleWatch
     from fairway_agent.resources import Wanted
+    from fairway_agent.state_files import TaskState
     from fairway_agent.task.task import Task
 
 
@@ -231,16 +232,27 @@ def main() -> None:
             group.join(position, Path(plan.directory))
     except Fault as fault:
         sys.exit(fault.said)
+    end = partial(end_of, run / "tasks" / spec.name, submission)
     if group is not None and position:
-        is_over = partial(_is_over, run / "tasks" / spec.name, submission)
-        sys.exit(gang.serve(group, position, wakeup, lambda: bool(received), is_over))
+        is_told, is_over = lambda: bool(received), lambda: end() is not None
+        sys.exit(gang.serve(group, position, wakeup, is_told, is_over))
+    if (known := end()) is not None:  # Kubernetes did not count the pod in which it ended
+        sys.exit(exit_code(known.state, known.exit_code or 0))
     nodes = PodNodes(group)
     task = task_in(run, plan, spec, nodes, submission)
     scheduler = Kubernetes(wakeup, Watch(run, plan, submission), nodes=nodes, part=part)
     signal.signal(signal.SIGTERM, scheduler.ask(ENDED))
     if received:
         scheduler.asked = ENDED
-    sys.exit(run_attempts(Attempts(task, scheduler), scheduler))
+    attempts = Attempts(task, scheduler)
+    run_attempts(attempts, scheduler)
+    sys.exit(exit_code(attempts.state, attempts.exit_code))
+
+
+def exit_code(state: str, code: int) -> int:
+    """Returns the exit code of a pod whose task is in a state, with a code. TERMINATED means that
+    another pod begins with it, so a task that has ended with that code leaves with another."""
+    return 1 if code == TERMINATED and state in FINAL_STATES else code
 
 
 def hold_scratch(folder: Path) -> None:
@@ -262,10 +274,11 @@ def with_share(
     return replace(host, share=Share(gpus, own_cores(), part or 1.0, ports_beside([0], 1)))
 
 
-def _is_over(folder: Path, submission: int) -> bool:
-    """True if a task has ended in this submission of its run."""
+def end_of(folder: Path, submission: int) -> TaskState | None:
+    """Returns the last state of a task that has ended in this submission of its run."""
     known = state_files.read_task(folder)
-    return known is not None and known.is_final and known.submission == submission
+    is_over = known is not None and known.is_final and known.submission == submission
+    return known if is_over else None
 
 
 def _part(run: Path, submission: int, number: int) -> Part:

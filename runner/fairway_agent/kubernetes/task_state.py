@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fairway_agent.kubernetes.api import CORDONED
+from fairway_agent.kubernetes.manifests import QUEUE
 from fairway_agent.kubernetes.objects import (
     REQUESTED,
     condition,
@@ -49,16 +50,27 @@ def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str] | Non
     if pod is not None and pod["status"].get("phase") == "Running":
         return JobView("running", lacking(found, part)[0]), name
     if job["spec"].get("suspend"):
-        held = found.held.get(job["metadata"].get("uid", ""))
-        if held is None:
-            return JobView("queued", "waiting for its turn in the queue"), name
-        return JobView("queued", _short(held)), name
+        return JobView("queued", _why_suspended(job, found)), name
     if pod is None:
         return JobView("queued", "waiting for its turn"), name
     pods = found.pods[part.job] if part.nodes > 1 else [pod]
     count = sum(unscheduled(each) is not None for each in pods)
     why = why_pending(pod, found.scaling_of(pod).says, count)
     return JobView("queued", f"{why}{_broken(found, pod)}"), name
+
+
+def _why_suspended(job: Object, found: Objects) -> str:
+    """Why a Job has no pods: it is in a queue, or somebody has suspended it."""
+    about = job["metadata"]
+    if (held := found.held.get(about.get("uid", ""))) is not None:
+        return _short(held)
+    if QUEUE in (about.get("labels") or {}):
+        return "waiting for its turn in the queue"
+    resume = """-p '{"spec": {"suspend": false}}'"""
+    return (
+        "somebody has suspended its Job; to resume it: "
+        f"kubectl -n {about['namespace']} patch job {about['name']} {resume}"
+    )
 
 
 def _broken(found: Objects, pod: Object) -> str:

@@ -204,6 +204,41 @@ def test_a_task_whose_pod_is_gone_begins_again_as_often_as_the_job_says(
     assert task.failures_by_cause == {**before, cause: before.get(cause, 0) + 1}
 
 
+@pytest.mark.parametrize(
+    ("state", "code", "leaves_with"),
+    [
+        pytest.param("stopped", 143, 143, id="ended by Kubernetes: another pod begins"),
+        pytest.param("failed", 143, 1, id="its own program ended with that code"),
+        ("failed", 7, 7),
+        ("cancelled", 130, 130),
+        ("succeeded", 0, 0),
+    ],
+)
+def test_a_pod_leaves_with_143_only_if_another_is_to_begin(
+    state: str, code: int, leaves_with: int
+) -> None:
+    assert pod.exit_code(state, code) == leaves_with
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "leaves_with"), [("succeeded", 0, 0), ("failed", 7, 7), ("failed", 143, 1)]
+)
+def test_a_pod_of_a_task_that_has_ended_does_not_run_it_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, state: str, code: int, leaves_with: int
+) -> None:
+    """Kubernetes may have lost the pod in which it ended, as that of a Job that is suspended."""
+    folder = cluster.submitted([1])
+    cluster.wrote(folder, "0", state, exit_code=code, attempt=0, submission=0, ended=1.0)
+    monkeypatch.setattr(pod, "hold_scratch", lambda _: None)
+    monkeypatch.setattr(pod, "run_attempts", lambda *_: pytest.fail("it began again"))
+    monkeypatch.setattr(pod.processes, "signal_wakeups", lambda *_: (None, None))
+    monkeypatch.setattr(pod.signal, "signal", lambda *_: None)
+    monkeypatch.setattr("sys.argv", ["pod", str(folder), "tasks", "0", "0"])
+    with pytest.raises(SystemExit) as ended:
+        pod.main()
+    assert ended.value.code == leaves_with
+
+
 def submitted(cluster: Cluster, **plan: Any) -> Path:
     """Two tasks on four nodes each, of which the first has its pods."""
     folder = cluster.submitted([4, 4], **plan)

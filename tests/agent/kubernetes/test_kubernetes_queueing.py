@@ -103,11 +103,15 @@ def test_kubernetes_queueing_reason_is_that_of_the_queue_or_of_a_check(
     assert held(server, workload("new", conditions=[])).get("new") is None
 
 
-def test_what_a_check_has_put_back_or_ended_does_not_wait_for_it(server: Server) -> None:
+def test_what_was_put_back_or_ended_says_by_what(server: Server) -> None:
     waits = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": PUT_BACK}
     conditions = [evicted("AdmissionCheck", PUT_BACK), waits]
     found = held(server, workload("x", conditions=conditions))
     assert found["x"] == f"waiting to try again: {PUT_BACK}"
+    taken = "Preempted to accommodate a workload due to prioritization in the ClusterQueue"
+    conditions = [evicted("Preempted", taken), waits | {"message": LACKS}]
+    found = held(server, workload("x", conditions=conditions))
+    assert found["x"] == f"preempted by another job; waiting for quota: {LACKS}"
     stopped = workload(
         "x",
         spec={"active": False},

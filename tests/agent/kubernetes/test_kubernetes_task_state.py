@@ -7,6 +7,7 @@ import pytest
 
 from fairway_agent.control import Part
 from fairway_agent.kubernetes.api import CORDONED
+from fairway_agent.kubernetes.manifests import QUEUE
 from fairway_agent.kubernetes.objects import Objects, Scaling, moment
 from fairway_agent.kubernetes.task_state import lacking, view_of, why_pending
 from fairway_agent.reconcile import JobView
@@ -20,7 +21,7 @@ GANG = Part("tasks", 0, [3], 3, 8, job=NAME)
 
 
 def job(status: dict[str, Any] | None = None, *, suspend: bool = False) -> dict[str, Any]:
-    facts = {"name": NAME, "uid": "u-1"}
+    facts = {"name": NAME, "namespace": "research", "uid": "u-1"}
     return {"metadata": facts, "spec": {"suspend": suspend}, "status": status or {}}
 
 
@@ -122,8 +123,17 @@ class TestWaiting:
         found = view(GANG, 3, job(suspend=True), held_by=why)
         said = "waiting for quota: insufficient quota for nvidia.com/gpu, 8 more needed"
         assert found == JobView("queued", said)
-        found = view(GANG, 3, job(suspend=True))
-        assert found == JobView("queued", "waiting for its turn in the queue")
+        waits = job(suspend=True)
+        waits["metadata"]["labels"] = {QUEUE: "nd"}
+        assert view(GANG, 3, waits) == JobView("queued", "waiting for its turn in the queue")
+
+    def test_a_job_that_somebody_suspended_says_how_it_goes_on(self) -> None:
+        """Its pod has ended, and its index has not."""
+        ended = pod(0, "Failed", **terminated(143, "Error"))
+        found = view(GANG, 3, job(suspend=True), ended)
+        resume = f'kubectl -n research patch job {NAME} -p \'{{"spec": {{"suspend": false}}}}\''
+        said = f"somebody has suspended its Job; to resume it: {resume}"
+        assert found == JobView("queued", said)
 
     @pytest.mark.parametrize(
         ("message", "scaling", "why"),

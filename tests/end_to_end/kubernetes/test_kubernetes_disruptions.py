@@ -3,8 +3,9 @@
 import json
 import os
 import re
+import shlex
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,16 +76,29 @@ def evict(cluster: KubernetesCluster, pod: str) -> None:
     cluster.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
 
 
+def delete(cluster: KubernetesCluster, pod: str) -> None:
+    """As a person does it: the pod gets no condition that says so."""
+    cluster.kubectl("delete", "pod", pod, "--wait=false")
+
+
 @pytest.mark.parametrize(
-    ("target", "nodes", "index"),
+    ("target", "nodes", "index", "take"),
     [
-        pytest.param("kubernetes-sim", 1, 0, id="the only pod"),
-        pytest.param("queued", 2, 0, id="the main pod of several that Kueue has admitted"),
-        pytest.param("queued", 2, 1, id="a worker beside it"),
+        pytest.param("kubernetes-sim", 1, 0, evict, id="the only pod"),
+        pytest.param("queued", 2, 0, evict, id="the main pod of several that Kueue has admitted"),
+        pytest.param("queued", 2, 1, evict, id="a worker beside it"),
+        pytest.param("kubernetes-sim", 1, 0, delete, id="the only pod, which somebody deletes"),
+        pytest.param("queued", 2, 1, delete, id="a worker that somebody deletes"),
     ],
 )
 def test_the_task_begins_again_with_another_pod(
-    cluster: KubernetesCluster, fairway: Fairway, pipe: Pipe, target: str, nodes: int, index: int
+    cluster: KubernetesCluster,
+    fairway: Fairway,
+    pipe: Pipe,
+    target: str,
+    nodes: int,
+    index: int,
+    take: Callable[[KubernetesCluster, str], None],
 ) -> None:
     job = fairway.job(
         COMMAND,
@@ -97,7 +111,7 @@ def test_the_task_begins_again_with_another_pod(
     assert sorted(pipe.lines(nodes)) == [str(rank) for rank in range(nodes)]
     before = pods(cluster, run)
     assert sorted(before) == [*range(nodes)]
-    evict(cluster, before[index]["name"])
+    take(cluster, before[index]["name"])
     waited = fairway.within("wait", run)
     logs = fairway.within("logs", run).stdout
     assert waited.returncode == 0, waited.stdout + waited.stderr + logs
@@ -108,6 +122,35 @@ def test_the_task_begins_again_with_another_pod(
     said = sorted(re.findall(r"^attempt \d+ on \d+$", logs, re.MULTILINE))
     assert said == [f"attempt {attempt} on {rank}" for attempt in (0, 1) for rank in range(nodes)]
     assert before[index]["uid"] not in {each["uid"] for each in pods(cluster, run).values()}
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_suspended_job_waits_and_goes_on_with_another_attempt(
+    cluster: KubernetesCluster, fairway: Fairway, pipe: Pipe, nodes: int
+) -> None:
+    """As Kueue suspends a Job to preempt it. Its pods end by themselves, and have failed."""
+    job = fairway.job(
+        COMMAND,
+        template="every-node",
+        processes_per_node=1,
+        nodes=nodes,
+        checkpoint={"grace": "60s"},
+    )
+    run = fairway.submit(job, "--target", "kubernetes-sim")
+    assert len(pipe.lines(nodes)) == nodes
+    cluster.kubectl("patch", "job", f"{run}-0-0", "-p", '{"spec": {"suspend": true}}')
+    until(lambda: fairway.show(run)["state"] == "queued")
+    reason = fairway.show_waiting(run)["reason"]
+    assert reason.startswith("somebody has suspended its Job; to resume it: kubectl -n default ")
+    [words] = re.findall(r"kubectl (.*)$", reason)
+    cluster.kubectl(*shlex.split(words))
+    waited = fairway.within("wait", run)
+    logs = fairway.within("logs", run).stdout
+    assert waited.returncode == 0, waited.stdout + waited.stderr + logs
+    shown = fairway.show(run)
+    assert (shown["state"], shown["task_list"][0]["ends"]) == ("succeeded", {"preemption": 1})
+    said = sorted(re.findall(r"^attempt \d+ on \d+$", logs, re.MULTILINE))
+    assert said == [f"attempt {attempt} on {rank}" for attempt in (0, 1) for rank in range(nodes)]
 
 
 def test_a_head_pod_that_is_replaced_and_streams_that_never_end(
