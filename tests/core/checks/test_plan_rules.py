@@ -558,8 +558,11 @@ def test_plan_rules_report_changes_that_azure_refuses(
         # Each job takes one node.
         ((0, 8), (0, 4), {"engine": "batch", "batch": {"pool": "p", "mpi": False}}, None),
         ((0, 8), (0, 9), {"engine": "slurm"}, None),
+        # A scale set of Slurm has no instances in Terraform, and a pool that scales no number.
+        ((8, 8), (4, 4), {"engine": "slurm"}, "what runs on nd-4 to nd-7 ends"),
+        ((8, 8), (0, 4), {"engine": "kubernetes"}, "at most 4 nodes, 8 before"),
         # Nodes themselves go.
-        ((8, 8), (4, 4), {"engine": "slurm"}, None),
+        ((8, 8), (4, 4), {"engine": "kubernetes"}, None),
         ((0, 8), None, {"engine": "slurm"}, None),
     ],
 )

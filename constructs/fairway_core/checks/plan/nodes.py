@@ -149,7 +149,8 @@ def lost_nodes(change: ResourceChange, *, account_stays: bool) -> Iterator[Fault
 def lower_maximum(outputs: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
     """A target that may have fewer nodes than before: a job that asks for more waits for ever.
 
-    Where the number is fixed the nodes themselves go, and `lost-nodes` says that.
+    Where the number is fixed before and after, the nodes themselves go, and `lost-nodes` says that;
+    nodes of Slurm are made by its scheduler.
 
     Wrong:
         output.targets:
@@ -165,9 +166,11 @@ def lower_maximum(outputs: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
     """
     change = outputs.get("targets", {})
     before, after = (_of_targets(change.get(side)) for side in ("before", "after"))
-    for name, (engine, least, most) in before.items():
-        _, _, now = after.get(name, (engine, least, most))
-        if least < most > now:
+    for name, was in before.items():
+        engine, least, most = was
+        _, later, now = after.get(name, was)
+        is_fixed = least == most and later == now
+        if most > now and (engine == "slurm" or not is_fixed):
             ends = ""
             if engine == "slurm":
                 ends = f", and what runs on {_named(name, now, most)} ends"
