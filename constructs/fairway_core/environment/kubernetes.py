@@ -66,6 +66,7 @@ _QUOTA = re.compile(
     r"((requests|limits)\.)?(cpu|memory|ephemeral-storage|hugepages-[0-9A-Za-z]+)"
     r"|requests\.(storage|[a-z0-9.-]+/[A-Za-z0-9._-]+)"
     r"|[a-z0-9.-]+\.storageclass\.storage\.k8s\.io/[a-z.]+|count/[a-z0-9.-]+"
+    r"|[a-z0-9.-]+\.deviceclass\.resource\.k8s\.io/devices"
     r"|pods|services(\.(loadbalancers|nodeports))?|secrets|configmaps|persistentvolumeclaims"
     r"|replicationcontrollers|resourcequotas"
 )

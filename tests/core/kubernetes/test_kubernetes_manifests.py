@@ -120,6 +120,11 @@ def test_the_server_takes_every_object(
     assert len(set(names)) == len(names)
 
 
+def test_a_quota_limits_devices_by_their_class() -> None:
+    quota = {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": "64"}
+    assert Kubernetes(quota=quota).quota == quota
+
+
 @pytest.mark.parametrize(
     ("kind", "change", "said"),
     [
