@@ -11,16 +11,22 @@ from fairway_boot.files import write_bytes
 from fairway_core.diagram import Picture, graphviz, markdown
 from fairway_core.findings import UserError
 
+_OPEN = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
+
 
 def write_output(file: Path, text: str) -> Path:
     """Writes the file, as a whole or not at all, and returns it; UserError where it cannot. Into a
-    pipe or a device, as /dev/stdout, it writes; of a link it writes what that leads to."""
+    pipe or a device it writes, as into what is open already, /dev/stdout, after what is there; of a
+    link it writes what that leads to."""
     if file.is_dir():  # `.` has no name of which a draft's could be made
         hint = f"name a file in it, for example {file / 'result'}"
         raise UserError.of("unwritable-file", f"{file} is a directory", hint)
     try:
-        if file.exists() and not file.is_file():  # a draft of it would replace the device itself
-            file.write_bytes(text.encode())
+        is_open = str(file).startswith(_OPEN)
+        # A draft would replace the device itself, or the file that a shell has opened to add to it.
+        if is_open or (file.exists() and not file.is_file()):
+            with file.open("ab") as stream:
+                stream.write(text.encode())
         else:
             write_bytes(Path(os.path.realpath(file)), text.encode())
     except OSError as error:

@@ -855,7 +855,7 @@ def test_tag_that_differs_in_case_alone_is_the_same_tag(tmp_path: Path) -> None:
 
 
 def test_app_makes_its_folder_with_those_above_it(tmp_path: Path) -> None:
-    az.App(outdir=str(tmp_path / "build/lab.out"))
+    az.App(outdir=tmp_path / "build/lab.out")
     assert (tmp_path / "build/lab.out").is_dir()
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"file/lab\.out: Not a directory"):

@@ -5,6 +5,7 @@ import json
 import os
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,6 +14,7 @@ from running import MakeRun, RunFairway
 
 from fairway_cli.ui.catalogue import gpu_table, use_table
 from fairway_core.findings import UserError
+from fairway_runner.output_file import write_output
 from fairway_runner.runs.figures import Gpu, Sample, figures, in_words
 from fairway_runner.runs.report import charts
 from fairway_runner.runs.report.charts import overlay, points, throughput_metric
@@ -161,6 +163,14 @@ def test_pipe_and_link_that_are_to_hold_the_page_stay_what_they_are(
         assert fairway(folder, "report", "sweep-a", "-o", "page.html")[0] == 0
         assert (folder / "page.html").is_symlink()
     assert (folder / "there" / "page.html").read_text().endswith("</html>")
+
+
+def test_page_goes_behind_what_a_file_has_that_is_open_already(tmp_path: Path) -> None:
+    """As the output of a shell's `>> kept`; the draft of a file would take its place."""
+    (tmp_path / "kept").write_text("before\n")
+    with (tmp_path / "kept").open("a") as stream:
+        write_output(Path(f"/dev/fd/{stream.fileno()}"), "page\n")
+    assert (tmp_path / "kept").read_text() == "before\npage\n"
 
 
 def test_report_page_of_one_task_of_nothing_or_of_several_targets(make_run: MakeRun) -> None:

@@ -33,7 +33,7 @@ class App(CdktfApp):
     """The root of all stacks; `synth` writes them below `outdir`, and raises what is refused."""
 
     def __init__(
-        self, *, outdir: str | None = None, hcl_output: bool = False, **options: Any
+        self, *, outdir: str | Path | None = None, hcl_output: bool = False, **options: Any
     ) -> None:
         if outdir:
             try:  # with the folders above it, which cdktf does not make
@@ -41,7 +41,8 @@ class App(CdktfApp):
             except OSError as error:
                 message = f"{outdir}: {error.strerror}"
                 raise UserError.of("no-outdir", message, "name another `outdir`") from None
-        super().__init__(outdir=outdir, hcl_output=hcl_output, **options)
+        folder = None if outdir is None else str(outdir)
+        super().__init__(outdir=folder, hcl_output=hcl_output, **options)
 
     def synth(self) -> None:
         """Writes `stacks/NAME/cdk.tf.json` of each stack, or `cdk.tf` with `hcl_output`.
