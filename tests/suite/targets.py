@@ -1,11 +1,12 @@
-"""Targets of every engine, which lead nowhere."""
+"""Targets of every engine, which lead nowhere: to an address that nobody has, which is looked up
+nowhere."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from fairway_core.target import Target
 
-_SSH = {"host": "h", "user": "me", "shared": "/data/fairway"}
+_SSH = {"host": "192.0.2.1", "user": "me", "shared": "/data/fairway"}
 ACCESS: dict[str, dict[str, Any]] = {
     "ssh": _SSH,
     "slurm": {**_SSH, "partition": "nd"},
