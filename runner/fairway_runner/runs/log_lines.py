@@ -95,8 +95,8 @@ class LogFile:
             yield Line(self.attempt, line, *split_label(line))
 
     def _most_attempts(self) -> int:
-        """How many attempts there can be: of a task that goes on one more than is recorded, which
-        is done after its line is written."""
+        """The most attempts that there can be: of a task that goes on one more than is recorded,
+        which is done after its line is written."""
         status = self.status() if self.status is not None else None
         return sys.maxsize if status is None else status.attempts + (not status.is_final)
 
