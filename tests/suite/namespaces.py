@@ -45,7 +45,7 @@ class Space:
         return done.stdout.decode()
 
     def refused(self, *words: str, stdin: str | None = None) -> str:
-        """Why kubectl fails."""
+        """The reason why kubectl fails."""
         done = self.run(*words, stdin=stdin)
         assert done.returncode != 0, done.stdout
         return done.stderr.decode()

@@ -336,7 +336,7 @@ class Environment(Model):
             )
 
     def _check_closed(self) -> None:
-        """Of a network without a way out."""
+        """Refuses what needs the internet, in a network without a way out."""
         if self.scheduler is not None:
             raise FieldError(
                 "scheduler and nodes install Slurm from the internet, which `egress: none` closes",

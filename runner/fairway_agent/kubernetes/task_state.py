@@ -60,7 +60,7 @@ def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str] | Non
 
 
 def _why_suspended(job: Object, found: Objects) -> str:
-    """Why a Job has no pods: it is in a queue, or somebody has suspended it."""
+    """The reason why a Job has no pods: it is in a queue, or somebody has suspended it."""
     about = job["metadata"]
     if (held := found.held.get(about.get("uid", ""))) is not None:
         return _short(held)

@@ -260,7 +260,7 @@ _SOME = b"x" * 4096  # over its quota a folder still takes files without any byt
 
 
 def write_fault(folder: Path) -> str:
-    """Why nothing can be written to a folder; "" where it can."""
+    """The reason why nothing can be written to a folder; "" where it can."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:

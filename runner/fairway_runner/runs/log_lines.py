@@ -128,8 +128,8 @@ class Selection:
         grep: re.Pattern[str] | None = None,
         tail: int | None = None,
     ) -> Selection:
-        """Of one task or `setup`, or of all and the setup; UserError for no such task, or
-        unlabelled ranks."""
+        """The selection of one task or `setup`, or of all and the setup; UserError for no such
+        task, or unlabelled ranks."""
         has_setup = (run.folder / "setup.jsonl").exists()
         numbers = () if has_setup and task == "setup" else task_numbers(run, task)
         logs = [

@@ -137,8 +137,8 @@ def _kept_by(found: object) -> dict[str, Any] | None:
 
 
 def reason_of(run: Run, status: RunState) -> str | None:
-    """Why a run is in its state: where none is recorded, that its only task was over its time, its
-    GPUs idle, or a session unused; the tasks of a sweep report this themselves."""
+    """The reason of a run's state: where none is recorded, that its only task was over its time,
+    its GPUs idle, or a session unused; the tasks of a sweep report this themselves."""
     if status.reason or status.state != "failed" or run.record.tasks > 1:
         return status.reason
     with suppress(UserError, OSError):

@@ -334,7 +334,7 @@ class TestVolumes:
         assert not {"rw", "_netdev"} & set(given["spec"]["mountOptions"])
 
     def test_a_file_system_that_grows_leaves_its_claim_as_it_is(self) -> None:
-        """Of a claim for a volume that was there before it, the API server takes no other size."""
+        """The API server takes no other size of a claim for a volume that was there before it."""
         found = [usual(shared=[replace(DATA, gib=gib)]) for gib in (1024, 4096)]
         before, after = (one(each, "PersistentVolumeClaim") for each in found)
         assert before == after

@@ -79,7 +79,7 @@ class SignIn:
 
 
 def _documents(sign_in: SignIn) -> dict[str, Any]:
-    """By which a program finds where people sign in."""
+    """The address by which a program finds where people sign in."""
     host = f"https://{sign_in.host}"
     base = f"{host}/{TENANT}"
     return {

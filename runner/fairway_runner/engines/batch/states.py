@@ -60,7 +60,7 @@ def seconds(text: object) -> float | None:
 
 
 def terminate_reason(job: Mapping[str, Any]) -> str:
-    """Why a job has ended; "" where it has not."""
+    """The reason why a job has ended; "" where it has not."""
     return str((job.get("executionInfo") or {}).get("terminateReason") or "")
 
 
@@ -77,7 +77,7 @@ def ended_by_person(job: Mapping[str, Any]) -> str:
 
 
 def why_disabled(job: Mapping[str, Any]) -> str:
-    """Why no more tasks of a job begin that somebody has disabled; "" where nobody has. Batch says
+    """The reason why no more tasks of a disabled job begin; "" where it is not. Batch says
     nothing of it where it tells of tasks and nodes."""
     if str(job["state"]).lower() not in ("disabling", "disabled"):
         return ""

@@ -132,7 +132,7 @@ def _folders(run: RunFolder) -> Iterator[tuple[str, Path]]:
 
 
 GONE = "its folder is gone"
-"""Why a run is lost of which somebody has removed the files there."""
+"""The reason of a lost run of which somebody has removed the files there."""
 SHARED = "fairway_agent.shared.runs"
 
 # Of this machine alone: what it knows of the run, and files that nobody there reads.
