@@ -158,10 +158,10 @@ class Commands(TyperGroup):
         if name is not None:
             found = self.imported(name)
         if ctx.params.get("server"):
-            from fairway_cli.server import choose
+            from fairway_cli.commands.arguments import choose_server
 
             is_typed = ctx.get_parameter_source("server").name == "COMMANDLINE"
-            choose(ctx.params["server"], name, ctx, is_typed=is_typed)
+            choose_server(ctx.params["server"], name, ctx, is_typed=is_typed)
         return name, found, rest
 
     def invoke(self, ctx: Any) -> Any:

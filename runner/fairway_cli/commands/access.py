@@ -12,8 +12,8 @@ from typer import Argument, Exit, Option, Typer
 from typer.core import TyperGroup
 
 from fairway_cli.commands import arguments
+from fairway_cli.commands.arguments import run_store
 from fairway_cli.ending import warn
-from fairway_cli.server import run_store
 from fairway_core.findings import UserError, printable
 from fairway_core.suggestions import nearest
 from fairway_runner.quantities import span

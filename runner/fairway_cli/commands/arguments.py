@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Context, Option, Typer
 from typer.main import get_command
 
-from fairway_cli.server import run_store
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_runner.quantities import span
@@ -21,7 +20,56 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from fairway_cli.server.store import RemoteStore
     from fairway_runner.engines.engine import Engine
+    from fairway_runner.runs.store import RunStore
+
+
+SERVER_COMMANDS = ("list", "show", "logs", "fetch", "submit", "wait", "cancel")
+"""The commands that work with `--server`."""
+
+
+class _Server:
+    """The server that answers the command that runs; a program has one command line."""
+
+    url: str | None = None
+    store: RemoteStore | None = None
+
+
+def choose_server(url: str, name: str | None, context: Any, *, is_typed: bool) -> None:
+    """Lets the server at `url` answer the command of that name. UserError for one that no server
+    answers, where `--server` was typed: with FAIRWAY_SERVER, others are those of this machine."""
+    if name in SERVER_COMMANDS:
+        _Server.url = url
+        context.call_on_close(_close_server)
+    elif is_typed and name is not None:
+        message = f"`fairway {name}` does not work with --server"
+        hint = f"leave --server out; these work with it: {', '.join(SERVER_COMMANDS)}"
+        raise UserError.of("no-server-command", message, hint)
+
+
+def remote_store() -> RemoteStore | None:
+    """The runs of the server that was chosen; None where commands are about this machine's."""
+    if _Server.url is not None and _Server.store is None:
+        from fairway_cli.server.store import RemoteStore
+
+        _Server.store = RemoteStore.at(_Server.url)
+    return _Server.store
+
+
+def run_store() -> RunStore:
+    """The runs that a command is about: those of the server, or of the project that we are in."""
+    if (remote := remote_store()) is not None:
+        return remote
+    from fairway_runner.runs.store import RunStore
+
+    return RunStore.here()
+
+
+def _close_server() -> None:
+    if _Server.store is not None:
+        _Server.store.close()
+    _Server.url = _Server.store = None
 
 
 def _completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from fairway_cli.commands import arguments
+from fairway_cli.commands.arguments import run_store
 from fairway_cli.ending import warn
-from fairway_cli.server import run_store
 from fairway_core.findings import Severity, UserError
 from fairway_runner.quantities import moment
 

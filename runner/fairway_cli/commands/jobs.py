@@ -24,10 +24,11 @@ from fairway_cli.commands.arguments import (
     complete_runs,
     complete_targets,
     complete_templates,
+    remote_store,
+    run_store,
     target_names,
 )
 from fairway_cli.ending import warn
-from fairway_cli.server import remote_store, run_store
 from fairway_core.findings import UserError, counted, printable
 
 if TYPE_CHECKING:

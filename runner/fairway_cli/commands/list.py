@@ -15,10 +15,11 @@ from fairway_cli.commands.arguments import (
     complete_columns,
     complete_tags,
     complete_targets,
+    remote_store,
+    run_store,
     states,
 )
 from fairway_cli.ending import warn
-from fairway_cli.server import remote_store, run_store
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.quantities import moment
 

@@ -17,9 +17,10 @@ from fairway_cli.commands.arguments import (
     StateOption,
     complete_runs,
     complete_tags,
+    remote_store,
+    run_store,
     states,
 )
-from fairway_cli.server import remote_store, run_store
 from fairway_core.findings import UserError, counted, printable
 from fairway_runner.quantities import few, size, span
 

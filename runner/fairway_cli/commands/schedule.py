@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from fairway_cli.commands import arguments
-from fairway_cli.server import run_store
+from fairway_cli.commands.arguments import run_store
 from fairway_core.findings import UserError
 from fairway_runner.quantities import span
 

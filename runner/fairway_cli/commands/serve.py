@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
-from fairway_cli.server import run_store
+from fairway_cli.commands.arguments import run_store
 from fairway_core.findings import UserError
 
 
