@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -32,10 +33,12 @@ class Mask:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         """`secrets` are their values; each line of one is a secret of its own, because a
-        terminal or a launcher changes what stands between lines."""
+        terminal or a launcher changes what stands between lines. Errors and settings are often
+        printed as Python or JSON write them, with a backslash before a quote."""
         words: set[bytes] = set()
         for secret in secrets:
-            for text in (secret, secret.strip(), *secret.splitlines()):
+            quoted = (write(secret)[1:-1] for write in (repr, ascii, json.dumps))
+            for text in (secret, secret.strip(), *secret.splitlines(), *quoted):
                 if len(text.strip()) >= _SHORTEST:
                     words.add(text.encode("utf-8", "surrogateescape"))
         self._words = sorted(words)

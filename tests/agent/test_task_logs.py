@@ -1,8 +1,10 @@
 """A task's log: masked secrets, the line of another attempt, and programs that are not there."""
 
+import json
 import os
 import secrets
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,15 @@ def test_secrets_within_and_over_one_another_and_of_several_lines_are_masked() -
     secret = "first line\nsecond line\n}\n"
     assert masked([secret], secret.encode()) == b"***"
     assert masked([secret], b"first line\r\nsecond line\r\n}") == b"***\r\n***\r\n}"
+
+
+@pytest.mark.parametrize("secret", ['it\'s "mine"', "a\\b\tc", "pässword", "'key' = \"a\\b\"\n"])
+@pytest.mark.parametrize("written", [repr, ascii, json.dumps, lambda text: repr({"key": [text]})])
+def test_secret_is_masked_as_python_and_json_write_it(
+    secret: str, written: Callable[[str], str]
+) -> None:
+    out = masked([secret], written(secret).encode())
+    assert out.decode().replace('"', "'") == written("***").replace('"', "'")
 
 
 def test_a_long_secret_does_not_slow_the_log_down() -> None:
