@@ -266,7 +266,7 @@ WATCH = f"""
 from {PROGRAMS} import eviction, settings
 own = settings.load()
 machine = settings.metadata_service(own)
-eviction.watch(own, machine, machine.machine().name, set())
+eviction.watch(own, machine, machine.machine().name, {{}})
 """
 
 

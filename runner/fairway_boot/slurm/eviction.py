@@ -41,32 +41,35 @@ _NAME = re.compile(r"-N (\S+)")
 def main() -> int:
     """Watches until it is stopped."""
     settings, metadata = begin()
-    me, done = metadata.machine().name, set[str]()
+    me, known = metadata.machine().name, dict[str, str]()
     if not me:  # by no name it would leave for all of its neighbours' events
         _log.critical("the metadata service does not say what this machine is called")
         return 1
     while True:
-        watch(settings, metadata, me, done)
+        watch(settings, metadata, me, known)
         time.sleep(_SECOND)
 
 
-def watch(settings: Settings, metadata: Metadata, me: str, done: set[str]) -> None:
-    """Looks once, and deals with what is new; `done` are the ids of events dealt with."""
+def watch(settings: Settings, metadata: Metadata, me: str, known: dict[str, str]) -> None:
+    """Looks once, and deals with what is new; `known` says of events, by their ids, why they could
+    not be dealt with yet, "" where they were."""
     try:
         planned = metadata.endings(me)
     except Failure as failure:
         _log.warning("%s", failure)
         return
     for event in planned:
-        if event.id not in done and leave(settings, metadata, event):
-            done.add(event.id)
+        if event.id not in known:
+            _log.warning("Azure announces %s, not before %s", event.kind, event.not_before or "now")
+        if before := known.get(event.id, "news"):
+            known[event.id] = leave(settings, metadata, event, before)
 
 
-def leave(settings: Settings, metadata: Metadata, event: Event) -> bool:
-    """Drains the node, sends its jobs back to the queue, and tells Azure when they are gone. False
-    where Slurm could not be told and there is time to try again: Azure waits as long, and a
-    scheduler that is being replaced is back after some minutes."""
-    _log.warning("Azure announces %s, not before %s", event.kind, event.not_before or "now")
+def leave(settings: Settings, metadata: Metadata, event: Event, before: str = "") -> str:
+    """Drains the node, sends its jobs back to the queue, tells Azure when they are gone, and
+    returns "". Where Slurm could not be told and there is time to try again it returns the reason,
+    which it logs unless it was the same `before`: Azure waits as long, and a scheduler that is
+    being replaced is back after some minutes."""
     try:
         name = node_name(settings)
         # Slurm itself had it deleted: a node that is drained now would stay so as cloud.
@@ -82,15 +85,16 @@ def leave(settings: Settings, metadata: Metadata, event: Event) -> bool:
             for job in set(asked) & set(_jobs(settings, name)):
                 _requeue(settings, job)
     except (commands.Refused, OSError) as error:
-        _log.error("%s", error)
+        if str(error) != before:
+            _log.error("%s", error)
         if datetime.now(timezone.utc) < _notice(event):
-            return False
+            return str(error)
     try:
         metadata.acknowledge(event)
     except Failure as failure:
         # It then happens when the notice is over.
         _log.warning("%s", failure)
-    return True
+    return ""
 
 
 def node_name(settings: Settings) -> str:

@@ -411,9 +411,10 @@ class TestEviction:
         lab.set(name_file=str(lab.folder / "name"))
         return lab
 
-    def _watch(self, lab: Lab, done: set[str]) -> None:
+    def _watch(self, lab: Lab, known: dict[str, str] | None = None) -> None:
         settings = load(str(lab.folder / "settings.json"))
-        eviction.watch(settings, metadata_service(settings), "v_7", done)
+        known = {} if known is None else known
+        eviction.watch(settings, metadata_service(settings), "v_7", known)
 
     def _event(self, kind: str, **values: Any) -> dict[str, Any]:
         soon = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
@@ -425,8 +426,8 @@ class TestEviction:
         self, on_node: Lab, kind: str
     ) -> None:
         on_node.azure.events = [self._event(kind)]
-        done: set[str] = set()
-        self._watch(on_node, done)
+        known: dict[str, str] = {}
+        self._watch(on_node, known)
         told = [line for line in on_node.told if line.startswith("scontrol")]
         assert told == [
             f"scontrol update nodename=nd-0 state=drain reason=Azure: {kind}",
@@ -434,7 +435,7 @@ class TestEviction:
             "scontrol requeue 13",
         ]
         assert on_node.azure.acknowledged == ["e1"]
-        self._watch(on_node, done)
+        self._watch(on_node, known)
         assert on_node.azure.acknowledged == ["e1"], "once"
 
     @pytest.mark.parametrize(
@@ -444,21 +445,21 @@ class TestEviction:
         self, on_node: Lab, values: dict[str, Any]
     ) -> None:
         on_node.azure.events = [self._event("Preempt", **values)]
-        self._watch(on_node, set())
+        self._watch(on_node)
         assert on_node.told == []
         assert on_node.azure.acknowledged == []
 
     def test_a_node_that_slurm_itself_deletes_is_not_drained(self, on_node: Lab) -> None:
         on_node.states(nd_0="IDLE+CLOUD+POWERING_DOWN")
         on_node.azure.events = [self._event("Terminate")]
-        self._watch(on_node, set())
+        self._watch(on_node)
         assert on_node.told == []
         assert on_node.azure.acknowledged == ["e1"]
 
     def test_a_job_that_cannot_go_back_keeps_nobody_waiting(self, on_node: Lab) -> None:
         (on_node.folder / "refuse").write_text("scontrol requeue\n")
         on_node.azure.events = [self._event("Preempt")]
-        self._watch(on_node, set())
+        self._watch(on_node)
         assert "scontrol requeue 13" in on_node.told
         assert on_node.azure.acknowledged == ["e1"]
 
@@ -466,7 +467,7 @@ class TestEviction:
         (on_node.folder / "jobs.next").unlink()
         soon = format_datetime(datetime.now(UTC) + timedelta(seconds=4), usegmt=True)
         on_node.azure.events = [self._event("Preempt", NotBefore=soon)]
-        self._watch(on_node, set())
+        self._watch(on_node)
         assert on_node.azure.acknowledged == ["e1"]
 
     @pytest.mark.parametrize("when", ["", "nonsense"])
@@ -474,17 +475,23 @@ class TestEviction:
         left = eviction._deadline(Event("e1", "Preempt", when)) - datetime.now(UTC)
         assert timedelta(seconds=25) < left <= timedelta(seconds=30)
 
-    def test_slurm_node_keeps_its_notice_while_slurm_cannot_be_told(self, on_node: Lab) -> None:
+    def test_slurm_node_keeps_its_notice_while_slurm_cannot_be_told(
+        self, on_node: Lab, caplog: pytest.LogCaptureFixture
+    ) -> None:
         """A scheduler that is being replaced is back in time for most."""
         (on_node.folder / "refuse").write_text("scontrol -o\n")
         on_node.azure.events = [self._event("Redeploy")]
-        done: set[str] = set()
-        self._watch(on_node, done)
-        assert (on_node.azure.acknowledged, done) == ([], set())
+        known: dict[str, str] = {}
+        for _ in range(3):
+            self._watch(on_node, known)
+        assert (on_node.azure.acknowledged, list(known)) == ([], ["e1"])
         (on_node.folder / "refuse").unlink()
-        self._watch(on_node, done)
-        assert "scontrol requeue 13" in on_node.told
-        assert (on_node.azure.acknowledged, done) == (["e1"], {"e1"})
+        for _ in range(2):
+            self._watch(on_node, known)
+        assert on_node.told.count("scontrol requeue 13") == 1
+        assert (on_node.azure.acknowledged, known) == (["e1"], {"e1": ""})
+        levels = [record.levelname for record in caplog.records if record.name.endswith("eviction")]
+        assert levels.count("WARNING") == levels.count("ERROR") == 1, "said once, not each second"
 
     @pytest.mark.parametrize(
         "when",
@@ -500,7 +507,7 @@ class TestEviction:
     ) -> None:
         (on_node.folder / "refuse").write_text("scontrol -o\n")
         on_node.azure.events = [self._event("Preempt", NotBefore=when)]
-        self._watch(on_node, set())
+        self._watch(on_node)
         assert on_node.azure.acknowledged == ["e1"]
 
     @pytest.mark.parametrize(
@@ -510,21 +517,21 @@ class TestEviction:
         self, on_node: Lab, events: Any
     ) -> None:
         on_node.azure.events = events
-        self._watch(on_node, set())
+        self._watch(on_node)
         assert (on_node.told, on_node.azure.acknowledged) == ([], [])
 
     def test_slurm_node_ignores_events_of_a_machine_whose_name_begins_as_its_own(
         self, on_node: Lab
     ) -> None:
         on_node.azure.events = [self._event("Preempt", Resources="v_70")]
-        self._watch(on_node, set())
+        self._watch(on_node)
         assert on_node.azure.acknowledged == []
 
     def test_without_an_answer_it_goes_on_watching(self, on_node: Lab) -> None:
         on_node.azure.faults.append(("GET /metadata/scheduledevents", 403, {}))
         on_node.azure.events = [self._event("Preempt")]
-        done: set[str] = set()
-        self._watch(on_node, done)
+        known: dict[str, str] = {}
+        self._watch(on_node, known)
         assert on_node.azure.acknowledged == []
-        self._watch(on_node, done)
+        self._watch(on_node, known)
         assert on_node.azure.acknowledged == ["e1"]
