@@ -145,6 +145,12 @@ def environments() -> Iterator[tuple[int, list[str]]]:
         yield int(name), text.decode(errors="replace").split("\0")
 
 
+def running(*words: str) -> list[int]:
+    """The processes in whose command lines these words follow one another."""
+    part = os.fsencode("\0".join(("", *words, "")))
+    return [int(name) for name, text in _each("cmdline") if part in text]
+
+
 def _each(file: str) -> Iterator[tuple[str, bytes]]:
     """Content of a file in /proc of each process that has not ended meanwhile, by the process's id,
     as far as this user may read it."""
@@ -255,7 +261,7 @@ class Guard:
                 os.setsid()
                 for descriptor in (*others, self._writing):
                     os.close(descriptor)
-                for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                for number in TASK_SIGNALS:
                     signal.signal(number, signal.SIG_IGN)
                 sessions: set[int] = set()
                 with os.fdopen(reading, encoding="ascii") as lines:

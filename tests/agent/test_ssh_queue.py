@@ -20,7 +20,7 @@ from fairway_agent import job_facts, resources
 from fairway_agent.fanout import remote_exec
 from fairway_agent.machine import Host
 from fairway_agent.resources import Devices, Gpu, Wanted
-from fairway_agent.shared.reports import NodesRequest
+from fairway_agent.shared.reports import CancelRequest, NodesRequest
 from fairway_agent.ssh import runs
 from fairway_agent.ssh.cluster_nodes import Nodes, Queue, note_user, queue_of
 from fairway_boot import cluster
@@ -417,3 +417,16 @@ def test_a_target_that_was_read_before_the_queue_was_there_finds_it(tmp_path: Pa
     queue.rename(tmp_path / "elsewhere")
     queue.symlink_to(tmp_path / "elsewhere")
     assert queue_for(run) == shared
+
+
+def test_supervisor_of_a_removed_run_that_does_not_end_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "_LONGEST_END", 0.1)
+    words = ["sh", "-c", "trap '' USR1; echo; read _", "sh", runs._MODULE, f"{tmp_path}/runs/job-b"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline()
+        with pytest.raises(Fault, match="the folder of job-b is gone") as caught:
+            runs.cancel(tmp_path, CancelRequest("job-b", 0), io.BytesIO())
+        process.kill()
+    assert caught.value.record["hint"].endswith(f": kill {process.pid}")

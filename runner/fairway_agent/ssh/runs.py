@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _MODULE = "fairway_agent.ssh.runs"
 _GRACE = 10.0  # seconds for what a lost run has left on the main host
+_LONGEST_END = 120.0  # seconds for the tasks of a run whose folder is gone to end
 _GONE = "its supervisor on the main host is gone"
 
 # What ssh says of the connection by which the run was started, and what is the run's alone.
@@ -74,7 +75,27 @@ def free_lock(folder: Path) -> Iterator[int | None]:
 
 
 def cancel(shared: Path, request: messages.CancelRequest, _: object) -> messages.Done:
+    folder = shared / "runs" / request.run
+    if not (folder / "plan.json").exists():
+        _cancel_orphan(folder)
+        runs.remove(folder)  # its supervisor has written there since
     return runs.cancel(shared, request, _cancel_run, _cancel_task)
+
+
+def _cancel_orphan(folder: Path) -> None:
+    """Ends the supervisor of a run whose folder somebody has removed, and returns when it and its
+    tasks have ended: they have nodes, and write there. Its lock is gone with the folder."""
+    end, told = time.monotonic() + _LONGEST_END, set[int]()
+    while going := processes.running(_MODULE, str(folder)):
+        if time.monotonic() > end:
+            message = f"the folder of {folder.name} is gone, and its tasks have not ended"
+            hint = f"end them on {os.uname().nodename}: kill {' '.join(map(str, going))}"
+            raise Fault("not-cancelled", message, hint)
+        for pid in set(going) - told:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGUSR1)
+        told.update(going)
+        time.sleep(control.PAUSE)
 
 
 def _cancel_task(folder: Path, request: messages.CancelRequest) -> None:

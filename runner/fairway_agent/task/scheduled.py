@@ -51,7 +51,9 @@ class SharedNodes(Nodes):
 
     def setup_failed(self, task: Task) -> bool:
         # Listed: a node that has looked for a file believes for a while that it is not there.
-        return any(each.name == SETUP_FAILED for each in task.folder.iterdir())
+        with suppress(FileNotFoundError):  # somebody has removed the run
+            return any(each.name == SETUP_FAILED for each in task.folder.iterdir())
+        return False
 
     def leave(self, task: Task) -> None:
         super().leave(task)

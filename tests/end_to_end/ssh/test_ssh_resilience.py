@@ -160,6 +160,28 @@ def test_another_node_takes_over_where_main_host_is_gone(fairway: Any, cluster: 
     assert fairway("ssh", "pair", "--", "hostname").returncode == 0
 
 
+@pytest.mark.parametrize("action", ["cancel", "retry"])
+def test_the_tasks_of_a_run_whose_folder_was_removed_are_ended(
+    fairway: Any, cluster: SshCluster, signs: Any, tmp_path: Path, action: str
+) -> None:
+    """They have their grace, and their nodes are free afterwards."""
+    ends = f"trap 'echo told >{tmp_path}/told; exit 0' TERM; sleep 600 & wait"
+    command = f"[ -e {tmp_path}/told ] || {{ echo up >{signs}; {ends}; }}"
+    run = fairway.submit(fairway.job(command, template="plain"), "-t", "pair")
+    signs.lines(1)
+    (cluster.shared / "runs" / run).rename(cluster.shared / "removed")  # it writes there meanwhile
+    shutil.rmtree(cluster.shared / "removed", ignore_errors=True)
+    assert fairway.show(run)["state"] == "lost"
+    done = fairway.within(action, run)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "told").read_text() == "told\n"
+    if action == "cancel":
+        assert done.stdout == f"{run} cancelled\n"
+        assert not (cluster.shared / "runs" / run).exists()
+    else:
+        assert fairway.within("wait", run).returncode == 0
+
+
 @pytest.mark.nightly
 def test_the_states_of_many_runs_are_one_command(
     fairway: Any, cluster: SshCluster, ssh_log: Path

@@ -133,7 +133,7 @@ class RemoteEngine(Engine, Generic[A]):
             if submission_state.read(run) is None:
                 self.remote_host.connection.require_answer(deadline=self.deadline)
             elif retry and not self.mirror.require_latest(run):
-                self.request_end(run)  # a scheduler may have its jobs all the same
+                self.request_end(run)  # it may go on all the same
             submission = submission_state.begin(run, retry=retry)
             if not submission.complete:
                 self.mirror.publish(run, snapshot)
@@ -191,11 +191,20 @@ class RemoteEngine(Engine, Generic[A]):
         host.connection.download(there, names, run.folder, deadline=self.deadline)
 
     def cancel(self, run: RunFolder) -> None:
-        if known_state(run.folder).is_final:
+        if self.has_ended(run):
             return
         self.request_end(run)
         self.mirror.cancel_unknown(run)
         self.wait(run)
+
+    def has_ended(self, run: RunFolder) -> bool:
+        """True if a run is known to have ended. Of one whose folder there is gone, what may go on
+        all the same is ended."""
+        status = known_state(run.folder)
+        if status.is_final and status.reason == GONE:
+            self.request_end(run)
+            end_cancelled(run)
+        return status.is_final
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         self.request_end(run, task=run.task_name(task))
@@ -360,10 +369,7 @@ class ScheduledEngine(RemoteEngine[A]):
     def cancel(self, run: RunFolder) -> None:
         """Tells the scheduler, and what runs gets the job's signal and its grace."""
         self.refresh([run])
-        if (status := known_state(run.folder)).is_final:
-            if status.reason == GONE:
-                self.request_end(run)  # the scheduler may have its jobs all the same
-                end_cancelled(run)
+        if self.has_ended(run):
             return
         self.request_end(run)
         self.mirror.cancel_unknown(run)
