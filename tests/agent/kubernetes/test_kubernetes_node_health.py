@@ -15,7 +15,6 @@ from fairway_agent.kubernetes.api import (
     CONDITION,
     CORDONED,
     HELD,
-    KEPT,
     MACHINE,
     TAKEN,
     Refused,
@@ -224,7 +223,8 @@ def test_an_unchecked_node_is_left_as_it_is() -> None:
 
 def test_a_new_node_is_kept_until_it_has_its_drivers_or_ought_to(server: Server) -> None:
     made = calendar.timegm((2026, 1, 1, 0, 0, 0))
-    held = {HELD: "true", KEPT: "true"}
+    kept = "cluster-autoscaler.kubernetes.io/scale-down-disabled"  # FAQ.md of cluster-autoscaler
+    held = {HELD: "true", kept: "true"}
 
     def look_at(minutes: float, **capacity: str) -> dict[str, str]:
         server.capacity = capacity
@@ -236,8 +236,8 @@ def test_a_new_node_is_kept_until_it_has_its_drivers_or_ought_to(server: Server)
     assert look_at(61) == {}, "they do not come: nobody is to pay for it"
     assert look_at(5) == held
     assert look_at(20, **GPUS) == {}
-    server.notes = {KEPT: "true"}
-    assert look_at(2) == look_at(20, **GPUS) == {KEPT: "true"}, "another keeps it"
+    server.notes = {kept: "true"}
+    assert look_at(2) == look_at(20, **GPUS) == {kept: "true"}, "another keeps it"
 
 
 def test_a_new_node_is_checked_as_soon_as_it_has_its_drivers(

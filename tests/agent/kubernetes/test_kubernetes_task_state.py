@@ -1,6 +1,7 @@
 """Kubernetes' words for where a task stands, as everybody else's: objects as a server of 1.36 gave
 them."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from fairway_agent.control import Part
 from fairway_agent.kubernetes.api import CORDONED
 from fairway_agent.kubernetes.manifests import QUEUE
-from fairway_agent.kubernetes.objects import Objects, Scaling, moment
-from fairway_agent.kubernetes.task_state import lacking, view_of, why_pending
+from fairway_agent.kubernetes.objects import REQUESTED, Objects, Scaling, moment
+from fairway_agent.kubernetes.task_state import lacking, unrequested, view_of, why_pending
 from fairway_agent.reconcile import JobView
 
 NOW = 1_700_000_000.0
@@ -197,6 +198,27 @@ class TestWaiting:
         facts = view_of(found, GANG, 3)
         assert facts[0].reason == why.replace("2", "3")
         assert lacking(Objects({NAME: job()}, {NAME: [pod(0, "Running")]}), SWEEP) == ("", 0.0)
+
+    @pytest.mark.parametrize(
+        ("began", "now", "more", "found"),
+        [
+            (0, 1800, {}, []),
+            (0, 1801, {}, [f"{NAME}-1-abcde"]),  # a node that was asked for has not come
+            (-601, 0, {}, [f"{NAME}-1-abcde"]),  # it replaces another
+            (-600, 0, {}, []),
+            (-601, 0, {"annotations": {}}, []),
+            (-601, 0, {"deletionTimestamp": ENDED}, []),
+        ],
+    )
+    def test_a_request_that_asks_for_no_more_nodes_is_seen(
+        self, began: float, now: float, more: dict[str, Any], found: list[str]
+    ) -> None:
+        waits = pod(1, "Pending", **unschedulable("0/1 nodes are available: no."))
+        made = moment(waits["metadata"]["creationTimestamp"])
+        waits["metadata"] |= {"annotations": {REQUESTED: "nodes-1"}, **more}
+        start = datetime.fromtimestamp(made + began, UTC).isoformat()
+        seen = Objects({NAME: job({"startTime": start})}, {NAME: [waits, pod(2, "Pending")]})
+        assert [*unrequested(seen, NAME, made + now)] == found
 
 
 class TestEnded:

@@ -74,7 +74,7 @@ def cluster(tmp_path: Path, fairway: Fairway, time: SimpleNamespace) -> Iterator
     with KubernetesCluster(
         tmp_path / "cluster",
         nodes=[system],
-        pools=[Pool("cpu", node, least=1, most=2, stock=1, drivers=0)],
+        pools=[Pool("cpu", node, least=1, most=2, stock=1)],
         clock=lambda: float(time.now),
         kueue=True,
         images=("sim*", "python*"),
