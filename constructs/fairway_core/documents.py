@@ -31,7 +31,7 @@ from pydantic_core import core_schema
 
 from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
-from fairway_core.yaml_text import DataPath, YamlText, nearest_mark, parse_yaml
+from fairway_core.yaml_text import DEEP, FLATTER, DataPath, YamlText, nearest_mark, parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,9 +79,11 @@ class _MadeInPython(_Metaclass):
         def __call__(cls, *args, **fields):  # noqa: N805  # of a metaclass
             # A key that is a word of Python's, such as `finally`, is written `finally_` there.
             known = {name: each.alias or name for name, each in cls.__pydantic_fields__.items()}
-            fields = {known.get(name, name): plain(each) for name, each in fields.items()}
             try:
+                fields = {known.get(name, name): plain(each) for name, each in fields.items()}
                 return super().__call__(*args, **fields)
+            except RecursionError:  # one may hold itself
+                raise UserError.of("bad-value", f"`{cls.__name__}`: {DEEP}", FLATTER) from None
             except ValidationError as error:
                 from fairway_core.validation import Arguments, findings_of
 

@@ -53,6 +53,10 @@ def test_a_value_that_no_document_has_is_named_by_its_type() -> None:
         Job(**X, params={"x": np.float32})
     with pytest.raises(UserError, match="more than 100,000 values"):
         Job(**X, sweep={"points": {"grid": {"x": range(10**30)}}})
+    endless: list[object] = []
+    endless.append(endless)
+    with pytest.raises(UserError, match="`Job`: lists or mappings are nested too deeply"):
+        Job(**X, params={"x": endless})
 
 
 @pytest.mark.parametrize(
