@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import fairway_core
 from fairway_agent import process_limits
 from fairway_agent.quick import dataclass
-from fairway_agent.spec import LAST, IdleGpu, RunPlan
+from fairway_agent.spec import LAST, Budget, IdleGpu, RunPlan
 from fairway_core.checks import check_job
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.capabilities import (
@@ -35,6 +35,7 @@ from fairway_runner.runs.folder import require_one_job
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.submit import snapshot as code
 from fairway_runner.submit.run_plan import (
+    Inputs,
     TaskLines,
     budget_of,
     checkpoint_directory,
@@ -50,6 +51,7 @@ from fairway_runner.targets.lookup import default_notify
 if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
+    from fairway_runner.jobs.sweep_models import Sweep
     from fairway_runner.runs.folder import Content
     from fairway_runner.runs.store import Run, RunStore
 
@@ -122,10 +124,10 @@ def prepare(
     run_id: str | None = None,
     code_folder: Path | None = None,
     asks: bool = True,
+    copies: bool = True,
     coming: Collection[str] = (),
     before: Sequence[Run] = (),
     conditions: Mapping[str, str | list[int]] | None = None,
-    copies: bool = True,
 ) -> PreparedRun:
     """Looks at all that can be wrong with a job and renders its tasks; UserError where
     something is.
@@ -136,85 +138,65 @@ def prepare(
     waits on its target until they have ended as the `conditions` say by their IDs, or well. Without
     `copies` nothing that lies elsewhere is brought here, and what is prepared is not to be started.
     """
-    to_list: list[Finding] = []
-    if sweeps_files(job_file.document.data):
-        from fairway_runner.submit.run_inputs import unlisted, with_files
-
-        job_file = with_files(job_file, target, asks=asks)
-        to_list = unlisted(job_file)
+    job_file, unlisted = _with_listed_files(job_file, target, asks=asks)
     tasks = job_file.tasks()
     first = next(tasks)
     job, warnings = _checked(job_file, first, target)
-    engine = engine_for(target)
+    engine, launchers = engine_for(target), Launchers(target)
     if asks and copies:
         engine.begin_connection()
-    launchers = Launchers(target)
-    source = launchers.of(first, job).source
+    template = launchers.of(first, job).source
     folder = code_folder or code.folder_of(job_file, job.code.path)
     run_id = run_id or store.new_id(job.name)
     inputs = inputs_of(first, job, target)
     if any(isinstance(each, KeptInput | BestInput) for each in job.inputs.values()):
         from fairway_runner.submit.run_inputs import add_kept
 
-        add_kept(
-            *(inputs, job_file, job, engine, store, run_id),
-            coming=coming,
-            going=[each.id for each in before],
-            copies=copies,
-            asks=asks,
-        )
+        known = {"coming": coming, "going": [each.id for each in before]}
+        add_kept(inputs, job_file, job, engine, store, run_id, **known, copies=copies, asks=asks)
     named = [require_one_job(store.find(each)) for each in job.after]
     after = tuple(engine.predecessor(each) for each in (*before, *named))
-    points = _task_lines(job_file, job, chain([first], tasks), target, engine, launchers)
+    points = _task_lines(job_file, job, chain([first], tasks), engine, launchers)
     lines = {"tasks.jsonl": points, **_lines_around(job, first, engine, launchers)}
-    require_gpus(job, target, first.document)
-    with job_file.document.locating():
-        budget = budget_of(job, target)
-    needs = launchers.needs()
-    if asks:
-        engine.require(job, needs)
-    # What was sent or kept here was chosen where it came from.
-    gitignore = job.code.gitignore if code_folder is None and known_git() is None else False
-    with job_file.document.locating():
-        secrets = secret_values(job.secrets, os.environ)
-        collected = code.collect(folder, job.code.exclude, gitignore=gitignore)
-    facts, diff = provenance(folder, source, collected.digest)
-    facts |= {"folder": str(job_file.folder), "set": list(job_file.assignments)}
-    facts |= {"inputs": inputs.facts} if inputs.facts else {}
+    budget = _within_limits(job, first, engine, launchers.needs(), asks=asks)
+    secrets, collected = _secrets_and_code(job_file, job, folder, is_kept=code_folder is not None)
     sweep = swept.section if (swept := job_file.sweep()) else None
-    here = runs_here(target.engine)
-    plan = RunPlan(
+    plan = _plan(
+        *(job, sweep, inputs, engine),
         run=run_id,
-        directory=str(store.folder / run_id / "code" if here else folder),
+        directory=str(store.folder / run_id / "code" if runs_here(target.engine) else folder),
         tasks=len(points) + (job.finally_ is not None),
-        max_parallel=sweep.max_parallel if sweep else None,
         after=after,
         conditions=conditions or {},
-        needs=tuple(needs),
+        needs=tuple(launchers.needs()),
         max_cost=budget,
-        environment={**engine.environment(), **inputs.environment},
-        staged=tuple(inputs.staged),
-        chained=tuple(inputs.chained),
-        **_plan_settings(job),
     )
+    origin, diff = _origin(job_file, inputs, folder, template, collected.digest)
     return PreparedRun(
-        record=_record(run_id, plan.tasks, job, job_file, target),
+        record=_record(plan, job, job_file, target),
         job=job.model_copy(update={"sweep": sweep}),
         engine=engine,
         plan=plan,
         code=collected,
-        files={
-            "job.yaml": job_file.document.text.source,
-            "job.json": job.model_dump_json(indent=1, by_alias=True),
-            "target.json": json.dumps(target.record(), indent=1),
-            "code.diff": diff,
-        },
+        files=_files(job_file, job, target, diff),
         lines=lines,
-        provenance=facts,
+        provenance=origin,
         secrets=secrets,
         first_script=str(json.loads(points.first)["script"]),
-        warnings=[*warnings, *to_list, *collected.warnings],
+        warnings=[*warnings, *unlisted, *collected.warnings],
     )
+
+
+def _with_listed_files(
+    job_file: JobFile, target: Target, *, asks: bool
+) -> tuple[JobFile, list[Finding]]:
+    """The job file with the files of inputs that its sweep takes, and which could not be listed."""
+    if not sweeps_files(job_file.document.data):
+        return job_file, []
+    from fairway_runner.submit.run_inputs import unlisted, with_files
+
+    job_file = with_files(job_file, target, asks=asks)
+    return job_file, unlisted(job_file)
 
 
 def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, list[Finding]]:
@@ -251,30 +233,76 @@ def _lines_around(
     return lines
 
 
-def _plan_settings(job: Job) -> dict[str, Any]:
-    """Fields of the plan that are the job's own."""
+def _within_limits(
+    job: Job, first: JobFile, engine: Engine, needs: Sequence[str], *, asks: bool
+) -> Budget | None:
+    """The limit on the run's cost; UserError where the target lacks GPUs, a price, or what the job
+    needs."""
+    require_gpus(job, engine.target, first.document)
+    with first.document.locating():
+        budget = budget_of(job, engine.target)
+    if asks:
+        engine.require(job, needs)
+    return budget
+
+
+def _secrets_and_code(
+    job_file: JobFile, job: Job, folder: Path, *, is_kept: bool
+) -> tuple[dict[str, str], code.Code]:
+    # What was sent or kept here was chosen where it came from.
+    gitignore = False if is_kept or known_git() is not None else job.code.gitignore
+    with job_file.document.locating():
+        secrets = secret_values(job.secrets, os.environ)
+        return secrets, code.collect(folder, job.code.exclude, gitignore=gitignore)
+
+
+def _plan(job: Job, sweep: Sweep | None, inputs: Inputs, engine: Engine, **own: Any) -> RunPlan:
+    """The plan with the fields that are the job's, beside the run's `own`."""
     idle = job.idle_gpu
+    return RunPlan(
+        max_parallel=sweep.max_parallel if sweep else None,
+        retries=job.failures_allowed,
+        retry_limits=job.retry_limits,
+        timeout=job.timeout,
+        max_duration=job.max_duration,
+        idle_gpu=IdleGpu(idle.below, idle.for_, idle.then) if idle else None,
+        sample_every=job.sample_every,
+        signal=job.checkpoint.signal,
+        grace=job.checkpoint.grace,
+        secrets=tuple(job.secrets),
+        notify=receiver_of(job.notify),
+        environment={**engine.environment(), **inputs.environment},
+        staged=tuple(inputs.staged),
+        chained=tuple(inputs.chained),
+        **own,
+    )
+
+
+def _origin(
+    job_file: JobFile, inputs: Inputs, folder: Path, template: str, digest: str
+) -> tuple[dict[str, Any], str]:
+    """The provenance, and how the code in the folder differs from its commit."""
+    facts, diff = provenance(folder, template, digest)
+    facts |= {"folder": str(job_file.folder), "set": list(job_file.assignments)}
+    return facts | ({"inputs": inputs.facts} if inputs.facts else {}), diff
+
+
+def _files(job_file: JobFile, job: Job, target: Target, diff: str) -> dict[str, str]:
     return {
-        "retries": job.failures_allowed,
-        "retry_limits": job.retry_limits,
-        "timeout": job.timeout,
-        "max_duration": job.max_duration,
-        "idle_gpu": IdleGpu(idle.below, idle.for_, idle.then) if idle else None,
-        "sample_every": job.sample_every,
-        "signal": job.checkpoint.signal,
-        "grace": job.checkpoint.grace,
-        "secrets": tuple(job.secrets),
-        "notify": receiver_of(job.notify),
+        "job.yaml": job_file.document.text.source,
+        "job.json": job.model_dump_json(indent=1, by_alias=True),
+        "target.json": json.dumps(target.record(), indent=1),
+        "code.diff": diff,
     }
 
 
-def _record(run_id: str, tasks: int, job: Job, job_file: JobFile, target: Target) -> RunRecord:
+def _record(plan: RunPlan, job: Job, job_file: JobFile, target: Target) -> RunRecord:
     return RunRecord(
-        id=run_id,
+        id=plan.run,
         name=job.name,
         target=target.name,
         created=time.time(),
-        tasks=tasks,
+        tasks=plan.tasks,
         job_file=job_file.document.file,
         fairway=fairway_core.__version__,
         metrics={
@@ -291,12 +319,11 @@ def _task_lines(
     job_file: JobFile,
     job: Job,
     tasks: Iterable[JobFile],
-    target: Target,
     engine: Engine,
     launchers: Launchers,
 ) -> TaskLines:
     """All tasks, rendered; the first of them is that of the `job`."""
-    lines, use = TaskLines(), param_use(job_file)
+    lines, use, target = TaskLines(), param_use(job_file), engine.target
     with process_limits.prepared():
         for index, task in enumerate(tasks):
             own = task.resolve(target) if index else job
