@@ -63,7 +63,7 @@ class JobFile:
             return None
         from fairway_runner.jobs.sweep_points import read_sweep
 
-        return read_sweep(self.document, self.folder, self.listed, self.drawn)
+        return read_sweep(self)
 
     def require_sweep(self) -> JobSweep:
         """Its sweep; UserError where it has none."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, Tag, model_validator
 
 from fairway_core.documents import FieldError, Model
 from fairway_runner.jobs.job_fields import Identifier, Scalar, written_like
@@ -18,6 +18,7 @@ from fairway_runner.jobs.sweep_values import (
     OneKey,
     Range,
     ScalarAxis,
+    by_shape,
     length_of,
 )
 
@@ -88,29 +89,29 @@ class _OneList(Model):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[Identifier, ScalarAxis]
 
+    SHORTER: ClassVar[str] = "use a smaller length"
+
     length: Annotated[int, Field(ge=1, le=1000)]
     """Number of values to choose."""
 
     @model_validator(mode="after")
-    def _has_one_parameter(self) -> _OneList:
+    def _chooses_from_one_parameter(self) -> Self:
         names = list(self.__pydantic_extra__)
         if not names:
             raise FieldError("it names no parameter", "for example {pair: [a, b, c], length: 2}")
         if len(names) > 1:
             message = f"it names two parameters, `{names[0]}` and `{names[1]}`"
             raise FieldError(message, "keep one of them", (names[1],))
+        name, axis = self.parameter
+        if self.length > length_of(axis) and not getattr(self, "replacement", False):
+            message = f"`length` is {self.length}, but `{name}` has {length_of(axis)} values"
+            raise FieldError(message, self.SHORTER, ("length",))
         return self
 
     @property
     def parameter(self) -> tuple[str, list[Scalar] | Range]:
         """The parameter's name and values."""
         return next(iter(self.__pydantic_extra__.items()))
-
-    def _require_enough(self, hint: str) -> None:
-        name, axis = self.parameter
-        if self.length > length_of(axis):
-            message = f"`length` is {self.length}, but `{name}` has {length_of(axis)} values"
-            raise FieldError(message, hint, ("length",))
 
 
 class Combinations(_OneList):
@@ -119,14 +120,10 @@ class Combinations(_OneList):
     They come in the order of Python's `itertools`.
     """
 
+    SHORTER: ClassVar[str] = "use a smaller length, or add `replacement: true`"
+
     replacement: bool = False
     """If true, a value may be chosen more than once."""
-
-    @model_validator(mode="after")
-    def _is_long_enough(self) -> Combinations:
-        if not self.replacement:
-            self._require_enough("use a smaller length, or add `replacement: true`")
-        return self
 
     @property
     def count(self) -> int:
@@ -137,11 +134,6 @@ class Combinations(_OneList):
 
 class Permutations(_OneList):
     """Every ordered choice of `length` values, each as a list."""
-
-    @model_validator(mode="after")
-    def _is_long_enough(self) -> Permutations:
-        self._require_enough("use a smaller length")
-        return self
 
     @property
     def count(self) -> int:
@@ -200,12 +192,6 @@ class Shards(Model):
     to do."""
 
 
-def _files_shape(value: Any) -> str | None:
-    if isinstance(value, str):
-        return "a pattern"
-    return "of an input" if isinstance(value, Mapping | FilesOfInput) else None
-
-
 _Axes = Annotated[dict[Identifier, Axis], AfterValidator(_named)]
 _EqualAxes = Annotated[_Axes, AfterValidator(_equally_long)]
 
@@ -229,12 +215,8 @@ class Generator(OneKey):
     """Number of times to run the job as it is."""
     files: (
         Annotated[
-            Annotated[FilePattern, Tag("a pattern")] | Annotated[FilesOfInput, Tag("of an input")],
-            Discriminator(
-                _files_shape,
-                custom_error_type="files",
-                custom_error_message="a pattern such as data/*.csv, or {input: NAME}",
-            ),
+            Annotated[FilePattern, Tag("as it is")] | Annotated[FilesOfInput, Tag("as a mapping")],
+            by_shape(str, "a pattern such as data/*.csv, or {input: NAME}"),
         ]
         | None
     ) = None
@@ -264,12 +246,6 @@ class Generator(OneKey):
         return int(self.value.count)
 
 
-def _shape(value: Any) -> str | None:
-    if isinstance(value, list):
-        return "as a list"
-    return "as one" if isinstance(value, Mapping | Generator) else None
-
-
 def _filled(generators: list[Generator]) -> list[Generator]:
     if not generators:
         raise FieldError("the list is empty", "for example - grid: {lr: [0.1, 0.01]}")
@@ -289,12 +265,8 @@ class Sweep(Model):
     max_parallel: Annotated[int, Field(ge=1)] | None = None
     """Largest number of tasks that run at a time; by default as many as the target has room for."""
     points: Annotated[
-        Annotated[_Generators, Tag("as a list")] | Annotated[Generator, Tag("as one")],
-        Discriminator(
-            _shape,
-            custom_error_type="points",
-            custom_error_message="a list of generators such as {repeat: 5}",
-        ),
+        Annotated[_Generators, Tag("as it is")] | Annotated[Generator, Tag("as a mapping")],
+        by_shape(list, "a list of generators such as {repeat: 5}"),
     ]
     """A generator of points, or a list of them."""
 

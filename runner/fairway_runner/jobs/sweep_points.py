@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field
 
-from fairway_core.documents import Document, FieldError, Model
+from fairway_core.documents import FieldError, Model
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.jobs.job_fields import Identifier, ParamValue, Scalar
 from fairway_runner.jobs.sweep_models import (
@@ -26,6 +26,7 @@ from fairway_runner.jobs.sweep_values import MOST_POINTS, Range, values_of
 
 if TYPE_CHECKING:
     from fairway_core.yaml_text import DataPath
+    from fairway_runner.jobs.job_file import JobFile
 
     Point = dict[str, ParamValue]
     Listed = Mapping[str, Sequence[str] | None]
@@ -149,23 +150,19 @@ class JobSweep:
 
     section: Sweep
     params: dict[str, ParamValue]
-    folder: Path
-    document: Document
-    listed: Listed = field(default_factory=dict)
-    """The files of inputs, as paths below them, by the inputs' names."""
-    drawn: Sequence[Mapping[str, ParamValue]] = ()
-    """The parameters of each task of a run that had the same sweep."""
+    job_file: JobFile
 
     def merged(self) -> Iterator[dict[str, ParamValue]]:
         """All parameters of each task, made one at a time: the point's values over the job's."""
         try:
             self._require_inputs()
-            for point in points(self.section, self.folder, self.listed, self.drawn):
+            of = self.job_file
+            for point in points(self.section, of.folder, of.listed, of.drawn):
                 yield {**self.params, **point}
         except FieldError as error:
             path = ("sweep", *error.path)
             message = f"`{'.'.join(map(str, path))}`: {error}"
-            raise self.document.error("bad-sweep", path, message, error.hint) from None
+            raise self.job_file.document.error("bad-sweep", path, message, error.hint) from None
 
     def inputs(self) -> Iterator[tuple[DataPath, str]]:
         """The inputs whose files are points, each with the path of its name in the document."""
@@ -175,7 +172,7 @@ class JobSweep:
 
     def _require_inputs(self) -> None:
         """FieldError for files or shares of an input that the job does not have."""
-        inputs = self.document.data.get("inputs")
+        inputs = self.job_file.document.data.get("inputs")
         known = list(inputs) if isinstance(inputs, dict) else []
         for path, generator in self.section.generators():
             if (name := _input_of(generator)) is not None and name not in known:
@@ -189,13 +186,10 @@ def _input_of(generator: Generator) -> str | None:
     return str(generator.value.input) if of_input or generator.key == "shards" else None
 
 
-def read_sweep(
-    document: Document, folder: Path, listed: Listed, drawn: Sequence[Mapping[str, ParamValue]]
-) -> JobSweep | None:
-    """The sweep of a job file in that folder, or None where it has none; UserError at the faults of
-    its section. `listed` has the files of inputs, and `drawn` is as in `JobSweep`. The job's other
-    fields are not looked at: they may need the values of a point."""
-    found = document.validate(_Swept)
+def read_sweep(job_file: JobFile) -> JobSweep | None:
+    """The sweep of a job file, or None where it has none; UserError at the faults of its section.
+    The job's other fields are not looked at: they may need the values of a point."""
+    found = job_file.document.validate(_Swept)
     if found.sweep is None:
         return None
-    return JobSweep(found.sweep, found.params, folder, document, listed, drawn)
+    return JobSweep(found.sweep, found.params, job_file)

@@ -98,24 +98,28 @@ def _filled(values: list[Any]) -> list[Any]:
     return values
 
 
-def _shape(value: Any) -> str | None:
-    if isinstance(value, list):
-        return "as a list"
-    return "as a range" if isinstance(value, Mapping | Range) else None
+def by_shape(plain: type, expected: str) -> Discriminator:
+    """Chooses between a value of the type `plain`, tagged "as it is", and a model, tagged "as a
+    mapping"; what is neither is not what was `expected`."""
+
+    def shape(value: Any) -> str | None:
+        if isinstance(value, plain):
+            return "as it is"
+        return "as a mapping" if isinstance(value, Mapping | Model) else None
+
+    return Discriminator(shape, custom_error_type="shape", custom_error_message=expected)
 
 
-_BY_SHAPE = Discriminator(
-    _shape, custom_error_type="axis", custom_error_message="a list of values or {start, stop, step}"
-)
+_BY_SHAPE = by_shape(list, "a list of values or {start, stop, step}")
 
 ParamValues = Annotated[list[ParamValue], AfterValidator(_filled)]
 Scalars = Annotated[list[Scalar], AfterValidator(_filled)]
 
-_AsRange = Annotated[Range, Tag("as a range")]
-Axis = Annotated[Annotated[ParamValues, Tag("as a list")] | _AsRange, _BY_SHAPE]
+_AsRange = Annotated[Range, Tag("as a mapping")]
+Axis = Annotated[Annotated[ParamValues, Tag("as it is")] | _AsRange, _BY_SHAPE]
 """A parameter's values."""
 
-ScalarAxis = Annotated[Annotated[Scalars, Tag("as a list")] | _AsRange, _BY_SHAPE]
+ScalarAxis = Annotated[Annotated[Scalars, Tag("as it is")] | _AsRange, _BY_SHAPE]
 """Values that lists are made of."""
 
 
@@ -192,65 +196,50 @@ class Called:
         )
 
 
-_Rule = Callable[[dict[str, Any]], None]
-
-
-def _parameters(*names: str, rule: _Rule) -> AfterValidator:
-    """Checks that there is a number for each name, and what the rule says about them."""
+def _parameters(
+    *names: str, above_zero: Sequence[str] = (), order: Sequence[str] = ()
+) -> AfterValidator:
+    """Checks that there is a number for each name; that those `above_zero` are, and that those of
+    the `order` come in it, the lowest first."""
 
     def check(values: list[Any]) -> list[Any]:
         if len(values) != len(names):
             wanted = f"[{', '.join(names)}]"
             message = f"expected {wanted}, found a list of {len(values)}"
             raise FieldError(message, f"write the numbers as {wanted}")
-        rule(dict(zip(names, values, strict=True)))
+        given = dict(zip(names, values, strict=True))
+        for position, (name, value) in enumerate(given.items()):
+            if name in above_zero and value <= 0:
+                message = f"{name} is {value}: it must be above 0"
+                raise FieldError(message, "for example 0.1", (position,))
+        for lower, upper in pairwise(order):
+            if given[lower] > given[upper]:
+                message = f"{lower} is {given[lower]}, above {upper}, which is {given[upper]}"
+                raise FieldError(message, f"the order is [{', '.join(names)}]")
         return values
 
     return AfterValidator(check)
 
 
-def _above_zero(*names: str) -> _Rule:
-    def rule(values: dict[str, Any]) -> None:
-        for position, (name, value) in enumerate(values.items()):
-            if name in names and value <= 0:
-                message = f"{name} is {value}: it must be above 0"
-                raise FieldError(message, "for example 0.1", (position,))
-
-    return rule
-
-
-def _in_order(*names: str) -> _Rule:
-    def rule(values: dict[str, Any]) -> None:
-        for lower, upper in pairwise(names):
-            if values[lower] > values[upper]:
-                message = f"{lower} is {values[lower]}, above {upper}, which is {values[upper]}"
-                raise FieldError(message, f"the order is [{', '.join(values)}]")
-
-    return rule
-
-
-def _is_filled(values: dict[str, Any]) -> None:
-    start, stop = values["start"], values["stop"]
+def _has_an_integer(values: list[int]) -> list[int]:
+    start, stop = values
     if start >= stop:
         message = f"there is no whole number from {start} up to but not {stop}"
         raise FieldError(message, "stop must be above start; it is never drawn itself")
+    return values
 
 
 _Numbers = list[FiniteFloat]
-_Integer = Annotated[list[int], _parameters("start", "stop", rule=_is_filled)]
-_Bounds = Annotated[_Numbers, _parameters("low", "high", rule=_in_order("low", "high"))]
+_Integer = Annotated[list[int], _parameters("start", "stop"), AfterValidator(_has_an_integer)]
+_Bounds = Annotated[_Numbers, _parameters("low", "high", order=("low", "high"))]
 _PositiveBounds = Annotated[
-    _Numbers,
-    _parameters("low", "high", rule=_above_zero("low")),
-    _parameters("low", "high", rule=_in_order("low", "high")),
+    _Numbers, _parameters("low", "high", above_zero=("low",), order=("low", "high"))
 ]
-_Triangle = Annotated[
-    _Numbers, _parameters("low", "high", "mode", rule=_in_order("low", "mode", "high"))
-]
-_AlphaBeta = Annotated[_Numbers, _parameters("alpha", "beta", rule=_above_zero("alpha", "beta"))]
-_Lambda = Annotated[_Numbers, _parameters("lambda", rule=_above_zero("lambda"))]
-_MuSigma = Annotated[_Numbers, _parameters("mu", "sigma", rule=_above_zero("sigma"))]
-_Alpha = Annotated[_Numbers, _parameters("alpha", rule=_above_zero("alpha"))]
+_Triangle = Annotated[_Numbers, _parameters("low", "high", "mode", order=("low", "mode", "high"))]
+_AlphaBeta = Annotated[_Numbers, _parameters("alpha", "beta", above_zero=("alpha", "beta"))]
+_Lambda = Annotated[_Numbers, _parameters("lambda", above_zero=("lambda",))]
+_MuSigma = Annotated[_Numbers, _parameters("mu", "sigma", above_zero=("sigma",))]
+_Alpha = Annotated[_Numbers, _parameters("alpha", above_zero=("alpha",))]
 
 
 class Distribution(OneKey):
