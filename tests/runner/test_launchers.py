@@ -78,9 +78,20 @@ def compare(name: str, script: str) -> None:
     assert script == golden.read_text()
 
 
+_FUNCTION = re.compile(r"^(\w+\(\)) \{\n.*?^\}\n", re.M | re.S)
+
+
 @pytest.mark.parametrize(("name", "place"), KEPT)
 def test_script_is_the_golden_one(tmp_path: Path, name: str, place: str) -> None:
-    compare(f"{name}.{place}.sh", script_for(tmp_path, name, place))
+    """Functions that are Open MPI's too are there by their names alone."""
+    script = script_for(tmp_path, name, place)
+    if (name, place) != ("openmpi", "h100"):
+        shared = {each[0] for each in _FUNCTION.finditer(script_for(tmp_path, "openmpi", "h100"))}
+        script = _FUNCTION.sub(
+            lambda each: f"{each[1]} as in openmpi.h100.sh\n" if each[0] in shared else each[0],
+            script,
+        )
+    compare(f"{name}.{place}.sh", script)
 
 
 @pytest.mark.parametrize(("name", "place"), SCRIPTS)

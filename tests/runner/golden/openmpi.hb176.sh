@@ -3,29 +3,12 @@
 set -euo pipefail
 
 # The newest of what matches in /opt. FAIRWAY_SYSTEM_ROOT may name a folder with another opt/.
-newest() {
-    { compgen -G "${FAIRWAY_SYSTEM_ROOT-}/opt/$1" || true; } | sort -V | tail -n 1
-}
+newest() as in openmpi.h100.sh
 
 # Takes the HPC-X in that folder for this shell, if it is there.
-load_hpcx() {
-    [[ -r $1/hpcx-init.sh ]] || return 1
-    # Its scripts do not keep to `set -u`.
-    set +u
-    # shellcheck source=/dev/null
-    source "$1/hpcx-init.sh"
-    hpcx_load
-    set -u
-    # By its whole path, mpirun finds its daemons under the same one on the other nodes.
-    mpirun=$HPCX_MPI_DIR/bin/mpirun
-}
+load_hpcx() as in openmpi.h100.sh
 
-load_openmpi() {
-    mpirun=$(newest 'openmpi-*/bin/mpirun')
-    [[ $mpirun ]] || return 1
-    export PATH=${mpirun%/mpirun}:$PATH
-    export LD_LIBRARY_PATH=${mpirun%/bin/mpirun}/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-}
+load_openmpi() as in openmpi.h100.sh
 
 # The mpirun on PATH, or else that of Azure's HPC image, where `module load` alone puts it there.
 mpirun=mpirun
@@ -37,45 +20,12 @@ command -v mpirun >/dev/null || load_hpcx "$(newest 'hpcx-*')" || load_openmpi |
 
 # Runs one rank, and then ends what it has left running: as long as that could still write to the
 # rank's output, the launcher would wait. It has a second to end by itself.
-watch_rank() {
-    local mark="$FAIRWAY_RUN $FAIRWAY_TASK $$" status=0 look output pids
-    # The launcher sends its signals to the rank's whole process group.
-    trap : HUP INT TERM USR1 USR2
-    # The shell itself stays silent: of a rank that a signal has ended it would print the whole text.
-    exec {output}>&2 2>/dev/null
-    _FAIRWAY_RANK=$mark "$@" 2>&"$output" {output}>&- || status=$?
-    for look in {0..20}; do
-        mapfile -t pids < <(grep -lsxzF "_FAIRWAY_RANK=$mark" /proc/[0-9]*/environ | cut -d / -f 3)
-        [[ ${pids[*]-} ]] || break
-        case $look in
-            10) kill "${pids[@]}" || true ;;
-            20) kill -KILL "${pids[@]}" || true ;;
-        esac
-        sleep 0.1
-    done
-    if ((status > 128 && status < 144)); then
-        # A launcher ends the other ranks where a signal ended one: it is to see that.
-        trap - HUP INT TERM USR1 USR2
-        ulimit -c 0
-        kill -"$((status - 128))" $$
-    fi
-    return "$status"
-}
+watch_rank() as in openmpi.h100.sh
 
 # The node's InfiniBand ports (DEVICE:PORT) and the partition key of each, which is the larger
 # of its first two. Accelerated networking has a device there too, with link layer Ethernet.
 # FAIRWAY_SYSTEM_ROOT may name a folder that holds another sys/ to read.
-find_infiniband() {
-    local port device key
-    ib_ports=() ib_keys=()
-    for port in "${FAIRWAY_SYSTEM_ROOT-}"/sys/class/infiniband/*/ports/*; do
-        [[ -r $port/link_layer && $(<"$port/link_layer") == InfiniBand ]] || continue
-        device=${port%/ports/*}
-        ib_ports+=("${device##*/}:${port##*/}")
-        key=$(cat "$port"/pkeys/[01] 2>/dev/null | sort | tail -n 1 || true)
-        ib_keys+=("${key:-0x0000}")
-    done
-}
+find_infiniband() as in openmpi.h100.sh
 
 # Tells NCCL, UCX and MPI which ports to take and which partition the node is in.
 use_infiniband() {
