@@ -67,6 +67,11 @@ def _no_graphviz() -> UserError:
     return UserError.of("no-graphviz", message, hint, exit_code=_NO_TOOL)
 
 
+def _graphviz_failed(message: str) -> UserError:
+    hint = "end the file's name in .md"
+    return UserError.of("graphviz-failed", message, hint, exit_code=_SERVICE_FAILED)
+
+
 def svg(picture: Picture) -> str:
     """The picture as SVG; UserError where Graphviz is missing, with exit code 4, or fails."""
     try:
@@ -81,14 +86,8 @@ def svg(picture: Picture) -> str:
     except FileNotFoundError:
         raise _no_graphviz() from None
     except subprocess.TimeoutExpired:
-        message, hint = f"dot took longer than {_LONGEST:g} s", "end the file's name in .md"
-        raise UserError.of("graphviz-failed", message, hint, exit_code=_SERVICE_FAILED) from None
+        raise _graphviz_failed(f"dot took longer than {_LONGEST:g} s") from None
     if done.returncode:
         said = done.stderr.strip() or f"exit code {done.returncode}"
-        raise UserError.of(
-            "graphviz-failed",
-            f"dot: {said}",
-            "end the file's name in .md",
-            exit_code=_SERVICE_FAILED,
-        )
+        raise _graphviz_failed(f"dot: {said}")
     return done.stdout
