@@ -78,12 +78,9 @@ def session_job(wanted: Wanted, target: Target) -> JobFile:
     }
     if wanted.jupyter:
         data["options"]["jupyter"] = True
-    pair = re.compile(r"\\u(d[89ab]..)\\u(d[c-f]..)")
-    text = json.dumps(data, indent=1)
-    text = pair.sub(
-        lambda m: rf"\U{0x10000 + ((int(m[1], 16) - 0xD800) << 10) + int(m[2], 16) - 0xDC00:08x}",
-        text,
-    )
+    # YAML has its own escapes for what JSON writes as pairs of surrogates.
+    text = json.dumps(data, indent=1, ensure_ascii=False)
+    text = re.sub(r"[^\n -~]", lambda each: f"\\U{ord(each[0]):08x}", text)
     file = given.document.file
     return replace(given, document=Document(parse_yaml(text, file), data), assignments=())
 
