@@ -26,8 +26,7 @@ class FabricProfile:
     `environment` goes to every rank, and `interfaces` if neither node nor job has set it: the
     network interfaces for each library's sockets. `gpu_numa` gives the NUMA node of each local
     rank's GPU and is empty if ranks and GPUs are not one to one. `mpirun` holds the arguments for
-    each kind of MPI. `infiniband` means that MPI and NCCL are to use it; `adapters` and `gbps`
-    (Gb/s per adapter) describe a node's InfiniBand.
+    each kind of MPI.
     """
 
     size: VmSize
@@ -37,24 +36,9 @@ class FabricProfile:
     gpu_numa: tuple[int, ...]
 
     @property
-    def infiniband(self) -> bool:
-        """True if nodes communicate over InfiniBand."""
-        return self.size.rdma
-
-    @property
     def sharp(self) -> bool:
         """True if NCCL is to reduce in the switches."""
         return "NCCL_COLLNET_ENABLE" in self.environment
-
-    @property
-    def adapters(self) -> int:
-        """The number of InfiniBand adapters."""
-        return self.size.infiniband.adapters if self.size.infiniband else 0
-
-    @property
-    def gbps(self) -> int:
-        """The rate of an InfiniBand adapter, in Gb/s."""
-        return self.size.infiniband.gbps if self.size.infiniband else 0
 
 
 def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricProfile | None:

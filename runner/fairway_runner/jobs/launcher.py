@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from fairway_core.documents import Document
     from fairway_core.target import Target
-    from fairway_runner.jobs.fabric import FabricProfile
     from fairway_runner.jobs.job import Job
     from fairway_runner.jobs.param_use import ParamUse
 
@@ -125,9 +124,13 @@ _MOST_SHARED = 100  # scripts that are kept: where all tasks differ, none is wan
 def _script(launcher: Launcher, job: Job, params: Any, target: Target, document: Document) -> str:
     declared = launcher.front_matter.options
     options = resolve_options(job.options, declared, job.template, document)
-    refuse = Refusals(document)
+    refuse, fabric = Refusals(document), None
+    if target.vm_size:  # else the catalogue is not read
+        from fairway_runner.jobs.fabric import fabric_profile
+
+        fabric = fabric_profile(target, job, sharp=options.get("sharp") is True)
     context = {
-        "fabric": _fabric(target, job, sharp=options.get("sharp") is True),
+        "fabric": fabric,
         "options": templating.Names("options", options),
         "job": job,
         "name": job.name,
@@ -241,15 +244,6 @@ def _located(fault: templating.TemplateFault, file: Path, source: str) -> UserEr
     text = lines[fault.line - 1] if 0 < fault.line <= len(lines) else ""
     location = templating.expression_of(fault, Location.of_line(name, fault.line, text))
     return UserError([Finding("bad-template", str(fault), fault.hint or _SEE, location=location)])
-
-
-def _fabric(target: Target, job: Job, *, sharp: bool) -> FabricProfile | None:
-    """The profile of the target's VM size; the catalogue is not read for a target without one."""
-    if not target.vm_size:
-        return None
-    from fairway_runner.jobs.fabric import fabric_profile
-
-    return fabric_profile(target, job, sharp=sharp)
 
 
 def param_use(job_file: JobFile) -> ParamUse | None:
