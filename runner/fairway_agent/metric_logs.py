@@ -186,17 +186,17 @@ def final_value(
     """The last value of a metric that a log has, `nan` and infinities being values too; None for
     none. They are seen where the pattern finds digits alone: a program that has diverged prints
     `loss=nan`, which `loss=([0-9.]+)` passes over."""
-    patterns = {name: _with_no_number(pattern)}
+    patterns = {name: with_no_number(pattern)}
     found = tail_values(path, patterns, search, finite=False)
     if found is None:
         found = dict(MetricLog(path, patterns, search=search, finite=False).read())
     return found.get(name)
 
 
-def _with_no_number(pattern: re.Pattern[str]) -> re.Pattern[str]:
+def with_no_number(pattern: re.Pattern[str]) -> re.Pattern[str]:
     """The pattern, whose group finds `nan` and infinities too.
 
-    >>> _with_no_number(re.compile("loss[(](?:=|: )([0-9.]+)")).findall("loss(=nan loss(: 2")
+    >>> with_no_number(re.compile("loss[(](?:=|: )([0-9.]+)")).findall("loss(=nan loss(: 2")
     ['nan', '2']
     """
     opened: list[bool] = []

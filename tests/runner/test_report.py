@@ -180,6 +180,8 @@ def test_report_page_of_one_task_of_nothing_or_of_several_targets(make_run: Make
     empty = page(make_run("empty-a", [{"state": "failed"}], state="failed"))
     structure(empty)
     assert "<svg" not in empty
+    diverged = page(make_run("nan-a", [{"log": "loss=3\nloss=nan\n"}] * 9, metrics=METRICS))
+    assert (diverged.count('class="series'), ">3</td>" in diverged) == (9, False)
     lines = [{"log": "loss=3\n"}, {"log": "loss=3\n", "state": "failed"}]
     equal = page(make_run("equal-a", lines, metrics=METRICS))
     assert 'class="series c1"' in equal

@@ -64,6 +64,14 @@ def test_a_task_that_has_diverged_is_not_the_best(
     assert (facts["task"], facts["diverged"]) == (1, [0])
     make_run("job-b", tasks[:1], metrics={"loss": pattern})
     ends(here("best", "job-b"), 2, "job-b has no best task: the last `loss` of task 0 is not")
+    # Nor is there another last value of it.
+    assert "loss" not in json.loads(here("show", "job-b", "--json")[1])["task_list"][0]["metrics"]
+    listed = json.loads(
+        here("list", "--sort", "metric:loss", "--columns", "metric:loss", "--json")[1]
+    )
+    assert [each["columns"]["metric:loss"] for each in listed] == [None, [0.5, 0.5]]
+    diverged, _ = json.loads(here("compare", "job-a", "--json")[1])
+    assert diverged["metrics"] == {"loss": {"last": None, "lowest": 0.1, "highest": 9.0}}
     # It has come back, which the log says long before its end.
     make_run("job-c", [task(f"{end}\nloss=0.2\n" + "more\n" * 100_000)], metrics={"loss": pattern})
     assert here("best", "job-c")[1].startswith("task 0 of job-c: loss 0.2\n")

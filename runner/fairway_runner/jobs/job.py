@@ -236,8 +236,8 @@ class Metric(Model):
     """A metric that is read from the log; `loss: "loss=([0-9.]+)"` gives the pattern alone."""
 
     pattern: MetricPattern
-    """A regular expression with one group, the number. `nan` and infinities are no values: the
-    one before them counts. A task whose last value is one has diverged, and cannot be the best."""
+    """A regular expression with one group, the number. A task whose last value is `nan` or
+    infinite has diverged: it has no last value, and cannot be the best."""
     better: Literal["lower", "higher"] | None = None
     """Which values are better; by default known for names such as `loss` and `accuracy`."""
     step: MetricPattern | None = None

@@ -24,6 +24,7 @@ from fairway_agent.metric_logs import (
     tail_values,
     too_slow,
     values_of,
+    with_no_number,
 )
 from fairway_agent.quick import dataclass
 from fairway_boot.files import write_json
@@ -41,15 +42,8 @@ _MOST_SLOW = 1000
 
 
 def compile_patterns(metrics: Mapping[str, str]) -> Patterns:
-    """A job's `metrics:`, ready to be looked for."""
-    return {name: re.compile(pattern) for name, pattern in metrics.items()}
-
-
-def metric_log(
-    path: Path, patterns: Patterns, offset: int = 0, until: int | None = None
-) -> MetricLog:
-    """A task's log, read in any thread; UserError for a pattern that takes too long."""
-    return MetricLog(path, patterns, offset, until, search)
+    """A job's `metrics:`, ready to be looked for; they find `nan` and infinities too."""
+    return {name: with_no_number(re.compile(pattern)) for name, pattern in metrics.items()}
 
 
 def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
@@ -79,8 +73,9 @@ def _limited(pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
 
 
 def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
-    """The last value of each metric that a log has, looked for at its end first."""
-    found = tail_values(path, patterns, search)
+    """The last value of each metric that a log has, looked for at its end first; `nan` or infinite
+    for a task that has diverged. UserError for a pattern that takes too long."""
+    found = tail_values(path, patterns, search, finite=False)
     if found is not None:
         return found
     return {name: each.last for name, each in all_values(path, patterns).items()}
@@ -88,7 +83,8 @@ def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
 
 @dataclass
 class Values:
-    """Summary of a metric's values in a log."""
+    """Summary of a metric's values in a log: the last one, which may be `nan` or infinite, and the
+    bounds of the others, which are finite if there are any."""
 
     last: float
     lowest: float
@@ -99,7 +95,7 @@ def all_values(path: Path, patterns: Patterns) -> dict[str, Values]:
     """The last, lowest and highest value of each metric that a log has; of a long one only what
     has come since it was read last is read."""
     found, offset = _read_kept(path, patterns)
-    log = metric_log(path, patterns, offset)
+    log = MetricLog(path, patterns, offset, search=search, finite=False)
     _take(log.read(ended=False), found)
     if log.offset - offset >= _WORTH:
         facts = {
@@ -116,10 +112,11 @@ def all_values(path: Path, patterns: Patterns) -> dict[str, Values]:
 
 def _take(values: Iterable[tuple[str, float]], found: dict[str, Values]) -> None:
     for name, value in values:
-        known = found.setdefault(name, Values(value, value, value))
+        known = found.setdefault(name, Values(value, math.inf, -math.inf))
         known.last = value
-        known.lowest = min(value, known.lowest)
-        known.highest = max(value, known.highest)
+        if math.isfinite(value):
+            known.lowest = min(value, known.lowest)
+            known.highest = max(value, known.highest)
 
 
 def _read_kept(path: Path, patterns: Patterns) -> tuple[dict[str, Values], int]:
@@ -132,9 +129,7 @@ def _read_kept(path: Path, patterns: Patterns) -> tuple[dict[str, Values], int]:
         is_fit = known.items() >= _texts(patterns).items() and before == _before(path, offset)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return {}, 0
-    if not is_fit or not all(math.isfinite(n) for each in values.values() for n in astuple(each)):
-        return {}, 0
-    return values, offset
+    return (values, offset) if is_fit else ({}, 0)
 
 
 def _texts(patterns: Patterns) -> dict[str, str]:
@@ -254,7 +249,7 @@ def series(
         for each in found.values() if start else ():
             each.is_sampled = True
             each.go_to(round(each.count * first / read))
-        log = metric_log(path, {**marked, **patterns}, first, until)
+        log = MetricLog(path, {**marked, **patterns}, first, until, search)
         for name, value in log.read(ended=until is None):
             if name.startswith(_MARK):
                 seen = {**seen, name.removeprefix(_MARK): value}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.metric_logs import best_of, diverged_words, final_value
+from fairway_agent.metric_logs import best_of, diverged_words
 from fairway_agent.outputs import said_empty
 from fairway_agent.quick import dataclass
 from fairway_agent.spec import LAST, TaskSpec
@@ -20,12 +21,12 @@ from fairway_runner.runs.metrics import (
     compile_patterns,
     last_values,
     metric_settings,
-    search,
     series,
 )
 from fairway_runner.runs.records import damaged, read_last, read_specs
 
 if TYPE_CHECKING:
+    from fairway_agent.metric_logs import Patterns
     from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.folder import RunFolder
 
@@ -89,8 +90,12 @@ class TaskResult:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The last value of each metric that its log has; read anew each time."""
-        patterns = compile_patterns(self.run.record.metrics)
+        """The last value of each metric that its log has, unless that is `nan` or infinite, as of a
+        task that has diverged. Read anew each time."""
+        return finite(self.last_values(compile_patterns(self.run.record.metrics)))
+
+    def last_values(self, patterns: Patterns) -> dict[str, float]:
+        """The last value of each of these metrics that its log has, `nan` and infinities too."""
         return last_values(self.run.log(self.index), patterns) if patterns else {}
 
     def known_metrics(self) -> tuple[dict[str, float], str | None]:
@@ -102,7 +107,7 @@ class TaskResult:
             stopped = []
         for name, pattern in compile_patterns(self.run.record.metrics).items():
             try:
-                found |= last_values(self.run.log(self.index), {name: pattern})
+                found |= finite(self.last_values({name: pattern}))
             except UserError as error:
                 stopped += [each.message for each in error.findings]
         return found, "; ".join(stopped) or None
@@ -122,6 +127,11 @@ class TaskResult:
     def log(self) -> str:
         """Log of the task so far."""
         return self.run.log_text(self.index)
+
+
+def finite(values: Mapping[str, float]) -> dict[str, float]:
+    """The values of tasks that have not diverged."""
+    return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
 def task_results(run: RunFolder, run_state: str | None = None) -> list[TaskResult]:
@@ -198,13 +208,13 @@ def best(run: RunFolder, metric: str | None, *, lowest: bool | None = None) -> B
     name = metric_name(run.record.metrics, metric, run.id)
     if lowest is None:
         lowest = lower_is_better(run, name, "add --min or --max")
-    pattern = compile_patterns({name: run.record.metrics[name]})[name]
+    pattern = compile_patterns({name: run.record.metrics[name]})
     tasks = {task.index: task for task in task_results(run)}
     found = [
         (value, task.index)
         for task in tasks.values()
         if task.state in _COUNTED and not task.is_last
-        if (value := final_value(run.log(task.index), name, pattern, search)) is not None
+        for value in task.last_values(pattern).values()
     ]
     first, diverged = best_of(found, lower=lowest)
     if first is None:

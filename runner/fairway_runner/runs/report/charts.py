@@ -289,7 +289,8 @@ def parallel(report: Report) -> Markup | None:
     if len(rows) < 2 or not report.params:
         return None
     axes = [_param_axis(name, rows) for name in report.params]
-    axes += [_metric_axis(name, rows) for name in report.metrics]
+    ended = dict.fromkeys(name for row in rows for name in row.metrics)
+    axes += [_metric_axis(name, rows) for name in report.metrics if name in ended]
     axes = axes[:_MOST_AXES]
     step = (_WIDTH - 2 * _SIDE) / (len(axes) - 1)
     positions = [_SIDE + step * number for number in range(len(axes))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,10 +19,11 @@ from fairway_runner.runs.metrics import (
     series,
 )
 from fairway_runner.runs.records import facts_in, legible_facts
-from fairway_runner.runs.results import TaskResult, task_results
+from fairway_runner.runs.results import TaskResult, finite, task_results
 from fairway_runner.runs.view import varying
 
 if TYPE_CHECKING:
+    from fairway_agent.metric_logs import Patterns
     from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.store import Run
 
@@ -33,9 +35,11 @@ _BUDGET, _LEAST = 64 << 20, 1 << 20
 
 @dataclass
 class Row:
-    """One task on the page; `metrics` are last values, `shade` its colour's class."""
+    """One task on the page: the last value of each metric that it has printed, `nan` and infinities
+    too, and without these, its `metrics`; `shade` is its colour's class."""
 
     task: TaskResult
+    printed: dict[str, float]
     metrics: dict[str, float]
     shade: str = "c0"
     series: dict[str, Series] = field(default_factory=dict)
@@ -94,9 +98,12 @@ SHADES = 7
 def read(run: Run) -> Report:
     """Reads all that the page says of the run."""
     tasks = task_results(run)
-    rows = [Row(task, task.metrics) for task in tasks if not task.is_last]
-    metrics = [name for name in run.record.metrics if any(name in row.metrics for row in rows)]
-    key = metrics[0] if metrics and len(rows) > CATEGORIES else None
+    patterns = compile_patterns(run.record.metrics)
+    known = [(task, task.last_values(patterns)) for task in tasks if not task.is_last]
+    rows = [Row(task, values, finite(values)) for task, values in known]
+    metrics = [name for name in patterns if any(name in row.printed for row in rows)]
+    ended = [name for name in metrics if any(name in row.metrics for row in rows)]
+    key = ended[0] if ended and len(rows) > CATEGORIES else None
     settings = metric_settings(run.folder, run.record.metrics)
     # By rank, and not by the value itself: most of a sweep lies close together.
     values = sorted(row.metrics[key] for row in rows if key in row.metrics)
@@ -105,7 +112,7 @@ def read(run: Run) -> Report:
             row.shade = f"q{bisect_left(values, row.metrics[key]) * SHADES // len(values)}"
         else:
             row.shade = "cx" if len(rows) > CATEGORIES else f"c{index}"
-    _read_series(run, rows, key, settings)
+    _read_series(run, rows, key, patterns, settings)
     return Report(
         run=run,
         rows=rows,
@@ -120,14 +127,17 @@ def read(run: Run) -> Report:
 
 
 def _read_series(
-    run: Run, rows: list[Row], key: str | None, settings: dict[str, MetricSetting]
+    run: Run,
+    rows: list[Row],
+    key: str | None,
+    patterns: Patterns,
+    settings: dict[str, MetricSetting],
 ) -> None:
     """Reads the series of the rows that are drawn: all, or evenly many over the values."""
     steps = {name: setting.step for name, setting in settings.items()}
-    patterns = compile_patterns(run.record.metrics)
-    drawn = [row for row in rows if row.metrics]
+    drawn = [row for row in rows if row.printed]
     if key is not None:
-        drawn.sort(key=lambda row: row.metrics.get(key, 0.0))
+        drawn.sort(key=lambda row: row.metrics.get(key, math.inf))
     if len(drawn) > MOST_CURVES:
         step = (len(drawn) - 1) / (MOST_CURVES - 1)
         drawn = [drawn[round(number * step)] for number in range(MOST_CURVES)]
@@ -146,7 +156,8 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
     `differs` holds the parameters and fields of the job, by their dotted paths, that are not the
     same in all of them. `metrics` holds the last, lowest and highest value of each metric that
-    the task has printed. `commit` is that of the job's repository, `dirty` whether files
+    the task has printed: a task whose last value is `nan` or infinite has diverged, and
+    has None in its place. `commit` is that of the job's repository, `dirty` whether files
     differed from it. UserError for a run that cannot be read.
     """
     single = [each for run in runs for each in (begun_steps(run) or [run])]
@@ -178,13 +189,20 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
             "created": iso(run.record.created),
             "seconds": seconds(task.state, task.started, task.ended),
             "params": task.params,
-            "metrics": {name: asdict(values) for name, values in found.items()},
+            "metrics": {
+                name: {kind: _or_none(value) for kind, value in asdict(values).items()}
+                for name, values in found.items()
+            },
             "commit": origins[run.id].get("commit"),
             "dirty": bool(origins[run.id].get("dirty")),
             "differs": {name: each[name] for name in names if name in each},
         }
         records.append(facts)
     return records
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _settings(task: TaskResult, job: dict[str, ParamValue]) -> dict[str, ParamValue]:

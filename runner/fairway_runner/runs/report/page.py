@@ -103,8 +103,9 @@ def _tiles(report: Report, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     ranks = sorted({row.task.world_size for row in report.rows})
     tiles.append(("ranks per task", "–".join({f"{ranks[0]}": 0, f"{ranks[-1]}": 0}), ""))
     for name in report.metrics[:4]:
-        values = report.values(name)
-        if count == 1 or len(values) == 1:
+        if not (values := report.values(name)):
+            tiles.append((name, "–", "not finite at the end"))
+        elif count == 1 or len(values) == 1:
             tiles.append((name, number(values[0]), "last value"))
         else:
             best = report.settings[name].best(values)
