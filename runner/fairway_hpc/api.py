@@ -26,6 +26,7 @@ from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import date
 
     from fairway_runner.runs.store import Run
 
@@ -126,13 +127,14 @@ def runs(
     states: Sequence[str] = (),
     name: str | None = None,
     target: str | None = None,
-    since: str | None = None,
+    since: str | date | None = None,
     text: str = "",
 ) -> list[Run]:
     """Lists the runs of the project that `folder` is in, by default the current one; newest last.
 
     The other arguments filter them like the options of `fairway list`: a run must match all of
-    them. Raises UserError for an unknown state, and if a record cannot be read.
+    them. `since` may be a `datetime` or a `date` too, which without a zone is this machine's.
+    Raises UserError for an unknown state, and if a record cannot be read.
 
     >>> [run.id for run in runs(tags=["baseline"], since="7d")]  # doctest: +SKIP
     ['digits-4k2mzp']
@@ -140,7 +142,7 @@ def runs(
     require_list("states", states)
     require_list("tags", tags)
     require_states(states)
-    first = None if since is None else moment("since", since)
+    first = None if since is None else moment("since", str(since))
     wanted = Wanted(states, name, target, tags, first, text)
     listing = select(_store(folder), wanted)
     if listing.findings:
@@ -153,15 +155,15 @@ def costs(
     *,
     by: str | None = None,
     environment: str | Path | None = None,
-    since: str | None = None,
+    since: str | date | None = None,
     region: str | None = None,
     prices: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """Tells the node hours and the cost of a project's runs, like `fairway cost --runs --json`.
 
     Returns one record per run, or `by` `name`, `tag`, `user`, `target` or `month`: its `key`,
-    `runs`, `node_hours`, `cost` in `currency`, `unpriced` runs and `sizes`. `since` and
-    `environment` leave out older runs and those on other targets. Prices are those of the file
+    `runs`, `node_hours`, `cost` in `currency`, `unpriced` runs and `sizes`. `since`, as for `runs`,
+    and `environment` leave out older runs and those on other targets. Prices are those of the file
     `prices`, or the cached ones and the snapshot; no service and no target is asked. Raises
     UserError for an unknown `by`, and for a run that cannot be read.
 
@@ -174,7 +176,7 @@ def costs(
         _store(folder),
         known,
         environment=None if environment is None else _environment_name(environment),
-        since=None if since is None else moment("since", since),
+        since=None if since is None else moment("since", str(since)),
         region=region,
     )
     if held.damaged:

@@ -1,6 +1,7 @@
 """Tags and notes of runs: `fairway tag`, `fairway note`, and the same from Python."""
 
 import json
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,7 @@ def test_from_python(make_run: MakeRun, store: RunStore, monkeypatch: pytest.Mon
     run.label(["best", "old"], note="lr too high")
     run.label(remove=["old"])
     assert (run.tags, run.note) == (("best",), "lr too high")
-    for wanted in ({"tags": ["best"]}, {"text": "LR TOO"}, {"since": "2010-01-01"}):
+    moments = ("2010-01-01", date(2010, 1, 1), datetime(2010, 1, 1, tzinfo=UTC))
+    for wanted in ({"tags": ["best"]}, {"text": "LR TOO"}, *({"since": each} for each in moments)):
         assert [each.id for each in fairway_hpc.runs(**wanted)] == ["job-b"], wanted  # type: ignore[arg-type]
     assert [each.id for each in fairway_hpc.runs(states=["failed"])] == []

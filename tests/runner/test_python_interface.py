@@ -1,6 +1,7 @@
 """The Python interface takes what programs have at hand, and says what it cannot take."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,16 @@ def test_text_in_place_of_a_list_is_not_taken_letter_by_letter(
         call()
     assert [each.id for each in runs()] == ["job-a"]
     assert run.tags == ()
+
+
+def test_wait_returns_at_the_end_or_refuses_after_its_timeout(make_run: MakeRun) -> None:
+    make_run("job-a").wait(timeout=0)
+    run = make_run("job-b", [{"state": "running"}], state="running")
+    lock = run.take_lock()  # somebody watches over it
+    with pytest.raises(UserError, match="job-b is still running") as caught:
+        run.wait(timeout=0)
+    os.close(lock)
+    assert (caught.value.findings[0].id, caught.value.exit_code) == ("wait-timeout", 5)
 
 
 def test_what_cannot_be_found_is_refused(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer import Argument, Exit, Option
@@ -23,9 +23,6 @@ from fairway_cli.commands.arguments import (
 )
 from fairway_core.findings import UserError, counted, printable
 from fairway_runner.quantities import few, size, span
-
-if TYPE_CHECKING:
-    from fairway_runner.runs.store import Run
 
 
 def show(
@@ -81,7 +78,7 @@ def wait(
     store, code, facts = run_store(), 0, []
     for run in [store.find(name) for name in runs]:
         with remarked(run):
-            _wait(run, end, timeout)
+            run.wait(None if end is None else max(0.0, end - time.monotonic()))
         code = code or run.exit_code
         fact = {"run_id": run.id, "state": run.state, "exit_code": run.exit_code}
         facts.append({**fact, "empty_outputs": (empty := empty_outputs(run))})
@@ -91,28 +88,6 @@ def wait(
     if json_:
         print(json.dumps(facts, indent=1))
     raise Exit(code)
-
-
-def _wait(run: Run, end: float | None, timeout: str | None) -> None:
-    """Until the run has ended; UserError where that is not before the `end`."""
-    if end is None:
-        run.wait()
-        return
-    from fairway_runner.engines.outage import Absence
-    from fairway_runner.runs.store import FINAL_STATES
-
-    absence = Absence(run, run.engine.deadline)
-    while True:
-        left = end - time.monotonic()
-        with run.engine.within(max(0.0, left)):
-            absence.look(run.follow)
-        if (state := run.state) in FINAL_STATES:
-            return
-        if left <= 0:
-            message = f"{run.id} is still {state} after {timeout}"
-            hint = f"it is still running; to end it: fairway cancel {run.id}"
-            raise UserError.of("wait-timeout", message, hint, exit_code=5)
-        time.sleep(max(0.0, min(run.engine.pause, left)))
 
 
 def cancel(

@@ -167,8 +167,11 @@ class RemoteRun(Run):
         self._mirror.server.post(f"/runs/{quoted(self.id)}/cancel", None, query)
         self._mirror.pull(self.id)
 
-    def wait(self) -> None:
+    def wait(self, timeout: float | None = None) -> None:
         """Returns when it has ended; a server that is away for a while is borne."""
+        if timeout is not None:
+            super().wait(timeout)
+            return
         absence, pause = outage.Absence(self, self.engine.deadline), self.engine.pause
         absence.poll_until(lambda: self.state in FINAL_STATES, self.follow, pause)
 

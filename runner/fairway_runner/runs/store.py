@@ -136,11 +136,31 @@ class Run(RunFolder):
         if not self.end_unsent():
             self.engine.cancel(self)
 
-    def wait(self) -> None:
-        """Returns when the run has ended, or is lost; UserError for one that nobody sends."""
+    def wait(self, timeout: float | None = None) -> None:
+        """Returns when the run has ended, or is lost. UserError for one that nobody sends, and with
+        exit code 5 for one that goes on after `timeout` seconds."""
         if self.is_unsent:
             self.require_submitted()
-        self.engine.wait(self)
+        if timeout is None:
+            self.engine.wait(self)
+        else:
+            self._wait_until(time.monotonic() + timeout)
+
+    def _wait_until(self, end: float) -> None:
+        from fairway_runner.engines.outage import Absence
+
+        absence = Absence(self, self.engine.deadline)
+        while True:
+            left = end - time.monotonic()
+            with self.engine.within(max(0.0, left)):
+                absence.look(self.follow)
+            if (state := self.state) in FINAL_STATES:
+                return
+            if left <= 0:
+                message = f"{self.id} is still {state}: the timeout is over"
+                hint = f"it goes on; to end it: fairway cancel {self.id}"
+                raise UserError.of("wait-timeout", message, hint, exit_code=5)
+            time.sleep(max(0.0, min(self.engine.pause, left)))
 
 
 @dataclass(frozen=True)
