@@ -86,6 +86,22 @@ def test_lines_of_ranks_and_their_colours(make_run: MakeRun) -> None:
     assert run.tasks[0].metrics == {}
 
 
+class Terminal(io.BytesIO):
+    """A stream that says that it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_colours_alone_and_another_stream_all_bytes(make_run: MakeRun) -> None:
+    text = "\x1b]0;title\x07\x1b[31mred\x1b[0m\x1b[2J 50%\r100%\n"
+    run = make_run("job-a", [{"log": text}])
+    assert _shown(run) == text
+    for each, begin in ((run, ""), (make_run("job-b", [{"log": text}] * 2), "[0] ")):
+        copy_logs(each, Selection.of(each), out := Terminal(), Shape(), follow=False)
+        assert out.getvalue().startswith(f"{begin}\x1b[31mred\x1b[0m 50%\r100%\n".encode())
+
+
 def test_a_pipe_names_ranks_where_the_job_asked_for_it(make_run: MakeRun, here: RunFairway) -> None:
     run = make_run("job-a", [{"log": RANKS}])
     raw = here("logs", "job-a")[1]

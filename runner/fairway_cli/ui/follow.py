@@ -170,14 +170,17 @@ def copy_logs(
     """Writes what the tasks have printed, as it is known here, and with `follow` what they print
     until the run ends: a target that is away for a while is borne.
 
-    One log is copied byte by byte; lines of several are labelled with their task, `[3] `. With
-    `remarks` standard error says why nothing comes.
+    One log is copied byte by byte, to a terminal without what it would obey; lines of several are
+    labelled with their task, `[3] `. With `remarks` standard error says why nothing comes.
     """
+    from fairway_cli.ui.screen import Screen  # many a log goes to a file
     from fairway_runner.engines.outage import Absence  # it logs, which takes long to import
 
     remarked = Remarks(run)
     absence = Absence(run, run.engine.deadline) if follow else None
     is_cut = False
+    screen = Screen(out) if out.isatty() else None
+    write = out.write if screen is None else screen.write
     while True:
         # Asked before reading: what was printed by then is read below.
         if absence is not None:
@@ -189,10 +192,12 @@ def copy_logs(
         for log in selection.logs:
             if ended or log.has_grown():
                 for text in _texts(log, selection, shape, ended=ended):
-                    out.write(text)
+                    write(text)
                     is_cut = not text.endswith(b"\n")
         selection.tail = None
         if ended:
+            if screen is not None:
+                screen.end()
             out.write(b"\n" if is_cut and shape.whole else b"")
             out.flush()
             return
