@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +23,6 @@ from fairway_runner.runs.folder import begun_steps, chosen_task
 from fairway_runner.runs.outputs import empty_outputs
 from fairway_runner.runs.query import Column, Wanted, listed, select
 from fairway_runner.runs.records import damaged, read_json, read_specs
-from fairway_runner.runs.results import files_of
 from fairway_runner.runs.store import Run, RunStore
 from fairway_runner.runs.view import run_facts
 
@@ -212,8 +212,8 @@ def script(run: Run, task: str) -> str:
 
 
 def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
-    """The files that tasks have kept, by task and path, with their sizes in bytes: MOST_OUTPUTS of
-    them from one on, and True if there are more."""
+    """The files that tasks have kept, by task and path, with their sizes in bytes, and links to
+    folders with the path from theirs: MOST_OUTPUTS from one on, and True if there are more."""
     found = list(islice(_output_files(run), start, start + MOST_OUTPUTS + 1))
     return found[:MOST_OUTPUTS], len(found) > MOST_OUTPUTS
 
@@ -221,11 +221,18 @@ def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
 def _output_files(run: Run) -> Iterator[dict[str, Any]]:
     for index in range(run.record.tasks):
         base, task = (run.task_folder(index) / "outputs").resolve(), run.task_name(index)
-        for path in files_of(base):
-            # A link to the newest of some files is one of them; one that leads out is none.
-            if not path.is_symlink() or path.resolve().is_relative_to(base):
-                relative = f"{task}/{path.relative_to(base).as_posix()}"
-                yield {"path": relative, "size": path.stat().st_size}
+        for parent, folders, names in os.walk(base):
+            folders.sort()
+            for path in (Path(parent, name) for name in sorted([*names, *folders])):
+                # A link to the newest of some files is one of them; one that leads out is none.
+                leads_to, is_link = Path(os.path.realpath(path)), path.is_symlink()
+                found = {"path": f"{task}/{path.relative_to(base).as_posix()}"}
+                if is_link and not leads_to.is_relative_to(base):
+                    continue
+                if path.is_file():
+                    yield {**found, "size": path.stat().st_size}
+                elif is_link:
+                    yield {**found, "size": 0, "link": os.path.relpath(leads_to, parent)}
 
 
 def output(run: Run, path: str) -> Path:

@@ -90,6 +90,7 @@ class Compared(Record):
 class Output(Record):
     path: str
     size: Count
+    link: str | None = None
 
 
 class Submitted(Record):

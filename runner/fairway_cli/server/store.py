@@ -6,6 +6,7 @@ What the server has recorded of a run is copied into a folder here, and read the
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import shutil
@@ -198,7 +199,7 @@ class ServerEngine:
         """Copies the outputs of these tasks; `arrived` is told how many of how many are there."""
         server, path = self.mirror.server, f"/runs/{quoted(run.id)}/outputs"
         names = {run.task_name(index): run.task_folder(index) for index in tasks}
-        wanted: list[tuple[str, Path]] = []
+        wanted: list[tuple[Path, Sequence[str], str | None]] = []
         count = total = 0
         while True:
             found = server.get(path, [("from", str(count))])
@@ -207,18 +208,27 @@ class ServerEngine:
                     task, *parts = PurePosixPath(each["path"]).parts
                     if not parts or ".." in parts or task == "/":
                         raise ValueError
+                    link = str(each["link"]) if each.get("link") else None
                     if task in names:
-                        wanted.append((each["path"], names[task].joinpath("outputs", *parts)))
+                        wanted.append((names[task] / "outputs", (task, *parts), link))
             count, total = count + len(found), total + 1
             if not found:
                 break
             if total > _MOST_PAGES:
                 raise server.strange("its answer does not end")
-        for number, (name, file) in enumerate(wanted, 1):
+        for number, (folder, name, link) in enumerate(wanted, 1):
+            file = folder.joinpath(*name[1:])
+            # Through a link that leads out, a file would be written elsewhere.
+            places = [file] if link is None else [file.parent, file.parent / link]
+            if not all(Path(os.path.realpath(each)).is_relative_to(folder) for each in places):
+                raise server.strange(f"its output {file.name} leads elsewhere")
             file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("wb") as out:
-                parts = [quoted(part) for part in PurePosixPath(name).parts]
-                server.download(f"{path}/{'/'.join(parts)}", out)
+            if link is not None:
+                file.unlink(missing_ok=True)
+                file.symlink_to(link)
+            else:
+                with file.open("wb") as out:
+                    server.download("/".join([path, *map(quoted, name)]), out)
             arrived(number, len(wanted))
 
 
@@ -232,7 +242,7 @@ class RemoteStore(RunStore):
     def at(cls, url: str) -> RemoteStore:
         """The store of the server at a URL; UserError where that cannot be one."""
         server = Server(Address.of(url))
-        base = Path(tempfile.mkdtemp(prefix="fairway-"))
+        base = Path(tempfile.mkdtemp(prefix="fairway-")).resolve()
         RemoteRun.MIRRORS[base] = mirror = Mirror(server, base)
         return cls(base, mirror)
 

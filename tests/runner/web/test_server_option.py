@@ -30,8 +30,11 @@ def runs(make_run: MakeRun) -> list[Run]:
         {"params": {"lr": 2}, "log": "loss=0.25\nlast", "state": "failed", "exit_code": 7},
     ]
     first = make_run("job-a", [{"log": _LOG}], metrics={"loss": "loss=(.*)"})
-    (first.task_folder(0) / "outputs" / "model").mkdir(parents=True)
-    (first.task_folder(0) / "outputs" / "model" / "a b.bin").write_bytes(b"\xff" * 3000)
+    kept = first.task_folder(0) / "outputs"
+    (kept / "model").mkdir(parents=True)
+    (kept / "model" / "a b.bin").write_bytes(b"\xff" * 3000)
+    (kept / "newest").symlink_to("model")
+    (kept / "gone").symlink_to("nowhere")
     return [
         first,
         make_run("sweep-b", tasks, "failed", created=2e9, metrics={"loss": "loss=(.*)"}),
@@ -88,11 +91,20 @@ def test_server_option_gives_the_same_output_as_on_the_server(
     to = store.base.parent / "kept"
     words = [each.format(to=to) for each in words]
     there = here(*words)
-    fetched = {path.name: path.read_bytes() for path in to.rglob("*") if path.is_file()}
+    fetched = _tree(to)
     shutil.rmtree(to, ignore_errors=True)
     assert ask(*words) == there
     assert there[0] in (0, 2, 7, 130)
-    assert fetched == {path.name: path.read_bytes() for path in to.rglob("*") if path.is_file()}
+    assert fetched == _tree(to)
+
+
+def _tree(folder: Path) -> dict[str, object]:
+    """The files below a folder with their bytes, and the links that are no files."""
+    return {
+        each.name: each.read_bytes() if each.is_file() else each.readlink()
+        for each in folder.rglob("*")
+        if each.is_file() or each.is_symlink()
+    }
 
 
 def test_server_option_refuses_unknown_runs_and_commands(ask: Ask, runs: list[Run]) -> None:
@@ -342,6 +354,32 @@ def test_records_go_into_the_folder_of_their_run(
     ends(ask_strange(_stub(200, body, **_JSON), "logs", "job-a"), 5, "[strange-server]")
     assert not list(tmp_path.rglob("*.json"))
     assert not list(tmp_path.rglob("*.sh"))
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        [("0/m", "../../..")],
+        [("0/m", "/tmp")],
+        [("0/m", "d/l/.."), ("0/d/l", ".."), ("0/m/x/y", None)],
+    ],
+)
+def test_links_of_a_server_lead_out_of_no_folder(
+    ask_strange: Ask, tmp_path: Path, listed: list[tuple[str, str | None]]
+) -> None:
+    class Linked(Handler):
+        def do_GET(self) -> None:
+            path, _, query = self.path.partition("?")
+            if path.endswith("/records"):
+                self.answer_json({"since": 1, "runs": {"job-a": {**_FOLDER, "logs": {}}}})
+            elif path.endswith("/outputs"):
+                found = [{"path": name, "size": 0, "link": link} for name, link in listed]
+                self.answer(json.dumps(found if query == "from=0" else []).encode())
+            else:
+                self.answer(b"x")
+
+    done = ask_strange(Linked, "fetch", "job-a", "--to", str(tmp_path / "to"))
+    ends(done, 5, "[strange-server]")
 
 
 class _Dripping(Handler):
