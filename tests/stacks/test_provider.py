@@ -11,7 +11,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -20,10 +19,11 @@ from waiting import PATIENCE
 
 from fairway_constructs.azurerm import PROVIDER_SOURCE, PROVIDER_VERSION
 
+pytestmark = pytest.mark.provider
+
 ENVIRONMENTS = sorted((Path(__file__).parents[2] / "stacks/environments").glob("*.yaml"))
 MIRROR, CACHE = "FAIRWAY_PROVIDER_MIRROR", "TF_PLUGIN_CACHE_DIR"
 INSTALL = "terraform is not on PATH: install it, 1.9 or newer"
-needs_terraform = pytest.mark.skipif(shutil.which("terraform") is None, reason=INSTALL)
 
 BRING = f"""\
 On a machine that reaches its registry type
@@ -116,7 +116,6 @@ def _fairway(variables: dict[str, str], *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.provider
 @pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda file: file.stem)
 def test_terraform_validates_every_stack(
     environment: Path, variables: dict[str, str], tmp_path: Path
@@ -128,7 +127,6 @@ def test_terraform_validates_every_stack(
             assert done.returncode == 0, f"{words[0]}:\n{done.stdout}{done.stderr}"
 
 
-@pytest.mark.provider
 @pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda file: file.stem)
 def test_every_stack_is_planned_without_an_account(
     environment: Path, variables: dict[str, str]
@@ -137,41 +135,3 @@ def test_every_stack_is_planned_without_an_account(
     stacks = json.loads(printed)["stacks"]
     assert [stack["state"] for stack in stacks] == ["planned"] * 3
     assert all(stack["changes"] for stack in stacks)
-
-
-def _fill(mirror: Path) -> None:
-    """As `terraform providers mirror` does, with a provider that does nothing."""
-    packages = mirror / "registry.terraform.io" / PROVIDER_SOURCE
-    packages.mkdir(parents=True)
-    name = f"terraform-provider-azurerm_5.2.0_{_platform()}.zip"
-    with zipfile.ZipFile(packages / name, "w") as package:
-        package.writestr("terraform-provider-azurerm_v5.2.0_x5", "")
-
-
-@needs_terraform
-@pytest.mark.parametrize("name", [MIRROR, CACHE])
-def test_a_provider_that_is_at_hand_is_taken(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(MIRROR, raising=False)
-    mirror = tmp_path / "mirror"
-    _fill(mirror)
-    monkeypatch.setenv(name, str(mirror))
-    assert _missing(tmp_path, _variables(tmp_path)) == ""
-
-
-@needs_terraform
-def test_provider_that_is_missing_hints_at_the_mirror_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings, empty = tmp_path / "empty.tfrc", tmp_path / "empty"
-    empty.mkdir()
-    path = json.dumps(str(empty))  # in place of a registry that is out of reach
-    settings.write_text(f"provider_installation {{\n filesystem_mirror {{ path = {path} }}\n}}\n")
-    monkeypatch.setenv("TF_CLI_CONFIG_FILE", str(settings))
-    monkeypatch.setenv(MIRROR, str(empty))
-    monkeypatch.delenv(CACHE, raising=False)
-    said = _missing(tmp_path, _variables(tmp_path))
-    assert said.startswith("the azurerm provider is not at hand: ")
-    assert f"-platform={_platform()} $PWD/mirror\n" in said
-    assert said.endswith("FAIRWAY_PROVIDER_MIRROR=$PWD/mirror bin/test --provider")
