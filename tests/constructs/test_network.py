@@ -11,7 +11,6 @@ from fairway_constructs.network import INetwork, Network
 from fairway_constructs.peering import Peering
 from fairway_core.checks import Asked, check_stack
 from fairway_core.environment import Firewall
-from fairway_core.findings import UserError
 
 Synthesize = Callable[[Callable[[Stack], object]], dict[str, Any]]
 
@@ -238,7 +237,7 @@ class TestPeering:
     def test_peering_makes_both_halves_each_in_its_subscription(
         self, synthesize: Synthesize
     ) -> None:
-        document = _peered(synthesize)
+        document = _peered(synthesize, gateway=True)
         halves = document["resource"]["azurerm_virtual_network_peering"]
         near, far = halves["peering-to-hub"], halves["peering-from-hub"]
         assert near["remote_virtual_network_id"] == HUB
@@ -251,19 +250,15 @@ class TestPeering:
             None: None,
             "hub": SUBSCRIPTION,
         }
-
-    def test_a_gateway_is_offered_before_it_is_taken(self, synthesize: Synthesize) -> None:
-        document = _peered(synthesize, gateway=True)
-        halves = document["resource"]["azurerm_virtual_network_peering"]
-        assert halves["peering-to-hub"]["use_remote_gateways"] is True
-        assert halves["peering-from-hub"]["allow_gateway_transit"] is True
-        assert halves["peering-to-hub"]["depends_on"] == [
-            "azurerm_virtual_network_peering.peering-from-hub"
-        ]
+        # A gateway is offered before it is taken.
+        assert (near["use_remote_gateways"], far["allow_gateway_transit"]) == (True, True)
+        assert near["depends_on"] == ["azurerm_virtual_network_peering.peering-from-hub"]
 
     def test_the_other_half_may_be_its_owners(self, synthesize: Synthesize) -> None:
         document = _peered(synthesize, both_ways=False)
-        assert list(document["resource"]["azurerm_virtual_network_peering"]) == ["peering-to-hub"]
+        halves = document["resource"]["azurerm_virtual_network_peering"]
+        assert list(halves) == ["peering-to-hub"]
+        assert halves["peering-to-hub"]["use_remote_gateways"] is False
         assert len(document["provider"]["azurerm"]) == 1
 
 
@@ -273,87 +268,38 @@ EXISTING = {
 }
 
 
-class TestExisting:
-    def test_network_from_existing_subnets_makes_no_resource(self, synthesize: Synthesize) -> None:
-        networks: list[INetwork] = []
+@pytest.mark.parametrize("private", [False, True])
+def test_network_from_existing_subnets_makes_nothing_but_endpoints(
+    synthesize: Synthesize, private: bool
+) -> None:
+    networks: list[INetwork] = []
 
-        def build(stack: Stack) -> None:
-            networks.append(Network.from_subnets(stack, "network", EXISTING))
-
-        document = synthesize(build)
-        assert "resource" not in document
-        (network,) = networks
-        assert network.endpoints is None
-        assert network.egress_address == ""
-        assert network.subnets["compute"].id == f"{HUB}/subnets/compute"
-        assert network.subnets["compute"].address_pattern == "10.1.*"
-
-    def test_terraform_stops_where_a_range_is_wrong(self, synthesize: Synthesize) -> None:
-        document = synthesize(lambda stack: Network.from_subnets(stack, "network", EXISTING))
-        output = document["output"]["subnet_compute"]
-        assert output["precondition"]["condition"] == (
-            '${contains(data.azurerm_subnet.compute.address_prefixes, "10.1.0.0/20")}'
-        )
-        assert "correct `range:`" in output["precondition"]["error_message"]
-        subnet = document["data"]["azurerm_subnet"]["compute"]
-        assert subnet["name"] == "compute"
-        assert subnet["virtual_network_name"] == "hub"
-        assert subnet["resource_group_name"] == "hub-rg"
-
-    def test_endpoints_find_their_names_in_it(self, synthesize: Synthesize) -> None:
-        def build(stack: Stack) -> None:
-            network = Network.from_subnets(stack, "network", EXISTING, private_endpoints=True)
-            assert network.endpoints is not None
+    def build(stack: Stack) -> None:
+        network = Network.from_subnets(stack, "network", EXISTING, private_endpoints=private)
+        networks.append(network)
+        if network.endpoints:
             network.endpoints.connect(stack, "storage", service="blob", resource_id="/account")
 
-        resources = synthesize(build)["resource"]
-        (link,) = resources["azurerm_private_dns_zone_virtual_network_link"].values()
-        assert link["virtual_network_id"] == HUB
-        (endpoint,) = resources["azurerm_private_endpoint"].values()
-        assert endpoint["subnet_id"] == f"{HUB}/subnets/endpoints"
-
-
-@pytest.mark.parametrize("egress", ["nat", "none"])
-def test_a_way_out_never_moves_a_subnet(synthesize: Synthesize, egress: str) -> None:
-    subnets = _network(synthesize, egress=egress)["azurerm_subnet"]
-    assert {role: s["address_prefixes"][0] for role, s in subnets.items()} == {
-        "compute": "10.40.0.0/17",
-        "storage": "10.40.128.0/21",
-        "management": "10.40.136.0/21",
-    }
-
-
-class TestOwnSubnets:
-    def test_own_subnet_is_closed_except_for_allowed_ranges(self, synthesize: Synthesize) -> None:
-        def build(stack: Stack) -> None:
-            network = Network(stack, address_space="10.40.0.0/16")
-            added = network.add_subnet("login", "10.40.200.0/24")
-            assert (added.range, network.subnet("login")) == (IPv4Network("10.40.200.0/24"), added)
-            network.allow_from(["203.0.113.0/24"], to="login", name="SshFromOffice", port="22")
-
-        resources = synthesize(build)["resource"]
-        rules = resources["azurerm_network_security_group"]["login-rules"]["security_rule"]
-        assert [(each["name"], each["priority"]) for each in rules] == [
-            ("AllowSshFromOffice", 100),
-            ("DenyEverythingElse", 4096),
-        ]
-        assert "login-has-nat" in resources["azurerm_subnet_nat_gateway_association"]
-
-    def test_a_rule_comes_before_the_last_of_any_subnet(self, synthesize: Synthesize) -> None:
-        def build(stack: Stack) -> None:
-            network = Network(stack, address_space="10.40.0.0/16")
-            network.allow_from(["10.9.0.0/16"], to="compute", name="Web", port=["80", "443"])
-
-        groups = synthesize(build)["resource"]["azurerm_network_security_group"]
-        *before, rule, last = groups["compute-rules"]["security_rule"]
-        assert rule["name"] == "AllowWeb"
-        assert rule["destination_port_ranges"] == ["80", "443"]
-        assert before[-1]["priority"] < rule["priority"] < last["priority"]
-
-    @pytest.mark.parametrize("addresses", ["10.41.0.0/24", "10.40.0.0/24"])
-    def test_a_range_has_to_be_free(self, stack: Stack, addresses: str) -> None:
-        network = Network(stack, address_space="10.40.0.0/16")
-        with pytest.raises(UserError, match=r"is not free in 10\.40\.0\.0/16"):
-            network.add_subnet("login", addresses)
-        with pytest.raises(UserError, match="did you mean `storage`"):
-            network.subnet("storge")
+    document = synthesize(build)
+    (network,) = networks
+    assert network.egress_address == ""
+    assert network.subnets["compute"].id == f"{HUB}/subnets/compute"
+    assert network.subnets["compute"].address_pattern == "10.1.*"
+    # Terraform stops where a range is wrong.
+    output = document["output"]["subnet_compute"]
+    assert output["precondition"]["condition"] == (
+        '${contains(data.azurerm_subnet.compute.address_prefixes, "10.1.0.0/20")}'
+    )
+    assert "correct `range:`" in output["precondition"]["error_message"]
+    subnet = document["data"]["azurerm_subnet"]["compute"]
+    assert subnet["name"] == "compute"
+    assert subnet["virtual_network_name"] == "hub"
+    assert subnet["resource_group_name"] == "hub-rg"
+    if not private:
+        assert "resource" not in document
+        return
+    resources = document["resource"]
+    (link,) = resources["azurerm_private_dns_zone_virtual_network_link"].values()
+    assert link["virtual_network_id"] == HUB
+    (endpoint,) = resources["azurerm_private_endpoint"].values()
+    assert endpoint["subnet_id"] == f"{HUB}/subnets/endpoints"
