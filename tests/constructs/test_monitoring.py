@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,9 @@ from fairway_constructs.alerts import Alerts
 from fairway_constructs.batch_account import BatchAccount
 from fairway_constructs.budget import Budget
 from fairway_constructs.cdk import Stack
-from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.monitoring import Monitoring
 from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.nodes import sends_gpu_metrics
 from fairway_constructs.storage import Storage
 from fairway_constructs.vault import Vault
 from fairway_core.catalog import default_image, vm_size
@@ -189,54 +188,37 @@ class TestGpuMetrics:
         assert 'ProcessName == "fairway-gpu"' in query
         assert "--tag fairway-gpu" in log
 
-    def test_the_cloud_config_with_it_is_valid(
-        self, check_cloud_config: Callable[[str], None]
-    ) -> None:
-        text = node_cloud_init(
-            cluster="pair",
-            mounts=[nfs_mount(name="data", server="10.0.0.4", export="/e", path="/data")],
-            nfs_client_package="nfs-common",
-            host_patterns=["10.0.*"],
-            gpu_metrics=True,
-        )
-        check_cloud_config(text)
-        assert "fairway-gpu-metrics.timer" in text
 
-    def test_only_nvidias_say_it(self) -> None:
-        assert sends_gpu_metrics(vm_size("Standard_ND96isr_H100_v5"))
-        assert not sends_gpu_metrics(vm_size("Standard_ND96isr_MI300X_v5"))
-        assert not sends_gpu_metrics(vm_size("Standard_HB176rs_v4"))
-
-
-@pytest.mark.parametrize("size", ["Standard_ND96isr_H100_v5", "Standard_HB176rs_v4"])
-def test_nodes_have_the_agent_from_their_first_boot(
-    synthesize: Synthesize, cloud_config: Callable[[str], dict[str, Any]], size: str
+@pytest.mark.parametrize("size", ["ND96isr_H100_v5", "ND96isr_MI300X_v5", "HB176rs_v4"])
+@pytest.mark.parametrize("monitored", [True, False])
+def test_monitored_nodes_have_the_agent_and_those_of_nvidia_say_how_busy_they_are(
+    synthesize: Synthesize,
+    cloud_config: Callable[[str], dict[str, Any]],
+    check_cloud_config: Callable[[str], None],
+    size: str,
+    monitored: bool,
 ) -> None:
-    from ipaddress import IPv4Network
+    sold = vm_size(f"Standard_{size}")
+    subnet = SubnetRef("/subnet", IPv4Network("10.0.0.0/17"))
+    spec: dict[str, Any] = {"size": sold, "image": default_image(sold), "subnet": subnet}
 
-    def build(stack: Stack, monitored: bool) -> None:
-        GpuCluster(
-            stack,
-            "pair",
-            nodes=2,
-            size=vm_size(size),
-            image=default_image(vm_size(size)),
-            subnet=SubnetRef("/subnet", IPv4Network("10.0.0.0/17")),
-            identity_id="/identity",
-            monitored=monitored,
-        )
+    def build(stack: Stack) -> None:
+        GpuCluster(stack, "pair", nodes=2, identity_id="/identity", monitored=monitored, **spec)
 
     kind = "azurerm_linux_virtual_machine_scale_set"
-    (watched,) = synthesize(lambda stack: build(stack, True))["resource"][kind].values()
-    (agent,) = watched["extension"]
+    (nodes,) = synthesize(build)["resource"][kind].values()
+    text = cloud_config(nodes["custom_data"])["text"]
+    says = monitored and "H100" in size
+    assert ("fairway-gpu-metrics.timer" in text) is says
+    if says:
+        check_cloud_config(text)
+    if not monitored:
+        assert "extension" not in nodes
+        return
+    (agent,) = nodes["extension"]
     assert agent["type"] == "AzureMonitorLinuxAgent"
     identity = json.loads(agent["settings"])["authentication"]["managedIdentity"]
     assert identity == {"identifier-name": "mi_res_id", "identifier-value": "/identity"}
-    text = cloud_config(watched["custom_data"])["text"]
-    assert ("fairway-gpu-metrics" in text) == ("ND96" in size)
-    (plain,) = synthesize(lambda stack: build(stack, False))["resource"][kind].values()
-    assert "extension" not in plain
-    assert "fairway-gpu-metrics" not in cloud_config(plain["custom_data"])["text"]
 
 
 def test_a_budget_counts_all_groups_together_from_this_month_on(synthesize: Synthesize) -> None:

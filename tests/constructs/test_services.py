@@ -83,25 +83,6 @@ def test_storage_name_is_ones_own_or_made_unique_by_the_subscription(
         _storage(synthesize, account="Contoso-Data")
 
 
-def test_every_grant_of_an_identity_says_why(synthesize: Synthesize) -> None:
-    def build(stack: Stack) -> None:
-        nodes = Identity(stack, "nodes")
-        nodes.grant("datasets", "Storage Blob Data Reader", on="/container", reason="To read it")
-
-    resources = synthesize(build)["resource"]
-    assert resources["azurerm_user_assigned_identity"]["nodes"]["name"] == "lab-id-nodes"
-    assert (
-        resources["azurerm_role_assignment"]["nodes-datasets"].items()
-        >= {
-            "role_definition_name": "Storage Blob Data Reader",
-            "scope": "/container",
-            "description": "To read it",
-            "principal_type": "ServicePrincipal",
-            "principal_id": "${azurerm_user_assigned_identity.nodes.principal_id}",
-        }.items()
-    )
-
-
 def test_storage_from_id_grants_the_same_roles(synthesize: Synthesize) -> None:
     account = (
         "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/hub/providers"
@@ -132,120 +113,79 @@ OFFICE = [IPv4Network("203.0.113.0/24"), IPv4Network("10.0.0.0/8")]
 SUBNET = SubnetRef("/subnet", IPv4Network("10.40.0.0/24"))
 
 
-class TestNetworkAccess:
-    """Ranges of people's machines, as services take them."""
-
-    @pytest.mark.parametrize(
-        "private",
-        ["10.1.0.0/16", "172.20.0.0/16", "192.168.1.0/24", "100.64.0.0/16", "127.0.0.1/32"],
-    )
-    def test_private_ranges_are_never_seen_from_outside(self, private: str) -> None:
-        assert public_ranges([IPv4Network(private)]) == []
-        assert public_addresses([IPv4Network(private)]) == []
-
-    def test_small_ranges_are_written_address_by_address(self) -> None:
-        ranges = [IPv4Network(text) for text in ("8.8.8.8/32", "8.8.4.4/31", "8.8.0.0/30")]
-        assert public_addresses(ranges) == ["8.8.8.8", "8.8.4.4", "8.8.4.5", "8.8.0.0/30"]
-        assert public_ranges(ranges) == ["8.8.8.8/32", "8.8.4.4/31", "8.8.0.0/30"]
+def test_ranges_of_people_are_written_as_services_take_them() -> None:
+    texts = ("10.1.0.0/16", "172.20.0.0/16", "192.168.1.0/24", "100.64.0.0/16", "127.0.0.1/32")
+    private = [IPv4Network(each) for each in texts]
+    assert (public_ranges(private), public_addresses(private)) == ([], [])
+    ranges = [IPv4Network(text) for text in ("8.8.8.8/32", "8.8.4.4/31", "8.8.0.0/30")]
+    assert public_addresses(ranges) == ["8.8.8.8", "8.8.4.4", "8.8.4.5", "8.8.0.0/30"]
+    assert public_ranges(ranges) == ["8.8.8.8/32", "8.8.4.4/31", "8.8.0.0/30"]
 
 
-class TestRegistry:
-    """The container registry."""
+@pytest.mark.parametrize(
+    ("given", "public", "ranges"),
+    [
+        ({}, False, []),
+        ({"allowed": OFFICE}, True, ["203.0.113.0/24"]),
+        ({"egress_address": "4.5.6.7"}, True, ["4.5.6.7/32"]),
+        ({"sku": "Standard", "allowed": OFFICE}, True, []),
+    ],
+)
+def test_registry_has_no_password_and_lets_in_named_ranges_where_it_can(
+    synthesize: Synthesize, given: dict[str, Any], public: bool, ranges: list[str]
+) -> None:
+    def build(stack: Stack) -> None:
+        Registry(stack, **given).grant_pull(Identity(stack, "nodes"))
 
-    def _registry(self, synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
-        document = synthesize(lambda stack: Registry(stack, **arguments))
-        registry: dict[str, Any] = document["resource"]["azurerm_container_registry"]["registry"]
-        return registry
-
-    def test_registry_has_no_admin_password_and_no_public_access(
-        self, synthesize: Synthesize
-    ) -> None:
-        registry = self._registry(synthesize)
-        assert registry["sku"] == "Premium"
-        assert registry["admin_enabled"] is False
-        assert registry["anonymous_pull_enabled"] is False
-        assert registry["public_network_access_enabled"] is False
-        assert "network_rule_set" not in registry
-        assert registry["retention_policy_in_days"] == 30
-        assert registry["name"].startswith("labcr${substr(sha256(")
-
-    @pytest.mark.parametrize(
-        ("given", "range_"),
-        [({"allowed": OFFICE}, "203.0.113.0/24"), ({"egress_address": "4.5.6.7"}, "4.5.6.7/32")],
-        ids=["allowed", "way-out"],
-    )
-    def test_named_ranges_or_the_way_out_are_let_in_and_nobody_else(
-        self, synthesize: Synthesize, given: dict[str, Any], range_: str
-    ) -> None:
-        registry = self._registry(synthesize, **given)
-        assert registry["public_network_access_enabled"] is True
-        rule = {"action": "Allow", "ip_range": range_}
-        assert registry["network_rule_set"] == [{"default_action": "Deny", "ip_rule": [rule]}]
-
-    def test_a_smaller_sku_gets_nothing_that_it_does_not_have(self, synthesize: Synthesize) -> None:
-        registry = self._registry(synthesize, sku="Standard", allowed=OFFICE)
-        assert registry["public_network_access_enabled"] is True
-        for premium in ("network_rule_set", "retention_policy_in_days", "zone_redundancy_enabled"):
-            assert premium not in registry
-
-    def test_nodes_may_pull_and_nothing_else(self, synthesize: Synthesize) -> None:
-        def build(stack: Stack) -> None:
-            Registry(stack).grant_pull(Identity(stack, "nodes"))
-
-        (grant,) = synthesize(build)["resource"]["azurerm_role_assignment"].values()
-        assert grant["role_definition_name"] == "AcrPull"
-        assert grant["scope"] == "${azurerm_container_registry.registry.id}"
-        assert grant["description"]
+    resources = synthesize(build)["resource"]
+    registry = resources["azurerm_container_registry"]["registry"]
+    assert registry["admin_enabled"] is registry["anonymous_pull_enabled"] is False
+    assert registry["public_network_access_enabled"] is public
+    rules = [{"action": "Allow", "ip_range": each} for each in ranges]
+    wanted = [{"default_action": "Deny", "ip_rule": rules}] if rules else None
+    assert registry.get("network_rule_set") == wanted
+    premium = (registry.get("retention_policy_in_days"), registry.get("zone_redundancy_enabled"))
+    assert premium == ((30, True) if registry["sku"] == "Premium" else (None, None))
+    assert registry["name"].startswith("labcr${substr(sha256(")
+    (grant,) = resources["azurerm_role_assignment"].values()
+    assert grant["role_definition_name"] == "AcrPull"
+    assert grant["scope"] == "${azurerm_container_registry.registry.id}"
 
 
 class TestVault:
     """The key vault and its keys."""
 
-    def _vault(self, synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
-        document = synthesize(lambda stack: Vault(stack, **arguments))
-        vault: dict[str, Any] = document["resource"]["azurerm_key_vault"]["vault"]
-        return vault
-
-    def test_vault_uses_roles_and_is_closed_to_the_public_network(
-        self, synthesize: Synthesize
+    @pytest.mark.parametrize("ranges", [[], ["203.0.113.0/24", "4.5.6.7/32"]])
+    def test_vault_uses_roles_and_is_open_to_named_ranges_and_the_way_out_alone(
+        self, synthesize: Synthesize, ranges: list[str]
     ) -> None:
-        vault = self._vault(synthesize)
+        given: dict[str, Any] = {"allowed": OFFICE, "egress_address": "4.5.6.7"} if ranges else {}
+        named = partial(synthesize, environment="twelve-chars")
+        made = named(lambda stack: Vault(stack, **given))["resource"]["azurerm_key_vault"]
+        vault = made["vault"]
         assert vault["rbac_authorization_enabled"] is True
         assert vault["purge_protection_enabled"] is True
         assert vault["soft_delete_retention_days"] == 90
-        assert vault["public_network_access_enabled"] is False
-        assert vault["network_acls"] == {"default_action": "Deny", "bypass": "AzureServices"}
+        assert vault["public_network_access_enabled"] is bool(ranges)
+        rules = {"ip_rules": ranges} if ranges else {}
+        closed = {"default_action": "Deny", "bypass": "AzureServices"}
+        assert vault["network_acls"] == {**closed, **rules}
         assert "access_policy" not in vault
         assert vault["lifecycle"]["prevent_destroy"] is True
-
-    def test_vault_name_fits_with_the_longest_environment_name(
-        self, synthesize: Callable[..., dict[str, Any]]
-    ) -> None:
-        name = self._vault(partial(synthesize, environment="twelve-chars"))["name"]
-        stem, _, expression = name.partition("${")
+        # Its name fits with the longest one of an environment.
+        stem, _, expression = vault["name"].partition("${")
         assert expression.endswith(", 0, 8)}")
         assert len(stem) + 8 <= 24
 
-    def test_named_ranges_and_the_way_out_are_let_in(self, synthesize: Synthesize) -> None:
-        vault = self._vault(synthesize, allowed=OFFICE, egress_address="4.5.6.7")
-        assert vault["public_network_access_enabled"] is True
-        assert vault["network_acls"]["default_action"] == "Deny"
-        assert vault["network_acls"]["ip_rules"] == ["203.0.113.0/24", "4.5.6.7/32"]
-
-    def _encrypted(self, synthesize: Synthesize, sku: Any) -> dict[str, Any]:
+    @pytest.mark.parametrize(("sku", "kind"), [("standard", "RSA"), ("premium", "RSA-HSM")])
+    def test_a_key_is_made_through_the_management_plane_for_one_account(
+        self, synthesize: Synthesize, sku: Any, kind: str
+    ) -> None:
         def build(stack: Stack) -> None:
-            vault = Vault(stack, sku=sku)
-            key = vault.customer_managed_key("storage")
+            key = Vault(stack, sku=sku).customer_managed_key("storage")
             Storage(stack, containers=["outputs"], customer_managed_key=key)
 
-        resources: dict[str, Any] = synthesize(build)["resource"]
-        return resources
-
-    @pytest.mark.parametrize(("sku", "kind"), [("standard", "RSA"), ("premium", "RSA-HSM")])
-    def test_a_key_is_made_through_the_management_plane(
-        self, synthesize: Synthesize, sku: str, kind: str
-    ) -> None:
-        resources = self._encrypted(synthesize, sku)
+        resources = synthesize(build)["resource"]
         assert "azurerm_key_vault_key" not in resources
         (deployment,) = resources["azurerm_resource_group_template_deployment"].values()
         (key,) = json.loads(deployment["template_content"])["resources"]
@@ -258,11 +198,7 @@ class TestVault:
             "vault": {"value": "${azurerm_key_vault.vault.name}"},
             "key": {"value": "storage"},
         }
-
-    def test_account_has_one_role_on_one_key_that_are_there_before_it(
-        self, synthesize: Synthesize
-    ) -> None:
-        resources = self._encrypted(synthesize, "standard")
+        # The account has one role on it, which is there before.
         ((name, grant),) = resources["azurerm_role_assignment"].items()
         assert grant["role_definition_name"] == "Key Vault Crypto Service Encryption User"
         assert grant["scope"] == "${azurerm_key_vault.vault.id}/keys/storage"
@@ -273,9 +209,9 @@ class TestVault:
             "key_vault_key_id": "${azurerm_key_vault.vault.vault_uri}keys/storage",
             "user_assigned_identity_id": identity,
         }
-        deployment = "azurerm_resource_group_template_deployment.storage-key-deployment"
-        assert grant["depends_on"] == [deployment]
-        assert account["depends_on"] == [deployment, f"azurerm_role_assignment.{name}"]
+        made = "azurerm_resource_group_template_deployment.storage-key-deployment"
+        assert grant["depends_on"] == [made]
+        assert account["depends_on"] == [made, f"azurerm_role_assignment.{name}"]
 
 
 @pytest.mark.parametrize(
@@ -314,89 +250,72 @@ def test_storage_containers_expire_each_by_a_rule_of_its_own(synthesize: Synthes
     assert versions["actions"]["version"] == {"delete_after_days_since_creation": 14}
 
 
-class TestPrivateEndpoints:
-    """Endpoints and their zones."""
+def test_service_is_reached_by_each_of_its_endpoints_and_a_zone_once(
+    synthesize: Synthesize,
+) -> None:
+    def build(stack: Stack) -> None:
+        network = Network(stack, address_space="10.40.0.0/16", private_endpoints=True)
+        for service in (BatchAccount(stack), Vault(stack), SlurmFoundation(stack, disk_gib=64)):
+            service.private_endpoints(network)
 
-    def test_a_zone_is_made_once_and_an_endpoint_for_each(self, synthesize: Synthesize) -> None:
-        def build(stack: Stack) -> None:
-            endpoints = PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id=VNET)
-            for service in ("batch", "batch_node_management", "vault"):
-                endpoints.connect(
-                    stack, service.replace("_", "-"), service=service, resource_id=f"/{service}"
-                )
+    resources = synthesize(build)["resource"]
+    made = resources["azurerm_private_endpoint"]
+    assert {
+        name: each["private_service_connection"]["subresource_names"] for name, each in made.items()
+    } == {
+        "batch-endpoint": ["batchAccount"],
+        "batch-nodes-endpoint": ["nodeManagement"],
+        "vault-endpoint": ["vault"],
+        "slurm-vault-endpoint": ["vault"],
+    }
+    zones = resources["azurerm_private_dns_zone"]
+    assert {zone["name"] for zone in zones.values()} == {
+        "privatelink.batch.azure.com",
+        "privatelink.vaultcore.azure.net",
+    }
+    links = resources["azurerm_private_dns_zone_virtual_network_link"]
+    vnet = "${azurerm_virtual_network.vnet.id}"
+    assert [link["virtual_network_id"] for link in links.values()] == [vnet, vnet]
+    nodes = made["batch-nodes-endpoint"]
+    assert nodes["subnet_id"] == "${azurerm_subnet.endpoints.id}"
+    connection = nodes["private_service_connection"]
+    assert connection["is_manual_connection"] is False
+    assert connection["private_connection_resource_id"] == "${azurerm_batch_account.batch.id}"
+    zone = "${azurerm_private_dns_zone.privatelink-batch-azure-com.id}"
+    assert nodes["private_dns_zone_group"]["private_dns_zone_ids"] == [zone]
 
-        resources = synthesize(build)["resource"]
-        zones = resources["azurerm_private_dns_zone"]
-        assert {zone["name"] for zone in zones.values()} == {
-            "privatelink.batch.azure.com",
-            "privatelink.vaultcore.azure.net",
-        }
-        links = resources["azurerm_private_dns_zone_virtual_network_link"]
-        assert {link["virtual_network_id"] for link in links.values()} == {VNET}
-        assert len(links) == 2
-        endpoint = resources["azurerm_private_endpoint"]["batch-node-management-endpoint"]
-        assert endpoint["subnet_id"] == "/subnet"
-        assert endpoint["private_service_connection"] == {
-            "name": "batch-node-management",
-            "is_manual_connection": False,
-            "private_connection_resource_id": "/batch_node_management",
-            "subresource_names": ["nodeManagement"],
-        }
-        assert endpoint["private_dns_zone_group"]["private_dns_zone_ids"] == [
-            "${azurerm_private_dns_zone.privatelink-batch-azure-com.id}"
-        ]
 
-    def test_a_service_without_endpoints_is_refused(self, synthesize: Synthesize) -> None:
-        def build(stack: Stack) -> None:
-            endpoints = PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id=VNET)
-            endpoints.connect(stack, "x", service="bloob", resource_id="/x")
-
-        with pytest.raises(UserError, match="unknown private link service"):
-            synthesize(build)
+def test_a_private_link_that_there_is_none_of_is_refused(stack: Stack) -> None:
+    endpoints = PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id=VNET)
+    with pytest.raises(UserError, match="unknown private link service"):
+        endpoints.connect(stack, "x", service="bloob", resource_id="/x")
 
 
 class TestInterfaces:
     """The interfaces that services share with Azure Verified Modules."""
 
-    def test_service_is_reached_by_each_of_its_endpoints(self, synthesize: Synthesize) -> None:
-        def build(stack: Stack) -> None:
-            network = Network(stack, address_space="10.40.0.0/16", private_endpoints=True)
-            for service in (BatchAccount(stack), Vault(stack), SlurmFoundation(stack, disk_gib=64)):
-                service.private_endpoints(network)
-
-        made = synthesize(build)["resource"]["azurerm_private_endpoint"]
-        assert {
-            name: each["private_service_connection"]["subresource_names"]
-            for name, each in made.items()
-        } == {
-            "batch-endpoint": ["batchAccount"],
-            "batch-nodes-endpoint": ["nodeManagement"],
-            "vault-endpoint": ["vault"],
-            "slurm-vault-endpoint": ["vault"],
-        }
-
-    def test_network_without_endpoints_gives_none(self, synthesize: Synthesize) -> None:
-        def build(stack: Stack) -> None:
-            network = Network(stack, address_space="10.40.0.0/16", private_endpoints=False)
-            Vault(stack).private_endpoints(network)
-
-        with pytest.raises(UserError, match="`vault` gets no private endpoint"):
-            synthesize(build)
-
-    @pytest.mark.parametrize("interface", ["private_endpoints", "diagnostic_settings"])
-    def test_interface_that_a_service_lacks_is_refused(
-        self, synthesize: Synthesize, interface: str
+    @pytest.mark.parametrize(
+        ("private", "interface", "said"),
+        [
+            (False, "private_endpoints", "`kubernetes` gets no private endpoint"),
+            (True, "private_endpoints", "has no `private_endpoints`"),
+            (True, "diagnostic_settings", "has no `diagnostic_settings`"),
+        ],
+    )
+    def test_interface_that_a_service_or_its_network_lacks_is_refused(
+        self, stack: Stack, private: bool, interface: str, said: str
     ) -> None:
-        def build(stack: Stack) -> None:
-            network = Network(stack, address_space="10.40.0.0/16", private_endpoints=True)
-            if interface == "private_endpoints":
-                kubelet = Identity(stack, "kubelet")
-                KubernetesCluster(stack, subnet=SUBNET, kubelet=kubelet).private_endpoints(network)
-            monitoring = Monitoring(stack, emails=["team@example.com"])
-            AzureFiles(stack, "home", path="/home").diagnostic_settings(monitoring)
-
-        with pytest.raises(UserError, match=rf"has no `{interface}`"):
-            synthesize(build)
+        network = Network(stack, address_space="10.40.0.0/16", private_endpoints=private)
+        cluster = KubernetesCluster(stack, subnet=SUBNET, kubelet=Identity(stack, "kubelet"))
+        files = AzureFiles(stack, "home", path="/home")
+        monitoring = Monitoring(stack, emails=["team@example.com"])
+        calls = {
+            "private_endpoints": (cluster.private_endpoints, network),
+            "diagnostic_settings": (files.diagnostic_settings, monitoring),
+        }
+        call, given = calls[interface]
+        with pytest.raises(UserError, match=said):
+            call(given)
 
     def test_roles_are_given_on_the_service_by_name_or_by_id(self, synthesize: Synthesize) -> None:
         role = "/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/r"
