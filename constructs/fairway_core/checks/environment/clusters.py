@@ -168,16 +168,10 @@ def floating_image(environment: Environment) -> Iterator[Fault]:
     """An image without an exact version: nodes that come later may get another one.
 
     Wrong:
-        clusters:
-          pair:
-            engine: ssh
-            size: Standard_ND96isr_H100_v5
-            nodes: 2
-            image: microsoft-dsvm:ubuntu-hpc:2404:latest
-            mounts: [data]
+        clusters: {pair: {image: microsoft-dsvm:ubuntu-hpc:2404:latest}}
 
     Right:
-        clusters: {pair: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 2, mounts: [data]}}
+        clusters: {pair: {image: ubuntu-hpc-2404}}
     """
     for name, cluster in environment.machine_clusters.items():
         image = cluster.chosen_image
@@ -201,20 +195,10 @@ def rdma_only_image(environment: Environment) -> Iterator[Fault]:
     get; the one for 24.04 was seen to fail. An image of your own (`image_id`) is the other way.
 
     Wrong:
-        clusters:
-          sweep:
-            engine: batch
-            size: Standard_NC4as_T4_v3
-            nodes: {min: 0, max: 8}
-            image: ubuntu-hpc-2404
+        clusters: {sweep: {engine: batch, size: Standard_NC4as_T4_v3, image: ubuntu-hpc-2404}}
 
     Right:
-        clusters:
-          sweep:
-            engine: batch
-            size: Standard_NC4as_T4_v3
-            nodes: {min: 0, max: 8}
-            image: ubuntu-hpc-2204
+        clusters: {sweep: {engine: batch, size: Standard_NC4as_T4_v3, image: ubuntu-hpc-2204}}
     """
     from fairway_core.environment.batch import pool_image
 
@@ -240,17 +224,10 @@ def spot_without_mounts(environment: Environment) -> Iterator[Fault]:
     The next attempt of a task then begins anew. Tasks that are short enough for that need none.
 
     Wrong:
-        clusters:
-          sweep: {engine: batch, size: Standard_D16s_v6, nodes: {min: 0, max: 8}, spot: true}
+        clusters: {sweep: {engine: batch, spot: true, mounts: []}}
 
     Right:
-        clusters:
-          sweep:
-            engine: batch
-            size: Standard_D16s_v6
-            nodes: {min: 0, max: 8}
-            spot: true
-            mounts: [data]
+        clusters: {sweep: {engine: batch, spot: true, mounts: [data]}}
     """
     for name, cluster in environment.clusters.items():
         holders = (environment.filesystems[mount].holds_runs for mount in cluster.mounts)

@@ -104,13 +104,11 @@ def network_opened(
     Wrong:
         azurerm_network_security_rule.ssh:
           actions: [create]
-          before: null
           after: {name: ssh, direction: Inbound, access: Allow, source_address_prefix: "*"}
 
     Right:
         azurerm_network_security_rule.ssh:
           actions: [create]
-          before: null
           after: {name: ssh, direction: Inbound, access: Allow, source_address_prefix: 10.0.0.0/8}
     """
     if type in (_GROUP, _RULE):
@@ -276,18 +274,13 @@ def wider_grant(changes: Changes, own: Collection[str]) -> Iterator[Fault]:
 
     Wrong:
         azurerm_role_assignment.nodes:
-          actions: [create]
-          before: null
-          after: {role_definition_name: Contributor, scope: /subscriptions/0}
+          {actions: [create], after: {role_definition_name: Contributor, scope: /subscriptions/0}}
 
     Right:
         azurerm_role_assignment.nodes:
           actions: [delete, create]
-          before: {role_definition_name: Reader, scope: /subscriptions/0, principal_id: a}
-          after:
-            role_definition_name: Reader
-            scope: /subscriptions/0/resourceGroups/lab
-            principal_id: a
+          before: {role_definition_name: Reader, scope: /subscriptions/0}
+          after: {role_definition_name: Reader, scope: /subscriptions/0/resourceGroups/lab}
     """
     for change in changes:
         if change.type in _GRANTS and change.acts and (after := change.shown("after")):

@@ -36,14 +36,12 @@ def api_server_opened(change: ResourceChange) -> Iterator[Fault]:
     Wrong:
         azurerm_kubernetes_cluster.kubernetes:
           actions: [update]
-          before: {local_account_disabled: true, private_cluster_enabled: true}
-          after: {local_account_disabled: true, private_cluster_enabled: false}
+          before: {private_cluster_enabled: true}
+          after: {private_cluster_enabled: false}
 
     Right:
         azurerm_kubernetes_cluster.kubernetes:
-          actions: [update]
-          before: {local_account_disabled: true, private_cluster_enabled: true, tags: {}}
-          after: {local_account_disabled: true, private_cluster_enabled: true, tags: {a: b}}
+          {actions: [update], before: {sku_tier: Free}, after: {sku_tier: Standard}}
     """
     before, after = change.before, change.after
     if not after:
@@ -100,9 +98,7 @@ def upgraded_nodes(change: ResourceChange) -> Iterator[Fault]:
 
     Right:
         azurerm_kubernetes_cluster.kubernetes:
-          actions: [update]
-          before: {kubernetes_version: "1.34", tags: {}}
-          after: {kubernetes_version: "1.34", tags: {a: b}}
+          {actions: [update], before: {sku_tier: Free}, after: {sku_tier: Standard}}
     """
     old, new = (side.get(_VERSIONS[change.type]) for side in (change.before, change.after))
     was, version = (minor_version(side) for side in (change.before, change.after))
@@ -181,20 +177,12 @@ def loosened_policy(change: ResourceChange) -> Iterator[Fault]:
               kind: ValidatingAdmissionPolicy
               metadata: {name: jobs}
               spec: {validations: [{message: no nodeName, expression: a}]}
-          after:
-            source_content: |
-              kind: ValidatingAdmissionPolicy
-              metadata: {name: jobs}
-              spec: {validations: []}
+          after: {source_content: "{kind: ValidatingAdmissionPolicy, metadata: {name: jobs}}"}
 
     Right:
         azurerm_storage_blob.manifests-namespace:
           actions: [delete, create]
-          before:
-            source_content: |
-              kind: ValidatingAdmissionPolicy
-              metadata: {name: jobs}
-              spec: {validations: []}
+          before: {source_content: "{kind: ValidatingAdmissionPolicy, metadata: {name: jobs}}"}
           after:
             source_content: |
               kind: ValidatingAdmissionPolicy
@@ -231,30 +219,18 @@ def left_namespace(change: ResourceChange) -> Iterator[Fault]:
           actions: [delete, create]
           before:
             source_content: |
-              kind: Namespace
-              metadata: {name: training}
-              ---
-              kind: ValidatingAdmissionPolicy
-              metadata: {name: training-pods}
+              {kind: Namespace, metadata: {name: training}}
+              --- {kind: ValidatingAdmissionPolicy, metadata: {name: training-pods}}
           after:
             source_content: |
-              kind: Namespace
-              metadata: {name: jobs}
-              ---
-              kind: ValidatingAdmissionPolicy
-              metadata: {name: jobs-pods}
+              {kind: Namespace, metadata: {name: jobs}}
+              --- {kind: ValidatingAdmissionPolicy, metadata: {name: jobs-pods}}
 
     Right:
         azurerm_storage_blob.manifests-drivers:
           actions: [delete, create]
-          before:
-            source_content: |
-              kind: Namespace
-              metadata: {name: gpu-operator}
-          after:
-            source_content: |
-              kind: Namespace
-              metadata: {name: network-operator}
+          before: {source_content: "{kind: Namespace, metadata: {name: gpu-operator}}"}
+          after: {source_content: "{kind: Namespace, metadata: {name: network-operator}}"}
     """
     old, new = (_objects(change.shown(side)) for side in ("before", "after"))
     later = _namespaces(new)
@@ -279,28 +255,20 @@ def moved_volume(change: ResourceChange) -> Iterator[Fault]:
           actions: [delete, create]
           before:
             source_content: |
-              kind: PersistentVolume
-              metadata: {name: training-data}
-              spec: {nfs: {server: 10.0.0.4, path: /data}}
+              {kind: PersistentVolume, metadata: {name: data}, spec: {nfs: {server: 10.0.0.4}}}
           after:
             source_content: |
-              kind: PersistentVolume
-              metadata: {name: training-data}
-              spec: {nfs: {server: 10.0.0.5, path: /data}}
+              {kind: PersistentVolume, metadata: {name: data}, spec: {nfs: {server: 10.0.0.5}}}
 
     Right:
         azurerm_storage_blob.manifests-volumes:
           actions: [delete, create]
           before:
             source_content: |
-              kind: PersistentVolume
-              metadata: {name: training-data}
-              spec: {nfs: {server: 10.0.0.4, path: /data}, capacity: {storage: 1Ti}}
+              {kind: PersistentVolume, metadata: {name: data}, spec: {capacity: {storage: 1Ti}}}
           after:
             source_content: |
-              kind: PersistentVolume
-              metadata: {name: training-data}
-              spec: {nfs: {server: 10.0.0.4, path: /data}, capacity: {storage: 2Ti}}
+              {kind: PersistentVolume, metadata: {name: data}, spec: {capacity: {storage: 2Ti}}}
     """
     # Source: Kubernetes 1.33, pkg/apis/core/validation, ValidatePersistentVolumeUpdate.
     old, new = (_objects(change.shown(side)) for side in ("before", "after"))

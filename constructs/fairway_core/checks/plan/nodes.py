@@ -119,10 +119,7 @@ def lost_nodes(change: ResourceChange, *, account_stays: bool) -> Iterator[Fault
 
     Wrong:
         azurerm_linux_virtual_machine_scale_set.nd:
-          actions: [delete, create]
-          before: {instances: 2, priority: Regular}
-          after: {instances: 2, priority: Spot}
-          replace_paths: [[priority]]
+          {actions: [delete, create], before: {instances: 2}, replace_paths: [[priority]]}
 
     Right:
         azurerm_linux_virtual_machine_scale_set.nd:
@@ -272,9 +269,7 @@ def lost_infiniband(change: ResourceChange) -> Iterator[Fault]:
 
     Right:
         azurerm_linux_virtual_machine_scale_set.nd:
-          actions: [update]
-          before: {sku: Standard_ND96isr_H100_v5, instances: 2}
-          after: {sku: Standard_ND96isr_H100_v5, instances: 4}
+          {actions: [update], before: {instances: 2}, after: {instances: 4}}
     """
     before, after = change.before, change.after
     if not after or not _has_infiniband(before):

@@ -48,7 +48,6 @@ def replaced_server(change: ResourceChange, *, emptied: bool, moved: bool) -> It
         azurerm_linux_virtual_machine.nfs-data-server:
           actions: [delete, create]
           before: {tags: {fairway-role: nfs-server, fairway-name: data}}
-          after: {tags: {fairway-role: nfs-server, fairway-name: data}}
           replace_paths: [[custom_data]]
 
     Right:

@@ -65,9 +65,7 @@ def lost_gateway(change: ResourceChange) -> Iterator[Fault]:
 
     Right:
         azurerm_virtual_network_peering.peering-to-hub:
-          actions: [update]
-          before: {use_remote_gateways: true, allow_forwarded_traffic: false}
-          after: {use_remote_gateways: true, allow_forwarded_traffic: true}
+          {actions: [create], after: {use_remote_gateways: true}}
     """
     if change.before.get("use_remote_gateways") and not change.after.get("use_remote_gateways"):
         yield Fault(
@@ -97,18 +95,12 @@ def new_address(change: ResourceChange) -> Iterator[Fault]:
         azurerm_nat_gateway_public_ip_association.nat:
           {actions: [no-op], before: {public_ip_address_id: /a}}
         azurerm_public_ip.nat-address:
-          actions: [delete, create]
-          before: {id: /a, ip_address: 203.0.113.7, zones: ["1"]}
-          after: {zones: ["2"]}
-          replace_paths: [[zones]]
+          {actions: [delete, create], before: {id: /a}, replace_paths: [[zones]]}
 
     Right:
         azurerm_nat_gateway_public_ip_association.nat:
           {actions: [no-op], before: {public_ip_address_id: /a}}
-        azurerm_public_ip.nat-address:
-          actions: [update]
-          before: {id: /a, ip_address: 203.0.113.7, tags: {}}
-          after: {id: /a, ip_address: 203.0.113.7, tags: {a: b}}
+        azurerm_public_ip.nat-address: {actions: [update], before: {id: /a}}
     """
     if not change.goes:
         return

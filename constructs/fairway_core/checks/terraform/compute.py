@@ -35,19 +35,12 @@ def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
 
     Wrong:
         azurerm_linux_virtual_machine_scale_set.pair:
-          sku: Standard_ND96isr_H100_v5
-          instances: 2
-          overprovision: false
-          platform_fault_domain_count: 1
-          single_placement_group: false
+          {sku: Standard_ND96isr_H100_v5, single_placement_group: false}
 
     Right:
         azurerm_linux_virtual_machine_scale_set.pair:
-          sku: Standard_ND96isr_H100_v5
-          instances: 2
-          overprovision: false
-          platform_fault_domain_count: 1
-          single_placement_group: true
+          {sku: Standard_ND96isr_H100_v5, single_placement_group: true,
+           overprovision: false, platform_fault_domain_count: 1}
     """
     most = limit("placement_group_vms")
     wanted = {
@@ -97,16 +90,10 @@ def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A Batch pool on which a multi-instance task would stay active for ever.
 
     Wrong:
-        azurerm_batch_pool.nd:
-          inter_node_communication: Enabled
-          max_tasks_per_node: 4
-          fixed_scale: {target_dedicated_nodes: 2}
+        azurerm_batch_pool.nd: {inter_node_communication: Enabled, max_tasks_per_node: 4}
 
     Right:
-        azurerm_batch_pool.nd:
-          inter_node_communication: Enabled
-          max_tasks_per_node: 1
-          fixed_scale: {target_dedicated_nodes: 2}
+        azurerm_batch_pool.nd: {inter_node_communication: Enabled, max_tasks_per_node: 1}
     """
     if arguments.get("inter_node_communication", "Enabled") != "Enabled":
         return  # its tasks take a node each

@@ -69,8 +69,6 @@ def open_to_internet(
           security_rule:
             - {name: AllowSsh, direction: Inbound, access: Allow, protocol: Tcp,
                source_address_prefixes: [203.0.113.0/24], destination_port_range: "22"}
-            - {name: DenyEverythingElse, direction: Inbound, access: Deny, protocol: "*",
-               source_address_prefix: "*", destination_port_range: "*"}
     """
     if rule.get("direction") != "Inbound" or rule.get("access") != "Allow":
         return
