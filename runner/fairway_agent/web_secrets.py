@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import os
 import re
 import secrets
 import subprocess
@@ -17,12 +16,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_boot.files import write_secret
 from fairway_boot.http import Failure
 from fairway_boot.identity import KeyVault
 from fairway_boot.imds import Metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 _BLOCK = re.compile(r"-----BEGIN ([A-Z ]+)-----\n.+?\n-----END \1-----\n", re.DOTALL)
 # What stands in a line of Apache's configuration as it is.
@@ -41,7 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     except Failure as failure:
         sys.stderr.write(f"{failure}\n")
         return 1
-    if write(found, folder):
+    changed = [write_secret(folder / name, text.encode()) for name, text in found.items()]
+    if any(changed):
         subprocess.run(given["changed"], check=True)
     return 0
 
@@ -80,22 +81,6 @@ def certificate_of(value: str, name: str) -> tuple[str, str]:
     if not chain or len(keys) != 1:
         raise Failure(0, "BadCertificate", f"{name} holds no certificate with its key")
     return "".join(chain), keys[0]
-
-
-def write(files: Mapping[str, str], folder: Path) -> bool:
-    """Writes the files for their owner alone; whether one was another before."""
-    changed = False
-    for name, text in files.items():
-        file = folder / name
-        if file.exists() and file.read_text("utf-8") == text:
-            continue
-        draft = folder / f".{name}.new"
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "w") as out:
-            out.write(text)
-        draft.replace(file)
-        changed = True
-    return changed
 
 
 if __name__ == "__main__":

@@ -36,6 +36,20 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
         raise
 
 
+def write_secret(path: Path, data: bytes) -> bool:
+    """Replaces a file that its folder's owner alone may read; returns True if it was another."""
+    if path.exists() and path.read_bytes() == data:
+        return False
+    owner, draft = path.parent.stat(), path.with_name(f".{path.name}.new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+    with os.fdopen(descriptor, "wb") as out:
+        out.write(data)
+    os.chown(draft, owner.st_uid, owner.st_gid)
+    draft.replace(path)
+    return True
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object that a file holds; an empty one where there is no such file."""
     try:

@@ -16,7 +16,7 @@ from vaults import FakeVault
 
 from fairway_agent import web_secrets
 from fairway_agent.access import exchanged
-from fairway_agent.web_secrets import certificate_of, files_of, main, write
+from fairway_agent.web_secrets import certificate_of, files_of, main
 from fairway_boot.http import Failure
 
 SERVER = "lab.azurecr.io"
@@ -127,24 +127,7 @@ def test_a_secret_cannot_write_configuration(
         files_of(vault, "page", "application", tmp_path)
 
 
-def test_files_are_for_root_alone_and_written_when_something_changed(
-    issued: tuple[str, str], tmp_path: Path
-) -> None:
-    vault = FakeVault({"page": "".join(issued), "application": "a~good.secret"})
-    first = files_of(vault, "page", "application", tmp_path)
-    assert 'OIDCClientSecret "a~good.secret"\n' in first["oidc.conf"]
-    assert write(first, tmp_path)
-    assert {each.name for each in tmp_path.iterdir()} == {"certificate", "key", "oidc.conf"}
-    for each in tmp_path.iterdir():
-        assert stat.S_IMODE(each.stat().st_mode) == 0o400
-    again = files_of(vault, "page", "application", tmp_path)
-    assert again == first, "the key of the cookies stays"
-    assert not write(again, tmp_path)
-    vault.held["application"] = "another~secret"
-    assert write(files_of(vault, "page", "application", tmp_path), tmp_path)
-
-
-def test_the_proxy_is_started_anew_for_a_renewed_certificate(
+def test_the_proxy_is_started_anew_for_a_renewed_certificate_or_secret(
     issued: tuple[str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -170,3 +153,11 @@ def test_the_proxy_is_started_anew_for_a_renewed_certificate(
     vault.held["page"] = "".join(issued)
     assert [main(arguments), main(arguments)] == [0, 0]
     assert told.read_text() == "again\n"
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()}
+    assert modes == dict.fromkeys(("certificate", "key", "oidc.conf"), 0o400), "for root alone"
+    vault.held["application"] = "another~secret"
+    before = (folder / "oidc.conf").read_text()
+    assert main(arguments) == 0
+    assert told.read_text() == "again\n" * 2
+    changed = before.replace("a~good.secret", "another~secret")
+    assert (folder / "oidc.conf").read_text() == changed != before, "the key of the cookies stays"

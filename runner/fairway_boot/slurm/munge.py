@@ -13,7 +13,6 @@ import base64
 import binascii
 import json
 import logging
-import os
 import pwd
 import re
 import secrets
@@ -22,6 +21,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairway_boot.files import write_secret
 from fairway_boot.http import Failure
 from fairway_boot.identity import KeyVault
 from fairway_boot.slurm.settings import begin
@@ -112,7 +112,7 @@ def has_key(settings: Settings, metadata: Metadata) -> bool:
     if key is None:
         _log.info("the scheduler has put no key into the vault yet")
         return False
-    if install_key(settings, key):
+    if write_secret(Path(settings.munge_key), key):  # munged alone may read it
         subprocess.run(settings.restart_munge, check=True)
     return True
 
@@ -138,22 +138,6 @@ def _make_key(settings: Settings, metadata: Metadata) -> None:
     text = base64.b64encode(secrets.token_bytes(_BYTES)).decode()
     _vault(settings, metadata).write(settings.secret, text, "munge key, base64")
     _log.info("a new munge key is in the vault")
-
-
-def install_key(settings: Settings, key: bytes) -> bool:
-    """Writes the key for munged, which alone may read it; whether it was another before."""
-    file = Path(settings.munge_key)
-    if file.exists() and file.read_bytes() == key:
-        return False
-    owner = file.parent.stat()
-    draft = file.with_name(f".{file.name}.new")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
-    with os.fdopen(descriptor, "wb") as out:
-        out.write(key)
-    os.chown(draft, owner.st_uid, owner.st_gid)
-    draft.replace(file)
-    return True
 
 
 def _vault(settings: Settings, metadata: Metadata) -> KeyVault:

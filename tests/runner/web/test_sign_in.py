@@ -29,7 +29,7 @@ from serving import Handler, serving
 from vaults import FakeVault
 
 from fairway_agent.fanout.launchers import free_port
-from fairway_agent.web_secrets import files_of, write
+from fairway_agent.web_secrets import files_of
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_core.environment.filesystems import Homes
 from fairway_simulator.certificate import serve_as_localhost
@@ -186,7 +186,8 @@ def _credentials(folder: Path, authority: trustme.CA) -> dict[str, str]:
     certificate = authority.issue_cert("localhost")
     chain = "".join(each.bytes().decode() for each in certificate.cert_chain_pems)
     held = {"page": certificate.private_key_pem.bytes().decode() + chain, "application": SECRET}
-    write(files_of(FakeVault(held), "page", "application", credentials), credentials)
+    for name, text in files_of(FakeVault(held), "page", "application", credentials).items():
+        (credentials / name).write_text(text)
     return {"CREDENTIALS_DIRECTORY": str(credentials), "RUNTIME_DIRECTORY": str(run)}
 
 
