@@ -95,14 +95,9 @@ def test_cancel_in_control_counts_for_its_submission_and_before(tmp_path: Path) 
     assert control.read(tmp_path).cancelled_names == {"3"}
     control.cancel(tmp_path, 1, "3")
     control.cancel(tmp_path, 2, "finally")
+    control.cancel(tmp_path, 3, "../../x")  # the name of no task, and a path
     named = [control.read(tmp_path).of(number).cancelled_names for number in (0, 1, 2, 3)]
     assert named == [{"3", "finally"}, {"3", "finally"}, {"finally"}, set()]
-
-
-def test_control_cancel_of_a_name_that_is_a_path_is_ignored(tmp_path: Path) -> None:
-    """Its name would be a path."""
-    control.cancel(tmp_path, 0, "../../x")
-    assert control.read(tmp_path).cancelled_names == set()
 
 
 @pytest.mark.parametrize(

@@ -136,11 +136,13 @@ def run(tmp_path: Path) -> Path:
     return folder
 
 
+LOST = replace(BEGUN, state="lost", exit_code=5, reason="its job is gone", timed_out=False)
 LATER = {
     "begun since": (BEGUN, (WAITS, JobView("running")), BEGUN),
     "lost": (BEGUN, (WAITS, WAITS), replace(QUEUED, started=NOW, reason="why", ends={"node": 1})),
     "submitted since": (BEGUN, (GONE, JobView("running")), BEGUN),
     "submitted since, and waits": (None, (GONE, WAITS), None),
+    "lost each time": (BEGUN, (GONE, replace(GONE, ended=NOW)), replace(LOST, ended=NOW)),
     "stopped": (STOPPED, (WAITS,), queued("why", preemption=1)),
     "waits on": (QUEUED, (WAITS,), replace(QUEUED, reason="why")),
 }
@@ -160,12 +162,6 @@ def test_a_scheduler_is_asked_again_where_a_task_may_have_gone_on_since(
     assert reconcile([run], Scheduler) == {}
     assert state_files.read_task(run / "tasks" / "0") == expected
     assert state_files.read_run(run).state == (expected or FRESH).state
-
-
-def test_a_task_that_is_lost_each_time_is_lost(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Scheduler, "listed", (GONE, GONE))
-    assert reconcile([run], Scheduler) == {}
-    assert state_files.read_run(run).state == "lost"
 
 
 @pytest.mark.parametrize("status", [None, QUEUED])

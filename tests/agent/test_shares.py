@@ -321,17 +321,6 @@ class TestNodes:
         assert nodes.take(1, 1) is None, "until they announce themselves again"
         assert users(shared, "pair") == {}
 
-    def test_nodes_that_died_are_given_back_and_replaced(
-        self, shared: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(
-            remote_exec, "unreachable", lambda hosts: [h for h in hosts if h == "node-1"]
-        )
-        nodes = self.of(shared, "a")
-        assert nodes.take(1, 1, ONE) is None
-        assert users(shared, "pair") == {}
-        assert self.one(nodes).name == "node-2"
-
 
 class TestMachine:
     @pytest.fixture(autouse=True)

@@ -72,30 +72,22 @@ def test_nccl_finds_the_images_settings_and_topology_files(
 
 
 @pytest.mark.parametrize("has_pyxis", [False], indirect=True)
+@pytest.mark.parametrize("runtime", [None, "docker", "enroot"])
 @pytest.mark.usefixtures("has_pyxis")
-def test_a_node_without_any_runtime_says_so(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyxis_and_apptainer_what_else_the_node_has_will_do(
+    run: Path, monkeypatch: pytest.MonkeyPatch, runtime: str | None
+) -> None:
+    """The HPC image has Docker."""
+    found = None if runtime is None else Runtime(runtime, f"/usr/bin/{runtime}")
     monkeypatch.setattr(allocation.shutil, "which", lambda _: None)
-    with pytest.raises(Fault, match=r"none of docker, podman.*, nor Slurm's Pyxis"):
-        allocation.entry_of(run, "/data/code", [])
-
-
-@pytest.mark.parametrize("has_pyxis", [False], indirect=True)
-@pytest.mark.usefixtures("has_pyxis")
-def test_the_hpc_image_has_docker_which_will_do(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocation.shutil, "which", lambda _: None)
-    monkeypatch.setattr(allocation, "find_runtime", lambda: Runtime("docker", "/usr/bin/docker"))
-    entry = allocation.entry_of(run, "/data/code", [])
-    assert entry.step == ()
-    assert entry.prefix[-2:] == ("fairway_agent.container", str(run))
-
-
-@pytest.mark.parametrize("has_pyxis", [False], indirect=True)
-@pytest.mark.usefixtures("has_pyxis")
-def test_enroot_alone_will_do_without_pyxis(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = {"enroot": "/usr/bin/enroot"}
-    monkeypatch.setattr(allocation.shutil, "which", lambda name, **_: there.get(name))
-    entry = allocation.entry_of(run, "/data/code", [])
-    assert entry.prefix[-2:] == ("fairway_agent.container", str(run))
+    monkeypatch.setattr(allocation, "find_runtime", lambda: found)
+    if runtime is None:
+        with pytest.raises(Fault, match=r"none of docker, podman.*, nor Slurm's Pyxis"):
+            allocation.entry_of(run, "/data/code", [])
+    else:
+        entry = allocation.entry_of(run, "/data/code", [])
+        assert entry.step == ()
+        assert entry.prefix[-2:] == ("fairway_agent.container", str(run))
 
 
 @pytest.mark.usefixtures("has_pyxis")
