@@ -160,7 +160,7 @@ def test_another_node_takes_over_where_main_host_is_gone(fairway: Any, cluster: 
     assert fairway("ssh", "pair", "--", "hostname").returncode == 0
 
 
-@pytest.mark.parametrize("action", ["cancel", "retry"])
+@pytest.mark.parametrize("action", ["cancel", "retry", "clean"])
 def test_the_tasks_of_a_run_whose_folder_was_removed_are_ended(
     fairway: Any, cluster: SshCluster, signs: Any, tmp_path: Path, action: str
 ) -> None:
@@ -172,11 +172,11 @@ def test_the_tasks_of_a_run_whose_folder_was_removed_are_ended(
     (cluster.shared / "runs" / run).rename(cluster.shared / "removed")  # it writes there meanwhile
     shutil.rmtree(cluster.shared / "removed", ignore_errors=True)
     assert fairway.show(run)["state"] == "lost"
-    done = fairway.within(action, run)
+    done = fairway.within(action, run, *["--yes"] * (action == "clean"))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "told").read_text() == "told\n"
-    if action == "cancel":
-        assert done.stdout == f"{run} cancelled\n"
+    if action != "retry":
+        assert action == "clean" or done.stdout == f"{run} cancelled\n"
         assert not (cluster.shared / "runs" / run).exists()
     else:
         assert fairway.within("wait", run).returncode == 0

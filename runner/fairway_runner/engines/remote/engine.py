@@ -191,20 +191,18 @@ class RemoteEngine(Engine, Generic[A]):
         host.connection.download(there, names, run.folder, deadline=self.deadline)
 
     def cancel(self, run: RunFolder) -> None:
-        if self.has_ended(run):
+        if known_state(run.folder).is_final:
+            self.end_gone(run)
             return
         self.request_end(run)
         self.mirror.cancel_unknown(run)
         self.wait(run)
 
-    def has_ended(self, run: RunFolder) -> bool:
-        """True if a run is known to have ended. Of one whose folder there is gone, what may go on
-        all the same is ended."""
-        status = known_state(run.folder)
-        if status.is_final and status.reason == GONE:
+    def end_gone(self, run: RunFolder) -> None:
+        """Ends what may go on all the same of a run whose folder there is gone."""
+        if known_state(run.folder).reason == GONE:
             self.request_end(run)
             end_cancelled(run)
-        return status.is_final
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
         self.request_end(run, task=run.task_name(task))
@@ -216,6 +214,7 @@ class RemoteEngine(Engine, Generic[A]):
         self.ask("runs.cancel", request, Done)
 
     def remove(self, run: RunFolder) -> None:
+        self.end_gone(run)
         self.remote_host.call(f"{SHARED}.runs", RunsRequest(remove=run.id), RunsReport)
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
@@ -369,7 +368,8 @@ class ScheduledEngine(RemoteEngine[A]):
     def cancel(self, run: RunFolder) -> None:
         """Tells the scheduler, and what runs gets the job's signal and its grace."""
         self.refresh([run])
-        if self.has_ended(run):
+        if known_state(run.folder).is_final:
+            self.end_gone(run)
             return
         self.request_end(run)
         self.mirror.cancel_unknown(run)
