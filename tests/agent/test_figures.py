@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -220,12 +219,17 @@ def test_of_a_runs_samplers_on_a_node_one_writes_and_then_another(tmp_path: Path
         process.wait(PATIENCE)
 
 
-def test_a_sampler_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+def test_a_sampler_names_its_node_as_slurm_does_and_ends_with_the_process_that_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However that one ends."""
+    monkeypatch.setenv("SLURMD_NODENAME", "nd-7")
     words = sampler(tmp_path, 0.05)
     script = "import subprocess, sys; subprocess.run(sys.argv[1:])"
     parent = subprocess.Popen(["python3", "-c", script, *words], start_new_session=True)
-    lines_of(tmp_path / "figures", 2)
+    for line in lines_of(tmp_path / "figures", 2):
+        assert json.loads(line)["memory"] > 0
+    assert [file.name for file in (tmp_path / "figures").iterdir()] == ["nd-7.jsonl"]
     [child] = _children(parent.pid)
     end = os.pidfd_open(child)
     parent.kill()
@@ -287,18 +291,6 @@ sampler.main()
 def _children(pid: int) -> list[int]:
     with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
         return list(map(int, file.read().split()))
-
-
-def test_a_node_is_named_as_slurm_names_it(tmp_path: Path) -> None:
-    environment = {**os.environ, "SLURMD_NODENAME": "nd-7"}
-    process = subprocess.Popen(sampler(tmp_path, 0.05), env=environment)
-    try:
-        for line in lines_of(tmp_path / "figures", 2):
-            assert json.loads(line)["memory"] > 0
-        assert [file.name for file in (tmp_path / "figures").iterdir()] == ["nd-7.jsonl"]
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
 
 
 def test_a_short_task_is_not_sampled() -> None:

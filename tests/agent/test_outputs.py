@@ -182,11 +182,6 @@ def test_value_long_before_end_is_found(waiting: Path, monkeypatch: pytest.Monke
     assert outputs.decide_best(waiting, plan()) == {"m": (4, 0.5)}
 
 
-def test_a_run_without_such_an_input_reads_nothing(tmp_path: Path) -> None:
-    chained = (Chained("n", "runs/a-1/tasks/0/outputs/n"),)
-    assert outputs.decide_best(tmp_path / "nowhere", RunPlan("b-1", "code", chained=chained)) == {}
-
-
 def test_a_sweep_whose_tasks_have_all_diverged_has_no_best(waiting: Path) -> None:
     for number in range(len(LOGS)):
         write_task(waiting.parent / "a-1", number, "succeeded", "loss=1\nloss=inf\n")

@@ -284,14 +284,6 @@ def test_retries_begin_again_within_the_limit_of_each_cause(
         assert task.failures_by_cause == Counter(CAUSES[each] for each in causes)
 
 
-@pytest.mark.parametrize("kind", [SshNodes, PodNodes])
-def test_an_idle_task_begins_no_more(tmp_path: Path, kind: type[Nodes]) -> None:
-    plan, folder = RunPlan("job-a", str(tmp_path), retries=5), tmp_path / "tasks" / "0"
-    folder.mkdir(parents=True)
-    task = Task(plan, TaskSpec(0), tmp_path, folder, nodes=kind(), limit="its GPUs were idle")
-    assert after_attempt(task, 124) == ("failed", 124)
-
-
 def test_retries_used_up_are_told_with_counts_and_else_no_limits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

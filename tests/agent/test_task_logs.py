@@ -25,7 +25,6 @@ from fairway_agent.task_logs import (
     append,
     attempt_line,
     begun,
-    how_to_get,
     missing_program,
 )
 
@@ -164,13 +163,6 @@ def test_a_log_that_cannot_be_written_costs_the_line_alone(tmp_path: Path) -> No
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "line", [b"", b"attempt 2: x", b" fairway: attempt 2: x", b"fairway: attempt two: x"]
-)
-def test_attempt_line_is_not_recognised_in_program_output(line: bytes) -> None:
-    assert begun(line) is None
-
-
 def test_why_an_attempt_ended_is_kept_for_the_next(tmp_path: Path) -> None:
     none: Any = None
     scheduler = Scheduled(none, none, none)
@@ -205,11 +197,6 @@ def test_missing_program_is_found_in_the_messages_of_shells(
 
 def test_missing_program_without_a_log_is_empty(tmp_path: Path) -> None:
     assert missing_program(("torchrun",), tmp_path / "log.txt") == ""
-
-
-def test_the_package_is_named() -> None:
-    assert how_to_get("torchrun") == "pip install torch"
-    assert how_to_get("own-launcher") == "install what has own-launcher"
 
 
 @pytest.mark.parametrize(

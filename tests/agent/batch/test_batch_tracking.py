@@ -148,8 +148,9 @@ def test_the_cost_is_that_of_all_tasks(folders: Folders, clock: Clock) -> None:
 
 
 def test_batch_tracking_counts_time_held_by_an_attempt_on_a_lost_node(
-    folders: Folders, clock: Clock
+    folders: Folders, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And the loss, which a retry of the run does not."""
     mine = Mine(folders, COST)
     mine.task.held = 100.0
     mine.running(1e9)
@@ -158,6 +159,8 @@ def test_batch_tracking_counts_time_held_by_an_attempt_on_a_lost_node(
     clock.now += 3000  # until it has another node
     again = Mine(folders, COST).task
     assert (again.held, dict(again.failures_by_cause)) == (160.0, {"node": 1})
+    monkeypatch.setenv("FAIRWAY_SUBMISSION", "1")
+    assert dict(Mine(folders, COST).task.failures_by_cause) == {}
 
 
 @pytest.mark.parametrize(
@@ -223,14 +226,6 @@ def test_a_task_that_saves_and_ends_with_0_for_its_node_has_not_ended(
     assert dict(Mine(folders, LOST).task.failures_by_cause) == {"preemption": 1}
 
 
-def test_a_retry_of_the_run_counts_anew(
-    folders: Folders, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Mine(folders, LOST).running(1e9)
-    monkeypatch.setenv("FAIRWAY_SUBMISSION", "1")
-    assert dict(Mine(folders, LOST).task.failures_by_cause) == {}
-
-
 def test_failure_is_begun_again_but_not_for_idle_gpus(folders: Folders, clock: Clock) -> None:
     """Batch begins it again, as often as the job has `retries`."""
     mine = Mine(folders, replace(LOST, retries=3))
@@ -269,29 +264,17 @@ def test_batch_record_writes_an_ending_for_idle_gpus_and_for_an_end_alone(
     mine = Mine(folders, RunPlan("job-a", "/x"))
     mine.running(1e9)
     assert not file.exists()
-    mine.task.record(replace(mine.task.status("failed"), exit_code=3))
-    assert json.loads(file.read_text())["state"]["state"] == "failed"
+    mine.nodes.over = Over("max_cost", "why")
+    mine.task.record(TaskState("failed", exit_code=124, ended=1e9))
+    state = {"state": "failed", "exit_code": 124, "ended": 1e9, "stopped": True}
+    names = {"job": "job-a", "task": "0", "node": "n1"}
+    over = {"limit": "max_cost", "why": "why"}
+    assert json.loads(file.read_text()) == {**names, **over, "state": state}
     file.unlink()
     watched: Any = SimpleNamespace(reason=None)
     mine.task.idle = watched
     mine.running(1e9)
     assert json.loads(file.read_text())["state"]["state"] == "running"
-
-
-def test_batch_ending_file_holds_state_limit_and_reason_of_the_task(
-    folders: Folders, clock: Clock, tmp_path: Path
-) -> None:
-    status = TaskState("failed", exit_code=124, ended=1e9)
-    notifications.write_ending(folders, status, Over("max_cost", "why"))
-    facts = json.loads((tmp_path / "work" / "logs" / FILE).read_text())
-    assert facts == {
-        "job": "job-a",
-        "task": "0",
-        "node": "n1",
-        "limit": "max_cost",
-        "why": "why",
-        "state": {"state": "failed", "exit_code": 124, "ended": 1e9},
-    }
 
 
 def test_signs_of_life_and_endings_are_read_with_care_and_as_written(tmp_path: Path) -> None:
@@ -377,9 +360,14 @@ def bring(folder: Path, *endings: Ending) -> None:
 
 
 def test_the_node_of_the_last_task_tells(
-    node: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    node: Path,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """To an address that no file has, and once more where that fails."""
+    """To an address that no file has, and once more where that fails; nothing of a job that never
+    began."""
+    assert notifications.send() == 0
     bring(node, ending("0", node="n2"), ending("1", "failed", 1e9 + 5))
     monkeypatch.setenv("AZ_BATCH_NODE_ID", "n2")
     assert notifications.send() == 0
@@ -390,17 +378,11 @@ def test_the_node_of_the_last_task_tells(
     said = receiver.next()
     assert (said["run"], said["state"], said["seconds"]) == ("job-a", "failed", 15.0)
     assert (said["tasks"], receiver.seen) == ({"succeeded": 1, "failed": 1}, 3)
-
-
-def test_a_receiver_that_is_away_is_named_and_its_address_is_not(
-    node: Path, receiver: Receiver, capfd: pytest.CaptureFixture[str]
-) -> None:
-    bring(node, ending("0"), ending("1"))
     receiver.answers += [500, 500, 500]
     assert notifications.send() == 0
-    said = capfd.readouterr().err
-    assert "a notification was not delivered: the receiver answered 500" in said
-    assert receiver.url not in said
+    why = capfd.readouterr().err
+    assert "a notification was not delivered: the receiver answered 500" in why
+    assert receiver.url not in why
 
 
 def test_in_a_retry_what_was_done_counts(
@@ -410,13 +392,6 @@ def test_in_a_retry_what_was_done_counts(
     monkeypatch.setenv(notifications.DONE, '{"succeeded": 1}')
     assert notifications.send() == 0
     assert receiver.next()["tasks"] == {"succeeded": 2}
-
-
-def test_batch_notification_of_a_job_that_never_began_is_not_sent(
-    node: Path, receiver: Receiver
-) -> None:
-    assert notifications.send() == 0
-    assert receiver.seen == 0
 
 
 @pytest.mark.parametrize("is_there", [True, False])

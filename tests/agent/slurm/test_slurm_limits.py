@@ -10,11 +10,8 @@ from run_folders import bring, take_over
 
 from fairway_agent import control, limits, state_files
 from fairway_agent import reconcile as shared_reconcile
-from fairway_agent.control import Numbers, Part
-from fairway_agent.shared.reports import SubmitRequest
-from fairway_agent.slurm import runs, submit
+from fairway_agent.slurm import runs
 from fairway_agent.slurm.jobs import Element
-from fairway_agent.slurm.nodes import Resources
 from fairway_agent.slurm.runs import Watch
 from fairway_agent.spec import Budget, RunPlan, TaskSpec
 from fairway_agent.state_files import Over, TaskState
@@ -23,7 +20,6 @@ from fairway_boot.slurm import commands
 TIME = RunPlan("job-a", "/x", tasks=3, max_duration=3600.0)
 # 200 dollars at 12.50 an hour are 57,600 node-seconds.
 COST = RunPlan("job-a", "/x", tasks=3, max_cost=Budget(200.0, "USD", 12.5))
-RESOURCES = Resources(SubmitRequest("job-a", 0, partition="nd"), "", gpus=0, cpus=4)
 
 
 @pytest.fixture
@@ -72,17 +68,6 @@ def test_time_counts_from_first_task_of_all(run: Path, clock: Clock, said: list[
     assert said == [["scancel", "--state=PENDING", "12"]]
     assert first.is_over()  # it takes nothing back once more
     assert len(said) == 1
-
-
-def test_a_later_submission_begins_anew(run: Path, clock: Clock, said: list[list[str]]) -> None:
-    Watch(run, TIME, 0).begin()
-    clock.now += 7200
-    again = Watch(run, TIME, 1)
-    again.begin()
-    assert not again.is_over()
-    assert control.read(run).of(1).limit is None
-    late = Watch(run, TIME, 0)
-    assert not late.look_back()  # its beginning is that of another submission
 
 
 def test_the_cost_is_that_of_all_tasks(run: Path, clock: Clock, said: list[list[str]]) -> None:
@@ -221,19 +206,3 @@ def test_a_run_that_is_over_while_none_of_it_runs_is_ended_by_who_asks(
     _settle(run, monkeypatch, "PENDING", "PENDING", "PENDING")
     assert said == [["scancel", "--state=PENDING", "12"]]
     assert _settle(run, monkeypatch, "CANCELLED", "CANCELLED", "CANCELLED")["state"] == "failed"
-
-
-@pytest.mark.parametrize(
-    ("plan", "minutes"),
-    [
-        # 3,600 s, 10 s of grace, 60 s of notice and 300 s: 66.2 minutes.
-        (TIME, "--time=67"),
-        (RunPlan("job-a", "/x", max_duration=3600.0, timeout=600.0), "--time=17"),
-        (RunPlan("job-a", "/x", max_duration=600.0, timeout=600.0, retries=9), "--time=17"),
-        (COST, None),
-    ],
-)
-def test_slurm_lets_it_go_on_for_as_long_as_it_may(plan: RunPlan, minutes: str | None) -> None:
-    part = Part("tasks", 0, Numbers([0]), 1, 1)
-    words = submit.arguments(Path("/run"), part, 0, plan, RESOURCES, "")
-    assert next((word for word in words if word.startswith("--time")), None) == minutes

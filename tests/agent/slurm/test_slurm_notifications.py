@@ -3,15 +3,13 @@
 import io
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from receivers import Receiver
 from run_folders import bring, take_over
 
-from fairway_agent import control, notify, state_files
+from fairway_agent import notify, state_files
 from fairway_agent.shared.reports import SubmitReport, SubmitRequest
 from fairway_agent.slurm import runs, submit
 from fairway_agent.slurm.jobs import Element
@@ -152,14 +150,3 @@ def test_a_receiver_that_is_away_is_told_of(
     assert (folder / "notify.log").read_text() == said
     state = state_files.read_run(folder)
     assert state.state == "succeeded"
-
-
-def test_a_run_without_receivers_writes_nothing_of_it(run: Callable[..., Path]) -> None:
-    folder = run()
-    facts: dict[str, Any] = json.loads((folder / "plan.json").read_text())
-    (folder / "plan.json").write_text(json.dumps({**facts, "notify": None}))
-    end(folder, 0)
-    end(folder, 1)
-    runs.reconcile_all([folder])
-    assert control.read(folder).notified == ()
-    assert asdict(RunPlan.from_json({**facts, "notify": None}))["notify"] is None

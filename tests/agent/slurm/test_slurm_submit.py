@@ -14,7 +14,7 @@ from fairway_agent.control import Part
 from fairway_agent.shared.reports import CancelRequest, SubmitReport, SubmitRequest
 from fairway_agent.slurm import jobs, runs, submit
 from fairway_agent.slurm.nodes import Node, Resources
-from fairway_agent.spec import RunPlan, Staged, TaskSpec
+from fairway_agent.spec import Budget, RunPlan, Staged, TaskSpec
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 
@@ -107,6 +107,12 @@ def test_slurm_submit_keeps_gpus_and_times_to_what_slurm_takes() -> None:
 @pytest.mark.parametrize(
     ("plan", "has_setup", "minutes"),
     [
+        ({}, False, None),
+        ({"max_cost": Budget(200.0, "USD", 12.5)}, False, None),
+        # 3,600 s, 25 s of grace, 60 s of notice and 300 s: 66.4 minutes.
+        ({"max_duration": 3600.0}, False, 67),
+        ({"max_duration": 3600.0, "timeout": 600.0}, False, 17),
+        ({"max_duration": 600.0, "timeout": 600.0, "retries": 9}, False, 17),
         ({"timeout": 60.0}, False, 8),
         ({"timeout": 43_200.0, "retries": 2}, False, 2168),
         ({"timeout": 60.0}, True, 68),
@@ -114,10 +120,11 @@ def test_slurm_submit_keeps_gpus_and_times_to_what_slurm_takes() -> None:
     ],
 )
 def test_slurms_limit_leaves_room_for_the_tasks_own(
-    plan: dict[str, Any], has_setup: bool, minutes: int
+    plan: dict[str, Any], has_setup: bool, minutes: int | None
 ) -> None:
     found = words(Part("tasks", 0, [0], 1, 1), plan, has_setup=has_setup)
-    assert f"--time={minutes}" in found
+    limits = [word for word in found if word.startswith("--time")]
+    assert limits == ([] if minutes is None else [f"--time={minutes}"])
 
 
 def test_the_script_is_bash_whatever_the_folder_is_called(tmp_path: Path) -> None:
