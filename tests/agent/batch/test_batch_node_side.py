@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from serving import Handler, serving
 
 from fairway_agent import batch, job_facts, machine
 from fairway_agent.batch import attempt, notifications, preparation
@@ -31,75 +29,40 @@ from fairway_agent.task import attempts
 from fairway_agent.task.attempts import Attempts, Patience
 from fairway_agent.task.scheduled import run_attempts
 from fairway_agent.task.task import Task
+from fairway_boot import http
 from fairway_boot.files import Fault
 from fairway_boot.imds import Metadata
+from fairway_simulator.ssh.services import Services, running
 
 pytestmark = pytest.mark.integration
 
 
-class Azure:
-    """The metadata service and a vault on loopback; `asked` is what they were asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str]] = []
-        self.failures = 0
-        self.url = ""
-
-
-class Answers(Handler):
-    azure: Azure
-
-    def do_GET(self) -> None:
-        self.azure.asked.append((self.path, self.headers.get("Authorization", "")))
-        if self.azure.failures:
-            self.azure.failures -= 1
-            self.send_error(503)
-            return
-        answer: dict[str, Any] = {}
-        if self.path.startswith("/metadata/identity/") and self.headers["Metadata"] == "true":
-            answer = {"access_token": "a-token", "expires_on": str(int(time.time()) + 3600)}
-        elif self.path.startswith("/secrets/hub") and self.headers["Authorization"]:
-            answer = {"value": 'hunter2 "quoted"'}
-        else:
-            self.send_error(404)
-            return
-        self.answer(json.dumps(answer).encode())
-
-
-@pytest.fixture
-def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Azure]:
-    known = Azure()
-    with serving(type("Own", (Answers,), {"azure": known})) as known.url:
-        monkeypatch.setenv("FAIRWAY_METADATA_URL", known.url)
-        monkeypatch.setattr("time.sleep", lambda _: None)
-        yield known
-
-
-def secret_values(azure: Azure, **secrets: str) -> dict[str, str]:
-    """Values that a node reads from the vault for these secrets."""
-    target = TargetFacts(vault_url=azure.url, identity="/identities/pool")
-    folders: Any = SimpleNamespace(job_facts=JobFacts(secrets=secrets), target=target)
-    return Folders.secret_values(folders)
-
-
-class TestSecrets:
-    """A node reads them itself, by its identity."""
-
-    def test_secrets_come_from_the_vault_or_are_named(self, azure: Azure) -> None:
-        assert secret_values(azure) == {}
-        assert azure.asked == []
-        found = secret_values(azure, TOKEN="keyvault:hub")
-        assert found == {"TOKEN": 'hunter2 "quoted"'}
-        assert "msi_res_id=%2Fidentities%2Fpool" in azure.asked[0][0]
-        assert azure.asked[1] == ("/secrets/hub?api-version=7.4", "Bearer a-token")
-        azure.failures = 2
-        assert secret_values(azure, TOKEN="keyvault:hub")
+def test_batch_secrets_come_from_the_vault_by_the_pools_identity_or_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = TargetFacts(identity="/identities/pool")
+    folders: Any = SimpleNamespace(job_facts=JobFacts(), target=target)
+    with running(Services(secrets={"hub": 'hunter2 "quoted"'})) as azure:
+        monkeypatch.setenv("FAIRWAY_METADATA_URL", azure.url)
+        monkeypatch.setattr(http, "_FIRST_PAUSE", 0.0)
+        folders.target = target._replace(vault_url=azure.url)
+        assert Folders.secret_values(folders) == {}
+        assert azure.requests == []
+        folders.job_facts = JobFacts(secrets={"TOKEN": "keyvault:hub"})
+        azure.faults = [("/secrets", 503), ("/secrets", 503)]
+        assert Folders.secret_values(folders) == {"TOKEN": 'hunter2 "quoted"'}
+        assert "msi_res_id=%2Fidentities%2Fpool" in azure.requests[0]
+        folders.job_facts = JobFacts(secrets={"TOKEN": "keyvault:other"})
         with pytest.raises(Fault, match=r"the secret other in .* cannot be read: HTTP 404"):
-            secret_values(azure, TOKEN="keyvault:other")
+            Folders.secret_values(folders)
 
-    def test_a_machine_without_a_name_is_no_fault(self, azure: Azure) -> None:
-        assert Metadata().name() == ""
-        assert len(azure.asked) == 1
+
+def test_a_machine_whose_metadata_service_names_none_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with running(Services(faults=[("/metadata/instance", 404)])) as azure:
+        assert Metadata(azure.url).name() == ""
+        assert len(azure.requests) == 1
 
 
 class TestAttempts:
