@@ -102,18 +102,17 @@ class Makers:
     def gang(self, name: str, main: str, workers: str = "", count: int = 3) -> dict[str, Any]:
         """A task on several nodes, whose index 0 decides."""
         workers = workers or "trap 'exit 143' TERM; while :; do sleep 0.1; done"
-        failed = {"containerName": "task", "operator": "NotIn", "values": [0]}
+        told = {"containerName": "task", "operator": "In", "values": [143]}
         return self.job(
             name,
             f"if [ $JOB_COMPLETION_INDEX = 0 ]; then {main}; else {workers}; fi",
             completions=count,
             backoffLimit=0,
-            podReplacementPolicy="Failed",
             successPolicy={"rules": [{"succeededIndexes": "0"}]},
             podFailurePolicy={
                 "rules": [
                     {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
-                    {"action": "FailJob", "onExitCodes": failed},
+                    {"action": "Ignore", "onExitCodes": told},
                 ]
             },
             container={"resources": {"limits": {"nvidia.com/gpu": "8", "rdma/ib": "8"}}},

@@ -30,11 +30,6 @@ def new_metadata() -> dict[str, str]:
     return {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
 
 
-def seconds_since(text: str) -> float:
-    """The seconds since then."""
-    return (datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds()
-
-
 def with_condition(
     status: Mapping[str, Any], kind: str, reason: str = "", message: str = "", *, holds: bool = True
 ) -> dict[str, Any]:

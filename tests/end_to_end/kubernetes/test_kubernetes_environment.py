@@ -195,7 +195,7 @@ def test_a_pod_has_the_topology_and_its_scratch_on_the_disks_of_its_node(
         part = f"fairway.dev/run={run},fairway.dev/part=0"
         name = cluster.kubectl("-n", SPACE, "get", "pods", "-l", part, "-o", "name").strip()
         killed = cluster.kubelet.pod(SPACE, name.removeprefix("pod/"))
-        killed.kill("", "OOMKilled")
+        killed.kill("OOMKilled")
         failed = "--for=jsonpath={.status.phase}=Failed"
         cluster.kubectl("-n", SPACE, "wait", failed, name, "--timeout=280s")
         assert _left(disks) == []

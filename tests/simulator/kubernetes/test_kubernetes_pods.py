@@ -5,7 +5,6 @@ concepts/storage/volumes, tasks/inject-data-application; exec's channels:
 k8s.io/apimachinery/pkg/util/remotecommand (v5.channel.k8s.io).
 """
 
-import hashlib
 import json
 import os
 import subprocess
@@ -18,7 +17,7 @@ import pytest
 from namespaces import Space
 from waiting import until
 
-from fairway_simulator.kubernetes import Fault, Kubelet, KubernetesCluster, NodeSpec
+from fairway_simulator.kubernetes import Kubelet, KubernetesCluster, NodeSpec
 from fairway_simulator.kubernetes.client import Client
 from fairway_simulator.kubernetes.cluster import kubectl_program
 from fairway_simulator.kubernetes.kubelet import volumes
@@ -77,21 +76,6 @@ def serving(space: Space) -> str:
     return "serving"
 
 
-def test_exec_keeps_streams_apart_and_says_how_it_ended(space: Space, serving: str) -> None:
-    done = space.run("exec", serving, "--", "sh", "-c", "echo out; echo err >&2; exit 7")
-    assert done.returncode == 7
-    assert done.stdout == b"out\n"
-    assert done.stderr.splitlines() == [b"err", b"command terminated with exit code 7"]
-
-
-def test_exec_tells_the_command_the_end_of_its_input(space: Space, serving: str) -> None:
-    data = os.urandom(5_000_000)
-    done = space.run("exec", "-i", serving, "--", "sha256sum", stdin=data)
-    assert done.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
-    done = space.run("exec", "-i", serving, "--", "cat", stdin=data)
-    assert done.stdout == data
-
-
 def test_exec_gives_a_terminal(space: Space, serving: str) -> None:
     words = [kubectl_program(), "-n", space.name, "exec", "-it", serving, "--", "tty"]
     done = subprocess.run(
@@ -112,69 +96,11 @@ def test_exec_into_what_has_ended_is_refused(space: Space) -> None:
     assert "cannot exec into a container in a completed pod; current phase is Succeeded" in message
 
 
-def test_a_stream_may_stay_open_for_ever(
-    space: Space, serving: str, cluster: KubernetesCluster
-) -> None:
-    """kubectl#1617, skypilot#10033: who waits for the end of such a stream hangs."""
-    cluster.faults.add(Fault("endless"))
-    process = _kubectl(space, "exec", serving, "--", "echo", "mark")
-    with process.stdout:
-        assert process.stdout.readline() == b"mark\n"
-        assert cluster.faults.hits["endless"] >= 1
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1)
-        process.kill()
-        process.wait()
-
-
-def test_a_pod_that_is_deleted_gets_sigterm_and_its_grace(space: Space) -> None:
-    line = "trap 'echo bye > /shared/said; exit 0' TERM; while :; do sleep 0.1; done"
-    _claim(space)
-    space.create(_pod("polite", line, **_shared()))
-    space.wait("pod/polite", "Ready")
-    space.do("delete", "pod", "polite")
-    space.create(_pod("reader", "cat /shared/said", **_shared()))
-    assert _ended(space, "reader")["exitCode"] == 0
-    assert space.do("logs", "reader") == "bye\n"
-
-
 def test_a_pod_that_does_not_listen_is_killed_after_its_grace(space: Space) -> None:
     line = "trap '' TERM; while :; do sleep 0.1; done"
     space.create(_pod("deaf", line, terminationGracePeriodSeconds=1))
     space.wait("pod/deaf", "Ready")
     space.do("delete", "pod", "deaf")  # kubectl waits until it is gone
-
-
-def test_kubernetes_pod_gets_its_fields_and_expanded_variables(space: Space) -> None:
-    fields = (
-        "metadata.name",
-        "metadata.uid",
-        "spec.nodeName",
-        "status.podIP",
-        "metadata.namespace",
-    )
-    env = [
-        {"name": path.replace(".", "_"), "valueFrom": {"fieldRef": {"fieldPath": path}}}
-        for path in fields
-    ]
-    env += [{"name": "A", "value": "a"}, {"name": "B", "value": "$(A)b$$(A)"}]
-    names = " ".join(f"${each['name']}" for each in env)
-    space.create(_pod("self", f"echo {names}; hostname -I", container={"env": env}))
-    _ended(space, "self")
-    pod = space.get("pod", "self")
-    said, addresses = space.do("logs", "self").splitlines()
-    address = pod["status"]["podIP"]
-    assert said.split() == [
-        "self",
-        pod["metadata"]["uid"],
-        pod["spec"]["nodeName"],
-        address,
-        space.name,
-        "a",
-        "ab$(A)",
-    ]
-    if os.geteuid() == 0:
-        assert addresses.split() == [address]  # and it has no other
 
 
 def test_an_address_is_nobody_elses_until_it_is_given_back() -> None:
@@ -250,13 +176,6 @@ def test_an_image_that_nobody_has(space: Space) -> None:
     assert "sends logs whole" in space.refused("logs", "p", "--tail=1")
 
 
-def test_a_program_that_is_not_there(space: Space) -> None:
-    space.create(_pod("p", "", container={"command": ["no-such-program"]}))
-    ended = _ended(space, "p")
-    assert (ended["exitCode"], ended["reason"]) == (128, "StartError")
-    assert "no-such-program" in ended["message"]
-
-
 def test_kubernetes_pod_with_restart_policy_always_is_restarted(space: Space) -> None:
     space.create(
         _pod(
@@ -267,24 +186,6 @@ def test_kubernetes_pod_with_restart_policy_always_is_restarted(space: Space) ->
     )
     space.wait("pod/p", "jsonpath={.status.containerStatuses[0].restartCount}=1")
     space.wait("pod/p", "Ready")
-
-
-def test_a_container_that_needs_too_much_memory(
-    space: Space, serving: str, cluster: KubernetesCluster
-) -> None:
-    pod = cluster.kubelet.pod(space.name, serving)
-    assert pod
-    pod.kill("task", "OOMKilled")
-    ended = _ended(space, serving)
-    assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
-
-
-def test_a_node_that_dies_takes_its_pods_along(tmp_path: Path) -> None:
-    with KubernetesCluster(tmp_path / "k", nodes=[NodeSpec("a"), NodeSpec("b")]) as cluster:
-        _ready(cluster, _pod("p", _SERVES, nodeSelector={"kubernetes.io/hostname": "a"}))
-        cluster.kubelet.lose("a")
-        cluster.kubectl("wait", "--for=delete", "pod/p", "--timeout=280s")
-        assert cluster.kubectl("get", "nodes", "-o", "name").split() == ["node/b"]
 
 
 def test_a_pod_that_takes_more_of_the_disk_than_its_limit_is_ended(space: Space) -> None:
@@ -313,17 +214,6 @@ class TestFoldersOfNodes:
         line = f"stat -c %a /scratch; echo {name} > /scratch/{name}; ls /scratch; {_SERVES}"
         chosen = {"kubernetes.io/hostname": node}
         return _pod(name, line, container=container, volumes=volumes, nodeSelector=chosen)
-
-    def test_each_node_has_its_own_and_each_pod_its_own_there(self, tmp_path: Path) -> None:
-        nodes = [NodeSpec("a", nvme=True), NodeSpec("b", nvme=True)]
-        with KubernetesCluster(tmp_path / "k", nodes=nodes) as cluster:
-            for name, node in (("one", "a"), ("two", "a"), ("three", "b")):
-                _ready(cluster, self.pod(name, node))
-            for name in ("one", "two", "three"):
-                until(lambda: cluster.kubectl("logs", name).split() == ["777", name])  # noqa: B023
-            for node, names in (("a", {"one", "two"}), ("b", {"three"})):
-                disks = cluster.kubelet.disks(node)
-                assert {each.name for each in (disks / "fairway").iterdir()} == names
 
     @pytest.mark.parametrize(
         ("path", "sub", "said"),
@@ -407,18 +297,6 @@ def test_kubernetes_cluster_leaves_no_process_or_port_after_its_end(tmp_path: Pa
     assert found.returncode == 1, found.stdout
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(url)
-
-
-def _claim(space: Space) -> None:
-    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
-    about = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
-    space.create({**about, "spec": spec})
-
-
-def _shared(**mount: Any) -> dict[str, Any]:
-    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-    mounts = [{"name": "data", "mountPath": "/shared", **mount}]
-    return {"volumes": [claim], "container": {"volumeMounts": mounts}}
 
 
 _LENT = "ls /dev | grep -x 'nvidia[0-9]*' | xargs; [ -c /dev/null ] && echo ok; read -r _ </go/gate"

@@ -50,11 +50,7 @@ def _job(job: Object) -> None:
     spec.setdefault("manualSelector", False)
     # With a limit for each index there is none for all.
     spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
-    replaced = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
-    spec.setdefault("podReplacementPolicy", replaced)
-    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
-        for condition in rule.get("onPodConditions") or ():
-            condition.setdefault("status", "True")
+    spec.setdefault("podReplacementPolicy", "Failed")
     template = spec.setdefault("template", {})
     labels = template.setdefault("metadata", {}).setdefault("labels", {})
     uid = metadata.get("uid")

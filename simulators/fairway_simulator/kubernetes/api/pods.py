@@ -184,18 +184,13 @@ class PodRequests:
 
     @staticmethod
     def _container(pod: Object, request: ApiRequest) -> str:
-        """The container that is meant: the only one, or that which is named."""
-        names = [each["name"] for each in pod["spec"]["containers"]]
-        asked = request.option("container")
-        name = pod["metadata"]["name"]
-        if asked and asked not in names:
-            raise bad_request(f"container {asked} is not valid for pod {name}")
-        if not asked and len(names) > 1:
-            choice = " ".join(names)
-            raise bad_request(
-                f"a container name must be specified for pod {name}, choose one of: [{choice}]"
-            )
-        return asked or names[0]
+        """The pod's container, which is the one that is named if any is."""
+        name = str(pod["spec"]["containers"][0]["name"])
+        asked = request.option("container", name)
+        if asked != name:
+            pod_name = pod["metadata"]["name"]
+            raise bad_request(f"container {asked} is not valid for pod {pod_name}")
+        return name
 
 
 def bind(store: Store, namespace: str, name: str, node: str) -> None:

@@ -17,46 +17,27 @@ if TYPE_CHECKING:
     from fairway_simulator.kubernetes.api.store import Object
 
 
-def ruling(policy: Mapping[str, Any] | None, pod: Object) -> tuple[str, str]:
-    """The action of the first rule that matches, and the real controller's words for it; `Count`
-    where none does."""
-    for number, rule in enumerate((policy or {}).get("rules") or ()):
-        found = _by_exit_code(rule, pod) or _by_condition(rule, pod)
-        if found:
-            action = str(rule["action"])
-            return action, f"{found} matching {action} rule at index {number}"
-    return "Count", ""
+def is_ignored(policy: Mapping[str, Any] | None, pod: Object) -> bool:
+    """True if a rule says that a failed pod does not count: there are no others here."""
+    rules = (policy or {}).get("rules") or ()
+    return any(_has_code(rule, pod) or _has_condition(rule, pod) for rule in rules)
 
 
-def _by_exit_code(rule: Mapping[str, Any], pod: Object) -> str:
-    codes = rule.get("onExitCodes")
-    if not codes:
-        return ""
-    metadata = pod["metadata"]
+def _has_code(rule: Mapping[str, Any], pod: Object) -> bool:
+    codes = rule.get("onExitCodes") or {}
     for each in pod["status"].get("containerStatuses") or ():
-        ended = (each.get("state") or {}).get("terminated")
-        name = codes.get("containerName")
-        if not ended or not ended.get("exitCode") or name not in (None, each["name"]):
-            continue
-        code = ended["exitCode"]
-        if (code in codes["values"]) is (codes["operator"] == "In"):
-            return (
-                f"Container {each['name']} for pod {metadata['namespace']}/{metadata['name']} "
-                f"failed with exit code {code}"
-            )
-    return ""
+        ended = (each.get("state") or {}).get("terminated") or {}
+        is_meant = codes.get("containerName") in (None, each["name"])
+        if is_meant and ended.get("exitCode") in codes.get("values", ()):
+            return True
+    return False
 
 
-def _by_condition(rule: Mapping[str, Any], pod: Object) -> str:
-    metadata = pod["metadata"]
-    for wanted in rule.get("onPodConditions") or ():
-        for known in pod["status"].get("conditions") or ():
-            status = wanted.get("status", "True")
-            if known["type"] == wanted["type"] and known["status"] == status:
-                return (
-                    f"Pod {metadata['namespace']}/{metadata['name']} has condition {known['type']}"
-                )
-    return ""
+def _has_condition(rule: Mapping[str, Any], pod: Object) -> bool:
+    return any(
+        condition_of(pod, wanted["type"]).get("status") == wanted.get("status", "True")
+        for wanted in rule.get("onPodConditions") or ()
+    )
 
 
 def spelled(indexes: Iterable[int]) -> str:
@@ -81,22 +62,17 @@ def parsed(text: str) -> set[int]:
     return found
 
 
-Memory = dict[int, tuple[int, str]]
-"""For each index how often it failed, and when it did last."""
-
 TRACKED = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
-FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
 
 class JobState:
-    """State of a Job at one moment; `memory` is kept from one to the next."""
+    """State of a Job at one moment."""
 
-    def __init__(self, job: Object, pods: list[Object], memory: Memory) -> None:
+    def __init__(self, job: Object, pods: list[Object]) -> None:
         self.job = job
         self.spec = job["spec"]
         self.status: dict[str, Any] = copy.deepcopy(job.get("status") or {})
-        self._memory = memory
         self._uncounted = [
             pod for pod in pods if TRACKED in (pod["metadata"].get("finalizers") or ())
         ]
@@ -108,8 +84,6 @@ class JobState:
         if not is_indexed(job):
             self._succeeded = set(range(self.status.get("succeeded", 0)))
         self._failed = parsed(self.status.get("failedIndexes", ""))
-        self._verdict = self._failing_rule(pods)
-        """The reason and the message of a rule that ends the whole Job."""
 
     @property
     def is_decided(self) -> bool:
@@ -139,34 +113,17 @@ class JobState:
 
     def room(self) -> int:
         """Number of further pods that may run."""
-        busy = len(self._active)
-        if self.spec["podReplacementPolicy"] == "Failed":
-            busy += len(self._terminating)
-        return int(self.spec["parallelism"]) - busy
+        return int(self.spec["parallelism"]) - len(self._active) - len(self._terminating)
 
-    def missing(self) -> Iterator[tuple[int, int]]:
-        """The indexes that lack a pod, with how often they failed."""
-        taken = self._succeeded | self._failed | {index_of(pod) for pod in self._active}
-        if self.spec["podReplacementPolicy"] == "Failed":
-            taken |= {index_of(pod) for pod in self._terminating}
-        for index in range(self._completions):
-            if index not in taken:
-                yield index, self._memory.get(index, (0, ""))[0]
-
-    def surplus(self) -> list[Object]:
-        """Pods that run beyond what is wanted, the youngest first."""
-        most = int(self.spec["parallelism"])
-        order = sorted(self._active, key=lambda pod: int(pod["metadata"]["resourceVersion"]))
-        kept = [pod for pod in order if index_of(pod) < self._completions][:most]
-        return [pod for pod in self._active if pod not in kept]
+    def missing(self) -> Iterator[int]:
+        """The indexes that lack a pod."""
+        there = {index_of(pod) for pod in (*self._active, *self._terminating)}
+        taken = self._succeeded | self._failed | there
+        return (index for index in range(self._completions) if index not in taken)
 
     def added(self, pod: Object) -> None:
         """A pod was made."""
         self._active.append(pod)
-
-    def last_failure(self, index: int) -> str:
-        """When that index failed last, "" where it did not."""
-        return self._memory.get(index, (0, ""))[1]
 
     def suspend(self) -> bool:
         """Says that the Job is suspended; whether that is new."""
@@ -213,31 +170,14 @@ class JobState:
         return {name: value for name, value in found.items() if value or name in shown}
 
     def _count_failure(self, pod: Object) -> None:
-        index = index_of(pod)
-        action, _ = ruling(self.spec.get("podFailurePolicy"), pod)
-        if action == "Ignore":
+        if is_ignored(self.spec.get("podFailurePolicy"), pod):
             return
         self.status["failed"] = self.status.get("failed", 0) + 1
-        failures = self._memory.get(index, (0, ""))[0] + 1
-        self._memory[index] = failures, now()
-        limit = self.spec.get("backoffLimitPerIndex")
-        if limit is not None and (action == "FailIndex" or failures > limit):
-            self._failed.add(index)
-
-    def _failing_rule(self, pods: Iterable[Object]) -> tuple[str, str] | None:
-        """By each failed pod that is there, counted or not. Source: `getFailJobMessage`."""
-        for pod in pods:
-            if pod["status"].get("phase") == "Failed":
-                action, message = ruling(self.spec.get("podFailurePolicy"), pod)
-                if action == "FailJob":
-                    return "PodFailurePolicy", message
-        return None
+        if self.spec.get("backoffLimitPerIndex") is not None:  # which is 0
+            self._failed.add(index_of(pod))
 
     def _failure(self) -> tuple[str, str] | None:
-        spec = self.spec
-        if self._verdict:
-            return self._verdict
-        if self.status.get("failed", 0) > spec["backoffLimit"]:
+        if self.status.get("failed", 0) > self.spec["backoffLimit"]:
             return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         all_over = len(self._failed | self._succeeded) >= self._completions
         if self._failed and all_over and self._success() is None:
@@ -246,10 +186,7 @@ class JobState:
 
     def _success(self) -> tuple[str, str] | None:
         for number, rule in enumerate((self.spec.get("successPolicy") or {}).get("rules") or ()):
-            wanted = rule.get("succeededIndexes")
-            meant = parsed(wanted) if wanted is not None else set(self._succeeded)
-            enough = rule.get("succeededCount") or len(meant)
-            if enough and len(self._succeeded & meant) >= enough:
+            if parsed(rule["succeededIndexes"]) <= self._succeeded:
                 return "SuccessPolicy", f"Matched rules at index {number}"
         if len(self._succeeded) >= self._completions:
             return "CompletionsReached", "Reached expected number of succeeded pods"

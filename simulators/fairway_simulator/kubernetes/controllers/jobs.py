@@ -11,16 +11,14 @@ from fairway_simulator.kubernetes.api.admission import suffix
 from fairway_simulator.kubernetes.api.requests import ApiError
 from fairway_simulator.kubernetes.api.resources import JOBS, PODS
 from fairway_simulator.kubernetes.controllers.job_state import (
-    FAILURES,
     INDEX,
     TRACKED,
     JobState,
-    Memory,
     is_ended,
     is_indexed,
 )
 from fairway_simulator.kubernetes.controllers.loop import Controller
-from fairway_simulator.kubernetes.events import Recorder, is_true, now, seconds_since
+from fairway_simulator.kubernetes.events import Recorder, is_true, now
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,7 +40,8 @@ class Jobs(Controller):
         self._backoff = backoff
         self._recorder = Recorder(store, "job-controller")
         self._again: dict[str, float] = {}
-        self._memories: dict[str, Memory] = {}
+        self._failed: dict[str, float] = {}
+        """The Jobs of which a pod has failed, and when one did last."""
 
     def concerned(self, change: Change) -> Iterator[str]:
         """The Job that changed, or whose pod did."""
@@ -73,17 +72,19 @@ class Jobs(Controller):
                 self._release(pods)
                 return
             if is_true(job, "Complete") or is_true(job, "Failed"):
-                self._memories.pop(job["metadata"]["uid"], None)
+                self._failed.pop(job["metadata"]["uid"], None)
                 self._release([pod for pod in pods if is_ended(pod)])
                 return
             self._sync(key, job, pods)
 
     def _sync(self, key: str, job: Object, pods: list[Object]) -> None:
-        state = JobState(job, pods, self._memories.setdefault(job["metadata"]["uid"], {}))
-        status = state.status
+        state = JobState(job, pods)
+        status, failed = state.status, state.status.get("failed", 0)
         if "startTime" not in status and not job["spec"]["suspend"]:
             status["startTime"] = now()
         counted = state.count()
+        if status.get("failed", 0) > failed:
+            self._failed[job["metadata"]["uid"]] = time.monotonic()
         state.decide()
         if state.is_decided:
             self._end([pod for pod in pods if not is_ended(pod)])
@@ -95,10 +96,6 @@ class Jobs(Controller):
             if state.resume():
                 self._recorder.record(JOBS, job, "Resumed", "Job resumed")
             self._make(key, job, state)
-            for pod in state.surplus():
-                said = f"Deleted pod: {pod['metadata']['name']}"
-                self._recorder.record(JOBS, job, "SuccessfulDelete", said)
-                self._take_back([pod])
         state.finish()
         self._store.set_status(JOBS, job, state.wire())
         self._release(counted)
@@ -112,15 +109,11 @@ class Jobs(Controller):
 
     def _make(self, key: str, job: Object, state: JobState) -> None:
         """Makes pods for the indexes that have none, as many as may run at once."""
-        room = state.room()
-        for index, failures in state.missing():
-            if room <= 0:
-                return
-            wait = self._left_to_wait(state, index, failures)
-            if wait > 0:
-                self._call_again(key, wait)
-                continue
-            new, space = _pod(job, index, failures), job["metadata"]["namespace"]
+        if (wait := self._left_to_wait(state)) > 0:
+            self._call_again(key, wait)
+            return
+        for index in [*state.missing()][: max(0, state.room())]:
+            new, space = _pod(job, index), job["metadata"]["namespace"]
             try:
                 pod = self._admission.new(PODS, new, space, "Ignore")
             except ApiError as refused:
@@ -132,14 +125,14 @@ class Jobs(Controller):
             name = pod["metadata"]["name"]
             self._recorder.record(JOBS, job, "SuccessfulCreate", f"Created pod: {name}")
             state.added(pod)
-            room -= 1
 
-    def _left_to_wait(self, state: JobState, index: int, failures: int) -> float:
-        ended = state.last_failure(index)
-        if not ended or not failures:
+    def _left_to_wait(self, state: JobState) -> float:
+        """Seconds; an index that has failed has no other pod, and makes nobody wait."""
+        failures = state.status.get("failed", 0)
+        if not failures or state.spec.get("backoffLimitPerIndex") is not None:
             return 0.0
-        wait = min(_LONGEST_BACKOFF, self._backoff * 2.0 ** (failures - 1))
-        return wait - seconds_since(ended)
+        wait: float = min(_LONGEST_BACKOFF, self._backoff * 2.0 ** (failures - 1))
+        return wait - (time.monotonic() - self._failed[state.job["metadata"]["uid"]])
 
     def _take_back(self, pods: Iterable[Object]) -> None:
         """Ends pods that are wanted no more, and does not count them. Source: `deleteJobPods`."""
@@ -173,7 +166,7 @@ class Jobs(Controller):
         self._again[key] = min(when, self._again.get(key, when))
 
 
-def _pod(job: Object, index: int, failures: int) -> Object:
+def _pod(job: Object, index: int) -> Object:
     """A pod of a Job."""
     template = copy.deepcopy(job["spec"]["template"])
     metadata: dict[str, Any] = template.setdefault("metadata", {})
@@ -185,10 +178,7 @@ def _pod(job: Object, index: int, failures: int) -> Object:
         return {"metadata": metadata, "spec": template["spec"]}
     metadata["name"] = f"{name[:200]}-{index}-{suffix()}"
     metadata.setdefault("labels", {})[INDEX] = str(index)
-    marks = metadata.setdefault("annotations", {})
-    marks[INDEX] = str(index)
-    if job["spec"].get("backoffLimitPerIndex") is not None:
-        marks[FAILURES] = str(failures)
+    metadata.setdefault("annotations", {})[INDEX] = str(index)
     template["spec"].setdefault("hostname", f"{name}-{index}")
     field = {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}
     variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": field}}

@@ -23,7 +23,7 @@ from fairway_simulator.kubernetes.kubelet.volumes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from fairway_simulator.kubernetes.kubelet.host import Host
@@ -50,10 +50,10 @@ class PodRunner(threading.Thread):
         self._evicted = ""
         """Why its node has ended it, "" while it has not."""
         self._sandbox: Sandbox | None = None
-        self._containers: dict[str, Container] = {}
+        self._container: Container | None = None
         self._reason = ""
-        spec = pod["spec"]
-        self._main = [ContainerState(each["name"], each["image"]) for each in spec["containers"]]
+        [self._spec] = pod["spec"]["containers"]
+        self._state = ContainerState(self._spec["name"], self._spec["image"])
         self._written: dict[str, Any] = {}
 
     # What others ask of it.
@@ -72,19 +72,24 @@ class PodRunner(threading.Thread):
             self._grace = 0
             self._changed.notify_all()
 
-    def kill(self, container: str, reason: str) -> None:
-        """Kills a container, which then ended for this reason (`OOMKilled`)."""
+    def kill(self, reason: str) -> None:
+        """Kills its container, which then ended for this reason (`OOMKilled`)."""
         self._reason = reason
-        self._containers[container or self._main[0].name].signal(signal.SIGKILL)
+        assert self._container
+        self._container.signal(signal.SIGKILL)
 
-    def container(self, name: str) -> Container | None:
-        """A container that runs."""
-        found = self._containers.get(name)
+    @property
+    def container(self) -> Container | None:
+        """Its container, where that runs."""
+        found = self._container
         return found if found and found.pid and found.exit_code is None else None
 
-    def log(self, name: str) -> Path:
-        """Path of a container's log since its last restart."""
-        return self._log(name, next(each.restarts for each in self._main if each.name == name))
+    @property
+    def log(self) -> Path:
+        """Path of its container's log since the last restart."""
+        folder = self._host.folder / "logs"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{self.uid}-{self._state.restarts}"
 
     # Its life.
 
@@ -96,14 +101,14 @@ class PodRunner(threading.Thread):
                 threading.Thread(target=self._volumes.keep, args=(ended,), daemon=True).start()
                 threading.Thread(target=self._hold_to_limits, args=(ended,), daemon=True).start()
                 self._tell("Pending")
-                if self._start_all():
+                if self._start():
                     self._tell("Running")
                     self._attend()
             phase = self._end()
         finally:
             ended.set()
-            for each in self._containers.values():
-                each.signal(signal.SIGKILL)
+            if self._container:
+                self._container.signal(signal.SIGKILL)
             if self._sandbox:
                 self._sandbox.close()
             self._host.devices.give_back(self.uid)
@@ -128,8 +133,7 @@ class PodRunner(threading.Thread):
         """Waits for what it is mounted from, for its images, and gets its address."""
         host, node = self._host, self.pod["spec"]["nodeName"]
         self._volumes = Volumes(self.pod, self.folder, host.client, host.exports, host.disks(node))
-        for state in self._main:
-            state.details = {"reason": "ContainerCreating"}
+        self._state.details = {"reason": "ContainerCreating"}
         self._tell("Pending")
         while True:
             try:
@@ -140,9 +144,8 @@ class PodRunner(threading.Thread):
                 self._host.event(self.pod, "FailedMount", str(why), bad=True)
                 if self._wait(_PAUSE):
                     return False
-        for state in self._main:
-            if not self._host.has_image(state.image) and not self._pull(state):
-                return False
+        if not self._host.has_image(self._state.image) and not self._pull():
+            return False
         hostname = self.pod["spec"].get("hostname") or self.pod["metadata"]["name"]
         self._hostname = hostname[:63].rstrip("-.")
         while self._sandbox is None:
@@ -160,9 +163,9 @@ class PodRunner(threading.Thread):
         self._mounts = common_mounts(self.folder, self._sandbox.address, self._hostname)
         return True
 
-    def _pull(self, state: ContainerState) -> bool:
+    def _pull(self) -> bool:
         """Waits for an image that nobody has, until the pod is to end."""
-        image = state.image
+        state, image = self._state, self._state.image
         why = f'failed to pull and unpack image "{image}": failed to resolve reference '
         why += f'"{image}": not found'
         pause = _PAUSE
@@ -178,27 +181,22 @@ class PodRunner(threading.Thread):
                 return False
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _start_all(self) -> bool:
-        specs = zip(self.pod["spec"]["containers"], self._main, strict=True)
-        started = [self._start(spec, state) for spec, state in specs]
-        return all(started)
-
-    def _start(self, spec: Mapping[str, Any], state: ContainerState) -> bool:
-        """Starts a container; False where the pod is to end before it could be."""
+    def _start(self) -> bool:
+        """Starts its container; False where the pod is to end before it could be."""
+        state = self._state
         while True:
             try:
-                order = self._order(spec, state)
+                order = self._order()
                 break
             except (NotReady, KeyError) as why:
                 state.wait("CreateContainerConfigError", str(why).strip("'\""))
                 self._tell("Pending")
                 if self._wait(_PAUSE):
                     return False
-        container = Container(order)
-        self._containers[spec["name"]] = container
+        container = self._container = Container(order)
         assert self._sandbox
         state.run()
-        container.start(self._sandbox, lambda: self._ended(state, container))
+        container.start(self._sandbox, lambda: self._ended(container))
         if container.error:
             program = f"exec: {container.error}"
             message = "failed to create containerd task: failed to create shim task: OCI runtime "
@@ -206,94 +204,69 @@ class PodRunner(threading.Thread):
             state.end(128, "StartError", message)
             self._host.event(self.pod, "Failed", f"Error: {message}", bad=True)
         else:
-            self._host.event(self.pod, "Started", f"Started container {spec['name']}")
+            self._host.event(self.pod, "Started", f"Started container {state.name}")
         return True
 
-    def _ended(self, state: ContainerState, container: Container) -> None:
+    def _ended(self, container: Container) -> None:
         assert container.exit_code is not None
         with self._changed:
-            state.end(container.exit_code, self._reason)
+            self._state.end(container.exit_code, self._reason)
             self._changed.notify_all()
 
     def _attend(self) -> None:
-        """Until all have ended, or the pod is to end; starts again what is to run for ever."""
-        policy = self.pod["spec"]["restartPolicy"]
-        pauses: dict[str, float] = {}
-        while self._grace is None:
-            with self._changed:
-                self._changed.wait_for(
-                    lambda: (
-                        self._grace is not None or any(not each.is_running for each in self._main)
-                    )
-                )
-            for spec, state in zip(self.pod["spec"]["containers"], self._main, strict=True):
-                code = state.exit_code
-                if code is None or policy == "Never" or (policy == "OnFailure" and code == 0):
-                    continue
-                if not self._restart(spec, state, pauses):
-                    return
-            if policy == "Never" or all(each.exit_code == 0 for each in self._main):
-                self._tell("Running")
-                with self._changed:
-                    self._changed.wait_for(
-                        lambda: (
-                            self._grace is not None
-                            or all(not each.is_running for each in self._main)
-                        )
-                    )
+        """Until its container has ended, or the pod is to end; one that is to run for ever is
+        started again, at once and then after longer and longer pauses."""
+        pause, name = 0.0, self.pod["metadata"]["name"]
+        while True:
+            self._await(lambda: not self._state.is_running or self._grace is not None)
+            if self._grace is not None or self.pod["spec"]["restartPolicy"] == "Never":
                 return
-
-    def _restart(
-        self, spec: Mapping[str, Any], state: ContainerState, pauses: dict[str, float]
-    ) -> bool:
-        """Starts a container again: at once, and then after longer and longer pauses."""
-        pause = pauses.get(state.name, 0.0)
-        pauses[state.name] = min(max(2 * pause, self._host.restart_pause), _LONGEST_PAUSE)
-        if pause:
-            name = self.pod["metadata"]["name"]
-            message = f"back-off {pause:.0f}s restarting failed container={state.name} pod={name}"
-            state.wait("CrashLoopBackOff", message)
+            if pause:
+                message = f"back-off {pause:.0f}s restarting failed container={self._state.name} "
+                self._state.wait("CrashLoopBackOff", f"{message}pod={name}")
+                self._tell("Running")
+                if self._wait(pause):
+                    return
+            pause = min(max(2 * pause, self._host.restart_pause), _LONGEST_PAUSE)
+            self._state.restarts += 1
+            if not self._start():
+                return
             self._tell("Running")
-            if self._wait(pause):
-                return False
-        state.restarts += 1
-        started = self._start(spec, state)
-        self._tell("Running")
-        return started
 
     def _end(self) -> str:
-        """Ends what still runs; the pod's last phase."""
-        running = [each for each in self._main if each.is_running]
-        if running:
+        """Ends its container, where that still runs; the pod's last phase."""
+        state = self._state
+        if state.is_running:
+            assert self._container
             assert self._grace is not None
             if not self._lost:
-                self._host.event(self.pod, "Killing", f"Stopping container {running[0].name}")
-            for each in running:
-                number = signal.SIGTERM if self._grace else signal.SIGKILL
-                self._containers[each.name].signal(number)
-            self._await_end(running)
-        for each in self._main:
-            if each.state == "waiting":
-                each.end(137, "ContainerStatusUnknown", "The container could not be located")
-        codes = [each.exit_code for each in self._main]
-        return "Succeeded" if all(code == 0 for code in codes) else "Failed"
+                self._host.event(self.pod, "Killing", f"Stopping container {state.name}")
+            if self._grace:
+                self._container.signal(signal.SIGTERM)
+                self._await_grace()
+            self._container.signal(signal.SIGKILL)
+            self._await(lambda: not state.is_running)
+        if state.state == "waiting":
+            state.end(137, "ContainerStatusUnknown", "The container could not be located")
+        return "Succeeded" if state.exit_code == 0 else "Failed"
 
-    def _await_end(self, running: list[ContainerState]) -> None:
+    def _await_grace(self) -> None:
+        """Until its container has ended, or the grace is over, which may become shorter."""
         start = time.monotonic()
         with self._changed:
-            while any(each.is_running for each in running):
+            while self._state.is_running:
                 assert self._grace is not None
                 left = start + self._grace - time.monotonic()
                 if left <= 0:
-                    break
+                    return
                 self._changed.wait(left)
-        for each in running:
-            if each.is_running:
-                self._containers[each.name].signal(signal.SIGKILL)
-        with self._changed:
-            self._changed.wait_for(lambda: not any(each.is_running for each in running))
 
-    def _order(self, spec: Mapping[str, Any], state: ContainerState) -> Order:
+    def _await(self, is_so: Callable[[], bool]) -> None:
+        with self._changed:
+            self._changed.wait_for(is_so)
+
+    def _order(self) -> Order:
+        spec = self._spec
         environment = variables(
             self.pod,
             spec,
@@ -310,7 +283,7 @@ class PodRunner(threading.Thread):
             environment=environment,
             folder=spec.get("workingDir") or "/",
             root=self.folder / spec["name"],
-            log=self._log(spec["name"], state.restarts),
+            log=self.log,
             mounts=[
                 *self._mounts,
                 *self._volumes.mounts(spec, environment),
@@ -321,11 +294,6 @@ class PodRunner(threading.Thread):
             hostname="" if is_root() else self._hostname,
         )
 
-    def _log(self, name: str, number: int) -> Path:
-        folder = self._host.folder / "logs"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / f"{self.uid}-{name}-{number}"
-
     def _wait(self, seconds: float) -> bool:
         """Waits, and says whether the pod is to end."""
         with self._changed:
@@ -334,7 +302,7 @@ class PodRunner(threading.Thread):
     def _tell(self, phase: str) -> None:
         """Writes the pod's status, if it is another than before."""
         address = self._sandbox.address if self._sandbox else ""
-        found = status.wire(self.pod, phase, self._main, address)
+        found = status.wire(self.pod, phase, self._state, address)
         found |= {"hostIP": self._host.address}
         if self._evicted:
             found |= {"reason": "Evicted", "message": self._evicted}
@@ -355,7 +323,7 @@ def _require_plain(spec: Mapping[str, Any]) -> None:
     if spec.get("initContainers"):
         raise NotReady("initContainers: the stand-in's nodes run none")
     rights = [each for each in ("hostPID", "hostNetwork", "hostIPC") if spec.get(each)]
-    if any((each.get("securityContext") or {}).get("privileged") for each in spec["containers"]):
+    if (spec["containers"][0].get("securityContext") or {}).get("privileged"):
         rights.append("privileged")
     if rights:
         raise NotReady(f"{rights[0]}: the stand-in's nodes give no pod rights on this machine")

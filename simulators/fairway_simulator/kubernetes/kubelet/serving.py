@@ -55,8 +55,8 @@ class NodeServer:
             if not known and not self.is_secure:  # TLS has asked for a certificate
                 raise ApiError(401, "Unauthorized")
             match request.parts:
-                case ["containerLogs", namespace, name, container]:
-                    return self._log(self._pod(namespace, name), container)
+                case ["containerLogs", namespace, name, _]:
+                    return self._log(self._pod(namespace, name))
                 case ["exec", namespace, name, container]:
                     return self._exec(request, self._pod(namespace, name), container)
             raise ApiError(404, f"{request.path} is not known here")
@@ -69,16 +69,15 @@ class NodeServer:
             raise ApiError(404, f'pod "{name}" not found')
         return found
 
-    def _log(self, pod: PodRunner, container: str) -> Answer:
-        file = pod.log(container)
-        body = file.read_bytes() if file.exists() else b""
+    def _log(self, pod: PodRunner) -> Answer:
+        body = pod.log.read_bytes() if pod.log.exists() else b""
         return Answer(body=body, headers={"Content-Type": "text/plain"})
 
     def _exec(self, request: Request, pod: PodRunner, name: str) -> Takeover:
         offered = request.headers.get("sec-websocket-protocol", "")
         if executing.PROTOCOL not in [each.strip() for each in offered.split(",")]:
             raise ApiError(400, f"unable to upgrade: no protocol of [{offered}] is known here")
-        container = pod.container(name)
+        container = pod.container
         if container is None:
             raise ApiError(500, f'Internal error occurred: container not found ("{name}")')
         command = executing.Command(

@@ -76,11 +76,11 @@ class ContainerState:
 def wire(
     pod: Mapping[str, Any],
     phase: str,
-    main: list[ContainerState],
+    main: ContainerState,
     address: str,
 ) -> dict[str, Any]:
     """The whole status."""
-    ready = bool(main) and all(each.is_running for each in main)
+    ready = main.is_running
     why = "PodCompleted" if phase in ("Succeeded", "Failed") else "ContainersNotReady"
     conditions = [
         _condition("Initialized", True, ""),
@@ -90,7 +90,7 @@ def wire(
     found: dict[str, Any] = {
         "phase": phase,
         "conditions": conditions,
-        "containerStatuses": [each.wire() for each in main],
+        "containerStatuses": [main.wire()],
         "startTime": (pod.get("status") or {}).get("startTime") or now(),
     }
     if address:

@@ -156,7 +156,7 @@ class Volumes:
         for mount in container.get("volumeMounts") or ():
             kind, source = self._sources[mount["name"]]
             place = _resolved(mount["mountPath"])
-            sub = mount.get("subPath") or expanded(mount.get("subPathExpr") or "", environment)
+            sub = expanded(mount.get("subPathExpr") or "", environment)
             if "$(" in sub:
                 raise NotReady(f"failed to expand subPath: missing value for {sub}")
             if sub:
