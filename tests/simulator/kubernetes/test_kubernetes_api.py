@@ -10,8 +10,7 @@ import ssl
 from typing import Any
 
 import pytest
-from namespaces import Makers, Space
-from waiting import until
+from namespaces import Space
 
 from fairway_simulator.kubernetes import Fault, KubernetesCluster
 from fairway_simulator.kubernetes.api import patches
@@ -36,16 +35,6 @@ def client(space: Space) -> Client:
 def maps(space: Space) -> str:
     """The path of the namespace's config maps."""
     return f"/api/v1/namespaces/{space.name}/configmaps"
-
-
-def test_kubectl_finds_its_way(space: Space) -> None:
-    assert "Server Version: v1." in space.do("version")
-    names = space.do("api-resources", "-o", "name").split()
-    assert {"jobs.batch", "pods", "deployments.apps", "roles.rbac.authorization.k8s.io"} <= {*names}
-    assert len(space.do("get", "nodes").splitlines()) >= 4
-    assert "No resources found" in space.run("get", "all").stderr.decode()
-    message = space.refused("get", "pod", "no")
-    assert 'Error from server (NotFound): pods "no" not found' in message
 
 
 def test_kubernetes_api_stale_update_or_delete_is_a_conflict(
@@ -90,23 +79,6 @@ def test_a_page_of_long_ago_is_gone(
     with pytest.raises(Refused) as refused:
         client.get(f"{maps}?limit=1&continue={token}")
     assert refused.value.code == 410
-
-
-def test_selectors(space: Space) -> None:
-    for name, labels in (("a", {"x": "1"}), ("b", {"x": "2", "y": "1"}), ("c", {})):
-        manifest = _map(name)
-        manifest["metadata"]["labels"] = labels
-        space.create(manifest)
-
-    def found(*words: str) -> list[str]:
-        names = [each["metadata"]["name"] for each in space.items("configmaps", *words)]
-        return [name for name in names if len(name) == 1]
-
-    assert found("-l", "x=1") == ["a"]
-    assert found("-l", "x!=1") == ["b", "c"]
-    assert found("-l", "x in (1,2),y") == ["b"]
-    assert found("--field-selector", "metadata.name=b") == ["b"]
-    assert found("--field-selector", "metadata.name!=b") == ["a", "c"]
 
 
 def test_a_watch_begins_where_it_says_and_marks_its_beginning(
@@ -222,24 +194,6 @@ def test_an_account_may_do_what_its_roles_say(space: Space, cluster: KubernetesC
     assert "Unauthorized" in space.refused("get", "pods", *as_head)
 
 
-def test_a_pod_comes_as_its_account(space: Space) -> None:
-    _allow(space, "default", ["get"], ["configmaps"])
-    code = (
-        "import os,ssl,urllib.request as u;d='/var/run/secrets/kubernetes.io/serviceaccount/';"
-        "n=open(d+'namespace').read();e=os.environ;"
-        "a='https://%s:%s/api/v1/namespaces/%s/configmaps/kube-root-ca.crt'%("
-        "e['KUBERNETES_SERVICE_HOST'],e['KUBERNETES_SERVICE_PORT'],n);"
-        "h={'Authorization':'Bearer '+open(d+'token').read()};"
-        "c=ssl.create_default_context(cafile=d+'ca.crt');"
-        "print(u.urlopen(u.Request(a,headers=h),context=c).status)"
-    )
-    container = {"name": "task", "image": "sim", "command": ["python3", "-c", code]}
-    about = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-    space.create({**about, "spec": {"restartPolicy": "Never", "containers": [container]}})
-    space.wait("pod/p", "jsonpath={.status.phase}=Succeeded")
-    assert space.do("logs", "p") == "200\n"
-
-
 @pytest.mark.parametrize(
     ("field", "said"),
     [
@@ -254,22 +208,6 @@ def test_what_a_pod_names_must_be_there(space: Space, field: str, said: str) -> 
     message = space.refused("create", "-f", "-", stdin=json.dumps({**about, "spec": spec}))
     assert 'pods "p" is forbidden: ' in message
     assert said in message
-
-
-def test_a_gang_that_does_not_fit_starts_in_part(space: Space, jobs: Makers) -> None:
-    serve = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
-    space.create(jobs.gang("g", serve, count=4))
-    condition = "{.items[*].status.conditions[?(@.reason=='Unschedulable')].message}"
-    waiting = ("pods", "-l", "job-name=g", "--field-selector", "status.phase=Pending")
-    for index in range(4):
-        space.pod_of("g", index)
-    said = until(lambda: space.do("get", *waiting, "-o", f"jsonpath={condition}"))
-    assert said.startswith("0/3 nodes are available: ")
-    assert "3 Insufficient nvidia.com/gpu" in said
-    assert "3 Insufficient rdma/ib" in said
-    assert "preemption: 0/3 nodes are available: 3 No preemption victims found" in said
-    pods = space.items("pods")
-    assert sorted(bool(pod["spec"].get("nodeName")) for pod in pods) == [False, True, True, True]
 
 
 def test_selectors_and_taints_choose_the_node(space: Space, cluster: KubernetesCluster) -> None:
@@ -290,21 +228,6 @@ def test_selectors_and_taints_choose_the_node(space: Space, cluster: KubernetesC
     finally:
         space.do("taint", "node", "sim-1", "sku-")
     space.wait("pod/no", "jsonpath={.status.phase}=Succeeded")  # the taint is gone
-
-
-def test_a_cordoned_node_takes_nothing(space: Space, cluster: KubernetesCluster) -> None:
-    space.do("cordon", "sim-2")
-    try:
-        container = {"name": "task", "image": "sim", "command": ["true"]}
-        spec = {"containers": [container], "nodeSelector": {"kubernetes.io/hostname": "sim-2"}}
-        about = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-        space.create({**about, "spec": {**spec, "restartPolicy": "Never"}})
-        space.wait("pod/p", "jsonpath={.status.conditions[0].reason}=Unschedulable")
-        said = space.get("pod", "p")["status"]["conditions"][0]["message"]
-        assert "1 node(s) were unschedulable" in said
-    finally:
-        space.do("uncordon", "sim-2")
-    space.wait("pod/p", "jsonpath={.status.phase}=Succeeded")
 
 
 def test_a_body_that_is_too_large_is_refused(client: Client, maps: str) -> None:

@@ -18,7 +18,6 @@ from fairway_simulator.kubernetes.api.resources import CLUSTER_QUEUES, FLAVORS
 from fairway_simulator.kubernetes.api.store import Store
 from fairway_simulator.kubernetes.controllers.quota import Assignment, Refusal, assign
 
-_SERVES = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
 _LABEL = "kueue.x-k8s.io/queue-name"
 
 
@@ -57,23 +56,6 @@ def _why(space: Space, name: str, kind: str = "QuotaReserved") -> tuple[str, str
     return next((each["reason"], each["message"]) for each in found if each["type"] == kind)
 
 
-def test_a_job_waits_until_there_is_quota_for_all_its_pods(queue: Space, make: Any) -> None:
-    queue.wait("localqueue/q", "Active")
-    queue.create(make("first", _SERVES, 8))
-    queue.wait("job/first", "jsonpath={.status.ready}=1")
-    queue.create(make("second", "exit 0", 8, count=2))
-    reason, message = _why(queue, "second")
-    assert reason == "WaitingForQuota"
-    assert message.endswith(
-        "insufficient unused quota for nvidia.com/gpu in flavor q, 8 more needed"
-    )
-    assert queue.get("job", "second")["spec"]["suspend"] is True
-    assert len(queue.items("pods")) == 1
-    queue.do("delete", "job", "first")
-    queue.wait("job/second", "Complete")
-    queue.wait(_workload(queue, "second"), "Finished")
-
-
 def test_kueue_workload_that_never_fits_exceeds_max_quota(queue: Space, make: Any) -> None:
     queue.create(make("much", "exit 0", 8, count=3))
     reason, message = _why(queue, "much")
@@ -84,12 +66,6 @@ def test_kueue_workload_that_never_fits_exceeds_max_quota(queue: Space, make: An
 def test_a_queue_that_is_not_there(queue: Space, make: Any) -> None:
     queue.create(make("lost", "exit 0", 8, **{_LABEL: "no"}))
     assert _why(queue, "lost") == ("Misconfigured", "LocalQueue no doesn't exist")
-
-
-def test_a_job_without_a_queue_does_not_wait(queue: Space, jobs: Makers) -> None:
-    queue.create(jobs.job("free", "exit 0"))
-    queue.wait("job/free", "Complete")
-    assert queue.items("workloads") == []
 
 
 class TestStrictness:
