@@ -7,7 +7,7 @@ import os
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, processes, records, scratch
@@ -47,40 +47,27 @@ class Member(JsonRecord, called="a pod"):
         return cls(*(os.environ[name] for name in names))
 
 
-@dataclass
 class Gang:
-    """The pods of a task: the `folder` in which they say where they are, and how many there are to
-    be. They are waited for since `began`, for as long as `patience` says, and so again each time
-    that nodes are started for them, last when `scaled` says, though not for ever from `first` on;
-    `queue` says whether they have been in one. `met` are those of the attempt that runs."""
+    """The pods of a task in one submission of its run. They are waited for since `began`, for as
+    long as `patience` says, and so again each time that nodes are started for them, last when
+    `scaled` says, though not for ever from `first` on. `met` are those of the attempt that runs."""
 
-    folder: Path
-    size: int
-    meeting: Meeting
-    run: Path
-    task: str
-    submission: int
-    patience: float
-    queue: bool = False
-    began: float = field(default_factory=time.monotonic)
-    first: float = field(default_factory=time.monotonic)
-    scaled: float = 0.0
-    met: list[Member] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, run: Path, task: str, submission: int, size: int) -> Gang:
-        """Makes the gang of a task in one submission of its run."""
-        own = base()
-        meeting = Meeting(
+    def __init__(self, run: Path, task: str, submission: int, size: int) -> None:
+        own, pods = base(), pods_of(run)
+        self.run, self.task, self.submission, self.size = run, task, submission, size
+        self.folder = run / "tasks" / task / "pods" / str(submission)
+        """The folder in which each says where it is."""
+        self.meeting = Meeting(
             name=f"{run.name}/{task}",
             folder=own / "ssh",
             key=run / "fairway_key",
             serve=f"{processes.BUNDLE}/fairway-node serve",
         )
-        folder, pods = run / "tasks" / task / "pods" / str(submission), pods_of(run)
-        seconds = patience(size, size) if pods is None else pods.patience or 0.0
-        queue = pods is not None and bool(pods.queue)
-        return cls(folder, size, meeting, run, task, submission, seconds, queue)
+        self.patience = patience(size, size) if pods is None else pods.patience or 0.0
+        self.is_queued = pods is not None and bool(pods.queue)
+        self.scaled = 0.0
+        self.met: list[Member] = []
+        self.begin()
 
     def begin(self) -> None:
         """Waits anew, for another attempt."""
@@ -131,7 +118,7 @@ class Gang:
                 message += " without another node"
             why, _ = self._seen().lacking.get(self.task, ("", 0.0))
             hint = "look at the nodes: `fairway nodes list TARGET`; then: `fairway retry RUN`"
-            if not self.queue:
+            if not self.is_queued:
                 hint = (
                     "with a Kueue queue none starts before there is room for all, or nodes are "
                     "being made: see docs/kubernetes.md"

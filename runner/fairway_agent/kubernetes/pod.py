@@ -227,7 +227,7 @@ def main() -> None:
         position = int(os.environ.get("JOB_COMPLETION_INDEX", "0"))
         index = part.indices[0 if part.nodes > 1 else position]
         spec = runs.spec_of(run, stage, index)
-        group = Gang.of(run, spec.name, submission, part.nodes) if part.nodes > 1 else None
+        group = Gang(run, spec.name, submission, part.nodes) if part.nodes > 1 else None
         if group is not None and position:
             group.join(position, Path(plan.directory))
     except Fault as fault:

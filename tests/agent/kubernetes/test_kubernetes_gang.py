@@ -48,7 +48,7 @@ def arrive(group: Gang, number: int, uid: str = "") -> None:
 
 
 def test_it_is_whole_once_all_have_come(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    group = Gang.of(pod, "3", 0, 3)
+    group = Gang(pod, "3", 0, 3)
     arrive(group, 0)
     arrive(group, 2)
     assert not group.is_whole()
@@ -64,8 +64,8 @@ def test_it_is_whole_once_all_have_come(pod: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_pods_of_an_earlier_start_are_others(pod: Path) -> None:
-    arrive(Gang.of(pod, "3", 0, 1), 0)
-    assert not Gang.of(pod, "3", 1, 1).is_whole()
+    arrive(Gang(pod, "3", 0, 1), 0)
+    assert not Gang(pod, "3", 1, 1).is_whole()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_it_waits_for_as_long_as_a_node_may_take_and_not_for_ever(
     """Another task may hold just the nodes that are lacking, and wait for these."""
     own = {"image": "a", "head_image": "b", "service_account": "c", "head": "d", **access}
     (pod / "target.json").write_text(json.dumps({"nodes": nodes, "kubernetes": own}))
-    group = Gang.of(pod, "3", 0, 3)
+    group = Gang(pod, "3", 0, 3)
     group.begin()
     arrive(group, 0)
     clock.now += minutes * 60
@@ -102,7 +102,7 @@ def test_it_waits_for_as_long_as_a_node_may_take_and_not_for_ever(
 
 def test_it_does_not_give_up_while_nodes_are_being_started(pod: Path, clock: Clock) -> None:
     """A node that does not come is tried again, which the autoscaler says with an event."""
-    group = Gang.of(pod, "3", 0, 3)
+    group = Gang(pod, "3", 0, 3)
     group.begin()
     arrive(group, 0)
     why = "1 of its 3 pods run: waiting for 2 nodes: none fits; the pool scales up"
@@ -123,7 +123,7 @@ def test_it_gives_up_where_nodes_are_started_for_ever_and_none_comes(
     pod: Path, clock: Clock
 ) -> None:
     """Azure lacks them: the autoscaler tries again after a while, and the first pod has its own."""
-    group = Gang.of(pod, "3", 0, 3)
+    group = Gang(pod, "3", 0, 3)
     group.begin()
     arrive(group, 0)
     for minute in range(17):
@@ -138,7 +138,7 @@ def test_it_gives_up_where_nodes_are_started_for_ever_and_none_comes(
 
 def test_what_keeps_another_from_coming_ends_the_wait(pod: Path) -> None:
     """The run's controller has seen it; see `stuck_pods`."""
-    group = Gang.of(pod, "3", 0, 3)
+    group = Gang(pod, "3", 0, 3)
     arrive(group, 0)
     why = "its image own:1 cannot be pulled: manifest unknown"
     control.note_blocked(pod, 0, "3", why)
@@ -163,7 +163,7 @@ def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
         return ",".join(hosts)
 
     monkeypatch.setattr(sshd_mesh, "connect", connect)
-    group = Gang.of(pod, "3", 0, 2)
+    group = Gang(pod, "3", 0, 2)
     group.begin()
     arrive(group, 0)
     arrive(group, 1)
@@ -187,7 +187,7 @@ def test_what_keeps_another_from_its_place_ends_the_wait(
         raise OSError("the node 10.0.0.2 cannot be reached: no route")
 
     monkeypatch.setattr(sshd_mesh, "connect", connect)
-    group = Gang.of(pod, "3", 0, 2)
+    group = Gang(pod, "3", 0, 2)
     arrive(group, 0)
     arrive(group, 1)
     assert group.gather() is None
@@ -204,7 +204,7 @@ def test_a_pod_that_was_told_to_end_is_no_lost_one(
 ) -> None:
     """Of an attempt: what the one before in its place was told is over."""
     monkeypatch.setattr(sshd_mesh, "connect", lambda *_: pod)
-    group = Gang.of(pod, "3", 0, 2)
+    group = Gang(pod, "3", 0, 2)
     arrive(group, 0)
     arrive(group, 1)
     group.meet()
@@ -232,7 +232,7 @@ def test_a_pod_that_was_told_to_end_is_no_lost_one(
 def test_a_pod_that_is_told_to_end_stays_while_the_first_has_programs_there(
     pod: Path, monkeypatch: pytest.MonkeyPatch, left: list[set[int]], ends_after: int
 ) -> None:
-    group = Gang.of(pod, "3", 0, 2)
+    group = Gang(pod, "3", 0, 2)
     group.folder.mkdir(parents=True)
     waited: list[bool] = []
 
@@ -288,7 +288,7 @@ def test_an_image_without_a_server_is_named(pod: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(sshd_mesh, "install_keys", lambda _: None)
     monkeypatch.setattr(sshd_mesh, "start_server", fail)
-    group = Gang.of(pod, "3", 0, 2)
+    group = Gang(pod, "3", 0, 2)
     with pytest.raises(Fault, match="a pod cannot be reached by the others: sshd is not") as raised:
         group.join(1, pod)
     assert "openssh-server and openssh-client" in raised.value.record["hint"]
@@ -301,7 +301,7 @@ def test_each_says_where_it_is_when_it_can_be_reached(
 ) -> None:
     monkeypatch.setattr(sshd_mesh, "install_keys", lambda _: None)
     monkeypatch.setattr(sshd_mesh, "start_server", lambda *_: 20_000)
-    group = Gang.of(pod, "3", 0, 2)
+    group = Gang(pod, "3", 0, 2)
     group.join(1, pod)
     assert group.members() == [None, Member("u-1", "job-a-0-0-1-abcde", "nd-1", "10.0.0.2")]
     context = gang.base() / "context.json"
