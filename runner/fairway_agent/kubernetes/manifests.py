@@ -149,14 +149,20 @@ def _template(
     memory: Manifest = {"medium": "Memory"}
     if settings.shm_size:
         memory["sizeLimit"] = settings.shm_size
-    # Its locked memory is what InfiniBand reads and writes by itself.
-    container = {
-        **_container(settings, command),
-        "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
-    }
     scratch, scratch_mount = _scratch(settings, part.wanted)
-    own = [{"name": "shm", "mountPath": _SHM}, scratch_mount]
-    container["volumeMounts"] = [*container["volumeMounts"], *own]
+    volumes = [*_volumes(settings), {"name": "shm", "emptyDir": memory}, scratch]
+    container = _container(settings, command)
+    container["volumeMounts"] += [{"name": "shm", "mountPath": _SHM}, scratch_mount]
+    if settings.topology:
+        # A task starts without it where the cluster was prepared before there was one: it says so
+        # in its log, as with each topology file that cannot be read.
+        source = {"name": topology_map(settings.topology), "optional": True}
+        volumes.append({"name": _TOPOLOGY, "configMap": source})
+        folder = str(PurePosixPath(settings.topology).parent)
+        mount = {"name": _TOPOLOGY, "mountPath": folder, "readOnly": True}
+        container["volumeMounts"].append(mount)
+    # Its locked memory is what InfiniBand reads and writes by itself.
+    container["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"]}}
     if settings.resources:
         resources = resources_of(settings.resources, part.wanted)
         container["resources"] = {"requests": resources, "limits": dict(resources)}
@@ -168,10 +174,8 @@ def _template(
         "terminationGracePeriodSeconds": min(math.ceil(plan.grace) + _LAST_WORDS, _LONGEST),
         "tolerations": _tolerating((*TAINTS, *settings.tolerations)),
         "containers": [container],
-        "volumes": [*_volumes(settings), {"name": "shm", "emptyDir": memory}, scratch],
+        "volumes": volumes,
     }
-    if settings.topology:
-        _show_topology(spec, settings.topology)
     if settings.selector:
         spec["nodeSelector"] = dict(settings.selector)
     preparation = _PREPARATION + (MOST_WAITS * (settings.patience or 0) if part.nodes > 1 else 0)
@@ -217,24 +221,11 @@ def topology_map(path: str) -> str:
     return f"{_TOPOLOGY}-{PurePosixPath(path).parent.name}"
 
 
-def _show_topology(spec: Manifest, path: str) -> None:
-    """Mounts NCCL's topology file. A task starts without it where the cluster was prepared before
-    there was one: it says so in its log, as with each topology file that cannot be read."""
-    [container] = spec["containers"]
-    folder = str(PurePosixPath(path).parent)
-    mount = {"name": _TOPOLOGY, "mountPath": folder, "readOnly": True}
-    container["volumeMounts"] = [*container["volumeMounts"], mount]
-    source = {"name": topology_map(path), "optional": True}
-    spec["volumes"] = [*spec["volumes"], {"name": _TOPOLOGY, "configMap": source}]
-
-
 def _beside_others(spec: Manifest, wanted: Wanted) -> None:
     """Lets a pod know what it has of its node, and fill one that others of its kind have begun."""
     [container] = spec["containers"]
-    container["env"] = [
-        *container["env"],
-        {"name": "_FAIRWAY_CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
-    ]
+    cpus = {"resourceFieldRef": {"resource": "limits.cpu"}}
+    container["env"].append({"name": "_FAIRWAY_CPUS", "valueFrom": cpus})
     if not wanted.gpus:
         # An image may ask NVIDIA's runtime for all that are there.
         container["env"].append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"})
