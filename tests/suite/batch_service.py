@@ -57,10 +57,6 @@ class Batch:
 
     def target(self, **changes: Any) -> None:
         """Writes the target, with these fields in place of its own."""
-        self.targets(changes)
-
-    def targets(self, *changes: dict[str, Any]) -> None:
-        """Writes a target for each of these fields."""
         usual = {
             "name": "batch-sim",
             "engine": "batch",
@@ -69,7 +65,7 @@ class Batch:
             "storage": {"containers": ["datasets", "outputs", "code"]},
             "batch": {"pool": "sim", "identity": IDENTITY},
         }
-        made = {"targets": [{**usual, **each} for each in changes]}
+        made = {"targets": [{**usual, **changes}]}
         (self.fairway.folder / "fairway.yaml").write_text(json.dumps(made))
 
 
@@ -86,18 +82,3 @@ class Waiting(Batch):
         """The numbers of the tasks that the service has, in their order."""
         account: Any = run.engine.account  # type: ignore[attr-defined]
         return sorted(int(task["id"]) for task in account.tasks(run.id, ["id"]))
-
-
-@dataclass
-class Two(Batch):
-    """The targets `full`, whose pool gets no nodes, and `free`."""
-
-    def job(self, **fields: Any) -> Path:
-        """A job that adds a line to a file for each time that it runs."""
-        line = 'echo "$FAIRWAY_RUN $AZ_BATCH_POOL_ID" >> ' + str(self.data / "ran")
-        return self.fairway.job(line, template="plain", **fields)
-
-    def ran(self) -> list[str]:
-        """The runs whose tasks have begun, with the pool of each."""
-        path = self.data / "ran"
-        return path.read_text().splitlines() if path.exists() else []

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from batch_service import Batch, Two, Waiting
+from batch_service import Batch, Waiting
 from program import Fairway
 
 from fairway_runner.engines.batch.engine import BatchEngine
@@ -66,18 +66,3 @@ def waiting(make_batch: Callable[..., Batch]) -> Waiting:
 def batch(make_batch: Callable[..., Batch]) -> Batch:
     """An account with a pool of three nodes."""
     return make_batch()
-
-
-@pytest.fixture
-def two(make_batch: Callable[..., Batch]) -> Two:
-    """An account with a pool that cannot grow, and one with three nodes."""
-    made = make_batch()
-    formula = "$TargetDedicatedNodes = 2;"
-    made.service.add_pool("large", enableAutoScale=True, autoScaleFormula=formula)
-    made.service.limit_pool(0, pool="large")
-    two = Two(made.service, made.fairway)
-    pools = {"full": {"pool": "large"}, "free": {"pool": "sim"}}
-    two.targets(
-        *({"name": n, "batch": {**pool, "identity": IDENTITY}} for n, pool in pools.items())
-    )
-    return two

@@ -196,13 +196,17 @@ def test_a_pool_that_scales_by_itself_is_not_resized() -> None:
     assert found.hint == "change the limits in the environment file, and deploy it"
 
 
-def test_the_doctor_says_why_a_pool_does_not_grow() -> None:
+def test_doctor_and_choice_of_a_target_say_why_a_pool_does_not_grow() -> None:
     errors = [{"code": "AccountCoreQuotaReached", "message": {"value": "no cores left"}}]
     there = account({**POOL, "resizeErrors": errors}, **HELD)
     (found,) = pools._of_account(there)
-    assert found.message.startswith("the pool cannot grow: ")
-    assert "AccountCoreQuotaReached" in found.message
+    assert found.message.startswith("the pool cannot grow: AccountCoreQuotaReached")
     assert found.hint == "ask for more quota, or try another region, zone or VM size"
+    engine = BatchEngine(there.target)
+    engine.account = there
+    assert engine.no_capacity(job()) == found.message
+    engine.account = account(**HELD)
+    assert engine.no_capacity(job()) == ""
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@ from endings import refused
 from targets import target_of
 
 from fairway_agent.main import MARK
+from fairway_agent.shared.reports import RunsRequest
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.kubernetes.engine import KubernetesEngine
+from fairway_runner.engines.outage import Refused
 from fairway_runner.engines.remote import mirror, submission_state
 from fairway_runner.engines.remote.connection import Ended, Here
 from fairway_runner.engines.remote.engine import RemoteEngine
@@ -96,56 +98,33 @@ def test_run_from_elsewhere_is_reached_from_here_with_its_last_task(tmp_path: Pa
     assert [task.name for task in run.tasks] == ["0", "finally"]
 
 
+def recorded(**facts: Any) -> dict[str, str]:
+    return {"run.json": json.dumps({**RECORD, **facts})}
+
+
+def tasks(file: str, *indices: object) -> dict[str, str]:
+    return {f"{file}.jsonl": "".join(json.dumps({**TASK, "index": i}) + "\n" for i in indices)}
+
+
 @pytest.mark.parametrize(
-    ("change", "run_id"),
+    "change",
     [
-        ({"../../../../.bashrc": "touch x"}, "job-aaaaaa"),
-        ({"/tmp/evil": "x"}, "job-aaaaaa"),
-        ({"tasks/0/state.json": "{}"}, "job-aaaaaa"),
-        ({"engine.json": "{}"}, "job-aaaaaa"),
-        ({"run.json": json.dumps({**RECORD, "id": "../x"})}, "../x"),
-        ({"run.json": json.dumps({**RECORD, "id": ".."})}, ".."),
-        ({"run.json": json.dumps({**RECORD, "id": "job-bbbbbb"})}, "job-aaaaaa"),
-        ({"run.json": json.dumps({**RECORD, "created": "x"})}, "job-aaaaaa"),
-        ({"run.json": json.dumps({**RECORD, "created": 1e300})}, "job-aaaaaa"),
-        ({"run.json": json.dumps({**RECORD, "created": 10**400})}, "job-aaaaaa"),
-        ({"run.json": json.dumps({**RECORD, "created": None})}, "job-aaaaaa"),
-        ({"run.json": json.dumps({**RECORD, "metrics": {"loss": "("}})}, "job-aaaaaa"),
-        ({"run.json": json.dumps({**RECORD, "name": "a\x1b[2J"})}, "job-aaaaaa"),
-        ({"run.json": json.dumps({**RECORD, "tasks": 10**9})}, "job-aaaaaa"),
-        ({"run.json": json.dumps({**RECORD, "engine": "local"})}, "job-aaaaaa"),
-        ({"run.json": "[" * 100_000}, "job-aaaaaa"),
-        ({"run.json": 3}, "job-aaaaaa"),
-        ({"provenance.json": json.dumps({"code": "../../../../.ssh"})}, "job-aaaaaa"),
-        ({"tasks.jsonl": json.dumps({**TASK, "index": "../x"})}, "job-aaaaaa"),
-        ({"tasks.jsonl": json.dumps({**TASK, "nodes": "x"})}, "job-aaaaaa"),
-        ({"tasks.jsonl": json.dumps({"params": {}, "nodes": 1})}, "job-aaaaaa"),
-        ({"tasks.jsonl": json.dumps({**TASK, "params": None})}, "job-aaaaaa"),
-        ({"finally.jsonl": json.dumps({**TASK, "index": "finally"})}, "job-aaaaaa"),
-        ({"tasks.jsonl": json.dumps({**TASK, "index": "finally"})}, "job-aaaaaa"),
-        (
-            {
-                "run.json": json.dumps({**RECORD, "tasks": 2}),
-                "finally.jsonl": json.dumps({**TASK, "index": 0}),
-            },
-            "job-aaaaaa",
-        ),
-        (
-            {
-                "run.json": json.dumps({**RECORD, "tasks": 3}),
-                "finally.jsonl": 2 * (json.dumps({**TASK, "index": "finally"}) + "\n"),
-            },
-            "job-aaaaaa",
-        ),
-        ({"job.json": "x"}, "job-aaaaaa"),
-        ({"plan.json": "{}"}, "job-aaaaaa"),
+        *({"../../../../.bashrc": "touch x"}, {"engine.json": "{}"}, {"run.json": 3}),
+        *({"run.json": "[" * 100_000}, {"job.json": "x"}, {"plan.json": "{}"}),
+        *(recorded(id="../x"), recorded(id="job-bbbbbb"), recorded(created=None)),
+        *(recorded(metrics={"loss": "("}), recorded(name="a\x1b[2J"), recorded(engine="local")),
+        *(recorded(tasks=10**9), {"provenance.json": json.dumps({"code": "../../.ssh"})}),
+        *(tasks("tasks", "../x"), tasks("tasks", "finally"), tasks("finally", "finally")),
+        {**recorded(tasks=2), **tasks("finally", 0)},
+        {**recorded(tasks=3), **tasks("finally", "finally", "finally")},
     ],
 )
 def test_mirror_adopt_of_a_damaged_run_is_named_and_writes_nothing(
-    tmp_path: Path, change: dict[str, Any], run_id: str
+    tmp_path: Path, change: dict[str, Any]
 ) -> None:
     store = RunStore(tmp_path / "home" / "project" / ".fairway")
     store.folder.mkdir(parents=True)
+    run_id = "../x" if '"id": "../x"' in str(change) else "job-aaaaaa"
     (finding,) = mirror_of(listing({**FILES, **change}, run_id)).adopt(store, TARGET)
     assert finding.id == "damaged-run"
     assert finding.message.startswith(f"`{run_id[:70]}` on `lab` is a run that cannot be read: ")
@@ -156,25 +135,10 @@ def test_mirror_adopt_of_a_damaged_run_is_named_and_writes_nothing(
 @pytest.mark.parametrize(
     "change",
     [
-        {"tasks": {"../../../../evil": {"state": "running"}}},
-        {"tasks": {"1": {"state": "running"}}},
-        {"tasks": {"00": {"state": "running"}}},
-        {"tasks": {"\u0660": {"state": "running"}}},
-        {"tasks": {"0": []}},
-        {"tasks": {"0": {}}},
-        {"tasks": {"0": {"state": "failed", "exit_code": "x"}}},
-        {"tasks": {"0": {"state": "failed", "started": float("nan")}}},
+        *({"tasks": {name: {"state": "running"}}} for name in ("../../evil", "1", "00", "\u0660")),
         {"logs": {"../x": {"offset": 0, "data": "", "more": False}}},
-        {"logs": {"0": {"offset": "0", "data": ""}}},
-        {"logs": {"0": {"offset": 0}}},
         {"logs": {"0": {"offset": 0, "data": "no zlib"}}},
         {"state": {"state": "exploded"}},
-        {"state": {"state": "running", "started": 1e300}},
-        {"state": {"state": "running", "started": 10**400}},
-        {"state": {"state": "running", "submission": None}},
-        {"tasks": {"0": {"state": None}}},
-        {"state": []},
-        {"more": "yes"},
     ],
 )
 def test_mirror_refresh_of_a_damaged_state_writes_nothing(
@@ -240,6 +204,23 @@ def test_code_that_is_nowhere_any_more_is_said_to_be_gone(
     finding = refused(lambda: mirror_of(said).publish(run, tmp_path / "gone"))
     assert finding.message == "the code of job-aaaaaa is neither here nor at /data/fairway"
     assert finding.hint == "submit the job again from its file"
+
+
+@pytest.mark.parametrize(
+    ("fault", "before", "kind"),
+    [("refused-job", 0, Refused), ("refused-job", 1, UserError), ("no-answer", 0, UserError)],
+)
+def test_run_that_a_scheduler_refuses_may_go_to_another_target_unless_it_began(
+    monkeypatch: pytest.MonkeyPatch, make_run: MakeRun, fault: str, before: int, kind: Any
+) -> None:
+    said = {"fault": {"id": fault, "message": "no", "hint": "", "exit_code": 2}}
+    monkeypatch.setattr(SlurmEngine, "remote_host", mirror_of(said).remote)
+    monkeypatch.setattr(SlurmEngine, "request", lambda *_: RunsRequest())
+    last = submission_state.Submission(before)
+    with pytest.raises(UserError) as caught:
+        SlurmEngine(target_of("slurm")).hand_over(make_run("job-aaaaaa"), last, "c" * 16)
+    assert isinstance(caught.value, Refused) is (kind is Refused)
+    assert caught.value.findings[0].id == fault
 
 
 @pytest.mark.parametrize("kind", [SshEngine, SlurmEngine, KubernetesEngine])
@@ -314,18 +295,9 @@ def test_samples_of_nodes_are_added_and_damaged_ones_passed_over(make_run: MakeR
 @pytest.mark.parametrize(
     "nodes",
     [
-        {"../../../../evil": piece(b"{}\n")},
-        {"/tmp/evil": piece(b"{}\n")},
-        {".hidden": piece(b"{}\n")},
-        {"a\x1b[2J": piece(b"{}\n")},
-        {"": piece(b"{}\n")},
-        {"a" * 300: piece(b"{}\n")},
-        {"nd-1": {"offset": 0}},
-        {"nd-1": piece(b"{}\n", -1)},
+        *({name: piece(b"{}\n")} for name in ("../../evil", "/tmp/evil", ".x", "a\x1b[2J", "")),
+        *({"a" * 300: piece(b"{}\n")}, {"nd-1": piece(b"{}\n", -1)}),
         {"nd-1": {"offset": 0, "data": "AAAA"}},
-        {"nd-1": []},
-        [],
-        None,
     ],
 )
 def test_remote_figures_answer_that_is_damaged_is_refused(make_run: MakeRun, nodes: object) -> None:
