@@ -81,6 +81,19 @@ def test_run_that_is_submitted_meanwhile_is_not_lost(made: Callable[..., Run], o
     assert run.state in ("queued", "running")
 
 
+@pytest.mark.parametrize("job", [None, {"id": "r-1", "state": "deleting"}])
+def test_batch_run_whose_job_was_deleted_is_lost_with_what_was_known_of_its_tasks(
+    made: Callable[..., Run], job: Any
+) -> None:
+    run = made(tasks=2)
+    State("r-1", 0, complete=True).write(run)
+    known = RunState("running", started=5.0, tasks={"running": 1, "succeeded": 1})
+    state_files.write(run.folder, known)
+    account: Any = SimpleNamespace(find_job=lambda _: job)
+    Poller(account, SimpleNamespace()).refresh([run], logs=False)  # type: ignore[arg-type]
+    assert run.status == replace(known, state="lost", reason="its job was deleted")
+
+
 def test_the_end_of_the_submission_before_is_not_the_retrys(made: Callable[..., Run]) -> None:
     run = made()
     State("r-1", 0, complete=True).write(run)

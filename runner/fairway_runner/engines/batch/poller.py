@@ -70,7 +70,8 @@ class Poller:
         # One that is not listed may have been made since by another command.
         job = jobs.get(state.job) or self.account.find_job(state.job)
         if job is None or states.is_being_deleted(job):
-            self._write(run, state, {}, RunState("lost", "its job was deleted"))
+            lost = replace(known_state(run.folder), state="lost", reason="its job was deleted")
+            self._write(run, state, {}, lost)
         elif brief and not logs and not states.has_ended(job):
             self._write(run, state, {}, _held(self._counted(run, state), job))
         else:
