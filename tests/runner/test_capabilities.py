@@ -1,5 +1,6 @@
 """Abilities that engines name, held against what they do."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,18 @@ def test_a_submission_is_refused_by_what_the_engine_says_of_itself(
     assert [name for name, able in ENGINES.items() if not able.after] == ["batch"]
     with pytest.raises(UserError, match="`after` has no effect on `nd`: its engine is `batch`"):
         prepare(job_file, target("batch"), store, asks=False)
+
+
+@pytest.mark.parametrize(("name", "on"), [("batch", ("failed",)), ("slurm", ("waiting", "failed"))])
+def test_default_notify_leaves_out_what_nobody_sees_on_the_target(
+    tmp_path: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch, name: str, on: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fairway.yaml").write_text(json.dumps({"notify": WAITING}))
+    job_file = loaded(tmp_path, "template: plain")
+    prepared = prepare(job_file, target(name), store, asks=False)
+    assert prepared.job.notify is not None
+    assert prepared.job.notify.on == on
 
 
 def test_an_engine_that_is_not_known_is_elsewhere() -> None:

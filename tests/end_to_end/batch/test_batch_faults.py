@@ -189,16 +189,3 @@ class TestCredentials:
         assert key not in printed
         for file in (batch.fairway.folder / ".fairway").rglob("*"):
             assert not file.is_file() or key not in file.read_text(errors="replace")
-
-
-class TestIdsThatExist:
-    """Another job, or a task, has the id already."""
-
-    def test_a_job_of_somebody_else_with_that_id(self, waiting: Waiting) -> None:
-        run = waiting.submit(waiting.many(2), "--run-id", "taken")
-        account: Any = run.engine.account  # type: ignore[attr-defined]
-        account.create_job({"id": "another", "poolInfo": {"poolId": "waiting"}})
-        waiting.fairway.refused(
-            *("submit", waiting.many(2), "--target", "batch-sim", "--run-id", "another"),
-            says="another job with the id `another`",
-        )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from batch_service import Batch
-from program import Gate, Pipe
+from program import Pipe
 from waiting import until
 
 from fairway_agent.fanout.launchers import free_port
@@ -90,23 +90,6 @@ class TestPreemption:
         assert "saved" in log
         assert log[-2:] == ["attempt 1 from step 7", "done"]
 
-    @pytest.mark.nightly
-    def test_without_a_notice_the_logs_say_what_is_missing(
-        self, batch: Batch, pipe: Pipe, gate: Gate
-    ) -> None:
-        command = f"echo before $FAIRWAY_ATTEMPT; exec 9>{pipe.path}; echo up >&9; "
-        command += f"test $FAIRWAY_ATTEMPT = 1 || read -r _ <{gate.path}; echo after"
-        run = batch.submit(batch.fairway.job(command, template="plain"))
-        pipe.lines(1)
-        run.refresh(logs=True)
-        assert run.log_text() == "before 0\n"
-        batch.service.preempt(str(run.task_status(0).node))
-        run.wait()
-        log = batch.ok("logs", run.id).splitlines()
-        lost = "fairway: attempt 1 lost its node, and the last lines that it printed"
-        why = "fairway: attempt 2: its node was lost, or taken away without notice"
-        assert log == ["before 0", lost, why, "before 1", "after"]
-
 
 class TestNodes:
     """Nodes as people see them, and actions on them."""
@@ -129,32 +112,24 @@ class TestNodes:
         run.wait()
         assert run.state == "succeeded"
 
-    def test_a_target_in_order_has_nothing_wrong(self, batch: Batch) -> None:
+    def test_states_actions_and_size(self, batch: Batch) -> None:
         [found] = json.loads(batch.ok("doctor", "batch-sim", "--json"))
         assert (found["ok"], found["findings"]) == (True, [])
-
-    def test_states_and_actions(self, batch: Batch) -> None:
-        listed = json.loads(batch.ok("nodes", "list", "batch-sim", "--json"))
+        list_ = ("nodes", "list", "batch-sim", "--json")
+        listed = json.loads(batch.ok(*list_))
         assert [node["state"] for node in listed] == ["idle"] * 3
         name = listed[0]["name"]
-        batch.ok("nodes", "drain", "batch-sim", name)
-        [drained] = [
-            node
-            for node in json.loads(batch.ok("nodes", "list", "batch-sim", "--json"))
-            if node["name"] == name
-        ]
-        assert "drained" in drained["reason"]
-        again = json.loads(batch.ok("nodes", "drain", "batch-sim", name, "--json"))
-        assert again == [{"node": name, "action": "drain"}]
-        batch.ok("nodes", "resume", "batch-sim", name)
-        batch.ok("nodes", "reimage", "batch-sim", name)
+        for _ in range(2):
+            done = json.loads(batch.ok("nodes", "drain", "batch-sim", name, "--json"))
+            assert done == [{"node": name, "action": "drain"}]
+        reasons = {node["name"]: node["reason"] for node in json.loads(batch.ok(*list_))}
+        assert "drained" in reasons[name]
+        for action in ("resume", "reimage"):
+            batch.ok("nodes", action, "batch-sim", name)
         batch.service.wait_for_node(name, "idle")
         batch.ok("nodes", "reboot", "batch-sim", name)
-        batch.fairway.refused(
-            "nodes", "reboot", "batch-sim", "tvm-nobody", says="the pool has no node `tvm-nobody`"
-        )
-
-    def test_resize(self, batch: Batch) -> None:
+        nobody = ("nodes", "reboot", "batch-sim", "tvm-nobody")
+        batch.fairway.refused(*nobody, says="the pool has no node `tvm-nobody`")
         batch.ok("pool", "resize", "batch-sim", "4")
         assert len(batch.service.node_ids()) == 4
 
@@ -196,9 +171,3 @@ class TestNodes:
         assert not list(private.glob("fairway-login-*"))
         until(lambda: not _listens(here))
         batch.ok("cancel", run.id)
-
-    def test_a_run_waits_for_nodes_and_says_so(self, waiting: Any) -> None:
-        run = waiting.submit(waiting.many(2))
-        run.refresh()
-        assert run.state == "queued"
-        assert "waiting for nodes" in run.status.reason

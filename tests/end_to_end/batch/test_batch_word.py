@@ -1,8 +1,5 @@
 """Word of runs on a pool: sent by a node of it when the job ends, even if nobody looks."""
 
-import json
-from typing import Any
-
 import pytest
 from batch_service import Batch
 from program import Gate, Pipe
@@ -47,20 +44,3 @@ def test_of_run_that_is_cancelled(batch: Batch, pipe: Pipe, gate: Gate, receiver
     batch.ok("cancel", run.id)
     said = receiver.next()
     assert (said["state"], said["tasks"]) == ("cancelled", {"cancelled": 2})
-
-
-def test_default_of_project_leaves_out_what_nobody_sees(batch: Batch, receiver: Receiver) -> None:
-    batch.target()
-    file = batch.fairway.folder / "fairway.yaml"
-    project: dict[str, Any] = {"notify": {"webhook": receiver.url, "on": ["waiting", "succeeded"]}}
-    file.write_text(json.dumps({**json.loads(file.read_text()), **project}))
-    run = batch.submit(batch.fairway.job("true", template="plain"))
-    assert receiver.next()["text"].startswith(f"{run.id} succeeded")
-    job = batch.fairway.job("true", template="plain", notify=project["notify"])
-    batch.fairway.refused(
-        "submit",
-        job,
-        "--target",
-        "batch-sim",
-        says="cannot notify of waiting runs: nothing runs there before they start",
-    )

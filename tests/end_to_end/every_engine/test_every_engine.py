@@ -445,16 +445,6 @@ class TestTheTarget:
         assert found[run]["note"] == "the first"
         assert fairway("logs", run, cwd=elsewhere).stdout == "here\n"
 
-    @pytest.mark.one_engine("local")
-    def test_submit_with_the_same_id_is_the_same_run(self, fairway: Fairway, place: Place) -> None:
-        job = fairway.job("echo once", template="plain")
-        run = place.new_id("twice")
-        for _ in range(2):
-            again = fairway("submit", job, "--target", place.name, "--run-id", run, "--json")
-            assert json.loads(again.stdout)["run_id"] == run, again.stderr
-            assert fairway.within("wait", run).returncode == 0
-        assert fairway.within("logs", run).stdout == "once\n"
-
     @pytest.mark.one_engine("ssh")
     def test_nodes_of_the_target_are_listed(self, fairway: Fairway, place: Place) -> None:
         nodes = fairway.ok("nodes", "list", place.name, "--json")

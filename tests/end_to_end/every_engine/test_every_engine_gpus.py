@@ -133,19 +133,6 @@ def test_two_runs_share_the_node(fairway: Fairway, node: Place, signs: Signs, ga
 
 
 @HERE
-def test_cores_alone(fairway: Fairway, node: Place, signs: Signs, gate: Gate) -> None:
-    """No GPU, and only what else a node has."""
-    cores = sorted(os.sched_getaffinity(0))
-    run = fairway.submit(sweep(fairway, signs, gate, len(cores), cores=1), "--target", node.name)
-    has = [facts for _, facts in said(signs, len(cores))]
-    assert sorted(facts["cores"] for facts in has) == [[core] for core in cores]
-    assert {facts["CUDA_VISIBLE_DEVICES"] for facts in has} == {""}
-    gate.open(len(cores))
-    assert fairway.within("wait", run).returncode == 0
-    assert {task["gpus"] for task in fairway.show(run)["task_list"]} == {""}
-
-
-@HERE
 def test_a_supervisor_that_is_killed_holds_nothing(
     fairway: Fairway, node: Place, signs: Signs, gate: Gate
 ) -> None:
@@ -183,23 +170,6 @@ def test_a_run_whose_gpus_do_nothing_is_ended(
         "up",
         f"fairway: {WHY}",
     ]
-
-
-@HERE
-def test_idle_gpu_of_two_tasks_on_a_node_ends_the_idle_one_only(
-    fairway: Fairway, node: Place, signs: Signs, gate: Gate
-) -> None:
-    job = sweep(fairway, signs, gate, 2, gpus=1, sample_every="0.5s", idle_gpu=IDLE)
-    run = fairway.submit(job, "--target", node.name)
-    tasks = said(signs, 2)
-    idle = next(has["task"] for _, has in tasks if has["FAIRWAY_GPUS"] == "0")
-    until(lambda: fairway.show(run)["task_states"].get("failed") == 1)
-    gate.open()
-    assert fairway.within("wait", run).returncode == 124
-    facts = fairway.show(run)
-    ended = {str(task["task"]): (task["state"], task["reason"]) for task in facts["task_list"]}
-    assert ended.pop(idle) == ("failed", WHY)
-    assert list(ended.values()) == [("succeeded", None)]
 
 
 @pytest.mark.one_engine("local")

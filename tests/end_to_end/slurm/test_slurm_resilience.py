@@ -100,23 +100,6 @@ class TestAgain:
         why = "fairway: attempt 2: its nodes were taken away\n"
         assert fairway.within("logs", run, "--grep", "^fairway").stdout == why
 
-    @pytest.mark.nightly
-    def test_a_task_that_waits_again_says_why(
-        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
-    ) -> None:
-        run = fairway.submit(fairway.job(COUNTS.format(signs=signs), template="plain"), *TARGET)
-        signs.lines(1)
-        for node in slurm.node_names():
-            slurm.drain(node, "to be looked at")
-        slurm.run("scontrol", "requeue", job_of(slurm, run))
-        until(lambda: fairway.show(run)["task_list"][0]["state"] != "running")
-        task = fairway.show(run)["task_list"][0]
-        assert (task["state"], task["attempts"]) == ("queued", 1)
-        assert task["reason"]
-        for node in slurm.node_names():
-            slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
-        outcome(fairway, run)
-
 
 @pytest.mark.usefixtures("slurm")
 @pytest.mark.nightly

@@ -182,18 +182,6 @@ def test_the_tasks_of_a_run_whose_folder_was_removed_are_ended(
         assert fairway.within("wait", run).returncode == 0
 
 
-@pytest.mark.nightly
-def test_the_states_of_many_runs_are_one_command(
-    fairway: Any, cluster: SshCluster, ssh_log: Path
-) -> None:
-    runs = {fairway.submit(fairway.job("true", template="plain"), "-t", "pair") for _ in range(3)}
-    ssh_log.write_text("")
-    assert {each["run_id"] for each in json.loads(fairway.within("list", "--json").stdout)} == runs
-    opened, *commands = ssh_log.read_text().splitlines()
-    assert " -M " in opened
-    assert len(commands) == 1
-
-
 def test_runs_of_another_machine_are_found(fairway: Any, cluster: SshCluster) -> None:
     """They come with their logs and outputs, can be retried, and are removed for everybody."""
     job = fairway.job(

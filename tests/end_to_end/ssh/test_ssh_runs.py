@@ -190,16 +190,6 @@ def test_the_queue_outlives_a_supervisor_that_is_killed(
     assert leftovers(cluster) == []
 
 
-def test_ssh_submit_refuses_jobs_that_cluster_cannot_run(fairway: Any, cluster: SshCluster) -> None:
-    wide = fairway.within("submit", fairway.job("true", nodes=4), "-t", "pair")
-    assert (wide.returncode, "`pair` has 3" in wide.stderr) == (2, True)
-    boxed = fairway.job("true", container={"image": "a"}, nodes=2, template="plain")
-    fairway.refused(
-        "submit", boxed, "-t", "pair", says="cannot start ranks in containers on several nodes"
-    )
-    assert not (fairway.folder / ".fairway" / "runs").exists()
-
-
 def test_shell_commands_reach_main_host_and_others(fairway: Any, cluster: SshCluster) -> None:
     for node in ("n1", "n3"):
         ran = fairway("ssh", "pair", node, "--", "hostname")

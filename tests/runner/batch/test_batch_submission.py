@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from endings import refused as refused_finding
 from pool import refused
 
 from fairway_runner.engines.azure_calls import ServiceError
@@ -14,6 +15,7 @@ from fairway_runner.engines.outage import Unavailable
 
 TASKS = [{"id": "0"}, {"id": "1"}]
 NONE: Any = None
+JOB = {"id": "job-a", "metadata": [{"name": client.PLAN, "value": "1"}]}
 
 
 def sending(answer: Any) -> Any:
@@ -41,6 +43,15 @@ def test_a_task_that_is_too_large_is_named() -> None:
 def test_a_job_that_is_there_already_is_gone_on_with() -> None:
     """Its tasks may run: the run must not go to another target."""
     assert to_a_full_account(dict(JOB))._create_job(JOB) is False
+
+
+@pytest.mark.parametrize(
+    ("code", "job"),
+    [("JobExists", {**JOB, "metadata": []}), ("JobScheduleWithSameIdExists", None)],
+)
+def test_batch_submission_leaves_what_another_has_under_its_id(code: str, job: Any) -> None:
+    found = refused_finding(lambda: to_a_full_account(job, code)._create_job(JOB))
+    assert (found.id, "`job-a`" in found.message) == ("taken-run-id", True)
 
 
 def test_without_a_job_another_target_may_take_the_run() -> None:
@@ -93,17 +104,17 @@ def test_batch_submission_failure_does_not_stop_later_calls() -> None:
     assert not stopped.is_set()
 
 
-JOB = {"id": "job-a", "metadata": [{"name": client.PLAN, "value": "1"}]}
-
-
-def to_a_full_account(job: dict[str, Any] | None) -> Submission:
-    """A submission to an account that takes no job, and has this one."""
+def to_a_full_account(
+    job: dict[str, Any] | None, code: str = "ActiveJobAndScheduleQuotaReached"
+) -> Submission:
+    """A submission to an account that takes no job, for that reason, and has this one."""
 
     def create(_: object) -> None:
-        raise refused(409, "ActiveJobAndScheduleQuotaReached")
+        raise refused(409, code)
 
     calls = SimpleNamespace(deadline=600.0)
-    account: Any = SimpleNamespace(create_job=create, find_job=lambda _: job, calls=calls)
+    account: Any = SimpleNamespace(create_job=create, calls=calls)
+    account.find_job = account.job = lambda _: job
     run: Any = SimpleNamespace(id="job-a")
     return Submission(run, account, NONE, State("job-a", 0))
 

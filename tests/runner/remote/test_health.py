@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from endings import refused
 from targets import target_of
 
 from fairway_agent.shared.reports import Health, HeldJob, NodeReport, NodesReport
@@ -12,6 +13,7 @@ from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.engines.slurm import is_unfit
+from fairway_runner.jobs.job import Job
 
 NOW = 1_000_000.0
 ACCESS: dict[str, dict[str, Any]] = {
@@ -171,3 +173,21 @@ UNFIT = ("down", "down~", "draining", "drained", "idle*", "fail")
 )
 def test_nodes_that_do_not_answer_are_unfit_and_those_that_come_and_go_fit(state: str) -> None:
     assert is_unfit(state) is (state in UNFIT)
+
+
+@pytest.mark.parametrize("engine", ["ssh", "slurm"])
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"nodes": 3}, "too-many-nodes"),
+        ({"nodes": 2, "container": {"image": "a"}}, "no-containers"),
+        ({"nodes": 2, "container": {"image": "a"}, "template": "every-node"}, ""),
+        ({"container": {"image": "a"}}, ""),
+    ],
+)
+def test_job_that_a_cluster_can_never_run_is_refused(
+    engine: str, fields: dict[str, Any], expected: str
+) -> None:
+    job = Job.model_validate({"name": "x", "command": "true", **fields})
+    check = lambda: engine_for(target(engine)).require(job, ())  # noqa: E731
+    assert (refused(check).id if expected else check() or "") == expected

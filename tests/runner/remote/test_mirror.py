@@ -110,6 +110,17 @@ def test_states_and_logs_come_as_they_change(
     assert calls == [], "all is known of a run that has ended"
 
 
+def test_states_of_several_runs_are_one_question(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [submitted(tmp_path, name) for name in ("job-1", "job-2")]
+    for run in runs:
+        say(there(tmp_path, run), "succeeded")
+    calls = counted(mirror, monkeypatch)
+    mirror.refresh(runs)
+    assert ([run.state for run in runs], len(calls)) == (["succeeded"] * 2, 1)
+
+
 def test_very_long_logs_come_in_pieces(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
