@@ -27,8 +27,6 @@ from fairway_simulator.ssh.bastion import Bastion
 from fairway_simulator.ssh.cluster import SshCluster, missing
 from fairway_simulator.ssh.host import Host
 
-pytestmark = pytest.mark.nightly
-
 ADDRESS = "10.231.77.5"
 NAME = "storage-of-the-lab"
 
@@ -105,7 +103,8 @@ def test_data_travels_by_names_that_are_known_inside_alone(
     inside.serve(port)
     named = storage.connection_string.replace("127.0.0.1", NAME)
     assert named != storage.connection_string
-    make_batch(nodes=0).target(**inside.way)
+    batch = make_batch(nodes=0)
+    batch.target(**inside.way)
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", named)
     (fairway.folder / "a").write_text("alpha")
     fairway.ok("data", "put", "a", "batch-sim:datasets/gateway/")
@@ -113,8 +112,13 @@ def test_data_travels_by_names_that_are_known_inside_alone(
     assert (fairway.folder / "back" / "a").read_text() == "alpha"
     assert inside.used[port] >= 2
     assert len(inside.bastion.calls) == 2  # one connection a command
+    batch.target()  # without a gateway there is no way
+    words = ("data", "get", "batch-sim:datasets/gateway/", "nothing", "--deadline", "1s")
+    fairway.refused(*words, says=NAME, code=5)
+    assert not (fairway.folder / "nothing").exists()
 
 
+@pytest.mark.nightly
 def test_a_job_on_batch_is_submitted_followed_and_fetched(
     inside: Inside,
     storage: StorageAccess,
@@ -141,6 +145,7 @@ def test_a_job_on_batch_is_submitted_followed_and_fetched(
     assert len(inside.bastion.calls) == 2, "one for each command"
 
 
+@pytest.mark.nightly
 def test_the_way_is_opened_again_after_it_was_cut(
     inside: Inside,
     storage: StorageAccess,
@@ -161,6 +166,7 @@ def test_the_way_is_opened_again_after_it_was_cut(
     assert len(inside.bastion.calls) == 2
 
 
+@pytest.mark.nightly
 def test_a_service_that_nobody_answers_for_inside_is_named_with_the_reason(
     fairway: Any, inside: Inside, make_batch: Callable[..., Batch], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,26 +4,18 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from programs import finished
 from waiting import PATIENCE, until
 
 from fairway_core.target import Target
-from fairway_runner.data_transfer import BLOCK
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.remote.engine import RemoteEngine
-from fairway_simulator.batch.azurite import Azurite, AzuriteMissing
-from fairway_simulator.sockets import Relay, within
 from fairway_simulator.ssh.bastion import Bastion
 from fairway_simulator.ssh.cluster import SshCluster, missing
 
@@ -134,125 +126,3 @@ def test_jump_hosts_are_gone_through(cluster: SshCluster) -> None:
     for name in ("n2", "n3"):
         log = (cluster.folder / "hosts.d" / name / "sshd.log").read_text()
         assert "Accepted publickey" in log, name
-
-
-@dataclass
-class Account:
-    """A storage account in the host's network, in which alone it has a name and an address."""
-
-    bastion: Bastion
-    cut_after: int = 0  # bytes to or from it, after which the Bastion's session is cut, once
-    _counting: threading.Lock = field(default_factory=threading.Lock)
-
-    def count(self, size: int) -> None:
-        """Some bytes are on their way."""
-        with self._counting:
-            is_over = 0 < self.cut_after <= size
-            self.cut_after = max(self.cut_after - size, 0)
-        if is_over:
-            # It cannot tidy up: what it leaves would pass for a session that is open.
-            (session,) = self.bastion.sessions
-            os.kill(int(session), signal.SIGKILL)
-            (self.bastion.folder / "sessions" / session).unlink()
-
-
-class _Counted(socket.socket):
-    """A connection to the account, which hears of each byte."""
-
-    account: Account
-
-    def sendall(self, data: Any, flags: int = 0) -> None:
-        self.account.count(len(data))
-        super().sendall(data, flags)
-
-    def recv(self, size: int, flags: int = 0) -> bytes:
-        data = super().recv(size, flags)
-        self.account.count(len(data))
-        return data
-
-
-@pytest.fixture
-def account(bastion: Bastion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    """The storage account of the target `box`."""
-    network = os.open(bastion.hosts[ADDRESS]["namespace"], os.O_RDONLY)
-    account = Account(bastion)
-    try:
-        azurite = within(network, lambda: Azurite(tmp_path / "azurite", ["datasets"]))
-    except AzuriteMissing as missing:
-        pytest.skip(f"needs Azurite: {missing}")
-    url = urlsplit(azurite.access.url)
-
-    def connect() -> socket.socket:
-        where = (url.hostname, url.port)
-        plain = within(network, partial(socket.create_connection, where))
-        counted = _Counted(fileno=plain.detach())
-        counted.account = account
-        return counted
-
-    relay = Relay(within(network, partial(socket.create_server, ("127.0.0.1", 0))), connect)
-    with (tmp_path / "cluster" / "hosts").open("a") as hosts:
-        hosts.write(f"127.0.0.1 {STORAGE}\n")
-    named = f"{STORAGE}:{relay.port}"
-    monkeypatch.setenv(
-        "AZURE_STORAGE_CONNECTION_STRING",
-        azurite.access.connection_string.replace(url.netloc, named),
-    )
-    storage = {"account_url": f"http://{named}{url.path}", "containers": ["datasets"]}
-    _declare(tmp_path, storage=storage, gateway={"host": ADDRESS, "user": "root"})
-    yield account
-    relay.close()
-    assert relay.join(PATIENCE)
-    azurite.stop()
-    os.close(network)
-
-
-def _declare(folder: Path, **fields: Any) -> None:
-    """Changes the target."""
-    project = folder / "fairway.yaml"
-    (record,) = json.loads(project.read_text())["targets"]
-    project.write_text(json.dumps({"targets": [{**record, **fields}]}))
-
-
-def test_data_goes_to_storage_that_the_host_alone_knows_and_back(
-    fairway: Any, bastion: Bastion, account: Account
-) -> None:
-    """Each command opens one tunnel; without the host as the way there is none."""
-    words = fairway.folder / "words"
-    (words / "sub").mkdir(parents=True)
-    contents = {"a": "alpha", "sub/it's $HOME": "beta"}
-    for name, text in contents.items():
-        (words / name).write_text(text)
-    for count, arguments in enumerate(
-        (("put", "words", "box:datasets/words/"), ("get", "box:datasets/words/", "back")), 1
-    ):
-        fairway.ok("data", *arguments)
-        assert len(bastion.calls) == count
-        _await_end(bastion)
-    back = fairway.folder / "back"
-    found = {
-        str(path.relative_to(back)): path.read_text() for path in back.rglob("*") if path.is_file()
-    }
-    assert found == contents
-    _declare(fairway.folder, gateway=None)
-    fairway.refused(
-        "data", "get", "box:datasets/words/", "nothing", "--deadline", "1s", says=STORAGE, code=5
-    )
-    assert not (fairway.folder / "nothing").exists()
-
-
-@pytest.mark.nightly
-def test_data_arrives_whole_over_a_tunnel_that_is_cut(
-    fairway: Any, bastion: Bastion, account: Account
-) -> None:
-    """In the middle of a file, on the way there and on the way back."""
-    content = os.urandom(3 * BLOCK)
-    (fairway.folder / "big").write_bytes(content)
-    for count, arguments in enumerate(
-        (("put", "big", "box:datasets/"), ("get", "box:datasets/big", "back")), 1
-    ):
-        account.cut_after = len(content) // 2
-        fairway.ok("data", *arguments)
-        assert account.cut_after == 0
-        assert len(bastion.calls) == 2 * count
-        _await_end(bastion)
-    assert (fairway.folder / "back" / "big").read_bytes() == content

@@ -41,22 +41,42 @@ FAILED_TASK = {
 }
 
 
+STORAGE: Any = SimpleNamespace(blobs=lambda *_: ())
+STARTED = {"startTime": "2026-01-01T00:00:00Z"}
+
+
 @pytest.fixture
 def made(make_run: MakeRun) -> Callable[..., Run]:
-    """Makes a run that is submitted, with as many tasks."""
+    """Makes a run of as many tasks, whose submission is complete, was cut off, or is none."""
 
-    def make(name: str = "r-1", tasks: int = 1) -> Run:
+    def make(name: str = "r-1", tasks: int = 1, *, complete: bool | None = True) -> Run:
         run = make_run(name, [{"state": "queued"}] * tasks, state="queued", engine="batch")
         (run.folder / "plan.json").write_text(RunPlan(name, "/x").text())
+        if complete is not None:
+            State(name, 0, complete=complete).write(run)
         return run
 
     return make
 
 
+def account_that(**answers: Any) -> Any:
+    """An account that answers so, or as the function says, and has nothing else."""
+    usual = dict.fromkeys(("tasks", "task_file", "preparation", "nodes"), ())
+    return SimpleNamespace(
+        **{
+            name: said if callable(said) else lambda *_, said=said: said
+            for name, said in {**usual, "pool_facts": {}, **answers}.items()
+        }
+    )
+
+
+def look(account: Any, *runs: Run) -> None:
+    Poller(account, STORAGE).refresh(runs, logs=False)
+
+
 @pytest.mark.parametrize("others", [0, 3])
 def test_run_that_is_submitted_meanwhile_is_not_lost(made: Callable[..., Run], others: int) -> None:
-    run = made()
-    State("r-1", 0).write(run)
+    run = made(complete=False)
     found: dict[str, Any] = {}
 
     def jobs() -> list[Any]:
@@ -65,19 +85,10 @@ def test_run_that_is_submitted_meanwhile_is_not_lost(made: Callable[..., Run], o
         return []
 
     def find(name: str) -> Any:
-        if not found:
-            jobs()
-            return None
-        return found.get(name)
+        return found.get(name) if found else jobs() or None
 
-    counts = {"running": 1}
-    account: Any = SimpleNamespace(
-        *(), jobs=jobs, find_job=find, tasks=lambda *_: (), task_counts=lambda _: counts
-    )
-    account.preparation = account.nodes = lambda *_: ()
-    account.pool_facts = dict
-    more = [made(f"o-{number}") for number in range(others)]
-    Poller(account, SimpleNamespace()).refresh([run, *more], logs=False)  # type: ignore[arg-type]
+    more = [made(f"o-{number}", complete=None) for number in range(others)]
+    look(account_that(jobs=jobs, find_job=find, task_counts={"running": 1}), run, *more)
     assert run.state in ("queued", "running")
 
 
@@ -86,34 +97,26 @@ def test_batch_run_whose_job_was_deleted_is_lost_with_what_was_known_of_its_task
     made: Callable[..., Run], job: Any
 ) -> None:
     run = made(tasks=2)
-    State("r-1", 0, complete=True).write(run)
     known = RunState("running", started=5.0, tasks={"running": 1, "succeeded": 1})
     state_files.write(run.folder, known)
-    account: Any = SimpleNamespace(find_job=lambda _: job)
-    Poller(account, SimpleNamespace()).refresh([run], logs=False)  # type: ignore[arg-type]
+    look(account_that(find_job=job), run)
     assert run.status == replace(known, state="lost", reason="its job was deleted")
 
 
 def test_the_end_of_the_submission_before_is_not_the_retrys(made: Callable[..., Run]) -> None:
     run = made()
-    State("r-1", 0, complete=True).write(run)
 
     def retry_meanwhile(*_: object) -> Any:
         State("r-1.1", 1).write(run)
         return [FAILED_TASK]
 
-    account: Any = SimpleNamespace(find_job=lambda _: ENDED_JOB, tasks=retry_meanwhile)
-    account.task_file = account.preparation = lambda *_: ()
-    storage: Any = SimpleNamespace(blobs=lambda *_: ())
-    Poller(account, storage).refresh([run], logs=False)
+    look(account_that(find_job=ENDED_JOB, tasks=retry_meanwhile), run)
     assert (run.state, run.task_status(0).state) == ("queued", "queued")
 
 
 def test_what_another_has_seen_since_is_kept_or_rewritten(made: Callable[..., Run]) -> None:
-    run, nobody = made(), SimpleNamespace()
-    state, going = State("r-1", 0, complete=True), RunState("running")
-    state.write(run)
-    late, other = (Poller(nobody, nobody) for _ in range(2))  # type: ignore[arg-type]
+    run, state, going = made(), State("r-1", 0, complete=True), RunState("running")
+    late, other = (Poller(account_that(), STORAGE) for _ in range(2))
     runs = TaskState("running", attempt=1, started=5.0)
     other._write(run, state, {0: runs}, going)
     late._write(run, state, {0: TaskState("queued", attempt=0)}, going)
@@ -131,28 +134,22 @@ def test_what_another_has_seen_since_is_kept_or_rewritten(made: Callable[..., Ru
 
 def test_the_end_of_a_setup_that_another_command_has_seen_stays(made: Callable[..., Run]) -> None:
     run = made()
-    folder = run.folder / "setup"
+    (folder := run.folder / "setup").mkdir()
     (run.folder / "setup.jsonl").touch()
 
     def preparation(_: str) -> list[Any]:
         state_files.write(folder, TaskState("succeeded", attempt=0, exit_code=0))
-        info = {"startTime": "2026-01-01T00:00:00Z", "state": "running"}
+        info = {**STARTED, "state": "running"}
         return [{"nodeId": "n", "jobPreparationTaskExecutionInfo": info}]
 
-    folder.mkdir()
-    account: Any = SimpleNamespace(preparation=preparation)
-    poller._watch_setup(run, account, "r-1", ended=False)
-    found = state_files.read_task(folder)
-    assert found is not None
-    assert found.state == "succeeded"
+    poller._watch_setup(run, account_that(preparation=preparation), "r-1", ended=False)
+    assert state_files.read_task(folder).state == "succeeded"
 
 
 def test_a_list_from_before_a_retry_does_not_take_it_back(
     made: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = made()
-    State("r-1", 0, complete=True).write(run)
-    take_lock = RunFolder.take_lock
+    run, take_lock = made(), RunFolder.take_lock
 
     def retry_before(folder: RunFolder) -> int:
         State("r-1.2", 2, complete=True).write(run)
@@ -161,9 +158,8 @@ def test_a_list_from_before_a_retry_does_not_take_it_back(
     monkeypatch.setattr(RunFolder, "take_lock", retry_before)
     account: Any = SimpleNamespace(target=SimpleNamespace(engine="batch"))
     job = {"id": "r-1.1", "metadata": [{"name": client.SUBMISSION, "value": "1"}]}
-    note_later(RunFolder(run.folder), account, SimpleNamespace(), [job])  # type: ignore[arg-type]
+    note_later(RunFolder(run.folder), account, STORAGE, [job])
     state = State.read(run)
-    assert state is not None
     assert (state.job, state.submission) == ("r-1.2", 2)
 
 
@@ -174,46 +170,45 @@ def test_a_list_from_before_a_retry_does_not_take_it_back(
 def test_batch_run_whose_submission_was_cut_off_says_so_unless_it_has_ended(
     made: Callable[..., Run], before: str, state: str, said: str
 ) -> None:
-    run, nobody = made(), SimpleNamespace()
-    State("r-1", 0).write(run)
+    run = made(complete=False)
     state_files.write(run.folder, RunState(before, reason="by hand"))
-    Poller(nobody, nobody).refresh([run], logs=False)  # type: ignore[arg-type]
-    assert run.state == state
-    assert (run.status.reason or "").startswith(said)
+    look(account_that(), run)
+    assert (run.state, run.status.reason.startswith(said)) == (state, True)
 
 
-@pytest.mark.parametrize("status", [409, 503])
-def test_batch_job_that_no_node_could_be_prepared_for_is_ended_once(status: int) -> None:
-    """Another command may have ended it meanwhile."""
-    ended: list[str] = []
+UNPREPARED = {"result": "Failure", "failureInfo": {"code": "ScriptFailed"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "nodes", "ended", "state"),
+    [
+        (409, ["n"], True, "failed"),  # another command has ended it meanwhile
+        (503, ["n"], True, None),
+        (503, [], False, "queued"),  # the pool has lost that node, and the next may be better
+    ],
+)
+def test_batch_job_that_no_node_of_the_pool_could_be_prepared_for_is_ended(
+    status: int, nodes: list[str], ended: bool, state: str | None
+) -> None:
+    told: list[str] = []
 
     def terminate(job: str, _why: str) -> None:
-        ended.append(job)
+        told.append(job)
         raise refused(status)
 
-    info = {"result": "Failure", "failureInfo": {"code": "ScriptFailed"}}
-    preparation = [{"nodeId": "n", "jobPreparationTaskExecutionInfo": info}]
-    account: Any = SimpleNamespace(terminate_job=terminate)
-    account.preparation, account.nodes = lambda _: preparation, lambda: [{"id": "n"}]
-    own = Poller(account, SimpleNamespace())  # type: ignore[arg-type]
-    job = {"id": "r-1", "state": "active"}
-    if status == 409:
-        found = own._end_unprepared(RunState("queued"), job, ended=True)
-        assert (found.state, "ScriptFailed" in (found.reason or "")) == ("failed", True)
-    else:
+    account = account_that(
+        preparation=[{"nodeId": "n", "jobPreparationTaskExecutionInfo": UNPREPARED}],
+        nodes=[{"id": name} for name in nodes],
+        terminate_job=terminate,
+    )
+    own, job = Poller(account, STORAGE), {"id": "r-1", "state": "active"}
+    if state is None:
         with pytest.raises(ServiceError):
-            own._end_unprepared(RunState("queued"), job, ended=True)
-    assert ended == ["r-1"]
-
-
-def test_batch_job_waits_on_where_the_pool_has_lost_the_node_that_was_not_prepared() -> None:
-    """The next that it gets may be better."""
-    info = {"result": "Failure", "failureInfo": {"code": "ScriptFailed"}}
-    preparation = [{"nodeId": "n", "jobPreparationTaskExecutionInfo": info}]
-    account: Any = SimpleNamespace(preparation=lambda _: preparation, nodes=list)
-    own = Poller(account, SimpleNamespace())  # type: ignore[arg-type]
-    found = own._end_unprepared(RunState("queued"), {"id": "r-1", "state": "active"}, ended=False)
-    assert (found.state, "ScriptFailed" in (found.reason or "")) == ("queued", True)
+            own._end_unprepared(RunState("queued"), job, ended=ended)
+    else:
+        found = own._end_unprepared(RunState("queued"), job, ended=ended)
+        assert (found.state, "ScriptFailed" in (found.reason or "")) == (state, True)
+    assert told == ["r-1"] * len(nodes)
 
 
 @pytest.mark.parametrize("others", [0, 3])
@@ -222,23 +217,17 @@ def test_batch_run_says_that_its_job_is_disabled_while_tasks_wait(
 ) -> None:
     """Asked alone, and as one of many in a list."""
     runs = [made(f"r-{number}", tasks=2) for number in range(1 + others)]
-    for run in runs:
-        State(run.id, 0, complete=True).write(run)
-    info = {"executionInfo": {"startTime": "2026-01-01T00:00:00Z"}, "state": "running"}
-    tasks = [{"id": "0", **info}, {"id": "1", "state": "active"}]
+    running = {"id": "0", "executionInfo": STARTED, "state": "running"}
+    tasks, counts = [running, {"id": "1", "state": "active"}], {"running": 1, "active": 1}
     jobs = [{"id": run.id, "state": "disabling"} for run in runs]
-    counts = {"running": 1, "active": 1}
-    account: Any = SimpleNamespace(jobs=lambda: jobs, find_job=lambda name: {"id": name, **jobs[0]})
-    account.tasks, account.task_counts = lambda *_: tasks, lambda _: counts
-    account.task_file = account.preparation = lambda *_: ()
-    look = Poller(account, SimpleNamespace())  # type: ignore[arg-type]
-    look.refresh(runs, logs=False)
+    account = account_that(jobs=jobs, find_job=jobs[0], tasks=tasks, task_counts=counts)
+    look(account, *runs)
     for run in runs:
         assert run.state == "running"
         assert f"az batch job enable --job-id {run.id} " in (run.status.reason or "")
     for job in jobs:
         job["state"] = "active"
-    look.refresh(runs, logs=False)
+    look(account, *runs)
     assert [run.status.reason for run in runs] == [None] * len(runs)
 
 
@@ -253,13 +242,9 @@ def test_batch_run_says_that_its_job_is_disabled_while_tasks_wait(
 def test_batch_run_says_with_which_reason_somebody_has_ended_its_job(
     made: Callable[..., Run], why: str, reason: str | None
 ) -> None:
-    run = made()
-    State(run.id, 0, complete=True).write(run)
-    ended = {**ENDED_JOB["executionInfo"], "terminateReason": why}
-    account: Any = SimpleNamespace(find_job=lambda _: {**ENDED_JOB, "executionInfo": ended})
-    account.tasks = lambda *_: [{"id": "0", "state": "active"}]
-    storage: Any = SimpleNamespace(blobs=lambda *_: ())
-    Poller(account, storage).refresh([run], logs=False)
+    run, ended = made(), {**ENDED_JOB["executionInfo"], "terminateReason": why}
+    job = {**ENDED_JOB, "executionInfo": ended}
+    look(account_that(find_job=job, tasks=[{"id": "0", "state": "active"}]), run)
     assert (run.state, run.status.reason) == ("cancelled", reason)
 
 
@@ -381,12 +366,10 @@ def test_batch_record_that_is_damaged_is_named_and_keeps_no_other_run_away(
 
 
 def test_tasks_of_an_earlier_submission_are_counted_too(made: Callable[..., Run]) -> None:
-    runs = [made(), made("r-2")]
+    runs = [made(), made("r-2", complete=None)]
     State("r-1.1", 1, complete=True, only=(3,), done={"succeeded": 3}).write(runs[0])
-    counts = {"running": 1}
     job = {"id": "r-1.1", "state": "active"}
-    account: Any = SimpleNamespace(find_job=lambda _: job, task_counts=lambda _: counts)
-    Poller(account, SimpleNamespace()).refresh(runs, logs=False)  # type: ignore[arg-type]
+    look(account_that(find_job=job, task_counts={"running": 1}), *runs)
     assert runs[0].status.tasks == {"running": 1, "succeeded": 3}
 
 
