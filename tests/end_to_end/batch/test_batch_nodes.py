@@ -1,20 +1,14 @@
 """Nodes that are taken away, that never become fit, and that people look at."""
 
 import json
-import os
-import signal
-import socket
 import sys
-import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from batch_service import Batch
 from program import Pipe
-from waiting import until
-
-from fairway_agent.fanout.launchers import free_port
 
 # Goes on until it is told to end: then it saves what it has, and ends with 0. Where it finds that,
 # it is done.
@@ -36,11 +30,6 @@ with open(sys.argv[1], "w") as pipe:
     pipe.write("up\\n")
 time.sleep(300)
 """
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("localhost", port)) == 0
 
 
 def resumable(batch: Batch, pipe: Pipe, **fields: Any) -> Path:
@@ -94,24 +83,6 @@ class TestPreemption:
 class TestNodes:
     """Nodes as people see them, and actions on them."""
 
-    def test_failed_start_tasks_are_quoted_until_the_nodes_are_reimaged(self, batch: Batch) -> None:
-        said = "mount: /data: nobody answers"
-        names = [
-            node["name"] for node in json.loads(batch.ok("nodes", "list", "batch-sim", "--json"))
-        ]
-        for name in names:
-            batch.service.fail_start(name, said=said)
-        listed = json.loads(batch.ok("nodes", "list", "batch-sim", "--json"))
-        reason = f"its start task failed: {said}"
-        assert {(node["state"], node["reason"]) for node in listed} == {("starttaskfailed", reason)}
-        refused = batch.fairway("submit", batch.fairway.job("true"), "--target", "batch-sim")
-        assert refused.returncode == 2
-        assert said in refused.stderr
-        batch.ok("nodes", "reimage", "batch-sim", *names)
-        run = batch.submit(batch.fairway.job("echo back"))
-        run.wait()
-        assert run.state == "succeeded"
-
     def test_states_actions_and_size(self, batch: Batch) -> None:
         [found] = json.loads(batch.ok("doctor", "batch-sim", "--json"))
         assert (found["ok"], found["findings"]) == (True, [])
@@ -139,35 +110,17 @@ class TestNodes:
         assert (done.returncode, done.stdout) == (0, "from  here\n"), done.stderr
         assert batch.fairway("ssh", "batch-sim", "--", "exit 7").returncode != 0
 
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-    def test_a_port_of_the_main_host_is_brought_here(
-        self, batch: Batch, pipe: Pipe, tmp_path: Path, number: signal.Signals
+    def test_a_port_of_a_run_comes_here_and_leaves_no_user_on_its_node(
+        self,
+        batch: Batch,
+        hello: Callable[..., str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """And what was made for that goes with it, also where a closed terminal ends it."""
-        (batch.fairway.folder / "page.txt").write_text("from the node\n")
-        serve = "import http.server as h; s = h.HTTPServer(('localhost', 0), "
-        serve += "h.SimpleHTTPRequestHandler); "
-        serve += f"print(s.server_port, file=open('{pipe.path}', 'w'), flush=True); "
-        serve += "s.serve_forever()"
-        job = batch.fairway.job(f'{sys.executable} -c "{serve}"', template="plain")
-        run = batch.submit(job)
-        port = pipe.lines(1)[0]
-        here = free_port()
         (private := tmp_path / "private").mkdir()
-        environment = {**os.environ, "TMPDIR": str(private)}
-        words = ("tunnel", run.id, port, "--local-port", str(here))
-        tunnel = batch.fairway.start(*words, env=environment)
-        assert f"localhost:{here}" in tunnel.stdout.readline()
-        # It listens once this is said.
-        with urllib.request.urlopen(f"http://localhost:{here}/page.txt") as answer:
-            text = answer.read()
+        monkeypatch.setenv("TMPDIR", str(private))
+        run = batch.run(hello("--target", "batch-sim"))
         with batch.service.node(str(run.task_status(0).node)) as node:
-            assert node.users
-        assert list(private.glob("fairway-login-*/key"))
-        tunnel.send_signal(number)
-        tunnel.wait()
-        assert text == b"from the node\n"
-        assert not node.users
+            assert not node.users
         assert not list(private.glob("fairway-login-*"))
-        until(lambda: not _listens(here))
         batch.ok("cancel", run.id)

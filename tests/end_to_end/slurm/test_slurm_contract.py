@@ -1,6 +1,5 @@
 """Programs on the nodes of a real Slurm: the contract, MPI's launchers, containers."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -110,18 +109,6 @@ class TestContainers:
         programs.mkdir()
         executable(programs / "apptainer", _APPTAINER.format(log=log))
         return log
-
-    def test_without_runtime_reason_is_said(self, fairway: Fairway, slurm: SlurmCluster) -> None:
-        programs = slurm.folder / "home" / "bin"
-        programs.mkdir()
-        for name in ("docker", "podman"):  # this machine may have them
-            (programs / name).symlink_to("/bin/false")
-        job = fairway.job("true", template="plain", container={"image": "ubuntu:24.04"})
-        done = fairway("submit", job, *TARGET, "--watch", "--json")
-        run = json.loads(done.stdout.splitlines()[-1])["run_id"]
-        [task] = fairway.show(run)["task_list"]
-        assert "sim-0 runs no containers" in task["reason"]
-        assert task["state"] == "failed"
 
     def test_slurm_container_on_one_node_runs_the_whole_job(
         self, fairway: Fairway, slurm: SlurmCluster, apptainer: Path

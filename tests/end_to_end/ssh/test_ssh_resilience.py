@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from programs import executable
 
-from fairway_runner.runs.store import RunStore
 from fairway_simulator.ssh.cluster import SshCluster
 
 # Counts the commands by a line each in $SSH_LOG, and kills the caller when that many ended.
@@ -121,27 +120,6 @@ def test_logs_are_followed_over_a_connection_that_breaks(
     gate.open()
     rest, errors = following.communicate(timeout=300)
     assert (rest, errors, following.returncode) == ("", "", 0)
-
-
-def test_a_cluster_that_is_away_is_named(fairway: Any, cluster: SshCluster) -> None:
-    """A host that refuses is tried three times, and the message has the command to try by hand."""
-    cluster.kill("n1")
-    fairway.refused(
-        "submit",
-        fairway.job("true", template="plain"),
-        "-t",
-        "pair",
-        says=(
-            "root@n1 cannot be reached: ",
-            "Connection refused",
-            f"ssh -F {cluster.folder}/client_config root@n1",
-        ),
-        code=5,
-    )
-    cluster.hosts["n1"].start()
-    (run,) = [each.id for each in RunStore(fairway.folder / ".fairway").all()]
-    assert fairway("submit", "--resume", run).returncode == 0
-    assert fairway.within("wait", run).returncode == 0
 
 
 def test_another_node_takes_over_where_main_host_is_gone(fairway: Any, cluster: SshCluster) -> None:

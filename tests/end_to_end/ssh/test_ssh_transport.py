@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,13 +13,10 @@ from typing import Any
 import pytest
 from staged import check_staging, services
 
-from fairway_agent.shared.reports import NodesReport, NodesRequest
-from fairway_core.findings import UserError
 from fairway_core.target import Target
-from fairway_runner.engines import outage
 from fairway_runner.engines.engine import engine_for
-from fairway_runner.engines.remote import connection, ssh
-from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
+from fairway_runner.engines.remote import ssh
+from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_simulator.ssh.cluster import SshCluster
 from fairway_simulator.ssh.services import CONTAINER, Services, running
 
@@ -127,63 +123,6 @@ def test_a_connection_that_the_user_keeps_is_used_and_left(
     assert subprocess.run(check, capture_output=True, check=False).returncode == 0
     subprocess.run([*check[:3], "-O", "exit", "n1"], capture_output=True, check=True)
     shutil.rmtree(folder)
-
-
-def test_a_command_that_hangs_is_given_up(remote_host: RemoteHost) -> None:
-    silent = r"root@n1 did not answer within 0\.3 s"
-    with pytest.raises(outage.TargetUnavailable, match=silent) as caught:
-        remote_host.connection.run(["sleep", "600"], deadline=_DEADLINE, timeout=0.3)
-    assert caught.value.exit_code == 5
-
-
-def test_a_key_that_is_not_welcome_is_not_tried_again(
-    cluster: SshCluster, remote_host: RemoteHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (cluster.folder / "key.pub").write_text("")
-
-    def tried_again(*_: object, **__: object) -> bool:
-        raise AssertionError("it was tried again")
-
-    monkeypatch.setattr(outage.Watched, "pause", tried_again)
-    with pytest.raises(UserError, match="Permission denied") as caught:
-        remote_host.call("fairway_agent.ssh.runs.nodes", NodesRequest("pair"), NodesReport)
-    assert "ssh-add" in caught.value.findings[0].hint
-
-
-def test_a_folder_that_cannot_be_written_to_is_named(remote_host: RemoteHost) -> None:
-    remote_host.shared = "/proc/fairway"
-    with pytest.raises(UserError, match="nothing can be written to /proc/fairway") as caught:
-        remote_host.call("fairway_agent.ssh.runs.nodes", NodesRequest("pair"), NodesReport)
-    assert caught.value.findings[0].id == "unwritable-folder"
-
-
-def test_a_host_without_python_is_named(
-    cluster: SshCluster, remote_host: RemoteHost, tmp_path: Path
-) -> None:
-    remote_host.call("fairway_agent.ssh.runs.nodes", NodesRequest("pair"), NodesReport)
-    host = cluster.hosts["n1"]
-    host.kill()
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "sh").symlink_to("/bin/sh")
-    host.environment = {"PATH": str(programs)}
-    host.start()
-    with pytest.raises(UserError, match=r"root@n1 has no python3 of at least 3\.10") as caught:
-        remote_host.call("fairway_agent.ssh.runs.nodes", NodesRequest("pair"), NodesReport)
-    assert caught.value.exit_code == 4
-
-
-def test_this_machine_needs_no_ssh(tmp_path: Path) -> None:
-    """Nor a connection: it is the main host itself."""
-    assert isinstance(connection_to("localhost", "anybody"), connection.Here)
-    assert connection.is_here(socket.gethostname())
-    assert not connection.is_here("127.0.0.1"), "a tunnel may end there"
-    assert not connection.is_here("192.0.2.77")
-    with pytest.raises(UserError, match="does not say which host"):
-        connection_to("", "anybody")
-    remote_host = RemoteHost(connection_to("localhost", ""), str(tmp_path / "shared"))
-    found = remote_host.call("fairway_agent.ssh.runs.nodes", NodesRequest("box"), NodesReport)
-    assert [node.name for node in found.nodes] == [os.uname().nodename]
 
 
 def test_a_single_machine_runs_jobs_by_itself(fairway: Any, tmp_path: Path) -> None:

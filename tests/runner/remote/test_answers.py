@@ -3,7 +3,9 @@
 import base64
 import inspect
 import json
+import os
 import re
+import socket
 import zlib
 from collections.abc import Callable
 from importlib import import_module
@@ -15,17 +17,17 @@ from endings import refused
 from targets import target_of
 
 from fairway_agent.main import MARK
-from fairway_agent.shared.reports import RunsRequest
+from fairway_agent.shared.reports import NodesReport, NodesRequest, RunsRequest
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.engines.kubernetes.engine import KubernetesEngine
-from fairway_runner.engines.outage import Refused
+from fairway_runner.engines.outage import Refused, TargetUnavailable
 from fairway_runner.engines.remote import mirror, submission_state
-from fairway_runner.engines.remote.connection import Ended, Here
+from fairway_runner.engines.remote.connection import Ended, Here, is_here
 from fairway_runner.engines.remote.engine import RemoteEngine
 from fairway_runner.engines.remote.mirror import Mirror
-from fairway_runner.engines.remote.remote_host import RemoteHost
+from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_runner.engines.slurm import SlurmEngine
 from fairway_runner.engines.ssh import SshEngine
 from fairway_runner.runs.figures import figures
@@ -333,7 +335,20 @@ def test_an_answer_without_what_doctor_asks_for_is_named(monkeypatch: pytest.Mon
     assert finding.message.endswith("gave an answer that cannot be read: `health` is missing")
 
 
-def test_this_machine_needs_no_tunnel() -> None:
-    with pytest.raises(UserError, match="this host needs no tunnel") as caught:
-        Here().interactive([], forward="6007:localhost:6006")
-    assert caught.value.findings[0].hint == "connect to localhost:6006"
+def test_this_machine_is_reached_without_ssh_and_needs_no_tunnel(tmp_path: Path) -> None:
+    """By its names, and by no address, at which a tunnel may end."""
+    here = connection_to("localhost", "anybody")
+    assert isinstance(here, Here)
+    assert is_here(socket.gethostname())
+    assert not is_here("127.0.0.1")
+    assert refused(lambda: connection_to("", "anybody")).id == "no-address"
+    asked = NodesRequest("box")
+    called = "fairway_agent.ssh.runs.nodes"
+    found = RemoteHost(here, str(tmp_path / "shared")).call(called, asked, NodesReport)
+    assert [node.name for node in found.nodes] == [os.uname().nodename]
+    finding = refused(lambda: RemoteHost(here, "/proc/fairway").call(called, asked, NodesReport))
+    assert finding.id == "unwritable-folder"
+    with pytest.raises(TargetUnavailable, match=r"this host did not answer within 0\.3 s"):
+        here.run(["sleep", "600"], deadline=1.0, timeout=0.3)
+    finding = refused(lambda: here.interactive([], forward="6007:localhost:6006"))
+    assert finding.hint == "connect to localhost:6006"

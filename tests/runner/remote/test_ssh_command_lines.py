@@ -82,15 +82,28 @@ def test_the_destination_stands_behind_the_end_of_the_options(log: Path, tmp_pat
         assert "--" in words[:place], words
 
 
-@pytest.mark.parametrize(("address", "tries"), [("127.0.0.1", 1), ("10.0.0.4", 3)])
-def test_ssh_connection_refused_on_this_machine_is_not_retried(
-    ssh_that: SshThat, address: str, tries: int
+REFUSED = "ssh: connect to host {} port 22: Connection refused"
+
+
+@pytest.mark.parametrize(
+    ("address", "said", "tries", "hint"),
+    [
+        ("127.0.0.1", REFUSED, 1, "try: ssh me@127.0.0.1"),
+        ("192.0.2.4", REFUSED, 3, "try: ssh me@192.0.2.4"),
+        ("192.0.2.4", "me@{}: Permission denied (publickey).", 1, "is the key loaded (ssh-add)"),
+    ],
+)
+def test_ssh_connection_that_no_second_try_helps_is_not_retried(
+    ssh_that: SshThat, address: str, said: str, tries: int, hint: str
 ) -> None:
-    said = f"ssh: connect to host {address} port 22: Connection refused"
+    said = said.format(address)
     tried = ssh_that(f'echo "{said}" >&2; exit 255')
-    host = Ssh(address, "")
-    with pytest.raises(UserError, match="Connection refused") as caught:
+    host = Ssh(address, "me")
+    with pytest.raises(UserError) as caught:
         host.run(["true"], deadline=600.0)
+    (finding,) = caught.value.findings
+    assert finding.message == f"me@{address} cannot be reached: {said}"
+    assert hint in finding.hint
     assert caught.value.exit_code == 5
     assert len(tried.read_text().splitlines()) == tries
     host.close()
