@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import ends, refused
+from endings import ends
 from running import RunFairway
 
-from fairway_runner.jobs.job_file import load_job
 from fairway_runner.quantities import shown
 from fairway_runner.runs.view import varying
 
@@ -96,30 +95,11 @@ def test_sweep_prints_parameters_with_overrides_and_cut_tables(sweep: RunFairway
     assert (code, printed.split()) == (0, ["TASK", "0", "1"])
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("sweep.points.1.random.count=many", "expected a whole number"),
-        ("sweep.points.1.random.count=0", "expected a number of at least 1"),
-        ("sweep.points.5.repeat=1", "has no item 5: it has 2"),
-        ("sweep.points.1.random.optimizer.chioce=[a]", "did you mean `choice`?"),
-    ],
-)
-def test_a_wrong_override_is_shown_as_such(sweep: RunFairway, setting: str, message: str) -> None:
-    code, printed, errors = sweep("job.yaml", "-s", setting)
-    assert (code, printed) == (2, "")
-    assert errors.startswith("command line:1:")
-    assert f"-s {setting}" in errors
-    assert message in errors
-
-
 # The end of a job file, and what is printed about it.
 FAULTS = [
     ("", "job.yaml: the job has no sweep", "add for example"),
     ("sweep:\n", "the job has no sweep", "- grid: {lr: [0.1, 0.01]}"),
     ("sweeps: {points: {repeat: 2}}\n", "the job has no sweep", "did you mean `sweep`"),
-    ("sweep: 5\n", "job.yaml:3:8: error: `sweep`: expected a mapping", ""),
-    ("sweep: {points: {repeat: 0}}\n", "job.yaml:3:26: error: `sweep.points.repeat`", ""),
     ("sweep:\n  points:\n    - files: '*.csv'\n", "job.yaml:5:14: error:", "matches no file"),
     ("sweep:\n  points:\n    - python: a:f\n", "job.yaml:5:15: error:", "no module `a`"),
     ("sweep: {points: {python: 'my_empty:f'}}\n", "job.yaml:3:26: error:", "yields no point"),
@@ -154,18 +134,6 @@ def test_relative_paths_start_at_the_job_files_folder(job: Path, fairway: RunFai
         {"epochs": 3, "lr": 0.5, "file": "one.csv", "name": "one.csv", "stem": "one"},
         {"epochs": 3, "lr": 0.5, "n": 1},
     ]
-
-
-def test_from_python(job: Path) -> None:
-    sweep = load_job(job).require_sweep()
-    assert sweep.section.max_parallel == 2
-    assert next(sweep.merged()) == {"epochs": 3, "lr": 0.1, "tags": ["a", "b"]}
-    job.write_text("name: a\ncommand: x\n")
-    assert load_job(job).sweep() is None
-    job.write_text("name: a\ncommand: x\nsweep: {points: {files: '*.csv'}}\n")
-    finding = refused(lambda: list(load_job(job).require_sweep().merged()))
-    assert finding.path == "sweep.points.files"
-    assert finding.location.line == 3
 
 
 def test_cells_of_parameters_that_vary() -> None:

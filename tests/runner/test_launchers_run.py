@@ -270,23 +270,6 @@ def test_a_signal_to_the_launcher_reaches_a_rank_once(engine: Engine) -> None:
     assert lines(done) == ["told SIGUSR1", "told SIGUSR2"]
 
 
-def test_hpcx_is_set_up_from_its_folder_or_said_to_be_missing(engine: Engine) -> None:
-    home = engine.root / "hpcx v2"
-    mpirun = Path(sys.executable).with_name("mpirun")
-    executable(home / "ompi/bin/mpirun", f'exec {mpirun} "$@"')
-    (home / "hpcx-init.sh").write_text(
-        f"hpcx_load() {{ echo $UNSET; export HPCX_MPI_DIR={shlex.quote(str(home / 'ompi'))}\n"
-        "export HPCX_UCX_DIR=/ucx OPAL_PREFIX=; unset OPAL_PREFIX; }\n"
-    )
-    done = engine.run(
-        template="hpcx", options={"home": str(home)}, command=f"{MEET}echo $HPCX_UCX_DIR", nodes=1
-    )
-    assert lines(done) == ["", "/ucx", "/ucx"]
-    done = engine.run(template="hpcx", options={"home": "/no such/hpcx"})
-    assert done.returncode == 4
-    assert "error: there is no HPC-X in /no such/hpcx" in done.stderr
-
-
 def test_horovod_has_its_settings_and_the_job_wins(engine: Engine) -> None:
     done = engine.run(
         template="horovod",

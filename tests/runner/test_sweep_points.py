@@ -154,14 +154,9 @@ def test_too_many_points_are_refused_in_little_memory(
     assert peak < 2**20
 
 
-def read_section(points: str) -> Sweep:
-    text = parse_yaml(f"points: {points}\n", "sweep.yaml")
-    return Document(text, text.data).validate(Sweep)
-
-
 def findings(points: str) -> tuple[Finding, ...]:
     with pytest.raises(UserError) as caught:
-        read_section(points)
+        read(points)
     assert caught.value.exit_code == 2
     assert all(each.location and each.location.line == 1 for each in caught.value.findings)
     return caught.value.findings
@@ -183,7 +178,7 @@ ACCEPTED = [
 
 @pytest.mark.parametrize("points", ACCEPTED)
 def test_accepts(points: str) -> None:
-    section = read_section(points)
+    section = read(points)
     # What is recorded of a run reads back as the same section.
     again = Sweep.model_validate_json(section.model_dump_json(exclude_none=True), strict=True)
     assert again == section
@@ -223,9 +218,9 @@ def test_sweep_sections_with_faults_name_each() -> None:
 @pytest.mark.parametrize("number", [".nan", ".inf", "1e999"])
 def test_no_number_is_infinite(number: str) -> None:
     with pytest.raises(UserError, match="not a finite number"):
-        read_section(f"{{grid: {{a: [{number}]}}}}")
+        read(f"{{grid: {{a: [{number}]}}}}")
     with pytest.raises(UserError, match="not a finite number"):
-        read_section(f"{{random: {{count: 1, a: {{uniform: [0, {number}]}}}}}}")
+        read(f"{{random: {{count: 1, a: {{uniform: [0, {number}]}}}}}}")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400])

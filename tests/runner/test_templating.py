@@ -78,22 +78,17 @@ POWERS += "{% endfor %}"
 @pytest.mark.parametrize(
     ("source", "line", "message"),
     [
-        ("{{ x", 1, "this is not a Jinja template"),
         ("a\n{% for %}", 2, "this is not a Jinja template"),
         ("{{ lr }}", 1, "unknown name `lr`: did you mean `params.lr`?"),
         ("\n\n{{ params.ir }}", 3, "unknown name `params.ir`: did you mean `params.lr`?"),
         ("{{ params.lr.x }}", 1, "has no attribute 'x'"),
-        ("{{ ''.__class__ }}", 1, "not allowed"),
         ("{{ ''.format.__globals__ }}", 1, "not allowed"),
         ("{{ params.__class__ }}", 1, "unknown name `params.__class__`"),
         ("{{ lipsum.__globals__ }}", 1, "not allowed"),
         ("{{ range(10**9) | list }}", 1, "the expression fails"),
-        ("{{ 1 / 0 }}", 1, "the expression fails"),
         ("{{ 'a' + 1 }}", 1, "the expression fails"),
         ("{{ 2 ** 99999999 }}", 1, "the exponent is above 1,000"),
         (POWERS, 1, "over 1,000 bits"),  # no signal stops Python while it computes
-        ("{{ 'a' * 10**15 }}", 1, "the product has over 1,000,000 parts"),
-        ("{{ 1e999 + params.lr }}", 1, "the expression fails"),
         ("{% include 'x' %}", 1, "the expression fails"),
         ("{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", 1, "recursion"),
         ("{{ " + "(" * 500 + ")" * 500 + " }}", 1, ""),
