@@ -6,7 +6,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -59,13 +59,8 @@ def digest_of(file: Path) -> bytes:
 def at_once(operation: Callable[[T], None], items: Iterable[T]) -> None:
     """The operation on every item, many at the same time; the first failure ends it."""
     with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
-        started = [pool.submit(operation, item) for item in items]
-        done, rest = wait(started, return_when=FIRST_EXCEPTION)
-        for each in rest:
-            each.cancel()
-        for each in done:
-            if not each.cancelled():
-                each.result()
+        for _ in pool.map(operation, items):  # which cancels what has not begun where one fails
+            pass
 
 
 @contextmanager

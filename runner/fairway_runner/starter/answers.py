@@ -50,8 +50,6 @@ class Answers:
     @property
     def cluster(self) -> str:
         """Name of the cluster."""
-        from fairway_core.catalog import vm_size
-
         return "gpu" if vm_size(self.size).gpu else "cpu"
 
 
