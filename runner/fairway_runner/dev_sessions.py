@@ -104,12 +104,10 @@ def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequenc
 
 
 def is_session(run: Run) -> bool:
-    """True if a run is a session."""
     return legible_facts(run.folder / "job.json").get("template") == SESSION
 
 
 def has_jupyter(run: Run) -> bool:
-    """True if JupyterLab runs in the session."""
     return legible_facts(run.folder / "job.json").get("options", {}).get("jupyter") is True
 
 

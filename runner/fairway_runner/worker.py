@@ -114,7 +114,6 @@ class _Process:
 
     @property
     def is_alive(self) -> bool:
-        """True if the process can take calls."""
         return self._process.poll() is None
 
     def ask(self, order: bytes) -> tuple[bytes, bool]:

@@ -484,5 +484,4 @@ class Job(Model):
 
     @property
     def world_size(self) -> int:
-        """The number of ranks."""
         return self.nodes * self.processes_per_node

@@ -52,12 +52,9 @@ class JobFile:
     drawn: Sequence[Mapping[str, ParamValue]] = ()
     """The parameters of each task of a run that had the same sweep, which are not drawn again."""
 
+    @cached_property
     def sweep(self) -> JobSweep | None:
         """Its sweep, or None where it has none; see `read_sweep`."""
-        return self._sweep
-
-    @cached_property
-    def _sweep(self) -> JobSweep | None:
         data = self.document.data
         if isinstance(data, dict) and "sweep" not in data:
             return None
@@ -69,7 +66,7 @@ class JobFile:
         """Its sweep; UserError where it has none."""
         from fairway_core.suggestions import nearest
 
-        if (sweep := self._sweep) is None:
+        if (sweep := self.sweep) is None:
             data = self.document.data
             near = None if "sweep" in data else nearest("sweep", data)
             hint = f"did you mean `sweep` by `{near}`?" if near else _EXAMPLE
@@ -79,7 +76,7 @@ class JobFile:
     def tasks(self) -> Iterator[JobFile]:
         """Itself, or a job file for each point of its sweep, with its values in `params`."""
         data = self.document.data
-        sweep = self.sweep() if isinstance(data, dict) else None
+        sweep = self.sweep if isinstance(data, dict) else None
         if sweep is None:
             yield self
             return
@@ -186,7 +183,6 @@ def _variable_hint(location: Location) -> str:
 
 
 def has_steps(data: Any) -> bool:
-    """True if a document has steps."""
     return isinstance(data, dict) and "steps" in data
 
 

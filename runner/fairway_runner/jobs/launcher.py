@@ -251,7 +251,7 @@ def param_use(job_file: JobFile) -> ParamUse | None:
     has, which none of its tasks sets anew."""
     document = job_file.document
     listed = section_of(document.text.data, "params").keys()
-    if job_file.sweep() is None and section_of(document.data, "params").keys() <= listed:
+    if job_file.sweep is None and section_of(document.data, "params").keys() <= listed:
         return None
     from fairway_runner.jobs.param_use import ParamUse
 

@@ -80,7 +80,7 @@ class ParamUse:
     def __init__(self, job_file: JobFile) -> None:
         self._document = job_file.document
         self._declared = set(section_of(self._document.text.data, "params"))
-        sweep = job_file.sweep()
+        sweep = job_file.sweep
         for _, each in sweep.section.generators() if sweep else ():
             self._declared |= _OF_POINTS.get(each.key, set())
         self._launchers: dict[Path, _Reading] = {}

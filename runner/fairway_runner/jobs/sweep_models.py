@@ -110,7 +110,6 @@ class _OneList(Model):
 
     @property
     def parameter(self) -> tuple[str, list[Scalar] | Range]:
-        """The parameter's name and values."""
         return next(iter(self.__pydantic_extra__.items()))
 
 
@@ -127,7 +126,6 @@ class Combinations(_OneList):
 
     @property
     def count(self) -> int:
-        """The number of points."""
         values = length_of(self.parameter[1])
         return math.comb(values + self.length - 1 if self.replacement else values, self.length)
 
@@ -137,7 +135,6 @@ class Permutations(_OneList):
 
     @property
     def count(self) -> int:
-        """The number of points."""
         return math.perm(length_of(self.parameter[1]), self.length)
 
 
@@ -168,7 +165,6 @@ class Random(Model):
 
     @property
     def parameters(self) -> dict[str, Distribution]:
-        """The distribution of each parameter."""
         return self.__pydantic_extra__
 
 

@@ -68,7 +68,6 @@ class Range(Model):
 
     @property
     def count(self) -> int:
-        """The number of values."""
         start, stop, step = map(_exact, (self.start, self.stop, self.step))
         return max(0, -((start - stop) // step))
 
@@ -162,12 +161,10 @@ class OneKey(Model):
 
     @property
     def key(self) -> str:
-        """The name of the field that is set."""
         return next(iter(self.model_fields_set))
 
     @property
     def value(self) -> Any:
-        """Value of the field."""
         return getattr(self, self.key)
 
 

@@ -49,7 +49,6 @@ class Answers:
 
     @property
     def cluster(self) -> str:
-        """Name of the cluster."""
         return "gpu" if vm_size(self.size).gpu else "cpu"
 
 

@@ -169,7 +169,7 @@ def _scripts(folder: Path) -> list[Path]:
 
 def _swept(job: JobFile) -> Iterator[Path]:
     """The files of which a sweep takes the names."""
-    sweep = job.sweep() if section_of(job.document.data, "sweep") else None
+    sweep = job.sweep if section_of(job.document.data, "sweep") else None
     for _, generator in sweep.section.generators() if sweep else ():
         if generator.key == "files" and isinstance(generator.value, str):
             yield from _matching(job.folder, generator.value)

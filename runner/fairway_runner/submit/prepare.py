@@ -160,7 +160,7 @@ def prepare(
     lines = {"tasks.jsonl": points, **_lines_around(job, first, engine, launchers)}
     budget = _within_limits(job, first, engine, launchers.needs(), asks=asks)
     secrets, collected = _secrets_and_code(job_file, job, folder, is_kept=code_folder is not None)
-    sweep = swept.section if (swept := job_file.sweep()) else None
+    sweep = swept.section if (swept := job_file.sweep) else None
     plan = _plan(
         *(job, sweep, inputs, engine),
         run=run_id,

@@ -232,7 +232,7 @@ def with_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFi
     """The job file with the files of the inputs whose names its sweep takes; itself where it takes
     none. Unless one `asks`, a target elsewhere is not asked: a single point stands for all.
     UserError at its line for an input that is not staged from storage."""
-    if not sweeps_files(job_file.document.data) or (sweep := job_file.sweep()) is None:
+    if not sweeps_files(job_file.document.data) or (sweep := job_file.sweep) is None:
         return job_file
     wanted = {name: path for path, name in sweep.inputs()}
     known = job_file.document.data.get("inputs")
