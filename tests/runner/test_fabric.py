@@ -11,7 +11,7 @@ from programs import finished
 from rendered import cluster_of, rendered
 from targets import target_of
 
-from fairway_core.catalog import fabric_for, vm_size, vm_sizes
+from fairway_core.catalog import vm_size, vm_sizes
 from fairway_core.checks import check_job
 from fairway_core.kubernetes.head import topologies
 from fairway_core.target import Target
@@ -352,13 +352,3 @@ def test_a_node_that_cannot_reach_the_others_stops_the_job(
     assert "cannot reach the other nodes" in done.stderr
     assert f"InfiniBand {says}" in done.stderr
     assert "UCX_IB_PKEY" not in variables(tmp_path, HB176, nodes=1)
-
-
-def test_the_settings_are_those_of_the_catalogue(tmp_path: Path) -> None:
-    port(tmp_path, "mlx5_ib0")
-    for size in ("Standard_ND40rs_v2", "Standard_ND128isr_NDR_GB200_v6", "Standard_HC44rs"):
-        found = variables(tmp_path, size)
-        settings = fabric_for(vm_size(size)).environment
-        # What a search path held before comes after it.
-        wanted = {name: text for name, text in settings.items() if not name.endswith("_PATH")}
-        assert wanted.items() <= found.items()

@@ -9,7 +9,6 @@ from fairway_core.documents import FieldError
 from fairway_core.findings import UserError, format_finding
 from fairway_core.target import Target
 from fairway_runner.jobs.job_file import load_job
-from fairway_runner.jobs.launcher import render_launcher
 from fairway_runner.jobs.templates import find_template
 
 PIECES = [
@@ -105,13 +104,3 @@ def test_a_template_that_is_not_there_is_answered_with_one_that_is(
     with pytest.raises(FieldError) as caught:
         find_template(template, tmp_path)
     assert caught.value.hint == hint
-
-
-def test_a_template_of_the_jobs_own_goes_first(tmp_path: Path) -> None:
-    (tmp_path / "job_templates").mkdir()
-    own = tmp_path / "job_templates" / "openmpi.sh.j2"
-    own.write_text("{# description: mine #}\necho mine {{ command }}\n")
-    (tmp_path / "job.yaml").write_text("name: job\ncommand: a b\n")
-    job = load_job(tmp_path / "job.yaml")
-    script = render_launcher(job, job.resolve(Target.local()), Target.local())
-    assert script.strip() == "echo mine 'a b'"

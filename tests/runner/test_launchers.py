@@ -19,7 +19,6 @@ from endings import refused
 from programs import finished, tool
 from rendered import cluster_of, rendered
 
-from fairway_core.catalog import fabric_for, vm_size, vm_sizes
 from fairway_core.target import Target
 from fairway_runner.jobs import launcher
 from fairway_runner.jobs.job_file import load_job
@@ -28,12 +27,6 @@ from fairway_runner.jobs.templates import all_templates, front_matter, template_
 
 GOLDEN = Path(__file__).with_name("golden")
 TEMPLATES = sorted(all_templates(Path(__file__).parent))
-# One size of each fabric's environment, with GPUs and without.
-INFINIBAND = {
-    (repr(fabric_for(size).environment), size.gpu is None): name
-    for name, size in sorted(vm_sizes().items())
-    if size.rdma and not size.constrained_from
-}.values()
 
 # A job that each template can launch, over the defaults below.
 JOBS: dict[str, dict[str, Any]] = {
@@ -214,27 +207,6 @@ def test_scripts_are_good_bash_and_clean_to_read(tmp_path: Path) -> None:
     for script in scripts:
         done = finished(["bash", "-n", script])
         assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_no_template_switches_infiniband_off(tmp_path: Path, name: str) -> None:
-    for size in INFINIBAND:
-        gpu = vm_size(size).gpu
-        if name == "nccl-tests" and gpu is None:
-            continue
-        script = render(
-            tmp_path, size, template=name, processes_per_node=gpu.count if gpu else 8, env={}
-        )
-        settings = fabric_for(vm_size(size)).environment
-        assert "NCCL_IB_DISABLE" not in script, size
-        assert "HOROVOD_MPI_ONLY" not in script, size
-        # Open MPI's old transport may go, and only where UCX takes its place.
-        for line in script.splitlines():
-            assert "openib" not in line or "-mca pml ucx" in line, size
-        assert "UCX_TLS" not in script, size
-        assert ("FI_PROVIDER=tcp" in script) == (settings.get("FI_PROVIDER") == "tcp"), size
-        assert "\n    use_infiniband\n" in script, size
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

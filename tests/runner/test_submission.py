@@ -30,7 +30,7 @@ from fairway_runner.submit.run_plan import (
     require_readable,
     secret_values,
 )
-from fairway_runner.submit.submission import earlier, repeat, resume
+from fairway_runner.submit.submission import earlier, repeat
 
 
 def _pool(**fields: Any) -> Target:
@@ -167,17 +167,6 @@ def test_same_job_and_id_are_the_same_run(store: RunStore, make_run: Callable[..
 def test_an_id_that_is_none_is_refused(store: RunStore, run_id: str) -> None:
     with pytest.raises(UserError, match="is not a run's id"):
         earlier(store, run_id, {})
-
-
-@pytest.mark.parametrize("state", ["cancelled", "failed", "succeeded"])
-def test_a_run_that_has_ended_is_not_gone_on_with(make_run: MakeRun, state: str) -> None:
-    """It was cancelled, for example, before its target had all of it."""
-    made = make_run("a-1", [{"state": state}], state, engine="slurm")
-    lock = made.take_lock()  # the process that goes on takes it
-    try:
-        assert resume(made) is made
-    finally:
-        os.close(lock)
 
 
 def test_submit_that_another_has_just_outrun_says_that_the_run_is_there(

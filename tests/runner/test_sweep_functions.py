@@ -60,21 +60,6 @@ def test_points_come_from_generators_and_folders_of_one_module_name(tmp_path: Pa
     assert [next(each) for each in again] == [{"a": "one"}] * 2
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "def f(): return [{'a': 1}, {'a': 2}]",
-        "def f(): return ({'a': n} for n in (1, 2))",
-        "def f(): return iter(({'a': 1}, {'a': 2}))",
-        "f = lambda: map(lambda n: {'a': n}, [1, 2])",
-        "class f:\n    def __iter__(self): return iter([{'a': 1}, {'a': 2}])",
-    ],
-)
-def test_whatever_can_be_iterated(tmp_path: Path, body: str) -> None:
-    write(tmp_path, body)
-    assert listed(tmp_path) == [{"a": 1}, {"a": 2}]
-
-
 def test_points_are_streamed(tmp_path: Path) -> None:
     write(
         tmp_path,
@@ -119,14 +104,6 @@ def test_modules_of_the_folder_and_of_a_longer_path_may_be_imported(tmp_path: Pa
     )
     assert listed(tmp_path) == [{"a": 1}, {"a": 3}]
     sys.modules.pop("my_lib")  # it lies deeper than the folder: Python keeps it
-
-
-def test_prints_go_to_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path, "print('import')\ndef f():\n    print('step')\n    yield {}\n")
-    assert listed(tmp_path) == [{}]
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err == "import\nstep\n"
 
 
 def test_numbers_of_other_kinds_become_plain(tmp_path: Path) -> None:

@@ -22,34 +22,12 @@ from fairway_runner.jobs.templating import (
     compile_text,
     render,
     shell_environment,
-    shell_words,
     text_environment,
 )
 
 
 def shell(source: str, **context: object) -> str:
     return render(compile_text(shell_environment(), source), context)
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ("a", "a"),
-        ("", "''"),
-        (3, "3"),
-        (0.1, "0.1"),
-        (False, "false"),
-        ([1, "a b"], "1 'a b'"),
-        ([], ""),
-        ("-n", "-n"),
-        ("a\nb", "'a\nb'"),
-        ("~", "'~'"),
-        ("*", "'*'"),
-    ],
-)
-def test_values_are_shell_words(value: object, words: str) -> None:
-    assert shell_words(value) == words
-    assert shell("{{ x }}", x=value) == words
 
 
 def test_values_are_quoted_once_and_names_are_no_methods() -> None:

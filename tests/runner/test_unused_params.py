@@ -8,9 +8,6 @@ import pytest
 from endings import ends
 from running import RunFairway
 
-from fairway_core.findings import UserError
-from fairway_hpc import Job, submit
-
 JOB: dict[str, Any] = {
     "name": "job",
     "template": "plain",
@@ -136,12 +133,6 @@ def test_a_template_of_ones_own_reads_them_too(tmp_path: Path, here: RunFairway,
     job = written(tmp_path, template="own")
     assert here("render", job, "-s", "params.lr=0.1")[0] == 0
     assert here("render", job, "-s", "params.rl=0.1", "-s", "params.lr=1")[0] == 2
-
-
-def test_from_python_too() -> None:
-    with pytest.raises(UserError) as refused:
-        submit(Job(**JOB), set=["params.epoch=2"])
-    assert [finding.id for finding in refused.value.findings] == ["unused-param"]
 
 
 @pytest.mark.integration
