@@ -174,46 +174,6 @@ def test_steps_are_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
     assert fairway.show("pipe-a-hold")["state"] == "cancelled"
 
 
-def test_steps_begin_by_themselves(fairway: Fairway, gate: Gate) -> None:
-    """No command follows the whole: that of one step begins no other."""
-    note = f"echo {{{{ name }}}} >>{fairway.folder}/ran"
-    named: dict[str, Any] = {
-        "first": {"command": f"read -r _ <{gate.path}; {note}", "outputs": {"notes": {}}},
-        "second": {"command": f"{note}; ls $FAIRWAY_INPUT_NOTES", "after": "first"},
-        "third": {"command": note, "after": ["first", "second"]},
-    }
-    named["first"]["command"] += "; touch $FAIRWAY_OUTPUT_NOTES/kept"
-    named["second"]["inputs"] = {"notes": {"from": "step", "step": "first"}}
-    said = fairway("submit", write(fairway, named), "--run-id", "pipe-a").stdout
-    assert "its steps begin by themselves" in said
-    assert states(fairway, "pipe-a") == {"first": "running", "second": "queued", "third": "queued"}
-    gate.open()
-    assert fairway.within("wait", "pipe-a-third").returncode == 0
-    assert (fairway.folder / "ran").read_text().split() == [f"pipe-{name}" for name in named]
-    assert fairway.within("logs", "pipe-a-second").stdout == "kept\n"
-    assert fairway.show("pipe-a")["state"] == "succeeded"
-    inputs = {"notes": {"run": "pipe-a-first", "task": "0", "output": "notes"}}
-    assert fairway.show("pipe-a-second")["inputs"] == inputs
-
-
-def test_a_retry_runs_what_did_not_succeed(fairway: Fairway) -> None:
-    fixed = fairway.folder / "fixed"
-    named = {
-        "first": {"command": f"echo first >>{fairway.folder}/ran"},
-        "second": {"command": f"test -e {fixed}", "after": "first"},
-        "third": {"command": f"echo third >>{fairway.folder}/ran", "after": "second"},
-    }
-    done = fairway("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
-    assert done.returncode == 1
-    assert states(fairway, "pipe-a")["third"] == "cancelled"
-    fixed.touch()
-    fairway.ok("retry", "pipe-a")
-    assert fairway.within("wait", "pipe-a").returncode == 0
-    assert set(states(fairway, "pipe-a").values()) == {"succeeded"}
-    assert (fairway.folder / "ran").read_text() == "first\nthird\n"
-    assert fairway.show("pipe-a-second")["task_list"][0]["attempts"] == 2
-
-
 @pytest.mark.nightly
 def test_a_step_that_was_removed_is_not_run_again(fairway: Fairway, gate: Gate) -> None:
     """The outcome of the step is recorded with the whole run."""

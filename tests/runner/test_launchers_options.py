@@ -43,33 +43,27 @@ def script(folder: Path, template: str, *overrides: str) -> str:
     return render_launcher(job_file, job_file.resolve(Target.local()), Target.local())
 
 
-@pytest.mark.parametrize("template", ["openmpi", "horovod"])
-def test_ranks_are_labelled_unless_the_job_says_otherwise(tmp_path: Path, template: str) -> None:
-    ways = {
-        (): "by Open MPI 5",
-        ("options.label_ranks=true",): "asked",
-        ("options.label_ranks=false",): "no",
-        ("processes_per_node=1",): "no",
-    }
-    for overrides, way in ways.items():
-        text = script(tmp_path, template, *overrides)
-        assert text.count("--tag-output") == (way != "no")
-        assert ("--version" in text) == (way == "by Open MPI 5")
-        assert labels_ranks(text) == (way == "by Open MPI 5")
-
-
-@pytest.mark.parametrize("template", ["torchrun", "deepspeed", "tensorflow"])
-def test_processes_are_labelled_unless_the_job_says_no(tmp_path: Path, template: str) -> None:
-    assert labels_ranks(script(tmp_path, template))
-    for override in ("options.label_ranks=false", "processes_per_node=1"):
-        assert not labels_ranks(script(tmp_path, template, override))
-
-
-def test_launcher_that_breaks_lines_does_not_label_ranks(tmp_path: Path) -> None:
-    assert "--tag-output" not in script(tmp_path, "hpcx")
-    assert "--tag-output" in script(tmp_path, "hpcx", "options.label_ranks=true")
-    for template in ("every-node", "nccl-tests", "mpich", "intelmpi", "mvapich"):
-        assert not labels_ranks(script(tmp_path, template))
+@pytest.mark.parametrize(
+    ("templates", "override", "tagged", "labels"),
+    [
+        ("openmpi horovod", (), True, True),  # by Open MPI 5 alone
+        ("openmpi horovod hpcx", ("options.label_ranks=true",), True, False),
+        ("openmpi horovod", ("options.label_ranks=false",), False, False),
+        ("openmpi horovod", ("processes_per_node=1",), False, False),
+        ("torchrun deepspeed tensorflow", (), False, True),
+        ("torchrun deepspeed tensorflow", ("options.label_ranks=false",), False, False),
+        ("torchrun deepspeed tensorflow", ("processes_per_node=1",), False, False),
+        # They break lines that come in parts, or have one line a node.
+        ("hpcx every-node nccl-tests mpich intelmpi mvapich", (), False, False),
+    ],
+)
+def test_ranks_are_labelled_where_the_launcher_can_and_the_job_lets_it(
+    tmp_path: Path, templates: str, override: tuple[str, ...], *, tagged: bool, labels: bool
+) -> None:
+    """Open MPI's own labels, and a launcher that asks for its version or labels lines itself."""
+    for template in templates.split():
+        text = script(tmp_path, template, *override)
+        assert ("--tag-output" in text, labels_ranks(text)) == (tagged, labels), template
 
 
 def test_options_are_set_on_the_command_line(tmp_path: Path) -> None:
