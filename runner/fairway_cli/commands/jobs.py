@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,13 +33,35 @@ from fairway_cli.ending import warn
 from fairway_core.findings import UserError, counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from fairway_cli.server.store import RemoteSubmission
     from fairway_cli.ui.progress import Changes
-    from fairway_runner.jobs.job_file import JobFile
     from fairway_runner.runs.store import Run, RunStore
     from fairway_runner.submit.prepare import PreparedRun
+
+
+_DryRunOption = Annotated[bool, Option("--dry-run", help="Validate the job without submitting it.")]
+_RunIdOption = Annotated[
+    str | None,
+    Option(
+        metavar="ID", help="Run ID. Repeat with the same ID to resume an interrupted submission."
+    ),
+]
+_ResumeOption = Annotated[
+    str | None,
+    Option(
+        metavar="RUN",
+        help="Resume an interrupted submission, in place of JOB.",
+        autocompletion=complete_runs,
+    ),
+]
+_YesOption = Annotated[
+    bool, Option("--yes", "-y", help="Start a sweep of more than 1,000 tasks without asking.")
+]
+_QuietOption = Annotated[
+    bool, Option("--quiet", "-q", help="Print only the run ID, or the final state.")
+]
 
 
 def submit(
@@ -48,30 +71,11 @@ def submit(
     tag: TagOption = None,
     note: NoteOption = None,
     watch: WatchOption = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Validate the job without submitting it.")
-    ] = False,
-    run_id: Annotated[
-        str | None,
-        Option(
-            metavar="ID",
-            help="Run ID. Repeat with the same ID to resume an interrupted submission.",
-        ),
-    ] = None,
-    resume: Annotated[
-        str | None,
-        Option(
-            metavar="RUN",
-            help="Resume an interrupted submission, in place of JOB.",
-            autocompletion=complete_runs,
-        ),
-    ] = None,
-    yes: Annotated[
-        bool, Option("--yes", "-y", help="Start a sweep of more than 1,000 tasks without asking.")
-    ] = False,
-    quiet: Annotated[
-        bool, Option("--quiet", "-q", help="Print only the run ID, or the final state.")
-    ] = False,
+    dry_run: _DryRunOption = False,
+    run_id: _RunIdOption = None,
+    resume: _ResumeOption = None,
+    yes: _YesOption = False,
+    quiet: _QuietOption = False,
     json_: JsonOption = False,
 ) -> None:
     """Submit a job and print the run ID once it has started.
@@ -86,28 +90,12 @@ def submit(
     In a job with steps, those that come after no other start at once. The others wait on their
     targets, or are started by a command that follows the run; the output says which.
     """
-    from fairway_runner.jobs.job_file import load_job
-
-    asked_at, remote = time.time(), remote_store()
-    if resume is not None and remote is not None:
-        message = "`fairway submit` has no --resume with --server"
-        raise UserError.of("no-server-option", message, "leave one of the two out")
+    asked_at = time.time()
     if resume is not None:
-        from fairway_runner.submit.submission import resume as resume_run
-
-        run = resume_run(_unfinished(run_store(), resume))
-    elif job is None:
-        hint = "fairway submit JOB" + ("" if remote is not None else ", or --resume RUN")
-        raise UserError.of("no-job", "no job is given", hint)
+        run = _resumed(resume)
     else:
-        wanted = (load_job(job, set_ or ()), target_names(target), run_id, tag or (), note)
-        asked: _Submission | RemoteSubmission
-        if remote is not None:
-            from fairway_cli.server.store import RemoteSubmission
-
-            asked = RemoteSubmission(remote, *wanted)
-        else:
-            asked = _Submission(run_store(), *wanted)
+        options = {"run_id": run_id, "tags": tag or (), "note": note}
+        asked = _asked(job, set_ or (), target_names(target), options)
         if dry_run:
             _print_valid(*asked.check(), json_=json_)
             return
@@ -116,27 +104,67 @@ def submit(
 
     if watch:
         raise Exit(watch_to_the_end(run, json_=json_, quiet=quiet, asked=asked_at))
-    by_server = remote is not None
+    by_server = remote_store() is not None
     print_started(run, json_=json_, quiet=quiet, by_server=by_server, asked=asked_at)
+
+
+def _resumed(run_id: str) -> Run:
+    """The run, once it is submitted; UserError where nothing of that was even written down."""
+    from fairway_runner.submit.submission import resume
+
+    if remote_store() is not None:
+        message = "`fairway submit` has no --resume with --server"
+        raise UserError.of("no-server-option", message, "leave one of the two out")
+    try:
+        run = run_store().find(run_id)
+    except UserError as error:
+        if error.findings[0].id != "unknown-run":
+            raise
+        message = f"{error.findings[0].message}: nothing of it was sent"
+        hint = f"submit it with that id: fairway submit JOB --run-id {run_id}"
+        raise UserError.of("unknown-run", message, hint) from None
+    return resume(run)
+
+
+def _asked(
+    job: str | None,
+    assignments: Sequence[str],
+    names: Sequence[str],
+    options: Mapping[str, Any],
+) -> _Submission | RemoteSubmission:
+    """The job with these assignments, for targets of these names, which this machine or a server is
+    to submit. UserError for no job."""
+    from fairway_runner.jobs.job_file import load_job
+
+    remote = remote_store()
+    if job is None:
+        hint = "fairway submit JOB" + ("" if remote is not None else ", or --resume RUN")
+        raise UserError.of("no-job", "no job is given", hint)
+    job_file = load_job(job, assignments)
+    if remote is not None:
+        from fairway_cli.server.store import RemoteSubmission
+
+        return RemoteSubmission(remote, job_file, names, **options)
+    from fairway_runner.submit.submission import prepare_submission
+
+    store = run_store()
+    return _Submission(store, partial(prepare_submission, job_file, store, names, **options))
 
 
 @dataclass(frozen=True)
 class _Submission:
-    """A job for targets that this machine reaches, with the options of `fairway submit`."""
+    """A job for targets that this machine reaches, which `prepare` makes a run of."""
 
     store: RunStore
-    job: JobFile
-    target: Sequence[str]
-    run_id: str | None
-    tags: Sequence[str]
-    note: str | None
+    prepare: Callable[..., PreparedRun]
 
     def check(self) -> tuple[str, list[str], int, str]:
         """Prints what a person should hear of; its name and targets, and how many it would start of
         what: tasks or steps."""
         from fairway_runner.submit.submission import recorded_before
 
-        prepared = self._prepared(copies=False)
+        prepared = self.prepare(copies=False)
+        warn(*prepared.warnings)
         recorded_before(prepared, self.store)
         record, kind = prepared.record, "step" if prepared.steps else "task"
         return record.name, [record.target, *prepared.next_targets], record.tasks, kind
@@ -145,22 +173,10 @@ class _Submission:
         """Starts it, and prints what a person should hear of."""
         from fairway_runner.submit.submission import submit
 
-        prepared = self._prepared(copies=True)
+        prepared = self.prepare(copies=True)
+        warn(*prepared.warnings)
         _ask(prepared.tasks, yes=yes)
         return submit(prepared, self.store)
-
-    def _prepared(self, *, copies: bool) -> PreparedRun:
-        from fairway_runner.submit.submission import prepare_submission
-
-        made = prepare_submission(
-            *(self.job, self.store, self.target),
-            run_id=self.run_id,
-            tags=self.tags,
-            note=self.note,
-            copies=copies,
-        )
-        warn(*made.warnings)
-        return made
 
 
 def _print_valid(name: str, targets: list[str], tasks: int, kind: str, *, json_: bool) -> None:
@@ -171,18 +187,6 @@ def _print_valid(name: str, targets: list[str], tasks: int, kind: str, *, json_:
         return
     where = ", or else on ".join(targets)
     print(printable(f"{name} is valid; it would start {counted(tasks, kind)} on {where}"))
-
-
-def _unfinished(store: RunStore, run_id: str) -> Run:
-    """The run that is to be resumed; UserError where its submission was not even written down."""
-    try:
-        return store.find(run_id)
-    except UserError as error:
-        if error.findings[0].id != "unknown-run":
-            raise
-        message = f"{error.findings[0].message}: nothing of it was sent"
-        hint = f"submit it with that id: fairway submit JOB --run-id {run_id}"
-        raise UserError.of("unknown-run", message, hint) from None
 
 
 def _ask(tasks: int, *, yes: bool) -> None:
