@@ -19,18 +19,16 @@ def main() -> None:
     before = signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     # What `cdktf synth --hcl` sets; Node.js would see it too, and write HCL of cdktf's own.
     hcl = os.environ.pop("SYNTH_HCL_OUTPUT", "") in ("true", "1")
-    if sys.argv[1:2] == ["synth"]:
-        # A short life: to look for garbage among thousands of classes is a twentieth of it. And
-        # Node.js takes longer to be ready than all that Python imports meanwhile.
+    if sys.argv[1:2] in (["synth"], ["review"]):
+        # A short life: to look for garbage among thousands of classes is a twentieth of it.
         gc.disable()
+    if sys.argv[1:2] == ["synth"]:
         if hcl:
             sys.argv.insert(2, "--hcl")
+        # Node.js takes longer to be ready than all that Python imports meanwhile.
         from fairway_constructs.node import start_node_ahead
 
         start_node_ahead()
-    if sys.argv[1:2] == ["review"]:
-        gc.disable()
-        _review_plainly(sys.argv[2:])
     from fairway_cli.main import main as run
 
     signal.signal(signal.SIGINT, before)
@@ -41,25 +39,6 @@ def main() -> None:
     finally:
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
         gc.freeze()  # or Python looks for garbage in all that was imported, and then ends anyway
-
-
-def _review_plainly(words: list[str]) -> None:
-    """Reviews plans without Typer, and ends in SystemExit; returns where that takes Typer."""
-    from fairway_cli.ending import ended
-    from fairway_cli.ui.reviews import asked_plainly, environment_in, review_files
-
-    asked = asked_plainly(words)
-    if asked is None:
-        return
-
-    def reviewed() -> None:
-        if environment_in(asked["plans"]) is None:
-            code = review_files(asked)
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)  # without freeing each part of a large plan first
-
-    ended(reviewed)
 
 
 if __name__ == "__main__":

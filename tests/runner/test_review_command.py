@@ -14,6 +14,8 @@ import pytest
 from endings import ends
 from running import RunFairway
 
+from fairway_cli.ui.reviews import environment_in
+
 GOLDEN = Path(__file__).with_name("golden") / "review"
 SAMPLES = Path(__file__).resolve().parents[1] / "core/review/plans"
 DISKS = [f"azurerm_managed_disk.data[{index}]" for index in range(2)]
@@ -39,14 +41,17 @@ def test_the_comment_is_the_golden_one(here: RunFairway, name: str, code: int) -
     assert (exit_code, errors) == (code, "")
 
 
-def test_review_allows_a_loss_that_is_meant_from_a_base(here: RunFairway) -> None:
+def test_review_allows_a_loss_that_is_meant_from_a_base(
+    here: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, out, _ = here("review", _plan("move-disks"), "--base", _plan("drift"))
     again = out.splitlines()[-1].strip()
     assert again.startswith("fairway review ")
     ends(here(*shlex.split(again)[1:]), 0)
-    one, two = (("--allow", disk) for disk in DISKS)
+    one = ("--allow", DISKS[0])
     assert here("review", _plan("move-disks"), *one)[0] == 3
-    code, out, _ = here("review", _plan("move-disks"), *one, *two)
+    monkeypatch.setenv("FAIRWAY_ALLOW", f"azurerm_other.x {DISKS[1]}")
+    code, out, _ = here("review", _plan("move-disks"), *one)
     assert code == 0
     assert f"allowed: `{DISKS[0]}` would be replaced, and with it what it holds" in out
     base = ("--base", _plan("drift"))
@@ -118,6 +123,7 @@ def test_review_tells_what_the_growth_costs(here: RunFairway, tmp_path: Path) ->
 def test_bad_input(here: RunFairway, tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "bad.json").write_text(content)
     ends(here("review", _plan("grow"), "bad.json"), 2, "bad.json", said, printed="")
+    ends(here("review", "none.json"), 2, "none.json: no such file [no-such-file]", printed="")
 
 
 def test_the_comment_of_a_pull_request(here: RunFairway, tmp_path: Path) -> None:
@@ -159,3 +165,26 @@ def test_folder_of_plans_is_reviewed_in_their_order(here: RunFairway, tmp_path: 
     assert not any(each["changes"] for each in json.loads(out)["stacks"])
     (plans / "other.json").write_text("{}")
     ends(here("review", "plans"), 2, "other.json: this is JSON, but not a plan")
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        ([], ""),
+        (["demo"], "demo"),
+        (["environments/lab.yaml"], "environments/lab.yaml"),
+        (["plan.json"], None),
+        (["lab=plan.json"], None),
+        (["plans", "plan.json"], None),
+        (["gone.json"], None),
+        (["cpu-hpc"], None),  # a folder of plans that is named as an environment
+    ],
+)
+def test_review_command_recognises_an_environment_in_place_of_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], environment: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.json").write_text("{}")
+    for folder in ("plans", "cpu-hpc"):
+        (tmp_path / folder).mkdir()
+    assert environment_in(words) == environment

@@ -126,17 +126,15 @@ def review(
     would refuse a change. No service is asked: prices come from the cache or the snapshot. An
     environment in place of plans is planned first, as `fairway plan ENVIRONMENT` does.
     """
-    from fairway_cli.ui.reviews import Asked, environment_in, review_files
+    from fairway_cli.ui.reviews import environment_in, form_of, review_files
 
-    given, base, allow = plans or [], base or [], allow or []
+    given = plans or []
     environment = environment_in(given)
     if environment is not None:
         name = environment or None
         plan(name, base=base, markdown=markdown, json_=json_, allow=allow, prices=prices)
-    asked = Asked(
-        plans=given, base=base, markdown=markdown, json_=json_, allow=allow, prices=prices
-    )
-    raise Exit(review_files(asked))
+    form = form_of(markdown=markdown, json_=json_)
+    raise Exit(review_files(given, base or (), form, allow or (), prices))
 
 
 def deploy(

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from fairway_cli.ui.columns import styled
 from fairway_core.findings import Severity, UserError, counted, format_finding, printable
@@ -124,35 +124,25 @@ def print_findings(findings: Sequence[Finding], subject: str) -> None:
     print(f"{subject}: {', '.join(counts) or 'nothing found'}")
 
 
-class Asked(TypedDict):
-    """Arguments of a review, as `fairway review` takes them."""
-
-    plans: list[str]
-    base: list[str]
-    markdown: bool
-    json_: bool
-    allow: list[str]
-    prices: Path | None
-
-
-def review_files(asked: Asked) -> int:
+def review_files(
+    plans: Sequence[str], base: Sequence[str], form: str, allow: Sequence[str], prices: Path | None
+) -> int:
     """Reviews the plans and prints that; answers with the exit code."""
     from fairway_core.collector import collector_paused
     from fairway_core.cost.cache import prices_at_hand
     from fairway_core.review.plan import read_plans
     from fairway_core.review.review import review
 
-    form = form_of(markdown=asked["markdown"], json_=asked["json_"])
     with collector_paused():
-        plans = [plan for argument in asked["plans"] for plan in read_plans(argument)]
-        if not plans:
-            message = f"{', '.join(asked['plans'])}: holds no *.json"
+        planned = [plan for argument in plans for plan in read_plans(argument)]
+        if not planned:
+            message = f"{', '.join(plans)}: holds no *.json"
             raise UserError.of("no-plans", message, "fairway plan --out DIR fills such a folder")
         found = review(
-            plans,
-            base=[plan for argument in asked["base"] for plan in read_plans(argument)],
-            allow=allowed(asked["allow"]),
-            prices=prices_at_hand(asked["prices"]),
+            planned,
+            base=[plan for argument in base for plan in read_plans(argument)],
+            allow=allowed(allow),
+            prices=prices_at_hand(prices),
         )
         show_review(found, form)
     return found.exit_code
@@ -189,32 +179,3 @@ def _is_yaml(word: str) -> bool:
 def allowed(given: Sequence[str] | None) -> list[str]:
     """The addresses whose loss is accepted: those given, and those of FAIRWAY_ALLOW."""
     return [*(given or ()), *os.environ.get("FAIRWAY_ALLOW", "").split()]
-
-
-def asked_plainly(words: Sequence[str]) -> Asked | None:
-    """Parses these arguments of `fairway review`. Returns None if a word is left to Typer: any
-    other option, a short one, one with its value in the same word, a value that looks like an
-    option, and every mistake.
-
-    A review of thousands of resources takes hardly longer than importing Typer.
-    """
-    asked = Asked(plans=[], base=[], markdown=False, json_=False, allow=[], prices=None)
-    rest = iter(words)
-    for word in rest:
-        if word == "--markdown":
-            asked["markdown"] = True
-        elif word == "--json":
-            asked["json_"] = True
-        elif word in ("--base", "--allow", "--prices"):
-            value = next(rest, "")
-            if not value or value.startswith("-"):
-                return None
-            if word == "--prices":
-                asked["prices"] = Path(value)
-            else:
-                asked["base" if word == "--base" else "allow"].append(value)
-        elif not word or word.startswith("-"):
-            return None
-        else:
-            asked["plans"].append(word)
-    return asked if asked["plans"] else None
