@@ -102,7 +102,7 @@ def test_wait_prints_each_reason_of_a_queued_run_once(
         said: Any = sys.stderr
         until(lambda: said.buffer.getvalue().count(b"\n") >= count)
 
-    def wait(_: Run) -> None:
+    def wait(_: Run, __: float | None) -> None:
         for count, reason in ((1, "waiting for nodes"), (2, "held: scontrol release 12")):
             state = {"state": "queued", "reason": reason}
             write_json(run.folder / "state.json", state)
