@@ -2,12 +2,15 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from programs import finished
 
 pytestmark = pytest.mark.integration
+
+Bench = Callable[..., subprocess.CompletedProcess[str]]
 
 PROGRAM = """
 import sys
@@ -27,36 +30,32 @@ sys.exit(main.main())
 """
 
 
-def _bench(repository: Path, *names: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def bench(repository: Path) -> Bench:
+    """The program, with two benchmarks of which one is over its limit."""
     script = PROGRAM.format(folder=str(repository / "tests/bench"))
-    return finished([sys.executable, "-c", script, *names])
+    return lambda *names: finished([sys.executable, "-c", script, *names])
 
 
-def test_bench_prints_each_figure_and_names_those_over_the_limit(repository: Path) -> None:
-    done = _bench(repository)
-    assert done.returncode == 1, done.stderr
-    lines = [line.split()[0] for line in done.stdout.splitlines()[2:]]
-    assert lines == ["measured", "slow", "measured", "quick", "over"]
-    assert done.stdout.splitlines()[-1] == "over the limit: slow"
+@pytest.mark.parametrize(
+    ("words", "code", "printed"),
+    [
+        ([], 1, ["measured", "slow", "measured", "quick", "over"]),
+        (["quick"], 0, ["measured", "quick"]),
+    ],
+)
+def test_bench_measures_what_is_named_and_fails_over_a_limit(
+    bench: Bench, words: list[str], code: int, printed: list[str]
+) -> None:
+    done = bench(*words)
+    assert done.returncode == code, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == printed
 
 
-def test_a_benchmark_within_its_limit(repository: Path) -> None:
-    done = _bench(repository, "quick")
-    assert done.returncode == 0, done.stderr
-    assert "slow" not in done.stdout
-
-
-def test_a_name_that_no_benchmark_has(repository: Path) -> None:
-    done = _bench(repository, "qick")
-    assert done.returncode == 2
-    assert "there are:\n  slow\n  quick" in done.stderr
-
-
-@pytest.mark.parametrize("word", ["--help", "-h"])
-def test_help_measures_nothing(repository: Path, word: str) -> None:
+@pytest.mark.parametrize(("word", "code"), [("qick", 2), ("--help", 0), ("-h", 0)])
+def test_names_are_listed_and_nothing_is_measured(bench: Bench, word: str, code: int) -> None:
     """Although `fairway --help` is the name of a benchmark too."""
-    done = _bench(repository, word)
-    assert done.returncode == 0, done.stderr
-    assert "bin/bench [NAME ...]" in done.stdout
-    assert "\n  slow\n  quick\n" in done.stdout
+    done = bench(word)
+    assert done.returncode == code, done.stderr
+    assert "\n  slow\n  quick\n" in done.stdout + done.stderr
     assert "measured" not in done.stdout

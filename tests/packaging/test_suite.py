@@ -37,30 +37,47 @@ def _outcomes(suite: pytest.Pytester, *words: str) -> dict[str, int]:
     return suite.runpytest_inprocess(*options, *words, plugins=["tiers"]).parseoutcomes()
 
 
-def test_fast_runs_neither_programs_nor_nightly_tests(suite: pytest.Pytester) -> None:
-    assert _outcomes(suite, "--tier", "fast") == {"passed": 2, "deselected": 1}
-
-
-def test_usual_runs_all_but_nightly_tests(suite: pytest.Pytester) -> None:
-    assert _outcomes(suite, "--tier", "usual") == {"passed": 3, "deselected": 1}
-
-
-def test_suite_tier_all_runs_everything_and_finds_the_broken_module(suite: pytest.Pytester) -> None:
-    assert _outcomes(suite, "--tier", "all") == {"passed": 5, "errors": 1}
-
-
-def test_a_nightly_folder_that_is_named_runs(suite: pytest.Pytester) -> None:
-    assert _outcomes(suite, "--tier", "usual", "folder/test_within.py") == {"passed": 1}
+@pytest.mark.parametrize(
+    ("words", "outcomes"),
+    [
+        (["--tier", "fast"], {"passed": 2, "deselected": 1}),
+        (["--tier", "usual"], {"passed": 3, "deselected": 1}),
+        (["--tier", "all"], {"passed": 5, "errors": 1}),
+        (["--tier", "usual", "folder/test_within.py"], {"passed": 1}),  # a nightly one is named
+    ],
+)
+def test_tier_runs_its_tests_and_what_is_named(
+    suite: pytest.Pytester, words: list[str], outcomes: dict[str, int]
+) -> None:
+    options = ("-p", "no:cacheprovider", "--continue-on-collection-errors")
+    done = suite.runpytest_inprocess(*options, *words, plugins=["tiers"])
+    assert done.parseoutcomes() == outcomes
 
 
 TESTS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
+FIELDS, COMMAND = "constructs/fairway_core/fields.py", "runner/fairway_cli/commands/runs.py"
 
 
-def test_change_of_a_module_touches_tests_of_its_importers_alone() -> None:
-    touched = touched_tests(["constructs/fairway_core/fields.py"], TESTS)
-    assert "tests/core/test_durations.py" in touched
-    assert "tests/runner/test_job_files.py" in touched, "jobs have durations"
-    assert "tests/agent/test_outputs.py" not in touched
+@pytest.mark.parametrize(
+    ("changed", "test", "is_touched"),
+    [
+        (FIELDS, "core/test_durations.py", True),
+        (FIELDS, "runner/test_job_files.py", True),  # jobs have durations
+        (FIELDS, "agent/test_outputs.py", False),
+        (COMMAND, "runner/test_list_command.py", True),  # it runs the program
+        ("tests/suite/properties.py", "core/test_durations.py", True),
+        ("tests/suite/properties.py", "core/test_catalog.py", False),
+        # By their conftest.py, by themselves, and by another helper.
+        ("tests/suite/api_server.py", "agent/kubernetes/test_kubernetes_task_state.py", True),
+        ("tests/suite/programs.py", "constructs/test_image_names.py", True),
+        ("tests/suite/targets.py", "runner/test_launchers_image.py", True),
+        ("docs/batch.md", "core/test_durations.py", False),
+        ("docs/batch.md", "packaging/test_words.py", True),
+    ],
+)
+def test_change_touches_the_tests_that_import_it(changed: str, test: str, is_touched: bool) -> None:
+    assert f"tests/{test}" in TESTS
+    assert (f"tests/{test}" in touched_tests([changed], TESTS)) is is_touched
 
 
 def test_change_of_an_engine_touches_the_end_to_end_tests_of_no_other() -> None:
@@ -69,41 +86,7 @@ def test_change_of_an_engine_touches_the_end_to_end_tests_of_no_other() -> None:
     assert folders == {"slurm", "every_engine"}
 
 
-def test_change_of_a_command_touches_tests_that_run_the_program() -> None:
-    touched = touched_tests(["runner/fairway_cli/commands/runs.py"], TESTS)
-    assert "tests/runner/test_list_command.py" in touched
-
-
 def test_change_of_a_helper_touches_the_tests_below_it() -> None:
     touched = touched_tests(["tests/runner/web/conftest.py"], TESTS)
     web = [test for test in TESTS if test.startswith("tests/runner/web/")]
     assert touched == [*web, "tests/suite/test_imported_names.py"]
-
-
-def test_change_of_a_shared_helper_touches_the_tests_that_import_it() -> None:
-    touched = touched_tests(["tests/suite/properties.py"], TESTS)
-    assert "tests/core/test_durations.py" in touched
-    assert "tests/core/test_catalog.py" not in touched
-
-
-@pytest.mark.parametrize(
-    ("helper", "test"),
-    [
-        (
-            "api_server",
-            "tests/agent/kubernetes/test_kubernetes_task_state.py",
-        ),  # by its conftest.py
-        ("programs", "tests/constructs/test_image_names.py"),
-        ("targets", "tests/runner/test_launchers_image.py"),  # by another helper
-    ],
-)
-def test_change_of_a_helper_touches_the_tests_whose_helpers_import_it(
-    helper: str, test: str
-) -> None:
-    assert test in touched_tests([f"tests/suite/{helper}.py"], TESTS)
-
-
-def test_change_of_a_page_touches_no_test_of_code() -> None:
-    touched = touched_tests(["docs/batch.md"], TESTS)
-    assert touched
-    assert {Path(test).parts[1] for test in touched} == {"end_to_end", "packaging"}

@@ -7,21 +7,12 @@ import jsonschema
 import pytest
 
 from fairway_cli.reference import PARTS, renewed
-from fairway_core.checks import all_checks
-from fairway_core.checks.live import LIVE
 from fairway_core.environment.model import Environment
-from fairway_core.schema import models_in
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.jobs.job import Job
 from fairway_runner.jobs.steps import job_schema
 
 pytestmark = pytest.mark.integration
-
-DIRECTORIES = (
-    *("FAIRWAY_INPUT_<ID>", "FAIRWAY_OUTPUT_<ID>", "FAIRWAY_CHECKPOINT_DIR"),
-    *("FAIRWAY_SHARED_DIR", "FAIRWAY_SCRATCH_DIR"),
-)
-
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -60,26 +51,3 @@ def test_a_page_begins_with_an_example(name: str) -> None:
     jsonschema.validate(data, job_schema())
     # What a file may say for it depends on the target.
     assert Job.model_validate({**data, "processes_per_node": 8}).world_size == 16
-
-
-def test_reference_has_each_check_and_field_in_its_section() -> None:
-    page = read("environment.md")
-    assert "\n## SlurmNodes\n\nIn the file: `clusters.NAME`, with `engine: slurm`.\n" in page
-    assert "\n## Disks\n\nIn the file: `filesystems.NAME.disks`.\n" in page
-    for name in list(models_in(Environment))[1:]:
-        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
-        assert not section or section.startswith("\nIn the file: `"), name
-    page = read("checks.md")
-    for check in all_checks():
-        assert f"\n### {check.id}\n" in page
-        assert f"[{check.id}](#{check.id}) | {check.severity}" in page
-    for id_, one in LIVE.items():
-        assert f"\n| `{id_}` | {one.severity} | " in page
-    page = read("environment.md")
-    for name, model in models_in(Environment).items():
-        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
-        for field, info in model.model_fields.items():
-            assert f"\n| `{info.alias or field}` |" in section, f"{name}.{field}"
-    for name in DIRECTORIES:
-        assert f"\n| `{name}` |" in read("job.md")
-    assert "`name(kind: str, *parts: str, suffix: str = '')`" in PARTS["constructs"]()
