@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from measure import BIN, PYTHON, Benchmark, Command, Pair, cpu_seconds, peak_mebibytes
+from measure import BIN, PYTHON, Benchmark, Command, Pair, peak_mebibytes
 
 from fairway_simulator.batch.simulator import IDENTITY
 
@@ -167,17 +167,8 @@ def _ready_made(client: Any, parcel: Any, job: str) -> None:
         list(pool.map(lambda chunk: client.create_task_collection(job, {"value": chunk}), chunks))
 
 
-def _model_objects(client: Any, parcel: Any, job: str) -> None:
-    """`create_tasks` with the SDK's model objects, from as many threads."""
-    from azure.batch import models
-
-    client.create_job({**parcel.job, "id": job})
-    tasks = [models.BatchTaskCreateOptions(task) for task in parcel.tasks]
-    client.create_tasks(job, tasks, max_concurrency=_THREADS)
-
-
-def _submit(way: Callable[[Any, Any, str], None], latency: float = 0.0) -> Callable[[Path], Pair]:
-    """10,000 tasks sent by us and by that way in turn, each answer `latency` seconds late."""
+def _submit(latency: float = 0.0) -> Callable[[Path], Pair]:
+    """10,000 tasks sent by us and by the SDK in turn, each answer `latency` seconds late."""
 
     def measure(folder: Path) -> Pair:
         pairs = []
@@ -188,61 +179,24 @@ def _submit(way: Callable[[Any, Any, str], None], latency: float = 0.0) -> Calla
             for number in range(_RUNS):
                 many = _many(service, _TASKS)
                 ours = _spent(many.send)
-                pairs.append(
-                    (ours, _spent(lambda n=number, m=many: way(client, m.parcel, f"r{n}")))
-                )
+                theirs = _spent(lambda n=number, m=many: _ready_made(client, m.parcel, f"r{n}"))
+                pairs.append((ours, theirs))
         return Pair.of(pairs)
 
     return measure
 
 
-def _whole_submit(service: Service, count: int) -> Command:
-    """The whole program, with many tasks of which it asks and writes everything."""
-    target = service.target().record()
-    (service.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
-    points = [{"grid": {"x": {"start": 0, "stop": count, "step": 1}}}]
-    job = {"name": "many", "command": "echo {{ params.x }}", "sweep": {"points": points}}
-    (service.folder / "job.yaml").write_text(json.dumps(job))
-    words = [BIN / "fairway", "submit", "job.yaml", "--target", "pool", "--yes"]
-    return Command(words, directory=service.folder)
-
-
-def _submit_memory(count: int) -> Callable[[Path], Pair]:
-    def measure(folder: Path) -> Pair:
-        with _service(folder) as service:
-            peak = peak_mebibytes(_whole_submit(service, count))
-        return Pair(peak, 0.0, 0.0)
-
-    return measure
-
-
-# Sends what lies ready in a file, to a job of that id.
-_SEND = """
-import json, sys
-from types import SimpleNamespace
-sys.path.insert(0, sys.argv[1])
-import batch
-with open(sys.argv[2]) as file:
-    ready = SimpleNamespace(**json.load(file))
-batch._ready_made(batch._bare_client(), ready, sys.argv[3])
-"""
-
-
-def _submit_cpu(folder: Path) -> Pair:
-    """Processor time of the whole program, and of one that sends dicts which lie ready in a file;
-    each once before, and then one or the other first."""
+def _submit_memory(folder: Path) -> Pair:
+    """The whole program, with 100,000 tasks of which it asks and writes everything."""
     with _service(folder) as service:
-        parcel, ready = _many(service, _TASKS).parcel, service.folder / "ready.json"
-        ready.write_text(json.dumps({"job": parcel.job, "tasks": list(parcel.tasks)}))
-        ours = _whole_submit(service, _TASKS)
-        send = [PYTHON, "-c", _SEND, Path(__file__).parent, ready]
-        pairs = []
-        for number in range(_RUNS + 1):
-            theirs, is_second = Command([*send, f"sent{number}"]), number % 2
-            order = [theirs, ours] if is_second else [ours, theirs]
-            figures = [cpu_seconds(each) for each in order]
-            pairs.append((figures[is_second], figures[1 - is_second]))
-    return Pair.of(pairs[1:])
+        target = service.target().record()
+        (service.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
+        points = [{"grid": {"x": {"start": 0, "stop": 100_000, "step": 1}}}]
+        job = {"name": "many", "command": "echo {{ params.x }}", "sweep": {"points": points}}
+        (service.folder / "job.yaml").write_text(json.dumps(job))
+        words = [BIN / "fairway", "submit", "job.yaml", "--target", "pool", "--yes"]
+        peak = peak_mebibytes(Command(words, directory=service.folder))
+    return Pair(peak, 0.0, 0.0)
 
 
 def _list(folder: Path) -> Pair:
@@ -344,17 +298,9 @@ def _run_one(service: Service, command: str, **fields: Any) -> Any:
 
 
 BENCHMARKS = [
-    Benchmark("batch: 10,000 tasks", "create_task_collection", 1 / 0.9, _submit(_ready_made)),
-    Benchmark("batch: 10,000 tasks, models", "create_tasks", 0.5, _submit(_model_objects)),
-    Benchmark(
-        "batch: 10,000 tasks at 150 ms",
-        "create_task_collection",
-        1.25,
-        _submit(_ready_made, 0.15),
-    ),
-    Benchmark("batch: 10,000 tasks, whole, CPU", "ready dicts by the SDK", 3.0, _submit_cpu),
-    Benchmark("batch: 10,000 tasks, memory", "-", 250, _submit_memory(_TASKS), "MiB"),
-    Benchmark("batch: 100,000 tasks, memory", "-", 400, _submit_memory(100_000), "MiB"),
+    Benchmark("batch: 10,000 tasks", "create_task_collection", 1 / 0.9, _submit()),
+    Benchmark("batch: 10,000 tasks at 150 ms", "create_task_collection", 1.25, _submit(0.15)),
+    Benchmark("batch: 100,000 tasks, memory", "-", 400, _submit_memory, "MiB"),
     Benchmark("batch: list of 500 jobs at 100 ms", "one by one", 1 / 8, _list),
     Benchmark("batch: log of 256 MiB", "the SDK's client", 1.5, _follow_logs),
     Benchmark("batch: 1,000 files at 50 ms", "one at a time", 1 / 5, _fetch),
