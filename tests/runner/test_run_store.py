@@ -21,7 +21,6 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job import Job
-from fairway_runner.runs import store as stores
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.submit import run_plan, submission
 from fairway_runner.submit.run_plan import TaskLines, task_line
@@ -121,11 +120,12 @@ def test_cancel_of_one_task_that_does_not_end_is_reported(
             told.append(task)
 
     monkeypatch.setitem(run.__dict__, "engine", Engine())
-    monkeypatch.setattr(stores, "_state", lambda *_: "running")
+    lock = run.take_lock()  # somebody watches over it
     now = iter((0.0, 10.0, 1e9))
     message = "task 1 of job-aaaaaa is being ended, but is still running"
     with pytest.raises(UserError, match=message) as caught:
-        stores.cancel_task(run, run.engine, "1", clock=lambda: next(now))
+        run._cancel_task("1", clock=lambda: next(now))
+    os.close(lock)
     assert (told, caught.value.exit_code) == ([1], 5)
 
 

@@ -143,10 +143,8 @@ def print_started(
     the command: a run that is older was submitted before."""
     from fairway_runner.runs.view import started_facts
 
-    known = started_facts(run)
-    left: Sequence[str] | None = known.pop("steps_to_begin", None)
-    known |= {} if changes is None else {"changes": changes}
-    known |= {} if left is None else {"steps_to_begin": left}
+    known = started_facts(run) | ({} if changes is None else {"changes": changes})
+    left: Sequence[str] | None = known.get("steps_to_begin")
     with _named(run.id):
         if json_:
             print(json.dumps(known))

@@ -172,30 +172,6 @@ class LogLine:
     text: str
 
 
-def log_lines(
-    run: RunFolder,
-    *,
-    task: str | int | None = None,
-    rank: int | None = None,
-    attempt: int | None = None,
-    grep: str | None = None,
-    tail: int | None = None,
-) -> list[LogLine]:
-    """Returns a run's log lines, as known here; see `Run.logs`."""
-    if tail is not None and tail < 0:
-        raise UserError.of("bad-value", f"tail: {tail} is below 0", "0 leaves all lines out")
-    expression, numbers = pattern(grep), task_numbers(run, task)
-    ranks = ranks_wanted(run, task, rank)
-    wanted = Selection.of(run, task, ranks=ranks, attempt=attempt, grep=expression, tail=tail)
-    if attempt is not None:
-        require_attempt(run, numbers, attempt)
-    return [
-        LogLine(number, line.attempt, line.rank, line.text)
-        for number, log in zip(numbers, wanted.logs[-len(numbers) :], strict=True)
-        for line in wanted.taken(log.lines(ended=True))
-    ]
-
-
 def pattern(text: str | None) -> re.Pattern[str] | None:
     """A regular expression that a person gave; UserError where it is none."""
     if text is None:

@@ -26,34 +26,6 @@ if TYPE_CHECKING:
 
 _SLACK = 60.0  # seconds beyond a task's grace in which its end is known
 
-
-def cancel_task(
-    run: RunFolder, engine: Engine, task: str | int, *, clock: Callable[[], float] = time.monotonic
-) -> str:
-    """Ends a task, given by its number or as `finally`, or a step by its name; its state once it
-    has ended. One that has ended stays as it is. UserError where the run has no such task."""
-    index = chosen_task(run, task)
-    engine.refresh([run])
-    if _state(run, index) in FINAL_STATES:
-        return _state(run, index)
-    engine.cancel_task(run, index)
-    grace = 0.0 if has_steps(run.folder) else read_plan(run.folder).grace
-    deadline = clock() + grace + _SLACK
-    while (state := _state(run, index)) not in FINAL_STATES:
-        if clock() >= deadline:
-            task = run.task_name(index)
-            message = f"task {task} of {run.id} is being ended, but is still {state}"
-            hint = f"see its state: fairway show {run.id}"
-            raise UserError.of("not-ended", message, hint, exit_code=5)
-        time.sleep(engine.pause)
-        engine.refresh([run])
-    return state
-
-
-def _state(run: RunFolder, index: int) -> str:
-    return run.task_status(index, run.state).state
-
-
 __all__ = ["FINAL_STATES", "Run", "RunRecord", "RunStore"]
 
 
@@ -123,18 +95,49 @@ class Run(RunFolder):
         regular expression `grep`, and the last `tail` lines of each task. Raises UserError for a
         task, rank or attempt that does not exist, and if the log does not record ranks or attempts.
         """
-        from fairway_runner.runs.log_lines import log_lines
+        from fairway_runner.runs import log_lines as lines
 
         self.refresh(logs=True)
-        return log_lines(self, task=task, rank=rank, attempt=attempt, grep=grep, tail=tail)
+        if tail is not None and tail < 0:
+            raise UserError.of("bad-value", f"tail: {tail} is below 0", "0 leaves all lines out")
+        expression, numbers = lines.pattern(grep), lines.task_numbers(self, task)
+        ranks = lines.ranks_wanted(self, task, rank)
+        wanted = lines.Selection.of(
+            self, task, ranks=ranks, attempt=attempt, grep=expression, tail=tail
+        )
+        if attempt is not None:
+            lines.require_attempt(self, numbers, attempt)
+        return [
+            lines.LogLine(number, line.attempt, line.rank, line.text)
+            for number, log in zip(numbers, wanted.logs[-len(numbers) :], strict=True)
+            for line in wanted.taken(log.lines(ended=True))
+        ]
 
     def cancel(self, task: str | int | None = None) -> None:
         """Cancels the run, or one task or step by number or name; returns when it has ended."""
         if task is not None:
-            cancel_task(self, self.engine, task)
-            return
-        if not self.end_unsent():
+            self._cancel_task(task)
+        elif not self.end_unsent():
             self.engine.cancel(self)
+
+    def _cancel_task(self, task: str | int, clock: Callable[[], float] = time.monotonic) -> None:
+        index, engine = chosen_task(self, task), self.engine
+        engine.refresh([self])
+        if self._state_now(index) in FINAL_STATES:
+            return
+        engine.cancel_task(self, index)
+        grace = 0.0 if has_steps(self.folder) else read_plan(self.folder).grace
+        deadline = clock() + grace + _SLACK
+        while (state := self._state_now(index)) not in FINAL_STATES:
+            if clock() >= deadline:
+                message = f"task {self.task_name(index)} of {self.id} is being ended, but is still"
+                hint = f"see its state: fairway show {self.id}"
+                raise UserError.of("not-ended", f"{message} {state}", hint, exit_code=5)
+            time.sleep(engine.pause)
+            engine.refresh([self])
+
+    def _state_now(self, index: int) -> str:
+        return self.task_status(index, self.state).state
 
     def wait(self, timeout: float | None = None) -> None:
         """Returns when the run has ended, or is lost. UserError for one that nobody sends, and with
