@@ -1,7 +1,6 @@
 """A run that is followed or has just begun: why nothing comes, and that it begins again."""
 
 import errno
-import io
 import json
 import os
 import subprocess
@@ -20,10 +19,9 @@ from waiting import until
 from fairway_boot.files import write_json
 from fairway_cli.commands import results
 from fairway_cli.ui import follow
-from fairway_cli.ui.follow import Remarks, Shape, copy_logs
-from fairway_cli.ui.progress import print_ended, print_started, watch_to_the_end
+from fairway_cli.ui.follow import Remarks
+from fairway_cli.ui.progress import print_started, watch_to_the_end
 from fairway_core.findings import UserError
-from fairway_runner.runs.log_lines import Selection
 from fairway_runner.runs.store import Run, RunStore
 
 WAITS = {"state": "queued", "reason": "waiting for nodes"}
@@ -62,34 +60,29 @@ def run(make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def test_follow_prints_each_new_reason(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    out = io.BytesIO()
-    copy_logs(run, Selection.of(run), out, Shape(), follow=True)
-    assert out.getvalue() == b"one"
-    assert capsys.readouterr().err.splitlines() == [
+def test_follow_prints_the_log_each_new_reason_and_the_end(
+    run: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Run, "wait", lambda _: None)
+    watch_to_the_end(run)
+    printed, said = capfd.readouterr()
+    # The last line has no end of its own.
+    end = "job-aaaaaa failed (n2 runs no containers); its files are in "
+    assert printed.startswith(f"job-aaaaaa runs on pair\none\n{end}")
+    assert said.splitlines() == [
         "job-aaaaaa is queued: waiting for nodes",
         "job-aaaaaa is queued: held",
         "job-aaaaaa is queued: it starts again in a moment",
         "job-aaaaaa is at attempt 2: node n2 failed",
     ]
-    print_ended(run)
-    assert "failed (n2 runs no containers); its files are in" in capsys.readouterr().out
-
-
-def test_a_last_line_without_an_end_gets_one_before_the_state(
-    run: Run, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Run, "wait", lambda _: None)
-    watch_to_the_end(run)
-    assert b"\none\njob-aaaaaa failed" in capfdbinary.readouterr().out
 
 
 def test_standard_error_is_the_log_alone_where_json_is_wanted(
-    run: Run, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+    run: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Run, "wait", lambda _: None)
     watch_to_the_end(run, json_=True)
-    assert capfdbinary.readouterr().err == b"one"
+    assert capfd.readouterr().err == "one"
 
 
 def test_wait_prints_each_reason_of_a_queued_run_once(

@@ -4,13 +4,11 @@ import contextlib
 import csv
 import io
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from endings import ends
-from programs import finished
 from running import MakeRun, RunFairway
 
 import fairway_hpc
@@ -159,7 +157,7 @@ def test_list_names_what_is_damaged_and_lists_the_rest(fairway: RunFairway, many
     assert "fairway clean" in err or "remove the run's folder" in err
 
 
-def test_completion_offers_names_and_reaches_the_shell(
+def test_completion_offers_names_and_no_error(
     many: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(many)
@@ -179,14 +177,6 @@ def test_completion_offers_names_and_reaches_the_shell(
     empty.rmdir()
     assert arguments.complete_runs("") == arguments.complete_templates("") == []
     assert arguments.complete_targets("l") == ["local"]
-    asked = {"_FAIRWAY_COMPLETE": "complete_bash", "COMP_WORDS": "fairway show dig"}
-    program, variables = Path(sys.executable).with_name("fairway"), {**asked, "COMP_CWORD": "2"}
-    command = ["env", *(f"{name}={value}" for name, value in variables.items()), str(program)]
-    done = finished(command, cwd=many)
-    assert sorted(done.stdout.split()) == ["digits-1", "digits-3", "digits-5"], done.stderr
-
-
-METRICS = {"loss": "loss=([0-9.]+)"}
 
 
 def _make(make_run: MakeRun, name: str, losses: str, lr: float, **job: Any) -> Run:
@@ -257,13 +247,8 @@ def test_tables_csv_json_and_records(here: RunFairway, make_run: MakeRun, store:
 
 def test_compare_refuses_unknown_runs_and_two_forms(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-a")
-    for words, says in (
-        (["job-a", "job-x"], "there is no run `job-x`"),
-        (["job-a", "--csv", "--json"], "--csv and --json"),
-    ):
-        code, _, err = here("compare", *words)
-        assert code == 2, words
-        assert says in err
+    ends(here("compare", "job-a", "job-x"), 2, "there is no run `job-x`")
+    ends(here("compare", "job-a", "--csv", "--json"), 2, "--csv and --json")
 
 
 def test_in_place_of_a_run_with_steps_stand_those_that_have_begun(make_run: MakeRun) -> None:
