@@ -164,8 +164,11 @@ def api(site: Site | None, handlers: Mapping[Any, Handler]) -> FastAPI:
         ),
     )
     app.state.site = site
-    for _, path, function, options in CALLS:
+    for method, path, function, options in CALLS:
         app.add_api_route(path, function, **options)
+        if method == "GET":  # HEAD has no place in the document: it is GET without the body
+            also: dict[str, Any] = {"methods": ["HEAD"], "include_in_schema": False}
+            app.add_api_route(path, function, **{**options, **also})
     return app
 
 
@@ -291,7 +294,7 @@ async def read_log(
         data = await reading(log.read, logs.MOST)
         return PlainTextResponse(data, headers={"Next-Offset": str(log.offset)})
     if is_live:
-        events = logs.follow(found, asked, starts, watch)
+        events = logs.follow(found, asked, starts, watch) if request.method == "GET" else ()
         return StreamingResponse(events, media_type="text/event-stream")
     part = await reading(lambda: asked.parts(starts, ended=found.status.is_final))
     return PlainTextResponse(part.text, headers={"Next-Offset": part.offsets})

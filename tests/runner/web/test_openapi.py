@@ -90,6 +90,9 @@ def test_answers_are_as_it_says(client: TestClient, make_run: MakeRun) -> None:
         answer = client.get(f"/api/v1{address}")
         assert answer.status_code == 200, answer.text
         _holds(answer, path)
+        head = client.head(f"/api/v1{address}")
+        assert (head.status_code, head.content) == (200, b""), path
+        assert head.headers["content-type"] == answer.headers["content-type"]
     events = {"Accept": "text/event-stream"}
     _holds(client.get("/api/v1/runs/job-a/log", headers=events), "/runs/{run}/log")
     job = {"job": "name: a\ncommand: 'true'\n", "target": ["local"]}
