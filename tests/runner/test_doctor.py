@@ -272,12 +272,18 @@ def test_doctor_looks_at_environment(install: Install, examine: Examine, tmp_pat
 def test_a_target_is_asked_of_its_engine(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     class Engine:
         def doctor(self) -> list[Finding]:
-            return [Finding("slow", "a disk is slow", "reboot it", severity=Severity.WARNING)]
+            return [finding]
 
     monkeypatch.setattr(engines, "engine_for", lambda _target: Engine())
-    code, found = examine(target="local")
-    assert code == 0
-    assert found["target local"]["findings"][0]["hint"] == "reboot it"
+    for id_, severity, ends in (
+        ("slow", Severity.WARNING, 0),
+        ("slow", Severity.ERROR, 5),
+        ("missing-tool", Severity.ERROR, 4),
+    ):
+        finding = Finding(id_, "a disk is slow", "reboot it", severity=severity)
+        code, found = examine(target="local")
+        assert code == ends
+        assert found["target local"]["findings"][0]["hint"] == "reboot it"
     with pytest.raises(UserError):
         environments.doctor(target="lcal")
     with pytest.raises(UserError, match="is an environment") as caught:

@@ -256,7 +256,7 @@ def test_target_without_an_address_runs_nothing_on_this_machine(
         assert (code, "`pair` has no address" in err) == (2, True), words
     assert not list((tmp_path / ".fairway").glob("runs/*"))
     code, out, _ = here("doctor", "pair")
-    assert code == 4
+    assert code == 5
     assert "`pair` has no address" in out
 
 

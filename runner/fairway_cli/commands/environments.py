@@ -237,7 +237,9 @@ def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:
     return findings, offers, 0
 
 
-_MISSING = 4
+_MISSING, _FAULTY = 4, 5
+_LACKS = ("missing-tool", "no-kubeconfig")
+"""Findings about a target that are no fault of its own."""
 
 
 def doctor(
@@ -263,7 +265,7 @@ def doctor(
 
     Checks Node.js, Terraform, the cdktf command line, the Azure sign-in and subscription, and
     what the environment needs there: resource providers, sizes, quota and images. With TARGET
-    it checks that target. Exits with 4 if something is missing.
+    it checks that target. Exits with 4 if something is missing, and with 5 for a fault of TARGET.
     """
     examined = []
     for each in _of_target(target) if target else _of_environment(environment):
@@ -282,7 +284,8 @@ def doctor(
         ]
         print(json.dumps(facts, indent=1))
     if any(each.missing for each in examined):
-        raise Exit(_MISSING)
+        lacks = any(found.id in _LACKS for each in examined for found in each.findings)
+        raise Exit(_MISSING if lacks or not target else _FAULTY)
 
 
 def _of_environment(choice: str | None) -> Iterator[Examined]:

@@ -135,7 +135,7 @@ def test_a_node_that_has_just_died_costs_no_attempt(fairway: Any, cluster: SshCl
     """It has announced itself a moment ago, and takes no connection: others are taken."""
     cluster.kill("n2")
     looked = fairway("doctor", "pair")
-    assert looked.returncode == 4
+    assert looked.returncode == 5
     assert "the node n2 takes no connection from the main host" in looked.stdout
     job = fairway.job("hostname", template=EACH, nodes=2)
     printed = fairway.watch(job, "-t", "pair")
