@@ -56,7 +56,9 @@ def test_run_page_has_report_log_script_and_more(client: TestClient, make_run: M
     kept = run.task_folder(1) / "outputs" / "model"
     kept.mkdir(parents=True)
     (kept / "a b.bin").write_bytes(b"1234")
+    (kept.parent / "newest").symlink_to("model")
     page = client.get("/runs/job-a").text
+    assert '<th scope="row">1/newest → model</th>' in page
     assert '<section aria-labelledby="tasks">' in page
     assert ">loss 3\n</pre>" in page
     assert "/outputs/1/model/a%20b.bin" in page
