@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
 _ASKED = {
-    "cancel": ("Cancel", "Cancel these runs? Their programs will be stopped."),
-    "retry": ("Retry", "Run the tasks that did not succeed again?"),
+    "cancel": ("Cancel runs", "Cancel these runs? Their programs will be stopped."),
+    "retry": ("Retry runs", "Run the tasks that did not succeed again?"),
 }
 _MOST_LOGS = 2000  # tasks that can be chosen; others by their address
 

@@ -24,6 +24,9 @@ def test_list_page_names_runs_and_has_a_fragment(client: TestClient, make_run: M
     assert 'href="/runs/job-a"' in page
     assert '<span class="state failed">failed</span>' in page
     assert "job-a" not in client.get("/?state=failed").text
+    nothing = client.get("/?state=lost").text
+    assert "No run matches" in nothing
+    assert "fairway submit JOB" not in nothing
     make_run("job-c")
     page = client.get("/?state=succeeded").text
     assert 'data-fragment="/?state=succeeded&amp;fragment=1"' in page
