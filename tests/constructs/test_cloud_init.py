@@ -78,25 +78,6 @@ def test_a_setting_reaches_the_shell_as_it_is(
     assert done.stdout == cluster
 
 
-def test_templates_are_valid_with_several_mounts_and_clients(
-    check_cloud_config: Callable[[str], None],
-) -> None:
-    mounts = [
-        nfs_mount(name=name, server="10.0.0.4", export=f"/srv/fairway/{name}", path=f"/{name}")
-        for name in ("data", "home")
-    ]
-    check_cloud_config(_node(mounts=mounts))
-    clients = [IPv4Network("10.0.0.0/17"), IPv4Network("10.1.0.0/24")]
-    check_cloud_config(nfs_server_cloud_init(name="d", disks=2, threads=8, clients=clients))
-
-
-def test_the_first_mount_is_where_nodes_share() -> None:
-    one = nfs_mount(name="a", server="s", export="/e", path="/data")
-    two = nfs_mount(name="b", server="s", export="/e", path="/home2")
-    assert shared_folder([one, two]) == "/data/fairway"
-    assert shared_folder([]) == ""
-
-
 LUSTRE = Mount(
     name="fast",
     type="lustre",
@@ -137,15 +118,12 @@ def test_a_node_is_right_with_every_kind_of_mount(
     assert files["/usr/sbin/mount.blobs"] == script("mount_blobs.sh")
 
 
-def test_runs_are_kept_beside_blobs() -> None:
-    data = nfs_mount(name="data", server="10.0.0.4", export="/srv/data", path="/data")
-    assert shared_folder([BLOBS, data]) == "/data/fairway"
-    assert shared_folder([BLOBS]) == ""
+def test_runs_are_kept_on_the_first_mount_that_is_no_blobs() -> None:
+    data, home = (nfs_mount(name=n, server="s", export="/e", path=f"/{n}") for n in ("data", "b"))
+    assert shared_folder([BLOBS, data, home]) == "/data/fairway"
+    assert shared_folder([BLOBS]) == shared_folder([]) == ""
     assert "MOUNT=/data\n" in _node(mounts=[BLOBS, data])
-
-
-def test_only_nodes_with_blobs_get_the_program_that_mounts_them() -> None:
-    assert "mount.blobs" not in _node()
+    assert "mount.blobs" not in _node(mounts=[data])
 
 
 def test_the_login_user_has_its_home_elsewhere_only_where_home_is_shared(
@@ -205,17 +183,6 @@ def _proxy(**values: Any) -> MachineProxy:
     return found
 
 
-def _proxied_node(proxy: MachineProxy | None, **values: Any) -> str:
-    own: dict[str, Any] = {
-        "cluster": "pair",
-        "mounts": [],
-        "nfs_client_package": "nfs-common",
-        "host_patterns": ["10.40.*"],
-        **values,
-    }
-    return node_cloud_init(**own, proxy=proxy)
-
-
 def _files(text: str) -> dict[str, str]:
     document = YAML(typ="safe", pure=True).load(text)
     return {each["path"]: each["content"] for each in document["write_files"]}
@@ -236,43 +203,40 @@ def test_the_metadata_service_and_the_network_are_reached_directly() -> None:
 def test_machines_boot_with_valid_data(
     check_cloud_config: Callable[[str], None], package: str
 ) -> None:
-    text = _proxied_node(_proxy(), nfs_client_package=package)
+    text = _node(mounts=[], proxy=_proxy(), nfs_client_package=package)
     check_cloud_config(text)
     assert len(text.encode()) < LONGEST_CUSTOM_DATA
     server = {"name": "d", "disks": 2, "threads": 8, "clients": RANGES}
     check_cloud_config(nfs_server_cloud_init(**server, proxy=_proxy()))  # type: ignore[arg-type]
 
 
-def test_without_a_proxy_they_boot_with_what_they_did() -> None:
-    server = nfs_server_cloud_init(name="d", disks=2, threads=8, clients=RANGES)
-    for text in (_proxied_node(None), server, "".join(cloud_programs().values())):
-        assert "proxy" not in text.lower()
-
-
 def test_a_name_that_terraform_knows_is_filled_in() -> None:
-    text = _proxied_node(_proxy().past([f"{TOKEN}.blob.core.windows.net"]))
+    text = _node(mounts=[], proxy=_proxy().past([f"{TOKEN}.blob.core.windows.net"]))
     assert f"{TOKEN}.blob" not in text.replace(TOKEN, "")
     assert custom_data(text).startswith("${base64encode(replace(")
 
 
-def test_packages_are_asked_of_it() -> None:
-    ubuntu = _files(_proxied_node(_proxy(https="http://p.example.com:3129")))
+def test_packages_are_asked_of_the_proxy_and_of_nothing_without_one() -> None:
+    proxy = _proxy(https="http://p.example.com:3129")
+    server: dict[str, Any] = {"name": "d", "disks": 2, "threads": 8, "clients": RANGES}
+    ubuntu = _files(_node(proxy=proxy))
     assert ubuntu["/etc/apt/apt.conf.d/90-fairway-proxy"].splitlines() == [
         'Acquire::http::Proxy "http://p.example.com:3128";',
         'Acquire::https::Proxy "http://p.example.com:3129";',
     ]
-    server = nfs_server_cloud_init(name="d", disks=2, threads=8, clients=RANGES, proxy=_proxy())
-    gateway = server_cloud_init(_proxy())
+    gateway = server_cloud_init(proxy)
     assert gateway.startswith("#cloud-config\n")
-    for each in (server, gateway):
+    for each in (nfs_server_cloud_init(**server, proxy=proxy), gateway):
         assert "/etc/apt/apt.conf.d/90-fairway-proxy" in _files(each)
+    for text in (_node(), nfs_server_cloud_init(**server), "".join(cloud_programs().values())):
+        assert "proxy" not in text.lower()
 
 
 def test_dnf_is_told_once(tmp_path: Path) -> None:
     """It has no folder of settings, and a start task runs at each boot."""
     file = tmp_path / "dnf.conf"
     file.write_text("[main]\ngpgcheck=1\n")
-    text = _proxied_node(_proxy(), nfs_client_package="nfs-utils", peers=False)
+    text = _node(mounts=[], proxy=_proxy(), nfs_client_package="nfs-utils", peers=False)
     (command,) = YAML(typ="safe", pure=True).load(text)["bootcmd"]
     command = [each.replace("/etc/dnf/dnf.conf", str(file)) for each in command]
     for _ in range(2):
@@ -283,7 +247,7 @@ def test_dnf_is_told_once(tmp_path: Path) -> None:
 
 
 def test_the_start_task_of_a_pool_knows_it_before_it_installs() -> None:
-    script = start_task_script(_proxied_node(_proxy(), peers=False))
+    script = start_task_script(_node(mounts=[], proxy=_proxy(), peers=False))
     apt = script.index("write_file /etc/apt/apt.conf.d/90-fairway-proxy")
     assert apt < script.index("install_packages nfs-common")
     restart = "systemctl try-restart containerd.service docker.service"
@@ -292,7 +256,7 @@ def test_the_start_task_of_a_pool_knows_it_before_it_installs() -> None:
 
 def test_an_image_without_docker_becomes_a_node_all_the_same(tmp_path: Path) -> None:
     """systemctl fails for a unit that is not there, and a start task ends with what fails."""
-    script = start_task_script(_proxied_node(_proxy(), peers=False))
+    script = start_task_script(_node(mounts=[], proxy=_proxy(), peers=False))
     (line,) = (each for each in script.splitlines() if "try-restart containerd" in each)
     executable(tmp_path / "systemctl", "exit 5")
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
@@ -301,7 +265,7 @@ def test_an_image_without_docker_becomes_a_node_all_the_same(tmp_path: Path) -> 
 
 
 def test_shells_and_services_have_the_variables(tmp_path: Path) -> None:
-    files = _files(_proxied_node(_proxy(no_proxy=["*.example.org", ".example.com"])))
+    files = _files(_node(mounts=[], proxy=_proxy(no_proxy=["*.example.org", ".example.com"])))
     file = tmp_path / "proxy"
     file.write_text(files["/etc/fairway/proxy"])
     profile = files["/etc/profile.d/fairway-proxy.sh"].replace("/etc/fairway/proxy", str(file))
@@ -331,14 +295,13 @@ def test_proxy_is_set_for_programs_called_by_slurmctld(tmp_path: Path) -> None:
         assert "https_proxy=http://p.example.com:3128" in done.stdout.splitlines(), name
 
 
-@pytest.mark.parametrize("template", ["slurm_node.yaml.j2"])
-def test_a_node_asks_its_scheduler_directly(template: str) -> None:
+def test_a_node_asks_its_scheduler_directly() -> None:
     """By its address: urllib knows no ranges in `no_proxy`."""
     more = {"settings_file": "/s", "settings_text": "{}", "library": "/l", "programs": "/p"}
     more |= {"package": "/p.tar.bz2", "packed": "", "tokens_port": "643"}
     own: dict[str, Any] = {**more, "scripts": {}, "slurm": MICROSOFT, "slurm_key": "/k.asc"}
     for proxy in (_proxy(), None):
-        text = _proxied_node(proxy, template=template, more=own)
+        text = _node(proxy=proxy, template="slurm_node.yaml.j2", more=own)
         unit = _files(text)["/etc/systemd/system/fairway-slurm-node.service"]
         assert ("UnsetEnvironment=http_proxy HTTP_PROXY" in unit) is (proxy is not None)
         assert (" --proxy http://p.example.com:3128 " in text) is (proxy is not None)

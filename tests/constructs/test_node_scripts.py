@@ -10,6 +10,9 @@ import pytest
 from programs import executable, finished
 from ruamel.yaml import YAML
 
+from fairway_constructs import cloud_init
+
+SCRIPTS = Path(cloud_init.__file__).parent
 CHANGES = ("vgcreate", "vgextend", "lvcreate", "lvextend", "pvresize", "mkfs.xfs")
 
 
@@ -17,9 +20,8 @@ class TestMounts:
     """The node's script: shared file systems, with stand-ins for `mount` and its like."""
 
     @pytest.fixture
-    def mount(self, repository: Path, tmp_path: Path) -> Callable[[str], list[str]]:
+    def mount(self, tmp_path: Path) -> Callable[[str], list[str]]:
         """Mounts what the lines say; answers with what was run."""
-        script = repository / "constructs" / "fairway_constructs" / "cloud_init" / "node.sh"
         log = tmp_path / "log"
 
         def mount(lines: str) -> list[str]:
@@ -27,7 +29,7 @@ class TestMounts:
             log.write_text("")
             program = "\n".join(
                 [
-                    f"source {shlex.quote(str(script))}",
+                    f"source {SCRIPTS / 'node.sh'}",
                     'mount() { echo "mount $*" >>"$LOG"; }',
                     'chmod() { echo "chmod $*" >>"$LOG"; command chmod "$@"; }',
                     "modprobe() { :; }; sysctl() { :; }",
@@ -73,15 +75,14 @@ class TestBlobs:
     """
 
     @pytest.fixture
-    def run(self, repository: Path, tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
+    def run(self, tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
         """Mounts a container; answers with the exit status and what was run."""
-        script = repository / "constructs" / "fairway_constructs" / "cloud_init" / "mount_blobs.sh"
         log = tmp_path / "log"
 
         def run(options: str, **variables: str) -> tuple[int, list[str]]:
             log.write_text("")
             program = (
-                f"source {shlex.quote(str(script))}\n{self.STAND_INS}\n"
+                f"source {SCRIPTS / 'mount_blobs.sh'}\n{self.STAND_INS}\n"
                 "settings=$FOLDER/settings identity=$FOLDER/identity\n"
                 f"main acc.blob.core.windows.net/datasets /data/sets -o {options}"
             )
@@ -144,11 +145,10 @@ class TestBlobs:
             "apt-get install blobfuse2 fuse3",
         ]
 
-    def test_the_cache_is_a_folder_of_its_own(self, repository: Path, tmp_path: Path) -> None:
-        script = repository / "constructs" / "fairway_constructs" / "cloud_init" / "mount_blobs.sh"
+    def test_the_cache_is_a_folder_of_its_own(self, tmp_path: Path) -> None:
         (tmp_path / "else").mkdir()
         (tmp_path / "fairway-blobs-sets").symlink_to(tmp_path / "else")
-        program = f"source {shlex.quote(str(script))}; mountpoint() {{ :; }}; scratch={tmp_path}"
+        program = f"source {SCRIPTS / 'mount_blobs.sh'}; mountpoint() {{ :; }}; scratch={tmp_path}"
         program += "; make_cache sets"
         subprocess.run(["bash", "-euc", program], check=True, capture_output=True)
         cache = tmp_path / "fairway-blobs-sets"
@@ -190,9 +190,8 @@ class TestVolume:
     """
 
     @pytest.fixture
-    def run(self, repository: Path, tmp_path: Path) -> Callable[..., tuple[int, list[str], str]]:
+    def run(self, tmp_path: Path) -> Callable[..., tuple[int, list[str], str]]:
         """Runs steps of the script; answers with its exit status, what it changed, and said."""
-        folder = repository / "constructs" / "fairway_constructs" / "cloud_init"
         log = tmp_path / "log"
 
         def run(steps: str, **variables: str) -> tuple[int, list[str], str]:
@@ -203,7 +202,7 @@ class TestVolume:
             settings = "\n".join(f"{k}={shlex.quote(v)}" for k, v in values.items())
             program = "\n".join(
                 [
-                    f"source {shlex.quote(str(folder / 'nfs_server.sh'))}",
+                    f"source {SCRIPTS / 'nfs_server.sh'}",
                     self.STAND_INS,
                     changes,
                     settings,
@@ -271,16 +270,15 @@ class TestPeers:
     """The node's script: SSH between nodes that share a folder."""
 
     @pytest.fixture
-    def join(self, repository: Path, tmp_path: Path) -> Callable[[str], Path]:
+    def join(self, tmp_path: Path) -> Callable[[str], Path]:
         """Lets a node of that name join; answers with its login user's home."""
-        script = repository / "constructs" / "fairway_constructs" / "cloud_init" / "node.sh"
 
         def join(node: str, more: str = "") -> Path:
             home = tmp_path / node
             home.mkdir(exist_ok=True)
             program = "\n".join(
                 [
-                    f"source {shlex.quote(str(script))}",
+                    f"source {SCRIPTS / 'node.sh'}",
                     'as_admin() { "$@"; }',
                     f"getent() {{ printf 'a:x:1:1::%s:/bin/sh\\n' {shlex.quote(str(home))}; }}",
                     f"hostname() {{ echo {node}; }}",
@@ -342,9 +340,8 @@ class TestAnnouncement:
     """The script of the timer: a line in a folder that all nodes see."""
 
     @pytest.fixture
-    def announce(self, repository: Path, tmp_path: Path) -> Callable[..., int]:
+    def announce(self, tmp_path: Path) -> Callable[..., int]:
         """Lets a node of that name tell that it is there; answers with the exit status."""
-        folder = repository / "constructs" / "fairway_constructs" / "cloud_init"
         (tmp_path / "boot_id").write_text("0f1e2d3c\n")
 
         def announce(
@@ -358,7 +355,7 @@ class TestAnnouncement:
                 [
                     f"FAIRWAY_BOOT_ID={tmp_path}/boot_id FAIRWAY_SETTINGS={settings}",
                     f"FAIRWAY_HEALTH={tmp_path / (health or 'none')}",
-                    f"source {shlex.quote(str(folder / 'announce.sh'))}",
+                    f"source {SCRIPTS / 'announce.sh'}",
                     'as_admin() { "$@"; }',
                     f"hostname() {{ echo {node}; }}; date() {{ echo {now}; }}",
                     f"id() {{ echo {admin}; }}",

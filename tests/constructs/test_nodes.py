@@ -76,10 +76,14 @@ def _files(config: dict[str, Any]) -> dict[str, str]:
     return {entry["path"]: entry["content"] for entry in config["write_files"]}
 
 
+@pytest.mark.parametrize("alias", ["ubuntu-hpc-2404", "almalinux-hpc-8"])
 def test_nodes_of_a_cluster_have_its_usual_settings(
-    synthesize: Synthesize, cloud_config: Callable[[str], dict[str, Any]]
+    synthesize: Synthesize,
+    cloud_config: Callable[[str], dict[str, Any]],
+    check_cloud_config: Callable[[str], None],
+    alias: str,
 ) -> None:
-    cluster = _cluster(synthesize)
+    cluster = _cluster(synthesize, image=image(alias))
     (configuration,) = cluster["network_interface"][0]["ip_configuration"]
     assert "public_ip_address" not in configuration
     assert cluster["disable_password_authentication"] is True
@@ -87,25 +91,26 @@ def test_nodes_of_a_cluster_have_its_usual_settings(
     assert cluster["termination_notification"]["enabled"] is True
     assert cluster["boot_diagnostics"] == {}
     reference = cluster["source_image_reference"]
-    assert reference["version"] == image("ubuntu-hpc-2404").version != "latest"
+    assert reference["version"] == image(alias).version != "latest"
     local = {"option": "Local", "placement": "ResourceDisk"}
     disk = {name: cluster["os_disk"][name] for name in ("diff_disk_settings", "caching")}
     assert disk == {"diff_disk_settings": local, "caching": "ReadOnly"}
-    assert cluster["os_disk"]["disk_size_gb"] == 128
-    unasked = {"priority", "eviction_policy", "max_bid_price", "spot_restore", "lifecycle", "plan"}
-    unasked |= {"automatic_instance_repair", "extension"}
+    assert cluster["os_disk"]["disk_size_gb"] == image(alias).os_disk_gib
+    unasked = {"priority", "eviction_policy", "max_bid_price", "spot_restore", "lifecycle"}
+    unasked |= {"automatic_instance_repair", "extension", "capacity_reservation_group_id"}
     assert not unasked & set(cluster)
     name = "${azurerm_linux_virtual_machine_scale_set.cluster-pair.name}"
     data = cluster["document"]["data"]["azurerm_virtual_machine_scale_set"]
     assert data["instances-pair"]["name"] == name, "where the main host is read"
     config = cloud_config(cluster["custom_data"])
+    check_cloud_config(config["text"])
     files = _files(config)
     assert "10.40.128.4:/srv/fairway/data /data " in files["/etc/fairway/mounts"]
     assert "SHARED=/data/fairway\n" in files["/etc/fairway/settings"]
     assert "memlock  unlimited" in files["/etc/security/limits.d/90-fairway.conf"]
     assert "RemoveIPC=no" in files["/etc/systemd/logind.conf.d/90-fairway.conf"]
     assert "Host lab-pair* 10.40.*\n" in files["/etc/ssh/ssh_config.d/50-fairway.conf"]
-    assert "nfs-common" in config["packages"]
+    assert image(alias).nfs_client_package in config["packages"]
 
 
 def test_spot_nodes_are_deleted_or_stopped_when_they_are_taken_away(
@@ -122,39 +127,33 @@ def test_spot_nodes_are_deleted_or_stopped_when_they_are_taken_away(
         assert "diff_disk_settings" not in made["os_disk"]
 
 
-class TestImages:
-    def test_image_id_replaces_the_marketplace_image_but_not_its_plan(
-        self, synthesize: Synthesize
-    ) -> None:
-        plan = {"name": "8_10-hpc-gen2", "product": "almalinux-hpc", "publisher": "almalinux"}
-        for make in (_cluster, _box):
-            bought = make(synthesize, image=image("almalinux-hpc-8"))
-            assert (bought["plan"], "source_image_id" in bought) == (plan, False)
-            # Terms are accepted for nobody by default.
-            assert "azurerm_marketplace_agreement" not in bought["document"]["resource"]
-            made = make(synthesize, image_id=GALLERY, image=image("almalinux-hpc-8"))
-            assert made["source_image_id"] == GALLERY
-            assert "source_image_reference" not in made
+def test_image_id_replaces_the_marketplace_image_but_not_its_plan(synthesize: Synthesize) -> None:
+    plan = {"name": "8_10-hpc-gen2", "product": "almalinux-hpc", "publisher": "almalinux"}
+    for make in (_cluster, _box):
+        for given in ({}, {"image_id": GALLERY}):
+            made = make(synthesize, image=image("almalinux-hpc-8"), **given)
             assert made["plan"] == plan
+            assert made.get("source_image_id") == given.get("image_id")
+            assert ("source_image_reference" in made) is (not given)
+            # Terms are accepted for nobody by default.
             assert "azurerm_marketplace_agreement" not in made["document"]["resource"]
 
-    def test_terms_are_accepted_once_for_all_clusters_and_first(
-        self, synthesize: Synthesize
-    ) -> None:
-        spec = _spec(H100, image=image("almalinux-hpc-8"), accept_terms=True)
 
-        def build(stack: Stack) -> None:
-            GpuCluster(stack, "pair", nodes=2, **spec)
-            SingleVm(stack, "box", **spec)
+def test_terms_are_accepted_once_for_all_clusters_and_first(synthesize: Synthesize) -> None:
+    spec = _spec(H100, image=image("almalinux-hpc-8"), accept_terms=True)
 
-        resources = synthesize(build)["resource"]
-        (terms,) = resources["azurerm_marketplace_agreement"].values()
-        assert (terms["publisher"], terms["offer"]) == ("almalinux", "almalinux-hpc")
-        assert terms["plan"] == "8_10-hpc-gen2"
-        waits = ["azurerm_marketplace_agreement.terms-almalinux-hpc-8_10-hpc-gen2"]
-        scale_set = resources["azurerm_linux_virtual_machine_scale_set"]["cluster-pair"]
-        assert scale_set["depends_on"] == waits
-        assert resources["azurerm_linux_virtual_machine"]["cluster-box"]["depends_on"] == waits
+    def build(stack: Stack) -> None:
+        GpuCluster(stack, "pair", nodes=2, **spec)
+        SingleVm(stack, "box", **spec)
+
+    resources = synthesize(build)["resource"]
+    (terms,) = resources["azurerm_marketplace_agreement"].values()
+    found = (terms["publisher"], terms["offer"], terms["plan"])
+    assert found == ("almalinux", "almalinux-hpc", "8_10-hpc-gen2")
+    waits = ["azurerm_marketplace_agreement.terms-almalinux-hpc-8_10-hpc-gen2"]
+    for kind, name in (("_scale_set", "pair"), ("", "box")):
+        machine = resources[f"azurerm_linux_virtual_machine{kind}"][f"cluster-{name}"]
+        assert machine["depends_on"] == waits
 
 
 class TestDisks:
@@ -192,48 +191,42 @@ class TestDisks:
         assert "kubelet_disk_type" not in pool, "a preview feature"
 
 
-class TestRepair:
-    def test_the_extension_asks_the_node_itself(
-        self,
-        synthesize: Synthesize,
-        cloud_config: Callable[[str], dict[str, Any]],
-        check_cloud_config: Callable[[str], None],
-    ) -> None:
-        cluster = _cluster(synthesize, repair=Repair(), monitored=True)
-        assert cluster["automatic_instance_repair"] == {
-            "enabled": True,
-            "action": "Replace",
-            "grace_period": "PT30M",
-        }
-        names = {extension["name"]: extension for extension in cluster["extension"]}
-        assert set(names) == {"AzureMonitorLinuxAgent", "ApplicationHealthLinux"}
-        settings = json.loads(names["ApplicationHealthLinux"]["settings"])
-        assert settings["port"] == HEALTH_PORT
-        config = cloud_config(cluster["custom_data"])
-        check_cloud_config(config["text"])
-        files = _files(config)
-        socket_unit = files["/etc/systemd/system/fairway-health.socket"]
-        assert f"ListenStream=127.0.0.1:{HEALTH_PORT}\n" in socket_unit
-        assert "GPUS=8\n" in files["/etc/fairway/settings"]
-        assert "ADAPTERS=8\n" in files["/etc/fairway/settings"]
-        assert ["systemctl", "enable", "--now", "fairway-health.socket"] in config["runcmd"]
-
-    @pytest.mark.parametrize(
-        ("size", "gpus", "adapters"),
-        [("Standard_HB176rs_v4", 0, 1), ("Standard_ND96isr_MI300X_v5", 0, 8), (A100, 1, 0)],
-    )
-    def test_a_node_is_asked_for_what_its_size_has(
-        self,
-        synthesize: Synthesize,
-        cloud_config: Callable[[str], dict[str, Any]],
-        size: str,
-        gpus: int,
-        adapters: int,
-    ) -> None:
-        cluster = _cluster(synthesize, size, repair=Repair(action="restart"))
-        config = cloud_config(cluster["custom_data"])
-        files = _files(config)
-        assert f"GPUS={gpus}\nADAPTERS={adapters}\n" in files["/etc/fairway/settings"]
+@pytest.mark.parametrize(
+    ("size", "gpus", "adapters", "action"),
+    [
+        (H100, 8, 8, "replace"),
+        ("Standard_HB176rs_v4", 0, 1, "reimage"),
+        ("Standard_ND96isr_MI300X_v5", 0, 8, "restart"),
+        (A100, 1, 0, "replace"),
+    ],
+)
+def test_a_node_is_asked_for_what_its_size_has_and_repaired_without_it(
+    synthesize: Synthesize,
+    cloud_config: Callable[[str], dict[str, Any]],
+    check_cloud_config: Callable[[str], None],
+    size: str,
+    gpus: int,
+    adapters: int,
+    action: Any,
+) -> None:
+    cluster = _cluster(synthesize, size, repair=Repair(action=action), monitored=True)
+    assert cluster["automatic_instance_repair"] == {
+        "enabled": True,
+        "action": action.capitalize(),
+        "grace_period": "PT30M",
+    }
+    names = {extension["name"]: extension for extension in cluster["extension"]}
+    assert set(names) == {"AzureMonitorLinuxAgent", "ApplicationHealthLinux"}
+    settings = json.loads(names["ApplicationHealthLinux"]["settings"])
+    assert settings["port"] == HEALTH_PORT
+    assert 1024 < HEALTH_PORT < 32768, "below the ephemeral range"
+    config = cloud_config(cluster["custom_data"])
+    check_cloud_config(config["text"])
+    files = _files(config)
+    socket_unit = files["/etc/systemd/system/fairway-health.socket"]
+    assert f"ListenStream=127.0.0.1:{HEALTH_PORT}\n" in socket_unit
+    assert f"GPUS={gpus}\nADAPTERS={adapters}\n" in files["/etc/fairway/settings"]
+    assert ["systemctl", "enable", "--now", "fairway-health.socket"] in config["runcmd"]
 
 
 class TestHealthScript:
@@ -311,30 +304,9 @@ class TestHealthScript:
         assert reason in body
         assert f"Content-Length: {len(body)}\n" in answer
 
-    def test_health_port_is_below_the_ephemeral_range(self) -> None:
-        assert 1024 < HEALTH_PORT < 32768
-
 
 class TestSingleVm:
-    def test_single_vm_address_belongs_to_a_separate_network_interface(
-        self, synthesize: Synthesize
-    ) -> None:
-        hosts: list[str] = []
-
-        def build(stack: Stack) -> None:
-            hosts.append(SingleVm(stack, "box", **_spec(A100)).main_host)
-
-        resources = synthesize(build)["resource"]
-        interface = resources["azurerm_network_interface"]["interface-box"]
-        (configuration,) = interface["ip_configuration"]
-        assert configuration["subnet_id"] == "/subnets/compute"
-        assert "public_ip_address_id" not in configuration
-        assert interface["accelerated_networking_enabled"] is True
-        machine = resources["azurerm_linux_virtual_machine"]["cluster-box"]
-        assert machine["network_interface_ids"] == ["${azurerm_network_interface.interface-box.id}"]
-        assert hosts[0].startswith("${TfToken[")
-
-    def test_single_vm_has_the_same_settings_as_a_node(
+    def test_single_vm_has_the_settings_of_a_node_and_a_separate_network_interface(
         self,
         synthesize: Synthesize,
         cloud_config: Callable[[str], dict[str, Any]],
@@ -354,6 +326,12 @@ class TestSingleVm:
         check_cloud_config(config["text"])
         files = _files(config)
         assert "10.40.128.4:/srv/fairway/data /data" in files["/etc/fairway/mounts"]
+        interfaces = box["document"]["resource"]["azurerm_network_interface"]
+        (configuration,) = interfaces["interface-box"]["ip_configuration"]
+        assert configuration["subnet_id"] == "/subnets/compute"
+        assert "public_ip_address_id" not in configuration
+        assert interfaces["interface-box"]["accelerated_networking_enabled"] is True
+        assert box["network_interface_ids"] == ["${azurerm_network_interface.interface-box.id}"]
 
     def test_single_vm_has_a_local_disk_and_the_monitoring_agent_if_asked(
         self, synthesize: Synthesize
@@ -367,28 +345,12 @@ class TestSingleVm:
         agent = extensions["machine-box-agent"]
         assert agent["virtual_machine_id"] == "${azurerm_linux_virtual_machine.cluster-box.id}"
 
-    def test_proximity_placement_group_is_passed_to_vm_and_cluster(
-        self, synthesize: Synthesize
-    ) -> None:
-        group = f"{COMPUTE}/proximityPlacementGroups/near"
-        for make in (_box, _cluster):
-            made = make(synthesize, proximity_placement_group_id=group)
-            assert made["proximity_placement_group_id"] == group
-
     def test_single_vm_takes_the_arguments_of_gpu_cluster_that_fit_one_node(self) -> None:
         cluster, box = (
             set(inspect.signature(kind.__init__).parameters) for kind in (GpuCluster, SingleVm)
         )
         assert box - cluster == {"capacity_reservation_group_id", "signed_in"}
         assert cluster - box == {"nodes", "repair", "resized", "slurm"}
-
-
-def test_gpu_cluster_resized_elsewhere_ignores_changes_of_its_instances(
-    synthesize: Synthesize,
-) -> None:
-    cluster = _cluster(synthesize, nodes=0, resized=True)
-    assert cluster["lifecycle"] == {"ignore_changes": ["instances"]}
-    assert cluster["instances"] == 0
 
 
 @pytest.mark.parametrize("size", ON_OFFER)
@@ -399,19 +361,9 @@ def test_infiniband_is_kept_on_every_size_that_has_it(synthesize: Synthesize, si
     assert cluster["upgrade_mode"] == "Manual"
     assert cluster["zones"] == ["2"]
     assert cluster["platform_fault_domain_count"] == 1
-    assert "capacity_reservation_group_id" not in cluster
     assert cluster["network_interface"][0]["accelerated_networking_enabled"] is True
     assert cluster["sku"] == size
     assert cluster["instances"] == 2
-
-
-def test_gpu_cluster_takes_no_argument_that_could_lose_placement_or_nodes() -> None:
-    arguments = set(inspect.signature(GpuCluster.__init__).parameters)
-    assert not arguments & {"single_placement_group", "zones", "overprovision", "capacity"}
-
-
-def test_a_region_without_zones_gets_none(synthesize: Callable[..., dict[str, Any]]) -> None:
-    assert "zones" not in _cluster(partial(synthesize, zone=None))
 
 
 @pytest.mark.parametrize("nodes", [0, 101])
@@ -464,23 +416,22 @@ def test_more_file_systems_than_fit_the_boot_data_are_not_blamed_on_people(
     assert caught.value.findings[0].hint == "mount fewer file systems"
 
 
-@pytest.mark.parametrize("alias", ["ubuntu-hpc-2404", "almalinux-hpc-8"])
-def test_the_cloud_config_is_valid(
-    synthesize: Synthesize,
-    alias: str,
-    cloud_config: Callable[[str], dict[str, Any]],
-    check_cloud_config: Callable[[str], None],
-) -> None:
-    cluster = _cluster(synthesize, image=image(alias))
-    check_cloud_config(cloud_config(cluster["custom_data"])["text"])
-
-
+@pytest.mark.parametrize("resized", [False, True])
 def test_a_cluster_without_mounts_has_a_valid_cloud_config_too(
-    synthesize: Synthesize,
+    synthesize: Callable[..., dict[str, Any]],
     cloud_config: Callable[[str], dict[str, Any]],
     check_cloud_config: Callable[[str], None],
+    resized: bool,
 ) -> None:
-    config = cloud_config(_cluster(synthesize, nodes=1, mounts=[])["custom_data"])
+    nodes, group = int(not resized), f"{COMPUTE}/proximityPlacementGroups/near"
+    given = {"nodes": nodes, "resized": resized, "proximity_placement_group_id": group}
+    cluster = _cluster(partial(synthesize, zone=None), mounts=[], **given)
+    assert "zones" not in cluster
+    assert cluster["proximity_placement_group_id"] == group
+    assert cluster["instances"] == nodes
+    # Else Terraform would put the number back that something else has changed.
+    assert cluster.get("lifecycle") == ({"ignore_changes": ["instances"]} if resized else None)
+    config = cloud_config(cluster["custom_data"])
     check_cloud_config(config["text"])
     files = _files(config)
     assert files["/etc/fairway/mounts"].strip() == ""

@@ -33,17 +33,58 @@ from fairway_core.catalog import images, vm_size
 from fairway_core.environment import Person, Slurm
 from fairway_core.environment.filesystems import Homes
 from fairway_core.findings import UserError
-from fairway_core.slurm import DISTRIBUTION
+from fairway_core.slurm import DISTRIBUTION, SlurmCluster
 from fairway_core.target import NodeRange
 
+SIZE = "Standard_ND96isr_H100_v5"
 MOUNTS = [
     nfs_mount(name=name, server="10.0.0.4", export=f"/srv/{name}", path=f"/{name}")
     for name in ("data", "home")
 ]
+HOSTS: dict[str, Any] = {"mounts": MOUNTS, "host_patterns": ["10.0.*", "nd-*"]}
 
 
 def _spec(size: str, *, spot: bool = False) -> SlurmPartition:
     return SlurmPartition(size=size, nodes=NodeRange(min=0, max=4), spot=spot)
+
+
+def _cluster(spec: Slurm) -> SlurmCluster:
+    partitions = {"nd": _spec(SIZE), "cpu": _spec("Standard_HB176rs_v4")}
+    return slurm_cluster("lab", spec, partitions, host="lab-s", address="10.0.0.4")
+
+
+def _scheduler(spec: Slurm) -> str:
+    """The boot data of a scheduler."""
+    settings = scheduler_settings(
+        scale_sets={"nd": ("/subscriptions/s", 0)}, client_id="c", vault="https://v/", idle=600
+    )
+    return scheduler_cloud_init(_cluster(spec), settings=settings, **HOSTS)
+
+
+def _login(spec: Slurm) -> str:
+    """The boot data of a login node."""
+    return login_cloud_init(_cluster(spec), vault="https://v/", client_id="c", **HOSTS)
+
+
+def _node(spec: Slurm, size: str = SIZE, people: str = "") -> str:
+    """The boot data of a node."""
+    node = SlurmNode(
+        partition="nd",
+        scheduler="10.0.0.4",
+        vault="https://v/",
+        client_id="c",
+        packages=packages_of(spec),
+        facts=node_facts(vm_size(size), MOUNTS),
+    )
+    return node_cloud_init(
+        cluster="nd",
+        nfs_client_package="nfs-common",
+        announced=False,
+        people=people,
+        template="slurm_node.yaml.j2",
+        more=node.extension(),
+        **HOSTS,
+    )
 
 
 def test_azures_agent_leaves_the_name_of_a_node_alone() -> None:
@@ -54,80 +95,32 @@ def test_azures_agent_leaves_the_name_of_a_node_alone() -> None:
     assert done.stdout == before.replace("HostName=y", "HostName=n")
 
 
-def _scheduler(accounting: bool) -> str:
-    partitions = {"nd": _spec("Standard_ND96isr_H100_v5"), "cpu": _spec("Standard_HB176rs_v4")}
-    cluster = slurm_cluster(
-        "lab", Slurm(accounting=accounting), partitions, host="lab-s", address="10.0.0.4"
-    )
-    return scheduler_cloud_init(
-        cluster,
-        settings=scheduler_settings(
-            scale_sets={"nd": ("/subscriptions/s", 0)}, client_id="c", vault="https://v/", idle=600
-        ),
-        mounts=MOUNTS,
-        host_patterns=["10.0.*", "nd-*"],
-    )
-
-
-@pytest.mark.parametrize("accounting", [True, False])
-def test_a_scheduler_boots_with_valid_data(
-    check_cloud_config: Callable[[str], None], accounting: bool
-) -> None:
-    text = _scheduler(accounting)
-    check_cloud_config(text)
-    assert ("mariadb" in text.partition("write_files")[0]) is accounting
-
-
 def test_another_comment_of_boot_code_leaves_a_schedulers_data_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Terraform would make the scheduler anew."""
     copy = tmp_path / "fairway_boot"
     shutil.copytree(Path(fairway_boot.__file__).parent, copy)
-    before, program = _scheduler(accounting=True), copy / "slurm/power.py"
+    before, program = _scheduler(Slurm()), copy / "slurm/power.py"
     text = program.read_text()
     monkeypatch.setattr(archives, "_BOOT", copy)
     program.write_text(text.replace('"""Starts', '"""Starts, and ends,') + "\n# the end\n")
-    assert _scheduler(accounting=True) == before
+    assert _scheduler(Slurm()) == before
     program.write_text(f"{text}\nend = 1\n")
-    assert _scheduler(accounting=True) != before
+    assert _scheduler(Slurm()) != before
 
 
-def test_a_node_for_people_boots_with_valid_data(check_cloud_config: Callable[[str], None]) -> None:
-    person = Person(name="ada", keys=("ssh-ed25519 AAAA ada",))
-    accounts = Accounts(people=[person], homes=Homes("/home", "/home"), fenced=True)
-    node = SlurmNode(
-        partition="nd",
-        scheduler="10.0.0.4",
-        vault="https://v/",
-        client_id="c",
-        packages=packages_of(Slurm()),
-        facts=node_facts(vm_size("Standard_HB176rs_v4"), MOUNTS),
-    )
-    text = node_cloud_init(
-        cluster="nd",
-        mounts=MOUNTS,
-        nfs_client_package="nfs-common",
-        host_patterns=["10.0.*", "nd-*"],
-        announced=False,
-        people=accounts.setup_script(),
-        template="slurm_node.yaml.j2",
-        more=node.extension(),
-    )
+@pytest.mark.parametrize("accounting", [True, False])
+def test_a_scheduler_boots_with_valid_data(
+    check_cloud_config: Callable[[str], None], accounting: bool
+) -> None:
+    text = _scheduler(Slurm(accounting=accounting))
     check_cloud_config(text)
-    assert "fairway_boot.slurm.people tokens 643" in text
-    assert "http://127.0.0.1:643" in text
+    assert ("mariadb" in text.partition("write_files")[0]) is accounting
 
 
 def test_a_login_node_boots_with_valid_data(check_cloud_config: Callable[[str], None]) -> None:
-    partitions = {name: _spec("Standard_ND96isr_H100_v5") for name in ("nd", "spot")}
-    text = login_cloud_init(
-        slurm_cluster("lab", Slurm(), partitions, host="lab-s", address="10.0.0.4"),
-        vault="https://v/",
-        client_id="c",
-        mounts=MOUNTS,
-        host_patterns=["10.0.*", "nd-*"],
-    )
+    text = _login(Slurm())
     check_cloud_config(text)
     packages = text.partition("write_files")[0]
     assert "slurm-client" in packages
@@ -135,33 +128,20 @@ def test_a_login_node_boots_with_valid_data(check_cloud_config: Callable[[str], 
     assert "slurmd\n" not in packages
     remarks = [line for line in text.splitlines() if line.strip().startswith("# HPC images")]
     assert remarks == [], "what the document says to its reader is not sent"
-    assert "SwitchName=spot Nodes=" in text
+    assert "SwitchName=cpu Nodes=" in text
     assert "/etc/slurm/slurmdbd.conf" not in text, "it may hold a password"
 
 
-@pytest.mark.parametrize(
-    "size", ["Standard_ND96isr_H100_v5", "Standard_HB176rs_v4", "Standard_ND96isr_MI300X_v5"]
-)
+@pytest.mark.parametrize("size", [SIZE, "Standard_HB176rs_v4", "Standard_ND96isr_MI300X_v5"])
 def test_a_node_boots_with_valid_data(check_cloud_config: Callable[[str], None], size: str) -> None:
-    node = SlurmNode(
-        partition="nd",
-        scheduler="10.0.0.4",
-        vault="https://v/",
-        client_id="c",
-        packages=packages_of(Slurm()),
-        facts=node_facts(vm_size(size), MOUNTS),
-    )
-    text = node_cloud_init(
-        cluster="nd",
-        mounts=MOUNTS,
-        nfs_client_package="nfs-common",
-        host_patterns=["10.0.*", "nd-*"],
-        announced=False,
-        template="slurm_node.yaml.j2",
-        more=node.extension(),
-    )
-    check_cloud_config(text)
-    assert "preserve_hostname: true" in text
+    person = Person(name="ada", keys=("ssh-ed25519 AAAA ada",))
+    accounts = Accounts(people=[person], homes=Homes("/home", "/home"), fenced=True)
+    for people in ("", accounts.setup_script()):
+        text = _node(Slurm(), size, people)
+        check_cloud_config(text)
+        assert "preserve_hostname: true" in text
+        assert ("fairway_boot.slurm.people tokens 643" in text) is bool(people)
+        assert ("http://127.0.0.1:643" in text) is bool(people)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +176,6 @@ def test_a_partition_says_what_its_nodes_have() -> None:
     assert (kept.count, kept.kept, kept.gpus) == (3, 2, None)
 
 
-SIZE = "Standard_ND96isr_H100_v5"
 SLURM = "23.11.4-1.2ubuntu5"
 
 # What the image has as /etc/apt/preferences.d/slurm-repository-pin-990, word for word.
@@ -297,36 +276,6 @@ class Machine:
         )
 
 
-def _node(spec: Slurm) -> str:
-    node = SlurmNode(
-        packages=packages_of(spec),
-        partition="nd",
-        scheduler="10.0.0.4",
-        vault="https://v/",
-        client_id="c",
-        facts=node_facts(vm_size(SIZE), ()),
-    )
-    return node_cloud_init(
-        cluster="nd",
-        mounts=(),
-        nfs_client_package="nfs-common",
-        host_patterns=["nd-*"],
-        announced=False,
-        template="slurm_node.yaml.j2",
-        more=node.extension(),
-    )
-
-
-def _scheduler_with(spec: Slurm) -> str:
-    partitions = {"nd": SlurmPartition(size=SIZE, nodes=4)}
-    return scheduler_cloud_init(
-        slurm_cluster("lab", spec, partitions, host="lab-s", address="10.0.0.4"),
-        settings=scheduler_settings(scale_sets={}, client_id="c", vault="https://v/", idle=600),
-        mounts=(),
-        host_patterns=["nd-*"],
-    )
-
-
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     """The image."""
@@ -341,17 +290,7 @@ def test_the_image_forbids_the_distributions_slurm(machine: Machine) -> None:
     assert "slurmd" in refused.stderr
 
 
-def _login(spec: Slurm) -> str:
-    return login_cloud_init(
-        slurm_cluster("lab", spec, {}, host="lab-s", address="10.0.0.4"),
-        vault="https://v/",
-        client_id="c",
-        mounts=(),
-        host_patterns=["nd-*"],
-    )
-
-
-@pytest.mark.parametrize("make", [_node, _scheduler_with, _login])
+@pytest.mark.parametrize("make", [_node, _scheduler, _login])
 @pytest.mark.parametrize(
     ("packages", "version"),
     [("distribution", SLURM), ("microsoft", "25.11.5-1"), (OWN, "25.05.4-1")],
@@ -375,7 +314,7 @@ def test_all_machines_install_the_same_slurm_on_it(
     assert {found for name, found in installed.items() if "slurm" in name} == {version}
 
 
-@pytest.mark.parametrize("make", [_node, _scheduler_with])
+@pytest.mark.parametrize("make", [_node, _scheduler])
 def test_another_version_than_the_one_named_is_not_installed(
     machine: Machine, make: Callable[[Slurm], str]
 ) -> None:
@@ -387,7 +326,7 @@ def test_another_version_than_the_one_named_is_not_installed(
     assert "slurm-smd" in refused.stderr
 
 
-@pytest.mark.parametrize("make", [_node, _scheduler_with, _login])
+@pytest.mark.parametrize("make", [_node, _scheduler, _login])
 def test_a_repository_is_trusted_by_its_own_key_alone(
     make: Callable[[Slurm], str], check_cloud_config: Callable[[str], None]
 ) -> None:
