@@ -77,17 +77,6 @@ def _applied(terraform: StandIn) -> list[str]:
     return [call["stack"] for call in terraform.calls() if call["command"] == "apply"]
 
 
-def test_a_stack_that_lacks_an_output_waits_and_the_plan_has_not_failed(
-    quick: StandIn, capfd: pytest.CaptureFixture[str], fairway: Fairway
-) -> None:
-    quick.fault(data_plan="without demo-network")
-    assert fairway("plan", "demo", "--json") == 0
-    stacks = {each["stack"]: each for each in json.loads(capfd.readouterr().out)["stacks"]}
-    data = stacks["demo-data"]
-    assert (data["state"], data["waits_for"]) == ("waiting", ["demo-network"])
-    assert len(data["changes"]) == 1, "what is known of it is shown"
-
-
 @pytest.mark.parametrize("fault", ["no-inputs", "without demo-network"])
 def test_a_stack_that_waited_is_not_deployed_unseen(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway, fault: str
@@ -142,16 +131,6 @@ def test_deploy_stops_at_a_plan_that_differs_from_the_promised_one(
     assert _applied(quick) == STACKS[:2]
     assert fairway("deploy", "demo", "--approved", str(third / "review.json")) == 0
     assert _applied(quick) == STACKS
-
-
-def test_deploy_requires_a_second_approval_of_promised_stacks(
-    quick: StandIn, tmp_path: Path, fairway: Fairway
-) -> None:
-    quick.fault(compute_plan="without demo-data")
-    review = _approve(fairway, tmp_path / "report")
-    assert json.loads(review.read_text())["stacks"][2]["promised"]
-    assert fairway("deploy", "demo", "--approved", str(review)) == 2
-    assert _applied(quick) == STACKS[:2]
 
 
 def test_on_a_terminal_what_waited_is_asked_for_once(quick: StandIn) -> None:
@@ -291,10 +270,6 @@ def deployed(quick: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch)
     return quick
 
 
-def _gone(terraform: StandIn) -> list[str]:
-    return [each["stack"] for each in terraform.calls() if each["command"] == "apply"]
-
-
 DISKS = [f"azurerm_managed_disk.{stack}" for stack in STACKS]
 
 
@@ -308,7 +283,7 @@ def _destroy(*roles: str, agrees: bool = True, allow: Sequence[str] = DISKS) -> 
 def test_the_stacks_go_the_last_one_first(deployed: StandIn) -> None:
     (review,) = _destroy()
     assert [each.stack for each in review.stacks] == ["demo-compute", "demo-data", "demo-network"]
-    assert _gone(deployed) == ["demo-compute", "demo-data", "demo-network"]
+    assert _applied(deployed) == ["demo-compute", "demo-data", "demo-network"]
     planned = [each["arguments"] for each in deployed.calls() if each["command"] == "plan"]
     assert all("-destroy" in each for each in planned)
 
@@ -320,7 +295,7 @@ def test_those_that_read_a_stack_go_with_it(
     deployed: StandIn, roles: list[str], gone: list[str]
 ) -> None:
     _destroy(*roles)
-    assert _gone(deployed) == gone
+    assert _applied(deployed) == gone
 
 
 def test_what_holds_data_goes_where_its_address_is_allowed(
@@ -333,13 +308,13 @@ def test_what_holds_data_goes_where_its_address_is_allowed(
         assert "--allow ADDRESS" in caught.value.findings[0].hint
     assert fairway("destroy", "demo", "--stack", "compute") == 3
     assert f"--allow {DISKS[2]}" in capfd.readouterr().out
-    assert _gone(deployed) == []
+    assert _applied(deployed) == []
 
 
 def test_nothing_goes_unless_it_is_approved(deployed: StandIn) -> None:
     with pytest.raises(UserError, match="not approved, and nothing was done"):
         _destroy(agrees=False)
-    assert _gone(deployed) == []
+    assert _applied(deployed) == []
     with pytest.raises(UserError, match="there is no stack `computer`"):
         _destroy("computer")
     with pytest.raises(UserError, match="No such file") as caught:
@@ -352,7 +327,7 @@ def test_what_is_protected_stops_all_of_it(deployed: StandIn) -> None:
     with pytest.raises(UserError, match="demo-data holds what is protected") as caught:
         _destroy()
     assert "protect: false" in caught.value.findings[0].hint
-    assert _gone(deployed) == []
+    assert _applied(deployed) == []
 
 
 @pytest.mark.parametrize(
@@ -375,15 +350,15 @@ def test_an_approved_review_is_done_and_nothing_else(
 ) -> None:
     report = tmp_path / "report"
     assert fairway("destroy", "demo", "--stack", "compute", "--report", str(report)) == 3
-    assert _gone(deployed) == []
+    assert _applied(deployed) == []
     review = report / "review.json"
     assert fairway("destroy", "demo", "--approved", str(review)) == 2, "more than was approved"
     arguments = ["demo", "--stack", "compute", "--approved", str(review)]
     assert fairway("destroy", *arguments) == 3, "an approval allows no loss"
-    assert _gone(deployed) == []
+    assert _applied(deployed) == []
     arguments += ["--allow", DISKS[2]]
     assert fairway("destroy", *arguments) == 0
-    assert _gone(deployed) == ["demo-compute"]
+    assert _applied(deployed) == ["demo-compute"]
     found = json.loads(review.read_text())
     found["stacks"][0]["digest"] = "another"
     review.write_text(json.dumps(found))

@@ -93,15 +93,6 @@ def test_offline_what_only_azure_has_is_refused_before_terraform_is_run(
     assert terraform.calls() == []
 
 
-def test_offline_a_key_of_ones_own_is_taken_too(
-    terraform: StandIn, tmp_path: Path, everything: str, fairway: Fairway
-) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_text(everything)
-    assert fairway("plan", str(file), "--offline", "--report", str(tmp_path / "report")) == 0
-    assert "apply" not in {call["command"] for call in terraform.calls()}
-
-
 def test_a_live_plan_changes_nothing(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
@@ -127,15 +118,6 @@ def test_a_live_plan_changes_nothing(
     review = json.loads(capfd.readouterr().out)
     assert review["compared"]
     assert [len(each["pending"]) for each in review["stacks"]] == [1, 1, 1]
-
-
-def test_a_stack_that_waits_is_shown_and_does_not_fail(
-    quick: StandIn, capfd: pytest.CaptureFixture[str], fairway: Fairway
-) -> None:
-    quick.fault(compute_plan="no-inputs")
-    assert fairway("plan", "demo", "--json") == 0
-    states = {s["stack"]: s["state"] for s in json.loads(capfd.readouterr().out)["stacks"]}
-    assert states == dict.fromkeys(STACKS, "planned") | {"demo-compute": "waiting"}
 
 
 def test_plan_of_a_new_environment_shows_all_stacks_before_deployment(
@@ -361,25 +343,6 @@ def test_the_scripts_explain_themselves(repository: Path, program: str) -> None:
     command = [repository / "bin" / program, "--help"]
     done = finished(command, check=True)
     assert f"Usage: fairway {program} " in done.stdout
-
-
-def test_offline_kubernetes_is_planned_as_any_other(
-    terraform: StandIn, tmp_path: Path, fairway: Fairway
-) -> None:
-    """The compute stack reads of the others what its cluster and pools need of them."""
-    report = tmp_path / "report"
-    assert fairway("plan", "h100-kubernetes", "--offline", "--report", str(report)) == 0
-    stacks = [f"h100k-{role}" for role in ("network", "data", "compute")]
-    calls = terraform.calls()
-    steps = ["init", "validate", "plan", "show"]
-    assert [(call["stack"], call["command"]) for call in calls] == [
-        (stack, step) for stack in stacks for step in steps
-    ]
-    read = {name.removeprefix("outputs-of-") for name in calls[-1]["promised"]}
-    assert read == set(stacks[:2])
-    review = json.loads((report / "review.json").read_text())
-    found = {each["stack"]: each["state"] for each in review["stacks"]}
-    assert found == dict.fromkeys(stacks, "planned")
 
 
 @pytest.fixture
