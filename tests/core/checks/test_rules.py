@@ -11,8 +11,7 @@ import pytest
 
 from fairway_core.catalog import vm_size
 from fairway_core.checks import Asked, check_environment, check_plan, check_stack
-from fairway_core.checks.environment.clusters import no_infiniband, retiring
-from fairway_core.checks.environment.filesystems import starved_gpus
+from fairway_core.checks.environment.clusters import no_infiniband, retiring, starved_gpus
 from fairway_core.checks.job import nested_launcher
 from fairway_core.checks.terraform.network import open_to_internet
 from fairway_core.environment import NfsServer, read_environment
