@@ -225,6 +225,14 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
         {"moved-volume": 1},
         ("give the file system another name",),
     ),
+    "where file systems come from is not known yet": (
+        [
+            (*given, {}, {**more, "after_unknown": {"source_content": True}})
+            for *given, _, more in blobs(*map(mounted, ("10.0.0.4:/data", "10.0.0.5:/data")))
+        ],
+        {"moved-volume": 1},
+        ("the volumes training-data could come from elsewhere under their names", "plan it again"),
+    ),
     "a file system grows": (
         blobs(mounted("10.0.0.4:/data"), mounted("10.0.0.4:/data", gib=4096)),
         {},

@@ -248,7 +248,8 @@ def moved_volume(change: ResourceChange) -> Iterator[Fault]:
     """A volume of a Kubernetes cluster that comes from elsewhere under the name that it had.
 
     The API server refuses it, as the source of a volume is immutable, and Flux then applies nothing
-    of the folder that it is in: no volume, rule or head pod.
+    of the folder that it is in: no volume, rule or head pod. Where manifests depend on what is made
+    by the same deployment, nobody knows yet.
 
     Wrong:
         azurerm_storage_blob.manifests-volumes:
@@ -272,9 +273,18 @@ def moved_volume(change: ResourceChange) -> Iterator[Fault]:
     """
     # Source: Kubernetes 1.33, pkg/apis/core/validation, ValidatePersistentVolumeUpdate.
     old, new = (_objects(change.shown(side)) for side in ("before", "after"))
+    if old and change.unknown.get("source_content") is True:
+        kept = [each["metadata"]["name"] for each in old.values() if _is_volume(each)]
+        if kept:
+            yield Fault(
+                f"the volumes {', '.join(f'`{name}`' for name in kept)} could come from elsewhere "
+                "under their names, which Kubernetes refuses: that is known only after apply",
+                "deploy the stacks before this one first, and plan it again",
+            )
+        return
     for key, each in old.items():
         was, now = (first(side.get("spec")) for side in (each, new.get(key, {})))
-        if each["kind"] == "PersistentVolume" and now and _source(was) != _source(now):
+        if _is_volume(each) and now and _source(was) != _source(now):
             name, claim = each["metadata"]["name"], first(was.get("claimRef"))
             made = f"deployment/fairway-head pvc/{claim.get('name', 'NAME')} pv/{name}"
             yield Fault(
@@ -284,6 +294,10 @@ def moved_volume(change: ResourceChange) -> Iterator[Fault]:
                 "runs or waits, and then let Flux make it anew: "
                 f"kubectl -n {claim.get('namespace', 'NAMESPACE')} delete {made}",
             )
+
+
+def _is_volume(manifest: Mapping[str, Any]) -> bool:
+    return bool(manifest["kind"] == "PersistentVolume")
 
 
 def _source(volume: Mapping[str, Any]) -> tuple[Any, ...]:
