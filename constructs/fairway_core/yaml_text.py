@@ -19,7 +19,7 @@ from fairway_core.findings import Finding, Location, UserError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
+    from ruamel.yaml.nodes import Node, ScalarNode
 
 
 _HINTS = {
@@ -210,7 +210,7 @@ class _Reader:
         self._open.add(id(node))
         value: Any = None
         if isinstance(node, MappingNode):
-            value = self._mapping(node, path)
+            value = self._mapping(node, path, {})
         elif isinstance(node, SequenceNode):
             value = [self.read(item, (*path, index)) for index, item in enumerate(node.value)]
         self._open.discard(id(node))
@@ -226,16 +226,26 @@ class _Reader:
             message = "aliases expand to far more than the file itself"
             self._fail("alias-bomb", message, node, "write out what you need of it")
 
-    def _mapping(self, node: MappingNode, path: DataPath) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        merged: list[Node] = []
+    def _mapping(
+        self, node: Node, path: DataPath, into: dict[str, Any], *, merged: bool = False
+    ) -> dict[str, Any]:
+        """Adds the keys of a mapping, and then those of its merge keys; of one that is `merged`
+        itself those that are not there yet."""
+        from ruamel.yaml.nodes import MappingNode
+
+        if not isinstance(node, MappingNode):
+            message = "`<<` takes a mapping or a list of mappings"
+            self._fail("bad-merge", message, node, "for example `<<: *anchor`")
+        sources: list[Node] = []
         for key_node, value_node in node.value:
             self._count(key_node)
             if str(key_node.tag) == _TAG + "merge":
-                merged += value_node.value if _is_sequence(value_node) else [value_node]
+                sources += value_node.value if _is_sequence(value_node) else [value_node]
                 continue
             key = self._key(key_node)
-            if key in result:
+            if key in into:
+                if merged:
+                    continue
                 first = self._text.keys[*path, key].line
                 self._fail(
                     "duplicate-key",
@@ -244,30 +254,11 @@ class _Reader:
                     f"the first is in line {first}: keep one of the two",
                 )
             self._text.keys[*path, key] = _mark(key_node)
-            result[key] = self.read(value_node, (*path, key))
-        for source in merged:
+            into[key] = self.read(value_node, (*path, key))
+        for source in sources:
             self._count(source)
-            self._merge(source, path, result)
-        return result
-
-    def _merge(self, source: Node, path: DataPath, into: dict[str, Any]) -> None:
-        """Adds the keys of `source` that are not there yet, as YAML's merge key does."""
-        from ruamel.yaml.nodes import MappingNode
-
-        if not isinstance(source, MappingNode):
-            message = "`<<` takes a mapping or a list of mappings"
-            self._fail("bad-merge", message, source, "for example `<<: *anchor`")
-        for key_node, value_node in source.value:
-            if str(key_node.tag) == _TAG + "merge":
-                nested = value_node.value if _is_sequence(value_node) else [value_node]
-                for inner in nested:
-                    self._count(inner)
-                    self._merge(inner, path, into)
-                continue
-            key = self._key(key_node)
-            if key not in into:
-                self._text.keys[*path, key] = _mark(key_node)
-                into[key] = self.read(value_node, (*path, key))
+            self._mapping(source, path, into, merged=True)
+        return into
 
     def _key(self, node: Node) -> str:
         from ruamel.yaml.nodes import ScalarNode
