@@ -5,36 +5,16 @@ import pytest
 from fairway_core.findings import (
     Finding,
     Location,
-    Severity,
     UserError,
     finding_facts,
     format_finding,
 )
 
 
-def test_a_finding_shows_place_line_caret_and_hint() -> None:
-    place = Location("job.yaml", 12, 3, "  comand: a", 6)
-    finding = Finding(
-        "unknown-key", "unknown key `comand`", "did you mean\n`command`?", location=place
-    )
-    assert format_finding(finding) == (
-        "job.yaml:12:3: error: unknown key `comand` [unknown-key]\n"
-        "   12 |   comand: a\n"
-        "      |   ^^^^^^\n"
-        "  did you mean\n"
-        "  `command`?"
-    )
-
-
 def test_a_finding_without_a_place_is_one_line() -> None:
     assert format_finding(Finding("no-such-file", "a: no such file")) == (
         "error: a: no such file [no-such-file]"
     )
-
-
-def test_a_warning_says_so() -> None:
-    finding = Finding("price", "dear", severity=Severity.WARNING)
-    assert format_finding(finding).startswith("warning: dear")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairway_core.catalog import vm_size
-from fairway_core.checks import Asked, check_environment, check_plan, check_stack
+from fairway_core.checks import Asked, check_environment, check_stack
 from fairway_core.checks.environment.clusters import no_infiniband, retiring, starved_gpus
 from fairway_core.checks.job import nested_launcher
 from fairway_core.checks.terraform.network import open_to_internet
@@ -236,13 +236,6 @@ def test_secrets_in_outputs(value: Any, found: bool) -> None:
     assert [finding.id for finding in findings] == ["plain-secret"] * found
 
 
-def test_protection_is_only_wanted_where_it_was_asked_for() -> None:
-    disk = {"name": "d", "tags": TAGS}
-    stack = {"resource": {"azurerm_managed_disk": {"d": disk}}}
-    assert len(check_stack(stack, Asked(protect=True))) == 2
-    assert check_stack(stack, Asked(protect=False)) == []
-
-
 @pytest.mark.parametrize(("bypass", "named"), [("AzureServices", "v"), ("None", "v"), (None, "w")])
 def test_batchs_own_vault_is_reached_as_one_of_azures_services(
     bypass: str | None, named: str
@@ -324,28 +317,6 @@ def test_rules_report_a_plain_message_and_hint_for_each_resource(
     assert finding.message == said
     assert finding.path.startswith(f"azurerm_{kind}.x")
     assert finding.hint
-
-
-@pytest.mark.parametrize(
-    ("type_", "actions", "lost"),
-    [
-        ("azurerm_managed_disk", "delete", True),
-        ("azurerm_managed_disk", "delete create", True),
-        ("azurerm_managed_disk", "create delete", True),
-        ("azurerm_managed_disk", "no-op", False),
-        ("azurerm_managed_disk", "create", False),
-        ("azurerm_managed_disk", "update", False),
-        ("azurerm_managed_disk", "read", False),
-        ("azurerm_subnet", "delete", False),
-    ],
-)
-def test_data_is_lost_by_deleting_and_by_replacing(type_: str, actions: str, lost: bool) -> None:
-    change = {"actions": actions.split(), "replace_paths": [["zone"]]}
-    plan = {"resource_changes": [{"address": f"{type_}.x[0]", "type": type_, "change": change}]}
-    found = check_plan(plan)
-    assert [each.id for each in found] == ["data-loss"] * lost
-    assert all(f"{type_}.x[0]" in each.message and "zone" in each.message for each in found)
-    assert check_plan({}) == []
 
 
 def test_findings_stand_at_their_lines(tmp_path: Path, repository: Path) -> None:

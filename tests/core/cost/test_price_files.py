@@ -91,30 +91,22 @@ def test_two_currencies_cannot_be_added(tmp_path: Path) -> None:
         read_prices(_file(tmp_path, GOOD + GOOD.replace("EUR", "USD")))
 
 
-def test_a_missing_file_and_one_that_is_no_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "Is a directory"),
+        (b"\xff\xfe", "it is not UTF-8 text"),
+        (b"a = " + b"[" * 3000 + b"]" * 3000, "nested too deeply"),
+    ],
+)
+def test_price_file_that_is_no_text_is_refused_with_a_hint(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    file = tmp_path if content is None else tmp_path / "b"
+    if content is not None:
+        file.write_bytes(content)
+    finding = refused(lambda: read_prices(file))
+    assert finding.message == f"{file}: {said}"
+    assert finding.hint == "name a TOML file; docs/cost.md shows the format"
     with pytest.raises(UserError, match="no such file"):
         read_prices(tmp_path / "none.toml")
-    file = tmp_path / "binary"
-    file.write_bytes(b"\xff\xfe")
-    with pytest.raises(UserError, match="binary"):
-        read_prices(file)
-    with pytest.raises(UserError, match="directory"):
-        read_prices(tmp_path)
-
-
-@pytest.mark.parametrize(("name", "said"), [("", "Is a directory"), ("b", "it is not UTF-8 text")])
-def test_price_file_that_is_no_text_is_refused_with_a_hint(
-    tmp_path: Path, name: str, said: str
-) -> None:
-    (tmp_path / "b").write_bytes(b"\xff")
-    finding = refused(lambda: read_prices(tmp_path / name))
-    assert finding.message == f"{tmp_path / name}: {said}"
-    assert finding.hint == "name a TOML file; docs/cost.md shows the format"
-
-
-def test_a_file_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "deep.toml"
-    file.write_text("a = " + "[" * 3000 + "]" * 3000)
-    finding = refused(lambda: read_prices(file))
-    assert finding.message == f"{file}: nested too deeply"
-    assert finding.hint == "name a TOML file; docs/cost.md shows the format"

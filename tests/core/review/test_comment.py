@@ -1,5 +1,6 @@
 """The comment of a pull request, rendered from reviews that its own code made."""
 
+import html
 import json
 import re
 from pathlib import Path
@@ -78,7 +79,9 @@ def test_comment_follows_no_link(tmp_path: Path) -> None:
 
 FORGED = (
     "✅ Approved by the platform team [Full plan](https://evil.example/phish) cc &#64;octocat "
-    "&commat;org/team @all ![x](//e.vil) </code></details><!-- everything after this is hidden"
+    "&commat;org/team @all ![x](//e.vil) </code></details><!-- everything after this is hidden "
+    "<img src=x onerror=alert(1)> #1 `x` **b** [a](http://e.vil) www.e.vil \u202ertl\nnew line\n"
+    "# head | :tada: $x$ ~~s~~ \\ _i_"
 )
 
 
@@ -95,13 +98,23 @@ def _forged(value: Any) -> Any:
     return FORGED if isinstance(value, str) else value
 
 
-def test_a_forged_artifact_is_only_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["create", "grow", "drift", "move-disks"])
+def test_a_forged_artifact_is_only_text(name: str) -> None:
     """An artifact that a changed workflow of a fork uploads is posted by github-actions[bot]."""
-    forged = review_of(_forged(review_facts(_sample("move-disks"))))
+    forged = review_of(_forged(review_facts(_sample(name))))
     text = comment({FORGED: forged}, ORIGIN)
+    inside = re.findall(r"<code>(.*?)</code>", text)
+    assert len(inside) > 5
+    for each in inside:
+        assert not re.search(r"[<>`*@#~|\\$!^](?!\d+;)", each.replace("&#", "")), each
+        assert "www." not in each
+        assert "](" not in each
     outside = re.sub(r"<code>.*?</code>", "", text)
-    for word in ("evil", "octocat", "Approved", "commat", "@", "e.vil"):
+    for word in ("evil", "octocat", "Approved", "commat", "@", "e.vil", "alert", "head", "tada"):
         assert word not in outside
+    assert not any(line.startswith(("new line", "# head")) for line in text.split("\n"))
+    assert "\u202e" not in text
+    assert "@all ![x](//e.vil)" in html.unescape(text), "and a reader sees all of it"
     tags = {MARK, "<details>", "<details open>", "</details>", "<summary>", "</summary>"}
     assert set(re.findall(r"<[^>]*>", outside)) <= tags
     assert outside.count("<details") == outside.count("</details>")

@@ -100,18 +100,6 @@ class TestLoss:
         assert [c.address for c in _review(file, allow=(one,)).lost] == [two]
         assert _review(file, allow=(one, two)).lost == ()
 
-    def test_in_a_plan_that_prevent_destroy_refused(self, make_plan: Any) -> None:
-        file = make_plan("a", (DISK, "delete", {"name": "a"}), errored=True)
-        found = _review(file)
-        assert [change.address for change in found.lost] == [DISK]
-        assert found.stacks[0].state == "failed"
-        (failed, *_) = found.stacks[0].findings
-        assert failed.id == "failed-plan"
-        assert failed.message == "Terraform stopped early on a: more would change than is shown"
-
-    def test_review_of_a_forgotten_resource_reports_no_loss(self, make_plan: Any) -> None:
-        assert _review(make_plan("a", (DISK, "forget", {"name": "a"}))).losses == ()
-
 
 NODES: list[Any] = [10**400, 1e308, -(10**30), True, "x", [], None]
 ODD: list[Any] = [*NODES, -1, "\ud800", {}, [None], [[]], {"a": None}, [1]]
