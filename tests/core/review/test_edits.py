@@ -149,12 +149,6 @@ def _resource(address: str, actions: list[str], before: Any, after: Any) -> dict
     }
 
 
-def disk_grow(edit: Edit) -> None:
-    """disks.gib 1024 → 2048"""
-    for number in (0, 1):
-        edit.update(f"azurerm_managed_disk.nfs-data-disk-{number}", disk_size_gb=2048)
-
-
 def disk_kind(edit: Edit) -> None:
     """Disks premium_v2 → premium."""
     for number in (0, 1):
@@ -255,18 +249,24 @@ def unprotect(edit: Edit) -> None:
             edit.delete(each["address"])
 
 
-def _formula(edit: Edit, *parts: tuple[str, str]) -> None:
+def harmless(edit: Edit) -> None:
+    """Larger disks, ZRS → GZRS, and a pool Spot → dedicated, of 16 nodes at most, not 8."""
+    for number in (0, 1):
+        edit.update(f"azurerm_managed_disk.nfs-data-disk-{number}", disk_size_gb=2048)
+    edit.update("azurerm_storage_account.storage", account_replication_type="GZRS")
     scale = dict(edit.found(POOL)["change"]["before"]["auto_scale"][0])
-    for old, new in parts:
+    for old, new in (
+        ("maxNodes = 8;", "maxNodes = 16;"),
+        ("before = $TargetLowPriorityNodes;", "before = $TargetDedicatedNodes;"),
+        (
+            "$TargetDedicatedNodes = 0;\n$TargetLowPriorityNodes = total;",
+            "$TargetLowPriorityNodes = 0;\n$TargetDedicatedNodes = total;",
+        ),
+    ):
         assert old in scale["formula"]
         scale["formula"] = scale["formula"].replace(old, new)
     edit.update(POOL, auto_scale=[scale])
-
-
-def batch_grow(edit: Edit) -> None:
-    """The pool's maximum 8 → 16."""
-    _formula(edit, ("maxNodes = 8;", "maxNodes = 16;"))
-    edit.targets("spot", nodes={"min": 0, "max": 16})
+    edit.targets("spot", nodes={"min": 0, "max": 16}, spot=False)
 
 
 def batch_size(edit: Edit) -> None:
@@ -275,28 +275,10 @@ def batch_size(edit: Edit) -> None:
     edit.targets("spot", vm_size="Standard_ND96amsr_A100_v4")
 
 
-def batch_dedicated(edit: Edit) -> None:
-    """The pool Spot → dedicated."""
-    _formula(
-        edit,
-        ("before = $TargetLowPriorityNodes;", "before = $TargetDedicatedNodes;"),
-        (
-            "$TargetDedicatedNodes = 0;\n$TargetLowPriorityNodes = total;",
-            "$TargetLowPriorityNodes = 0;\n$TargetDedicatedNodes = total;",
-        ),
-    )
-    edit.targets("spot", spot=False)
-
-
 def slurm_grow(edit: Edit) -> None:
     """A partition {0,8} → {2,16}."""
     _scheduler_made_anew(edit, "custom_data", custom_data="I2Nsb3VkLWNvbmZpZwojIG5ldw==")
     edit.targets("nd", nodes={"min": 2, "max": 16})
-
-
-def replication(edit: Edit) -> None:
-    """ZRS → GZRS"""
-    edit.update("azurerm_storage_account.storage", account_replication_type="GZRS")
 
 
 def less_replication(edit: Edit) -> None:
@@ -340,7 +322,7 @@ MOVED = {"replaced-server": 2, "lost-nodes": 2, "failed-plan": 1, "new-address":
 
 # What an engineer would say of each, as ids of findings and their number, and the exit code.
 SAID: dict[Change, tuple[dict[str, int], int]] = {
-    disk_grow: ({}, 0),
+    harmless: ({}, 0),
     disk_kind: ({"refused-by-azure": 2}, 2),
     size: ({"mixed-nodes": 1}, 0),
     remove_cluster: ({"lost-nodes": 1}, 0),
@@ -350,11 +332,8 @@ SAID: dict[Change, tuple[dict[str, int], int]] = {
     zone: ({"data-loss": 3, **MOVED}, 3),
     location: ({"data-loss": 10, **MOVED}, 3),
     unprotect: ({"data-loss": 5}, 3),
-    batch_grow: ({}, 0),
     batch_size: ({"lost-nodes": 1}, 0),
-    batch_dedicated: ({}, 0),
     slurm_grow: ({"replaced-server": 1}, 0),
-    replication: ({}, 0),
     less_replication: ({"data-loss": 1}, 3),
     server_size: ({"replaced-server": 1}, 0),
     open_: ({"network-opened": 3}, 0),
