@@ -60,7 +60,7 @@ class JobFile:
             return None
         from fairway_runner.jobs.sweep_points import read_sweep
 
-        return read_sweep(self)
+        return read_sweep(self.document, self.folder, self.listed, self.drawn)
 
     def require_sweep(self) -> JobSweep:
         """Its sweep; UserError where it has none."""

@@ -25,12 +25,13 @@ from fairway_runner.jobs.sweep_models import (
 from fairway_runner.jobs.sweep_values import MOST_POINTS, Range, values_of
 
 if TYPE_CHECKING:
+    from fairway_core.documents import Document
     from fairway_core.yaml_text import DataPath
-    from fairway_runner.jobs.job_file import JobFile
 
     Point = dict[str, ParamValue]
     Listed = Mapping[str, Sequence[str] | None]
     Axes = dict[str, list[ParamValue] | Range]
+    Drawn = Sequence[Mapping[str, ParamValue]]
 
 
 NONE_LISTED: Listed = {}
@@ -105,7 +106,7 @@ def points(
     section: Sweep,
     folder: Path,
     listed: Listed = NONE_LISTED,
-    drawn: Sequence[Mapping[str, ParamValue]] = (),
+    drawn: Drawn = (),
 ) -> Iterator[dict[str, ParamValue]]:
     """The values of each task's parameters, in order, made when they are asked for.
 
@@ -150,19 +151,21 @@ class JobSweep:
 
     section: Sweep
     params: dict[str, ParamValue]
-    job_file: JobFile
+    document: Document
+    folder: Path
+    listed: Listed
+    drawn: Drawn
 
     def merged(self) -> Iterator[dict[str, ParamValue]]:
         """All parameters of each task, made one at a time: the point's values over the job's."""
         try:
             self._require_inputs()
-            of = self.job_file
-            for point in points(self.section, of.folder, of.listed, of.drawn):
+            for point in points(self.section, self.folder, self.listed, self.drawn):
                 yield {**self.params, **point}
         except FieldError as error:
             path = ("sweep", *error.path)
             message = f"`{'.'.join(map(str, path))}`: {error}"
-            raise self.job_file.document.error("bad-sweep", path, message, error.hint) from None
+            raise self.document.error("bad-sweep", path, message, error.hint) from None
 
     def inputs(self) -> Iterator[tuple[DataPath, str]]:
         """The inputs whose files are points, each with the path of its name in the document."""
@@ -172,7 +175,7 @@ class JobSweep:
 
     def _require_inputs(self) -> None:
         """FieldError for files or shares of an input that the job does not have."""
-        inputs = self.job_file.document.data.get("inputs")
+        inputs = self.document.data.get("inputs")
         known = list(inputs) if isinstance(inputs, dict) else []
         for path, generator in self.section.generators():
             if (name := _input_of(generator)) is not None and name not in known:
@@ -186,10 +189,10 @@ def _input_of(generator: Generator) -> str | None:
     return str(generator.value.input) if of_input or generator.key == "shards" else None
 
 
-def read_sweep(job_file: JobFile) -> JobSweep | None:
+def read_sweep(document: Document, folder: Path, listed: Listed, drawn: Drawn) -> JobSweep | None:
     """The sweep of a job file, or None where it has none; UserError at the faults of its section.
     The job's other fields are not looked at: they may need the values of a point."""
-    found = job_file.document.validate(_Swept)
+    found = document.validate(_Swept)
     if found.sweep is None:
         return None
-    return JobSweep(found.sweep, found.params, job_file)
+    return JobSweep(found.sweep, found.params, document, folder, listed, drawn)
