@@ -63,33 +63,6 @@ def ask(server: Server, path: str, method: str = "GET", **more: Any) -> tuple[in
         connection.close()
 
 
-def test_http_requests_are_read_as_they_were_sent(server: Server) -> None:
-    ask(server, "/a%2Fb/c?x=1&x=2&y=", headers={"Authorization": "bearer  t"})
-    request = SEEN[-1]
-    assert (request.path, request.parts) == ("/a%2Fb/c", ["a/b", "c"])
-    assert (request.query, request.option("x")) == ({"x": ["1", "2"], "y": [""]}, "1")
-    assert request.token == "t"
-    assert ask(server, "/?of=it", "POST", body="whole")[1] == b'{"body": "whole", "of": "it"}'
-    chunks = iter([b"in ", b"chunks"])
-    assert b"in chunks" in ask(server, "/", "POST", body=chunks, encode_chunked=True)[1]
-    assert ask(server, "/gone", "PUT", body=bytes(20 << 20)) == (204, b"")
-    assert len(SEEN[-1].body) == 20 << 20
-
-
-def test_http_connections_stay_open_between_requests(server: Server) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
-    for method, path, status, body in (
-        ("HEAD", "/", 200, b""),
-        ("DELETE", "/gone", 204, b""),
-        ("GET", "/wrong", 500, b"Traceback"),
-        ("GET", "/stream", 200, b"onetwo"),
-    ):
-        connection.request(method, path)
-        response = connection.getresponse()
-        assert (response.status, response.read()[: len(body)]) == (status, body)
-    connection.close()
-
-
 @pytest.mark.parametrize("tls", [False, True])
 def test_http_connections_end_with_the_server(tmp_path: Path, tls: bool) -> None:
     context, authority = serve_as_localhost(tmp_path)
@@ -131,12 +104,6 @@ def test_http_answers_trickle_out(server: Server, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("fairway_simulator.http.time", SimpleNamespace(sleep=waited.append))
     assert ask(server, "/slow") == (200, b"0123456789")
     assert waited == [30.0] * 10
-
-
-def test_http_connections_are_handed_over(server: Server) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as connection:
-        connection.sendall(b"GET /taken HTTP/1.1\r\n\r\n")
-        assert connection.makefile("rb").read() == b"over to you"
 
 
 @pytest.mark.parametrize(

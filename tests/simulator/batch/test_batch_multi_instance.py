@@ -39,21 +39,6 @@ def test_every_node_coordinates_and_the_main_one_runs(service: Any, client: Any,
         assert lines == [first.replace("true", "false"), (one, two, three)[subtask.id]]
 
 
-def test_the_shared_folder_has_the_same_path_and_other_contents_on_each_node(
-    service: Any, client: Any, job: str
-) -> None:
-    coordination = "hostname >$AZ_BATCH_TASK_SHARED_DIR/own; echo $AZ_BATCH_TASK_SHARED_DIR"
-    script = "cat $AZ_BATCH_TASK_SHARED_DIR/own"
-    client.create_task(job, {"id": "1", **wide(2, coordination, script)})
-    service.wait_for_task(job, "1")
-    main = output(client, client.get_task(job, "1").node_info).splitlines()
-    (subtask,) = client.list_subtasks(job, "1")
-    other = output(client, subtask.node_info).splitlines()
-    assert main == [other[0], "tvm-sim-1"]
-    written = service.node_folder("tvm-sim-2_d") / "workitems/job/job-1/1/own"
-    assert written.read_text() == "tvm-sim-2\n"
-
-
 def test_the_main_command_waits_for_every_coordination_command(
     service: Any, client: Any, job: str
 ) -> None:
@@ -99,16 +84,6 @@ def test_the_end_of_the_main_command_ends_all_daemons(
     files = list(service.shared_folder.iterdir())
     assert len(files) == 3
     assert not sleep.lives()
-
-
-def test_the_loss_of_any_node_starts_the_task_again(service: Any, client: Any, job: str) -> None:
-    client.create_task(job, {"id": "1", **wide(2, "true", "sleep 300")})
-    service.wait_for_task(job, "1", "running")
-    (subtask,) = client.list_subtasks(job, "1")
-    service.preempt(subtask.node_info.node_id)
-    service.wait_for_task(job, "1", "running")
-    (again,) = client.list_subtasks(job, "1")
-    assert again.node_info.node_id == "tvm-sim-3_d"
 
 
 def test_batch_multi_instance_task_waits_for_nodes_and_holds_them(

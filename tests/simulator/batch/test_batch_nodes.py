@@ -2,19 +2,17 @@
 
 import subprocess
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import pytest
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
-from command_lines import bash
 from programs import finished
 
-from fairway_simulator.batch.agent.isolation import address_of
 from fairway_simulator.batch.orders import order
 from fairway_simulator.batch.wire.bodies import ServiceError
 
 FAST = {"polling_interval": 0.05}
+WAITS = {"nodeDeallocationOption": "taskcompletion"}
 ONE = "tvm-sim-1_d"
 
 
@@ -24,39 +22,21 @@ def close(error: Any) -> int:
     return int(error.value.status_code)
 
 
-def test_a_pool_grows_and_shrinks(service: Any, client: Any) -> None:
-    client.begin_resize_pool("sim", {"targetDedicatedNodes": 5}, **FAST).result()
-    assert [node.ip_address for node in client.list_nodes("sim")] == [
-        address_of(number, shared=service.nodes_share_network) for number in range(5)
-    ]
-    client.begin_resize_pool("sim", {"targetDedicatedNodes": 1}, **FAST).result()
-    pool = client.get_pool("sim")
-    assert (pool.current_dedicated_nodes, pool.allocation_state) == (1, "steady")
-    assert len(list((service.folder / "nodes").glob("tvm*_d"))) == 1
+def resize(client: Any, pool: str, count: int) -> None:
+    client.begin_resize_pool(pool, {"targetDedicatedNodes": count, **WAITS}, **FAST).result()
 
 
-def test_a_shrinking_pool_requeues_tasks_or_waits_for_them(
-    service: Any, client: Any, job: str
-) -> None:
+def test_a_shrinking_pool_waits_for_tasks(service: Any, client: Any, job: str) -> None:
     for name in "123":
         client.create_task(job, {"id": name, "commandLine": "sleep 300"})
         service.wait_for_task(job, name, "running")
-    client.begin_resize_pool("sim", {"targetDedicatedNodes": 2}, **FAST).result()
-    tasks = {task.id: task for task in client.list_tasks(job)}
-    assert sorted(task.state for task in tasks.values()) == ["active", "running", "running"]
-    assert sum(task.execution_info.requeue_count for task in tasks.values()) == 1
-    options = {"targetDedicatedNodes": 1, "nodeDeallocationOption": "taskcompletion"}
+    options = {"targetDedicatedNodes": 1, **WAITS}
     client.begin_resize_pool("sim", options, polling_interval=3600)
     assert client.get_pool("sim").allocation_state == "resizing"
     with pytest.raises(ResourceExistsError) as caught:
         client.begin_resize_pool("sim", options)
     assert caught.value.error.code == "PoolBeingResized"
-    for task in tasks.values():
-        if client.get_task(job, task.id).state == "running":
-            client.terminate_task(job, task.id)
-            break
-    other = [t.id for t in client.list_tasks(job) if t.state == "running"]
-    for name in other:
+    for name in "123":
         client.terminate_task(job, name)
     service.wait_until(lambda: client.get_pool("sim").allocation_state == "steady")
     assert client.get_pool("sim").current_dedicated_nodes == 1
@@ -64,7 +44,7 @@ def test_a_shrinking_pool_requeues_tasks_or_waits_for_them(
 
 def test_a_resize_stops_at_the_quota_and_says_so(service: Any, client: Any) -> None:
     service.limit_pool(4)
-    client.begin_resize_pool("sim", {"targetDedicatedNodes": 9}, **FAST).result()
+    resize(client, "sim", 9)
     pool = client.get_pool("sim")
     assert (pool.target_dedicated_nodes, pool.current_dedicated_nodes) == (9, 4)
     assert [error.code for error in pool.resize_errors] == ["AccountCoreQuotaReached"]
@@ -86,32 +66,6 @@ def test_a_preempted_node_gives_its_task_back(service: Any, client: Any, job: st
     assert (task.execution_info.requeue_count, task.execution_info.retry_count) == (0, 0)
     service.restore(node)
     service.wait_for_node(node, "idle")
-
-
-ASK = """
-import json, os, sys, urllib.request
-base = os.environ["FAIRWAY_METADATA_URL"] + "/metadata/"
-def ask(path, body=None):
-    request = urllib.request.Request(base + path, body, {"Metadata": "true"})
-    return json.load(urllib.request.urlopen(request))
-(event,) = ask("scheduledevents?api-version=2020-07-01")["Events"]
-print(event["EventType"], event["Resources"] == [ask("instance/compute")["name"]], flush=True)
-if sys.argv[1:]:
-    ask("scheduledevents", json.dumps({"StartRequests": [{"EventId": event["EventId"]}]}).encode())
-    import time
-    time.sleep(300)
-"""
-
-
-def test_a_notice_that_is_approved_is_not_waited_for(service: Any, client: Any, job: str) -> None:
-    service.preempt(ONE, notice=3600)
-    line = bash(
-        f"if [[ $AZ_BATCH_NODE_ID == {ONE} ]]; then exec python3 -c {quote(ASK)} approve; fi"
-    )
-    client.create_task(job, {"id": "1", "commandLine": line})
-    service.wait_for_task(job, "1")
-    assert client.get_task(job, "1").node_info.node_id != ONE
-    assert client.get_node("sim", ONE).state == "preempted"
 
 
 def test_the_files_of_a_lost_node_are_out_of_reach(
@@ -140,42 +94,6 @@ def test_a_reboot_keeps_the_disk_and_a_new_image_does_not(
     client.begin_reimage_node("sim", ONE, {"nodeReimageOption": "requeue"}, **FAST).result()
     service.wait_for_node(ONE, "idle")
     assert not file.exists()
-
-
-def test_a_drained_node_gets_no_tasks(service: Any, client: Any, job: str, run: Any) -> None:
-    for node in service.node_ids()[:2]:
-        client.disable_node_scheduling(
-            "sim", node, {"nodeDisableSchedulingOption": "taskcompletion"}
-        )
-        assert client.get_node("sim", node).state == "offline"
-    assert run("true").node_info.node_id == "tvm-sim-3_d"
-    with pytest.raises(ResourceExistsError) as caught:
-        client.disable_node_scheduling("sim", ONE, {"nodeDisableSchedulingOption": "requeue"})
-    assert caught.value.error.code == "NodeAlreadyInTargetSchedulingState"
-    client.create_task(job, {"id": "2", "commandLine": "sleep 300"})
-    service.wait_for_task(job, "2", "running")
-    last = service.node_ids()[2]
-    client.disable_node_scheduling("sim", last, {"nodeDisableSchedulingOption": "taskcompletion"})
-    assert client.get_node("sim", last).state == "running"
-    client.terminate_task(job, "2")
-    service.wait_for_node(last, "offline")
-    client.enable_node_scheduling("sim", ONE)
-    assert client.get_node("sim", ONE).scheduling_state == "enabled"
-
-
-def test_a_node_says_what_runs_on_it_and_what_ran_before(
-    service: Any, client: Any, job: str, run: Any
-) -> None:
-    service.add_pool("one", targetDedicatedNodes=1)
-    client.create_job({"id": "alone", "poolInfo": {"poolId": "one"}})
-    [node] = client.list_nodes("one")
-    for task, command in (("1", "true"), ("2", "sleep 300")):
-        client.create_task("alone", {"id": task, "commandLine": command})
-        service.wait_for_task("alone", task, "completed" if task == "1" else "running")
-    found = [
-        (task.task_id, task.task_state) for task in client.get_node("one", node.id).recent_tasks
-    ]
-    assert found == [("2", "running"), ("1", "completed")]
 
 
 def test_a_task_waits_for_all_the_slots_that_it_needs(service: Any, client: Any) -> None:
@@ -208,7 +126,16 @@ def test_autoscale_follows_a_formula(service: Any, client: Any) -> None:
     pool = client.get_pool("auto")
     assert pool.current_dedicated_nodes == 3
     with pytest.raises(ResourceExistsError):
-        client.begin_resize_pool("auto", {"targetDedicatedNodes": 1})
+        client.begin_resize_pool("auto", {"targetDedicatedNodes": 1, **WAITS})
+
+
+@pytest.mark.parametrize("option", [{}, {"nodeDeallocationOption": "requeue"}])
+def test_batch_node_operation_that_says_another_end_of_tasks_is_refused(
+    client: Any, option: dict[str, str]
+) -> None:
+    with pytest.raises(HttpResponseError) as caught:
+        client.begin_resize_pool("sim", {"targetDedicatedNodes": 1, **option})
+    assert caught.value.status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -259,20 +186,9 @@ def ssh_key(tmp_path: Path) -> Path:
 def _ssh(login: Any, user: str, key: Path, command: str) -> subprocess.CompletedProcess[str]:
     settings = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "IdentitiesOnly=yes")
     options = [f"-o{each}" for each in (*settings, "BatchMode=yes", "LogLevel=ERROR")]
+    options += [f"-i{key}", f"-p{login.remote_login_port}"]
     address = f"{user}@{login.remote_login_ip_address}"
-    return finished(
-        [
-            "ssh",
-            "-Fnone",
-            *options,
-            "-i",
-            str(key),
-            "-p",
-            str(login.remote_login_port),
-            address,
-            command,
-        ]
-    )
+    return finished(["ssh", "-Fnone", *options, address, command])
 
 
 def test_a_user_logs_in_to_a_node_until_it_is_removed(

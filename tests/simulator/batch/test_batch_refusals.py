@@ -112,13 +112,6 @@ def test_an_account_has_a_quota_of_jobs(service: Any, client: Any) -> None:
     assert caught.value.error.code == "ActiveJobAndScheduleQuotaReached"
 
 
-def test_counts_are_those_of_the_look_before(service: Any, client: Any, job: str) -> None:
-    client.create_task(job, {"id": "1", "commandLine": "true"})
-    service.wait_for_task(job, "1")
-    looks = [client.get_job_task_counts(job).task_counts.succeeded for _ in range(2)]
-    assert looks == [0, 1]
-
-
 def test_the_id_of_a_job_that_is_being_deleted_is_taken(client: Any, job: str) -> None:
     client.begin_delete_job(job)
     with pytest.raises(ResourceExistsError) as caught:

@@ -46,35 +46,6 @@ def names(container: Any) -> set[str]:
     return {blob.name for blob in container.list_blobs()}
 
 
-def test_files_come_by_the_identity_of_the_pool(run: Any, read: Any, container: Any) -> None:
-    container.upload_blob("code/a b.sh", b"echo brought")
-    container.upload_blob("code/deep/x", b"deep")
-    files = [
-        {
-            "httpUrl": f"{container.url}/code/a%20b.sh",
-            "filePath": "in/run.sh",
-            "fileMode": "0755",
-            "identityReference": IDENTITY,
-        },
-        {
-            "storageContainerUrl": container.url,
-            "blobPrefix": "code/",
-            "filePath": "all",
-            "identityReference": IDENTITY,
-        },
-    ]
-    task = run("in/run.sh; find . -type f | sort; stat -c %a in/run.sh", resourceFiles=files)
-    assert task.execution_info.result == "success"
-    assert read().split("\n") == [
-        "brought",
-        "./all/code/a b.sh",
-        "./all/code/deep/x",
-        "./in/run.sh",
-        "755",
-        "",
-    ]
-
-
 @pytest.mark.parametrize(
     ("file", "code"),
     [
@@ -103,62 +74,6 @@ def test_a_file_that_cannot_come_fails_the_task_before_it_starts(
     info = task.execution_info
     assert (info.failure_info.code, info.result) == (code, "failure")
     assert (info.exit_code, info.retry_count) == (None, 0)
-
-
-def test_common_files_reach_every_node_and_own_files_the_main_one(
-    service: Any, client: Any, job: str, container: Any
-) -> None:
-    container.upload_blob("common", b"shared")
-    container.upload_blob("own", b"mine")
-    file = {"identityReference": IDENTITY}
-    coordination = "cat $AZ_BATCH_TASK_SHARED_DIR/common; ls"
-    settings = {
-        "numberOfInstances": 2,
-        "coordinationCommandLine": bash(coordination),
-        "commonResourceFiles": [
-            {"httpUrl": f"{container.url}/common", "filePath": "common", **file}
-        ],
-    }
-    client.create_task(
-        job,
-        {
-            "id": "1",
-            "commandLine": "cat own",
-            "multiInstanceSettings": settings,
-            "resourceFiles": [{"httpUrl": f"{container.url}/own", "filePath": "own", **file}],
-        },
-    )
-    service.wait_for_task(job, "1")
-    (subtask,) = client.list_subtasks(job, "1")
-    infos = [client.get_task(job, "1").node_info, subtask.node_info]
-    texts = [
-        b"".join(
-            client.download_node_file("sim", info.node_id, f"{info.task_root_directory}/stdout.txt")
-        )
-        for info in infos
-    ]
-    assert texts == [b"sharedown\nmine", b"shared"]
-
-
-def test_outputs_go_by_condition(run: Any, container: Any) -> None:
-    files = [
-        upload("../std*.txt", container, path="r/0"),
-        upload("good", container, "tasksuccess", path="r/good"),
-        upload("bad", container, "taskfailure"),
-        upload("out/**/*", container, path="r/tree"),
-        upload("none*", container),
-    ]
-    run("mkdir -p out/a; touch good bad out/a/x out/y; echo said", outputFiles=files)
-    assert names(container) == {
-        "r/0/stdout.txt",
-        "r/0/stderr.txt",
-        "r/good",
-        "r/tree/a/x",
-        "r/tree/y",
-    }
-    assert container.download_blob("r/0/stdout.txt").readall() == b"said\n"
-    run("touch good bad; exit 1", "2", outputFiles=files)
-    assert "bad" in names(container)
 
 
 @pytest.mark.parametrize("how", ["timeout", "terminate"])

@@ -8,17 +8,6 @@ from azure.core.exceptions import HttpResponseError, ResourceExistsError
 from command_lines import bash
 
 
-def test_a_task_runs_in_its_folder_with_the_variables_of_the_service(run: Any, read: Any) -> None:
-    task = run('pwd; echo "$AZ_BATCH_TASK_WORKING_DIR"; echo "$AZ_BATCH_JOB_ID/$AZ_BATCH_TASK_ID"')
-    assert (task.state, task.execution_info.result) == ("completed", "success")
-    assert task.execution_info.exit_code == 0
-    folder, variable, ids = read().splitlines()
-    assert folder == variable
-    assert folder.endswith("/workitems/job/job-1/1/wd")
-    assert ids == "job/1"
-    assert task.node_info.task_root_directory == "workitems/job/job-1/1"
-
-
 def test_a_task_has_nothing_of_the_environment_of_the_simulator(
     monkeypatch: pytest.MonkeyPatch, run: Any, read: Any
 ) -> None:
@@ -53,12 +42,6 @@ def test_batch_command_line_is_run_without_a_shell(
     assert read("e") == "$HOME && false\n"
 
 
-def test_a_failure_has_a_code_and_a_category(run: Any) -> None:
-    info = run("exit 7").execution_info
-    assert (info.exit_code, info.result) == (7, "failure")
-    assert (info.failure_info.code, info.failure_info.category) == ("FailureExitCode", "usererror")
-
-
 def test_a_signal_is_an_exit_code_above_128(run: Any) -> None:
     assert run("kill -TERM $$").execution_info.exit_code == 143
 
@@ -71,23 +54,6 @@ def test_a_program_that_is_missing_is_no_exit(client: Any, service: Any, job: st
     info = client.get_task(job, "1").execution_info
     assert info.failure_info.code == "CommandProgramNotFound"
     assert (info.exit_code, info.retry_count) == (None, 0)
-
-
-@pytest.mark.parametrize(("limit", "runs"), [(0, 1), (2, 3)])
-def test_a_failed_program_is_run_again_up_to_the_limit(
-    run: Any, service: Any, limit: int, runs: int
-) -> None:
-    count = service.shared_folder / "runs"
-    script = "echo x >>$AZ_BATCH_NODE_MOUNTS_DIR/shared/runs; exit 3"
-    info = run(script, constraints={"maxTaskRetryCount": limit}).execution_info
-    assert info.retry_count == limit
-    assert len(count.read_text().splitlines()) == runs
-
-
-def test_without_a_limit_it_is_run_until_it_succeeds(run: Any) -> None:
-    script = "cd $AZ_BATCH_NODE_MOUNTS_DIR/shared; echo x >>n; (($(wc -l <n) == 4))"
-    info = run(script, constraints={"maxTaskRetryCount": -1}).execution_info
-    assert (info.result, info.retry_count, info.failure_info) == ("success", 3, None)
 
 
 def test_the_wall_clock_time_ends_a_task_and_is_no_reason_to_retry(
@@ -153,7 +119,7 @@ def test_an_id_is_taken_whatever_its_case(client: Any, job: str) -> None:
         {"id": "x" * 65, "commandLine": "true"},
         {"id": "a"},
         {"id": "a", "commandLine": "true", "constraints": {"maxWallClockTime": "1h"}},
-        {"id": "a", "commandLine": "true", "constraints": {"maxTaskRetryCount": -2}},
+        {"id": "a", "commandLine": "true", "constraints": {"maxTaskRetryCount": -1}},
         {"id": "a", "commandLine": "true", "dependsOn": {"taskIds": ["b"]}},
         {
             "id": "a",
@@ -206,7 +172,7 @@ def test_more_than_a_hundred_tasks_or_a_mebibyte_are_refused(client: Any, job: s
     assert (caught.value.status_code, caught.value.error.code) == (413, "RequestBodyTooLarge")
 
 
-def test_ten_thousand_tasks_keep_their_order_over_pages(service: Any, client: Any) -> None:
+def test_thousands_of_tasks_keep_their_order_over_pages(service: Any, client: Any) -> None:
     service.add_pool("empty")
     client.create_job({"id": "many", "poolInfo": {"poolId": "empty"}})
     for start in range(0, 2500, 100):
@@ -216,8 +182,8 @@ def test_ten_thousand_tasks_keep_their_order_over_pages(service: Any, client: An
     assert ids == [str(n) for n in range(2500)]
     client.get_job_task_counts("many")  # they are those of the look before
     assert client.get_job_task_counts("many").task_counts.active == 2500
-    few = client.list_tasks("many", max_results=7, filter="state eq 'active'")
-    assert [len(list(page)) for page in few.by_page()][:3] == [7, 7, 7]
+    pages = client.list_tasks("many", filter="state eq 'active'").by_page()
+    assert [len(list(page)) for page in pages] == [1000, 1000, 500]
 
 
 @pytest.mark.parametrize("text", ["state eq", "state = 'x'", "id eq 'a' or", "(id eq 'a'", "a b c"])
@@ -225,12 +191,6 @@ def test_a_filter_that_is_none_is_refused(client: Any, job: str, text: str) -> N
     with pytest.raises(HttpResponseError) as caught:
         list(client.list_tasks(job, filter=text))
     assert caught.value.error.code == "InvalidQueryParameterValue"
-
-
-def test_select_leaves_the_properties_that_were_named(client: Any, job: str) -> None:
-    client.create_task(job, {"id": "1", "commandLine": "true"})
-    task = client.get_task(job, "1", select=["id", "commandLine"])
-    assert set(task) == {"id", "commandLine"}
 
 
 def test_constraints_can_be_changed_until_the_end(

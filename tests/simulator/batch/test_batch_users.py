@@ -9,8 +9,6 @@ import pytest
 from fairway_simulator.batch.agent.layout import Layout
 from fairway_simulator.batch.agent.supervisor_client import namespaces
 
-ADMIN = {"autoUser": {"scope": "pool", "elevationLevel": "admin"}}
-
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: nodes have users of their own")
 apart = pytest.mark.skipif(not namespaces(), reason="needs namespaces")
 
@@ -22,12 +20,6 @@ def test_a_task_is_no_administrator(run: Any, read: Any, identity: dict[str, Any
     assert run(script, **identity).execution_info.exit_code == 0
     assert read() == "_azbatch\n_azbatch\n"
     assert read(file="stderr.txt").count("Permission denied") == 2
-
-
-@as_root
-def test_a_task_may_ask_to_be_one(run: Any, read: Any) -> None:
-    run("id -u", userIdentity=ADMIN)
-    assert read() == "0\n"
 
 
 @as_root

@@ -34,9 +34,7 @@ class Job(Entity):
 
     def __init__(self, spec: dict[str, Any], account_url: str, sequence: int, now: str) -> None:
         super().__init__("active", now)
-        limits = {"maxWallClockTime": UNLIMITED, "maxTaskRetryCount": 0}
         self.spec = {**_DEFAULTS, **spec}
-        self.spec["constraints"] = {**limits, **(spec.get("constraints") or {})}
         self.id: str = spec["id"]
         self.key = self.id.lower()
         self.sequence = sequence
@@ -53,8 +51,6 @@ class Job(Entity):
         self.info: dict[str, Any] = {"startTime": now, "poolId": self.pool_id}
         self.reason = ""
         """The reason with which it is being terminated."""
-        self.deadline: float | None = None
-        """The POSIX time at which its wall-clock time is over."""
         self.prepared: dict[str, Any] = {}
         """Its preparation on each node, by the node's id."""
         self.closing = False
@@ -192,10 +188,8 @@ class Task(Entity):
         return self.info.get("result") == "failure"
 
     def retry_limit(self) -> int:
-        """Number of retries that the task may have; -1 stands for any number."""
-        own = (self.spec.get("constraints") or {}).get("maxTaskRetryCount")
-        of_job = (self.job.spec.get("constraints") or {}).get("maxTaskRetryCount")
-        return int(own if own is not None else of_job or 0)
+        """Number of retries that the task may have."""
+        return int((self.spec.get("constraints") or {}).get("maxTaskRetryCount") or 0)
 
     def wire(self) -> dict[str, Any]:
         """The task as `get_task` answers."""

@@ -52,13 +52,13 @@ def sizing(body: dict[str, Any]) -> None:
 
 
 def limits(constraints: dict[str, Any]) -> None:
-    """The time that a job or a task may take, that for which its files are kept, and the number of
-    its retries: -1 stands for any."""
+    """The time that a task may take, that for which its files are kept, and the number of its
+    retries; the simulator has no -1, which stands for any."""
     span(constraints, "maxWallClockTime")
     span(constraints, "retentionTime")
     value = constraints.get("maxTaskRetryCount")
-    if value is not None and value < -1:
-        raise invalid_property("maxTaskRetryCount", value, "-1 or more")
+    if value is not None and value < 0:
+        raise invalid_property("maxTaskRetryCount", value, "0 or more")
 
 
 def absent(body: dict[str, Any], *names: str) -> None:
@@ -70,7 +70,7 @@ def absent(body: dict[str, Any], *names: str) -> None:
 
 def job(body: dict[str, Any]) -> None:
     """The properties of a job that a client may set."""
-    absent(body, "networkConfiguration")
+    absent(body, "networkConfiguration", "constraints")
     if manager := body.get("jobManagerTask"):
         identifier(manager)
         required(manager, "commandLine")
@@ -80,7 +80,6 @@ def job(body: dict[str, Any]) -> None:
         raise invalid_property("priority", priority, "-1000 to 1000")
     if str(body.get("onTaskFailure", "noaction")).lower() != "noaction":
         absent(body, "onTaskFailure")
-    limits(body.get("constraints") or {})
     if body.get("jobReleaseTask") and not body.get("jobPreparationTask"):
         raise invalid_property("jobReleaseTask", "", "needs a job preparation task")
     for name in ("jobPreparationTask", "jobReleaseTask"):

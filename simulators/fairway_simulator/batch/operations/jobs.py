@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.batch.model.entity import parse_time
 from fairway_simulator.batch.model.job import Job, Schedule, Task
 from fairway_simulator.batch.operations import checks
-from fairway_simulator.batch.scheduling.scheduler import job_deadline
 from fairway_simulator.batch.wire.bodies import ServiceError, invalid_property, seconds
 from fairway_simulator.batch.wire.router import answer, done, entity_answer, page
 
@@ -39,7 +38,6 @@ def add(core: Core, spec: dict[str, Any]) -> Job:
     core.account.pool(str(pool_info["poolId"]))
     now = core.clock.now()
     job = Job(spec, core.account.url, core.account.next_sequence(), now)
-    job.deadline = job_deadline(job, core.clock.time().timestamp())
     core.account.jobs[job.key] = job
     if manager := spec.get("jobManagerTask"):
         job.add(Task(job, dict(manager), core.account.next_sequence(), now))

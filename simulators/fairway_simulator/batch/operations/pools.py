@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from fairway_simulator.batch.model.pool import Pool
 from fairway_simulator.batch.operations import checks
 from fairway_simulator.batch.scheduling.formula import FormulaError, evaluate
-from fairway_simulator.batch.scheduling.lifecycle import leave
 from fairway_simulator.batch.wire.bodies import ServiceError, invalid_property
 from fairway_simulator.batch.wire.router import answer, done, entity_answer, page
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.wire.router import Later, Operation
     from fairway_simulator.http import Answer, Request
 
-_OPTIONS = ("requeue", "taskcompletion")
 _LOST = {"preempted", "unusable", "unknown", "leavingpool", "rebooting", "reimaging"}
 
 
@@ -62,7 +60,7 @@ def resize(core: Core, request: Request, pool_id: str) -> Answer:
     """Change a pool's size."""
     body = request.document
     checks.sizing(body)
-    option = _option(request, "nodeDeallocationOption")
+    _require_option(request, "nodeDeallocationOption", "taskcompletion")
     if body.get("targetDedicatedNodes") is None and body.get("targetLowPriorityNodes") is None:
         raise ServiceError(400, "MissingRequiredProperty", PropertyName="targetDedicatedNodes")
     pool = core.account.pool(pool_id)
@@ -73,14 +71,15 @@ def resize(core: Core, request: Request, pool_id: str) -> Answer:
         raise ServiceError(409, "PoolBeingResized")
     pool.target_dedicated = int(body.get("targetDedicatedNodes") or 0)
     pool.target_spot = int(body.get("targetLowPriorityNodes") or 0)
-    core.fleet.resize(pool, option)
+    core.fleet.resize(pool)
     return done(202, pool, pool.url)
 
 
-def _option(request: Request, name: str) -> str:
-    """Which of a node's tasks begin again, and which are waited for."""
-    checks.one_of(request.document, name, _OPTIONS)
-    return str(request.document.get(name) or "requeue").lower()
+def _require_option(request: Request, name: str, known: str) -> None:
+    """What becomes of a node's tasks: the simulator has for each operation what Fairway asks for,
+    and none by default."""
+    checks.required(request.document, name)
+    checks.one_of(request.document, name, (known,))
 
 
 def list_nodes(core: Core, request: Request, pool_id: str) -> Answer:
@@ -106,22 +105,21 @@ def reimage(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
 
 
 def _restart(core: Core, request: Request, pool_id: str, node_id: str, name: str) -> Answer:
-    option = _option(request, name)
+    _require_option(request, name, "requeue")
     node = core.account.node(pool_id, node_id)
     if node.state in _LOST and node.state != "unusable":
         raise ServiceError(409, "NodeStateInvalid", "The node cannot be restarted now.")
-    core.fleet.restart(node, option, wipe=name == "nodeReimageOption")
+    core.fleet.restart(node, wipe=name == "nodeReimageOption")
     return done(202, url=node.url)
 
 
 def disable_scheduling(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
     """Give a node no tasks any more."""
-    option = _option(request, "nodeDisableSchedulingOption")
+    _require_option(request, "nodeDisableSchedulingOption", "taskcompletion")
     node = core.account.node(pool_id, node_id)
     if not node.schedulable:
         raise ServiceError(409, "NodeAlreadyInTargetSchedulingState")
     node.schedulable = False
-    leave(node, option, core.clock.now())
     if node.state == "idle":
         node.become("offline", core.clock.now())
     return done(200, url=node.url)

@@ -76,11 +76,9 @@ def _add(core: Core, job: Job, spec: dict[str, Any]) -> Task:
 def list_all(core: Core, request: Request, job_id: str) -> Answer:
     """List the tasks of a job."""
     tasks = list(core.account.job(job_id).tasks.values())
-    after = request.option("$skiptoken", "0")
     # Tasks are in their order, and may be many.
-    start = (
-        bisect_right(tasks, int(after), key=lambda task: task.sequence) if after.isdigit() else 0
-    )
+    after = int(request.option("$skiptoken", "0"))
+    start = bisect_right(tasks, after, key=lambda task: task.sequence)
     return page(core, request, ((task.sequence, task.wire) for task in tasks[start:]))
 
 

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 from fairway_simulator.batch.agent.isolation import address_of
 from fairway_simulator.batch.model.entity import http_date
 from fairway_simulator.batch.model.pool import Node
-from fairway_simulator.batch.scheduling.lifecycle import leave
+from fairway_simulator.batch.scheduling.lifecycle import requeue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from fairway_simulator.batch.agent.commands import NodeAgent
     from fairway_simulator.batch.agent.supervisor_client import Supervisor
     from fairway_simulator.batch.model.account import Account
-    from fairway_simulator.batch.model.job import Attempt
     from fairway_simulator.batch.model.pool import Pool
 
 _NO_CORES = "The account's core quota for this VM family has been reached"
@@ -37,26 +36,27 @@ class Fleet:
 
     # -- size ---------------------------------------------------------------------------
 
-    def resize(self, pool: Pool, option: str = "requeue") -> None:
-        """Brings a pool to its target sizes, as far as its limit allows."""
+    def resize(self, pool: Pool) -> None:
+        """Brings a pool to its target sizes, as far as its limit allows; what runs on nodes that
+        leave is waited for."""
         now = self._account.clock.now()
         pool.resize_errors = []
         pool.allocate("resizing", now)
         wanted = pool.target_dedicated + pool.target_spot
         allowed = wanted if pool.limit is None else pool.limit
         dedicated = min(pool.target_dedicated, allowed)
-        self._bring(pool, dedicated, option, dedicated=True)
-        self._bring(pool, min(pool.target_spot, allowed - dedicated), option, dedicated=False)
+        self._bring(pool, dedicated, dedicated=True)
+        self._bring(pool, min(pool.target_spot, allowed - dedicated), dedicated=False)
         if wanted > allowed:
             pool.resize_errors = [{"code": "AccountCoreQuotaReached", "message": _NO_CORES}]
         self.settle(pool)
 
-    def _bring(self, pool: Pool, target: int, option: str, *, dedicated: bool) -> None:
+    def _bring(self, pool: Pool, target: int, *, dedicated: bool) -> None:
         members = [node for node in pool.members(dedicated=dedicated) if not node.leaving]
         # The nodes without work leave first.
         members.sort(key=lambda node: bool(node.executions))
         for node in members[: max(0, len(members) - target)]:
-            self.remove(node, option)
+            self._remove(node)
         new = [self._new(pool, dedicated=dedicated) for _ in range(target - len(members))]
         for node in new:
             pool.nodes[node.id] = node
@@ -69,20 +69,22 @@ class Fleet:
         folder, now = self._agent.layout.nodes, self._account.clock.now()
         return Node(pool, number, address, folder, dedicated=dedicated, now=now)
 
-    def remove(self, node: Node, option: str) -> None:
-        """Takes a node out of its pool, its tasks as the option says."""
+    def _remove(self, node: Node) -> None:
         node.leaving = True
-        left = leave(node, option, self._account.clock.now())
-        if not left or option != "taskcompletion":
+        if not node.executions:
             self._remove_now(node)
             return
+        executions = list(node.executions)
 
         def then() -> None:
-            self._remove_now(node)
-            self.settle(node.pool)
-            self._account.changed.notify_all()
+            for execution in executions:
+                execution.done.wait()
+            with self._account.changed:
+                self._remove_now(node)
+                self.settle(node.pool)
+                self._account.changed.notify_all()
 
-        self._when_done(left, then)
+        self._spawn(then)
 
     def _remove_now(self, node: Node) -> None:
         node.become("leavingpool", self._account.clock.now())
@@ -117,7 +119,7 @@ class Fleet:
     def lose(self, node: Node, state: str) -> None:
         """A node is `preempted` or `unknown` from now on; its tasks start again elsewhere."""
         self._stop_all(node)
-        leave(node, "requeue", self._account.clock.now(), asked=False)
+        requeue(node, self._account.clock.now(), asked=False)
         node.events = []
         node.become(state, self._account.clock.now())
         self._account.changed.notify_all()
@@ -147,11 +149,16 @@ class Fleet:
         node.events.append(event)
         self._after(node, notice, lambda: self.lose(node, "preempted"))
 
-    def restart(self, node: Node, option: str, *, wipe: bool) -> None:
-        """Boots a node again, with `wipe` from a new disk; its tasks as the option says."""
+    def restart(self, node: Node, *, wipe: bool) -> None:
+        """Boots a node again, with `wipe` from a new disk; its tasks start again elsewhere."""
         node.become("reimaging" if wipe else "rebooting", self._account.clock.now())
-        left = leave(node, option, self._account.clock.now())
-        self._when_done(left if option != "requeue" else [], lambda: self.restore(node, wipe=wipe))
+        requeue(node, self._account.clock.now(), asked=True)
+
+        def boot() -> None:
+            with self._account.changed:
+                self.restore(node, wipe=wipe)
+
+        self._spawn(boot)
 
     def restore(self, node: Node, *, wipe: bool = True) -> None:
         """A node that was lost comes back, as a new machine."""
@@ -170,15 +177,6 @@ class Fleet:
             with self._account.changed:
                 if node.generation == generation and not self._stopping.is_set():
                     act()
-
-        self._spawn(wait)
-
-    def _when_done(self, executions: Sequence[Attempt], act: Callable[[], None]) -> None:
-        def wait() -> None:
-            for execution in executions:
-                execution.done.wait()
-            with self._account.changed:
-                act()
 
         self._spawn(wait)
 

@@ -96,9 +96,8 @@ class Lifecycle:
 
     def will_retry(self, task: Task, outcome: Outcome) -> bool:
         """True if a task that ended so is run again."""
-        limit = task.retry_limit()
-        again = limit < 0 or task.info["retryCount"] < limit
-        fit = task.job.state in {"active", "enabling", "disabling", "disabled"}
+        again = task.info["retryCount"] < task.retry_limit()
+        fit = task.job.state in {"active", "disabling", "disabled"}
         return fit and again and outcome.kind == "exit" and outcome.failure is not None
 
     def ended(self, execution: Execution, outcome: Outcome | None) -> None:
@@ -169,14 +168,11 @@ class Lifecycle:
         return None
 
 
-def leave(node: Node, option: str, now: str, *, asked: bool = True) -> list[Attempt]:
-    """Takes a node's tasks away as a node operation's option says: `requeue`, or `taskcompletion`,
-    for which the returned attempts are to be waited for. Not `asked` for: the node is lost."""
-    left = dict(node.executions)
-    for execution, task in left.items():
-        if option == "requeue" and task.execution is execution:
+def requeue(node: Node, now: str, *, asked: bool) -> None:
+    """Takes a node's tasks away, which start again elsewhere; not `asked` for: the node is lost."""
+    for execution, task in dict(node.executions).items():
+        if task.execution is execution:
             _requeue(task, now, asked=asked)
-    return list(left)
 
 
 def _recent(task: Task, index: int) -> dict[str, Any]:
@@ -194,8 +190,8 @@ def _recent(task: Task, index: int) -> dict[str, Any]:
 def _requeue(task: Task, now: str, *, asked: bool) -> None:
     """A task's node was lost or is wanted otherwise: it starts again, elsewhere.
 
-    `requeueCount` is of what somebody `asked` for, a smaller pool for example, and of
-    nothing else: see the description of BatchTaskExecutionInfo.requeue_count in azure-batch.
+    `requeueCount` is of what somebody `asked` for, a reboot for example, and of nothing else: see
+    the description of BatchTaskExecutionInfo.requeue_count in azure-batch.
     """
     execution, task.execution = task.execution, None
     if execution:

@@ -7,7 +7,6 @@ import threading
 from typing import TYPE_CHECKING
 
 from fairway_simulator.batch.agent.execution import Execution, timed_out
-from fairway_simulator.batch.wire.bodies import UNLIMITED, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,10 +75,6 @@ class Scheduler:
         clean = now - self._cleaned > _CLEAN
         for job in list(self._account.jobs.values()):
             self._jobs.settle(job)
-            if job.deadline is not None and job.deadline <= now:
-                job.deadline = None
-                if job.state not in {"terminating", "completed", "deleting"}:
-                    self._jobs.terminate(job, "MaxWallClockTimeExpiry")
             if clean:
                 self._clean(job, now)
         if clean:
@@ -150,9 +145,3 @@ class Scheduler:
             n for n in pool.nodes.values() if n.state in {"idle", "running"} and n.schedulable
         ]
         return len(usable) >= task.instances
-
-
-def job_deadline(job: Job, now: float) -> float | None:
-    """The POSIX time at which a job that starts now has used its wall-clock time."""
-    span = str(job.spec["constraints"]["maxWallClockTime"])
-    return None if span == UNLIMITED else now + seconds(span)

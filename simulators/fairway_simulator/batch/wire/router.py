@@ -131,17 +131,16 @@ def page(
     `entities` are pairs of a number that grows and what builds the entity; the page goes on
     after the number in the request's skip token.
     """
-    size = _number(request, "maxresults", PAGE)
-    if not 1 <= size <= PAGE:
-        raise _bad_query("maxresults", str(size))
-    after = _number(request, "$skiptoken", 0)
+    if request.option("maxresults"):
+        raise _bad_query("maxresults", request.option("maxresults"))
+    after = int(request.option("$skiptoken", "0"))
     keep, chosen = _filter(request.option("$filter")), _select(request)
     values: list[dict[str, Any]] = []
     last = 0
     for number, build in entities:
         if number <= after or not keep(entity := build()):
             continue
-        if len(values) == size:
+        if len(values) == PAGE:
             query = {name: each[0] for name, each in request.query.items()}
             link = urlencode({**query, "$skiptoken": str(last)}, quote_via=quote)
             url = f"{core.account.url}{request.path}?{link}"
@@ -157,13 +156,6 @@ def _select(request: Request) -> Callable[[dict[str, Any]], dict[str, Any]]:
         return lambda entity: entity
     wanted = names.split(",")
     return lambda entity: {name: entity[name] for name in wanted if name in entity}
-
-
-def _number(request: Request, name: str, usual: int) -> int:
-    text = request.option(name, str(usual))
-    if not text.isdigit():
-        raise _bad_query(name, text)
-    return int(text)
 
 
 def _bad_query(name: str, value: str) -> ServiceError:
