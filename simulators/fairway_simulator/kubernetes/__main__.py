@@ -28,7 +28,7 @@ from fairway_simulator.command import (
 from fairway_simulator.kubernetes import KubernetesCluster, missing
 from fairway_simulator.kubernetes.api.schemas import SchemasMissing, newest
 from fairway_simulator.kubernetes.cluster import CONTEXT, kubectl_program
-from fairway_simulator.kubernetes.kubelet.network import NetworkFailed
+from fairway_simulator.kubernetes.kubelet.host import NetworkFailed
 
 if TYPE_CHECKING:
     import argparse

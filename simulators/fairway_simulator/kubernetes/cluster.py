@@ -30,18 +30,15 @@ from fairway_simulator.kubernetes.api.resources import (
 )
 from fairway_simulator.kubernetes.api.service import OWN, ApiService
 from fairway_simulator.kubernetes.client import Client
-from fairway_simulator.kubernetes.controllers.accounts import Accounts
 from fairway_simulator.kubernetes.controllers.autoscaler import Autoscaler, Pool
-from fairway_simulator.kubernetes.controllers.claims import Claims
 from fairway_simulator.kubernetes.controllers.collector import Collector
-from fairway_simulator.kubernetes.controllers.deployments import Deployments
-from fairway_simulator.kubernetes.controllers.jobs import BACKOFF, Jobs
-from fairway_simulator.kubernetes.controllers.kueue import Kueue
+from fairway_simulator.kubernetes.controllers.jobs import BACKOFF, Deployments, Jobs
+from fairway_simulator.kubernetes.controllers.kueue import Kueue, Provisioning
 from fairway_simulator.kubernetes.controllers.loop import Controller, Loop
-from fairway_simulator.kubernetes.controllers.provisioning import Provisioning
+from fairway_simulator.kubernetes.controllers.namespaces import Accounts, Claims
 from fairway_simulator.kubernetes.controllers.scheduler import Scheduler
+from fairway_simulator.kubernetes.kubelet.host import Network, network
 from fairway_simulator.kubernetes.kubelet.kubelet import Kubelet, NodeSpec
-from fairway_simulator.kubernetes.kubelet.network import Network, network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

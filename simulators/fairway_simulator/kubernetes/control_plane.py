@@ -25,8 +25,8 @@ from fairway_agent.fanout.launchers import free_port
 from fairway_simulator.command import write_private
 from fairway_simulator.kubernetes.client import Client, Refused
 from fairway_simulator.kubernetes.cluster import CONTEXT, default_nodes, kubeconfig_text
+from fairway_simulator.kubernetes.kubelet.host import network
 from fairway_simulator.kubernetes.kubelet.kubelet import Kubelet
-from fairway_simulator.kubernetes.kubelet.network import network
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

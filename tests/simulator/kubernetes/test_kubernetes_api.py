@@ -13,8 +13,8 @@ import pytest
 from namespaces import Space
 
 from fairway_simulator.kubernetes import Fault, KubernetesCluster
-from fairway_simulator.kubernetes.api import patches
 from fairway_simulator.kubernetes.api.resources import CONFIG_MAPS, PODS
+from fairway_simulator.kubernetes.api.schemas import MERGE, STRATEGIC, patched
 from fairway_simulator.kubernetes.api.store import Change, Store
 from fairway_simulator.kubernetes.client import Client, Refused
 from fairway_simulator.kubernetes.controllers.job_state import parsed, spelled
@@ -43,9 +43,9 @@ def test_kubernetes_api_stale_update_or_delete_is_a_conflict(
     space.create(_map("m", a="1"))
     old = client.get(f"{maps}/m")
     about = {"metadata": {"resourceVersion": old["metadata"]["resourceVersion"]}}
-    client.send("PATCH", f"{maps}/m", {**about, "data": {"a": "2"}}, patches.MERGE)
+    client.send("PATCH", f"{maps}/m", {**about, "data": {"a": "2"}}, MERGE)
     with pytest.raises(Refused, match="the object has been modified") as refused:
-        client.send("PATCH", f"{maps}/m", {**about, "data": {"a": "3"}}, patches.MERGE)
+        client.send("PATCH", f"{maps}/m", {**about, "data": {"a": "3"}}, MERGE)
     assert refused.value.code == 409
     with pytest.raises(Refused, match="does not match the UID in record") as refused:
         client.send("DELETE", f"{maps}/m", {"preconditions": {"uid": "another"}})
@@ -256,16 +256,16 @@ def test_a_foreign_certificate_is_not_taken(space: Space, cluster: KubernetesClu
 def test_strategic_patches_merge_lists_by_their_keys() -> None:
     pod = {"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}}
     patch = {"spec": {"containers": [{"name": "b", "image": "2"}, {"name": "c"}]}}
-    found = patches.patched(pod, patch, patches.STRATEGIC, PODS)
+    found = patched(pod, patch, STRATEGIC, PODS)
     assert found["spec"]["containers"] == [
         {"name": "a", "image": "1"},
         {"name": "b", "image": "2"},
         {"name": "c"},
     ]
     gone = {"spec": {"containers": [{"name": "a", "$patch": "delete"}]}}
-    found = patches.patched(pod, gone, patches.STRATEGIC, PODS)
+    found = patched(pod, gone, STRATEGIC, PODS)
     assert [each["name"] for each in found["spec"]["containers"]] == ["b"]
-    assert patches.patched(pod, {"spec": None}, patches.MERGE, PODS) == {}
+    assert patched(pod, {"spec": None}, MERGE, PODS) == {}
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,7 @@ from fairway_simulator.kubernetes.api.resources import (
 from fairway_simulator.kubernetes.api.store import Store
 from fairway_simulator.kubernetes.controllers.autoscaler import Autoscaler
 from fairway_simulator.kubernetes.controllers.jobs import Jobs
-from fairway_simulator.kubernetes.controllers.kueue import Kueue
-from fairway_simulator.kubernetes.controllers.provisioning import Provisioning
+from fairway_simulator.kubernetes.controllers.kueue import Kueue, Provisioning
 from fairway_simulator.kubernetes.controllers.scheduler import Scheduler
 from fairway_simulator.kubernetes.events import condition_of
 

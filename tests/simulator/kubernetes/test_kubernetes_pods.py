@@ -21,7 +21,7 @@ from fairway_simulator.kubernetes import Kubelet, KubernetesCluster, NodeSpec
 from fairway_simulator.kubernetes.client import Client
 from fairway_simulator.kubernetes.cluster import kubectl_program
 from fairway_simulator.kubernetes.kubelet import volumes
-from fairway_simulator.kubernetes.kubelet.network import Network, NetworkFailed, network
+from fairway_simulator.kubernetes.kubelet.host import Network, NetworkFailed, network
 
 _SERVES = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
 

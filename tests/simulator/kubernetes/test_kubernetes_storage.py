@@ -17,7 +17,7 @@ from fairway_simulator.kubernetes.api.resources import (
     Resource,
 )
 from fairway_simulator.kubernetes.api.store import Store
-from fairway_simulator.kubernetes.controllers.claims import Claims
+from fairway_simulator.kubernetes.controllers.namespaces import Claims
 
 SPACE = "training"
 SIZE = {"storage": "10Gi"}

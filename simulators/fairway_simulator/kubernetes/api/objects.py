@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.http import Answer, Stream
-from fairway_simulator.kubernetes.api import patches
 from fairway_simulator.kubernetes.api.requests import ApiError, bad_request, conflict, expired
 from fairway_simulator.kubernetes.api.resources import NAMESPACES, PODS
-from fairway_simulator.kubernetes.api.selectors import Watch, by_fields, by_labels
+from fairway_simulator.kubernetes.api.schemas import APPLY, patched
+from fairway_simulator.kubernetes.api.store import Watch, by_fields, by_labels
 from fairway_simulator.kubernetes.events import now
 
 if TYPE_CHECKING:
@@ -223,13 +223,13 @@ class Objects:
         form = request.headers.get("content-type", "").partition(";")[0]
         patch = request.json()
         before = self._store.find(resource, object_path.namespace, object_path.name)
-        if before is None and form == patches.APPLY:
+        if before is None and form == APPLY:
             new = {**patch, "metadata": {**patch.get("metadata", {}), "name": object_path.name}}
             found = self._admission.new(resource, new, object_path.namespace, "Strict")
             return Answer(resource.to_wire(self._store.create(resource, found)), 201)
         for last in (*[False] * _TRIES, True):
             before = self._store.get(resource, object_path.namespace, object_path.name)
-            sent = patches.patched(resource.to_wire(before), patch, form, resource)
+            sent = patched(resource.to_wire(before), patch, form, resource)
             try:
                 return self._write(request, resource, object_path, sent)
             except ApiError as error:

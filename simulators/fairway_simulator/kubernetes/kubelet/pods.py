@@ -8,11 +8,16 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.api.patches import STRATEGIC
-from fairway_simulator.kubernetes.kubelet import status
-from fairway_simulator.kubernetes.kubelet.containers import Container, Order, Sandbox, is_root
-from fairway_simulator.kubernetes.kubelet.network import NetworkFailed
-from fairway_simulator.kubernetes.kubelet.status import ContainerState
+from fairway_simulator.kubernetes.api.schemas import STRATEGIC
+from fairway_simulator.kubernetes.kubelet.containers import (
+    Container,
+    ContainerState,
+    Order,
+    Sandbox,
+    is_root,
+    status_of,
+)
+from fairway_simulator.kubernetes.kubelet.host import NetworkFailed
 from fairway_simulator.kubernetes.kubelet.volumes import (
     NotReady,
     Volumes,
@@ -302,7 +307,7 @@ class PodRunner(threading.Thread):
     def _tell(self, phase: str) -> None:
         """Writes the pod's status, if it is another than before."""
         address = self._sandbox.address if self._sandbox else ""
-        found = status.wire(self.pod, phase, self._state, address)
+        found = status_of(self.pod, phase, self._state, address)
         found |= {"hostIP": self._host.address}
         if self._evicted:
             found |= {"reason": "Evicted", "message": self._evicted}

@@ -1,26 +1,252 @@
-"""Answers of a node to the API server: logs, and streams into its containers."""
+"""Answers of a node to the API server: logs, and commands in its containers, whose streams are
+channels of a WebSocket: 0 stdin, 1 stdout, 2 stderr, 3 how it ended, 255 the end of one of them
+(version 5). A terminal has no stderr of its own, and keeps its size.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import hmac
-from typing import TYPE_CHECKING
+import json
+import os
+import pty
+import struct
+import subprocess
+import threading
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
 
 from fairway_simulator.faults import ENDLESS
 from fairway_simulator.http import Answer, Reply, Request, Server, Takeover
 from fairway_simulator.kubernetes.api.requests import ApiError
-from fairway_simulator.kubernetes.kubelet import executing
-from fairway_simulator.kubernetes.kubelet.executing import WebSocket
 
 if TYPE_CHECKING:
     import socket
     import ssl
-    import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from fairway_simulator.kubernetes.kubelet.pods import PodRunner
 
     Find = Callable[[str, str], PodRunner | None]
     """The pod of a namespace and a name."""
+
+
+_MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_BINARY, _CLOSING, _PING, _PONG = 2, 8, 9, 10
+_LONGEST = 1 << 26
+
+
+class WebSocket:
+    """A connection whose handshake has been answered; sending is for any thread."""
+
+    def __init__(
+        self, connection: socket.socket, headers: Mapping[str, str], protocol: str
+    ) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        key = headers.get("sec-websocket-key", "").encode()
+        accepted = base64.b64encode(hashlib.sha1(key + _MAGIC).digest()).decode()  # noqa: S324
+        lines = [
+            "HTTP/1.1 101 Switching Protocols",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            f"Sec-WebSocket-Accept: {accepted}",
+            f"Sec-WebSocket-Protocol: {protocol}",
+        ]
+        self._connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        self._reader = connection.makefile("rb")
+
+    def messages(self) -> Iterator[bytes]:
+        """The client's messages, until it closes or is gone."""
+        parts: list[bytes] = []
+        with self._reader:
+            while (frame := self._frame()) is not None:
+                final, code, data = frame
+                if code == _CLOSING:
+                    return
+                if code == _PING:
+                    self._send(_PONG, data)
+                elif code != _PONG:
+                    parts.append(data)
+                    if final:
+                        yield b"".join(parts)
+                        parts = []
+
+    def send(self, data: bytes) -> bool:
+        """Sends a message; False where the client is gone."""
+        return self._send(_BINARY, data)
+
+    def close(self) -> None:
+        """Says that nothing more comes."""
+        self._send(_CLOSING, struct.pack("!H", 1000))
+
+    def _frame(self) -> tuple[bool, int, bytes] | None:
+        try:
+            head = self._reader.read(2)
+            if len(head) < 2:
+                return None
+            length = head[1] & 0x7F
+            if length >= 126:
+                wide = 2 if length == 126 else 8
+                length = int.from_bytes(self._reader.read(wide), "big")
+            if length > _LONGEST:
+                return None
+            mask = self._reader.read(4) if head[1] & 0x80 else b""
+            data = self._reader.read(length)
+        except (OSError, ValueError):
+            return None
+        if len(data) < length:
+            return None
+        return bool(head[0] & 0x80), head[0] & 0x0F, _unmasked(data, mask)
+
+    def _send(self, code: int, data: bytes) -> bool:
+        size = len(data)
+        if size < 126:
+            head = struct.pack("!BB", 0x80 | code, size)
+        elif size < 1 << 16:
+            head = struct.pack("!BBH", 0x80 | code, 126, size)
+        else:
+            head = struct.pack("!BBQ", 0x80 | code, 127, size)
+        try:
+            with self._lock:
+                self._connection.sendall(head + data)
+        except (OSError, ValueError):
+            return False
+        return True
+
+
+def _unmasked(data: bytes, mask: bytes) -> bytes:
+    if not mask or not data:
+        return data
+    repeated = (mask * (len(data) // 4 + 1))[: len(data)]
+    mixed = int.from_bytes(data, "big") ^ int.from_bytes(repeated, "big")
+    return mixed.to_bytes(len(data), "big")
+
+
+PROTOCOL = "v5.channel.k8s.io"
+_STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Command:
+    """Command to run in a container, and the streams of it that the client wants."""
+
+    words: Sequence[str]
+    environment: Mapping[str, str]
+    stdin: bool
+    stdout: bool
+    stderr: bool
+    terminal: bool
+    endless: bool
+    """True if the stream stays open for ever, as some nodes' do."""
+
+
+def execute(web: WebSocket, command: Command, stopped: threading.Event) -> None:
+    """Runs a command until it ends, and says how."""
+    session = _Terminal(command) if command.terminal else _Pipes(command)
+    with session.process:
+        writers = [
+            threading.Thread(target=_pass_on, args=(web, channel, stream), daemon=True)
+            for channel, stream in session.outputs()
+        ]
+        for thread in writers:
+            thread.start()
+        threading.Thread(target=_feed, args=(web, session), daemon=True).start()
+        for thread in writers:
+            thread.join()
+        code = session.process.wait()
+    if command.endless:
+        stopped.wait()
+        return
+    web.send(bytes([_ERROR]) + json.dumps(_status(code)).encode())
+    web.close()
+
+
+class _Pipes:
+    def __init__(self, command: Command) -> None:
+        self.process = subprocess.Popen(
+            command.words,
+            env=dict(command.environment),
+            stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if command.stdout else subprocess.DEVNULL,
+            stderr=subprocess.PIPE if command.stderr else subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def outputs(self) -> list[tuple[int, IO[bytes]]]:
+        streams = ((_STDOUT, self.process.stdout), (_STDERR, self.process.stderr))
+        return [(channel, stream) for channel, stream in streams if stream]
+
+    def write(self, data: bytes) -> None:
+        if self.process.stdin:
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
+
+    def end_input(self) -> None:
+        if self.process.stdin:
+            self.process.stdin.close()
+
+
+class _Terminal:
+    def __init__(self, command: Command) -> None:
+        self._master, slave = pty.openpty()
+        # setsid takes the terminal as the session's own: Ctrl-C then reaches the command.
+        self.process = subprocess.Popen(
+            ["setsid", "--ctty", "--wait", *command.words],
+            env={"TERM": "xterm", **command.environment},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+        self._writer = os.fdopen(os.dup(self._master), "wb", buffering=0)
+
+    def outputs(self) -> list[tuple[int, IO[bytes]]]:
+        return [(_STDOUT, os.fdopen(self._master, "rb", buffering=0))]
+
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    def end_input(self) -> None:
+        self._writer.close()
+
+
+def _pass_on(web: WebSocket, channel: int, stream: IO[bytes]) -> None:
+    mark = bytes([channel])
+    try:
+        with stream:
+            while piece := os.read(stream.fileno(), _PIECE):
+                web.send(mark + piece)
+    except OSError:
+        return  # a terminal whose last user has gone
+
+
+def _feed(web: WebSocket, session: _Pipes | _Terminal) -> None:
+    """Gives the command what the client sends; its input ends with the client at the latest."""
+    try:
+        for message in web.messages():
+            if message[:1] == bytes([_STDIN]):
+                session.write(message[1:])
+            elif message[:2] == bytes([_CLOSE, _STDIN]):
+                session.end_input()
+        session.end_input()
+    except (OSError, ValueError):
+        return  # the command has ended, or does not read
+
+
+def _status(code: int) -> dict[str, Any]:
+    if code == 0:
+        return {"metadata": {}, "status": "Success"}
+    code = code if code > 0 else 128 - code
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"command terminated with non-zero exit code: exit status {code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
 
 
 class NodeServer:
@@ -75,12 +301,12 @@ class NodeServer:
 
     def _exec(self, request: Request, pod: PodRunner, name: str) -> Takeover:
         offered = request.headers.get("sec-websocket-protocol", "")
-        if executing.PROTOCOL not in [each.strip() for each in offered.split(",")]:
+        if PROTOCOL not in [each.strip() for each in offered.split(",")]:
             raise ApiError(400, f"unable to upgrade: no protocol of [{offered}] is known here")
         container = pod.container
         if container is None:
             raise ApiError(500, f'Internal error occurred: container not found ("{name}")')
-        command = executing.Command(
+        command = Command(
             [*container.enter(), *request.query.get("command", [])],
             container.order.environment,
             stdin=request.switch("input"),
@@ -91,7 +317,7 @@ class NodeServer:
         )
 
         def serve(connection: socket.socket) -> None:
-            web = WebSocket(connection, request.headers, executing.PROTOCOL)
-            executing.execute(web, command, self._stopped)
+            web = WebSocket(connection, request.headers, PROTOCOL)
+            execute(web, command, self._stopped)
 
         return Takeover(serve)
