@@ -15,7 +15,6 @@ import requests
 from azure.core.pipeline.transport import RequestsTransport
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.outage import LEAST
@@ -25,6 +24,7 @@ from fairway_runner.engines.remote.ssh import Ssh, shared
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
+    from urllib3.connection import HTTPConnection
 
     from fairway_core.target import Target
 
@@ -143,27 +143,16 @@ class _GatewayAdapter(HTTPAdapter):
 def _pools(gateway: Gateway) -> dict[str, Any]:
     """The pools of urllib3 by scheme, whose connections are those of the gateway."""
 
-    class Http(HTTPConnection):
-        def _new_conn(self) -> socket.socket:
-            return _timed(gateway.connect(self.host, int(self.port or 80)), self)
+    def through(pool: Any, usual: int) -> Any:
+        def connect(self: HTTPConnection) -> socket.socket:
+            found, timeout = gateway.connect(self.host, int(self.port or usual)), self.timeout
+            found.settimeout(timeout if isinstance(timeout, int | float) else None)
+            return found
 
-    class Https(HTTPSConnection):
-        def _new_conn(self) -> socket.socket:
-            return _timed(gateway.connect(self.host, int(self.port or 443)), self)
+        own = type("Connection", (pool.ConnectionCls,), {"_new_conn": connect})
+        return type("Pool", (pool,), {"ConnectionCls": own})
 
-    class HttpPool(HTTPConnectionPool):
-        ConnectionCls = Http
-
-    class HttpsPool(HTTPSConnectionPool):
-        ConnectionCls = Https
-
-    return {"http": HttpPool, "https": HttpsPool}
-
-
-def _timed(connection: socket.socket, of: HTTPConnection) -> socket.socket:
-    timeout = of.timeout
-    connection.settimeout(timeout if isinstance(timeout, int | float) else None)
-    return connection
+    return {"http": through(HTTPConnectionPool, 80), "https": through(HTTPSConnectionPool, 443)}
 
 
 _BLOCK = 1 << 20  # bytes of a file that are read at a time

@@ -19,6 +19,8 @@ from fairway_agent.quick import dataclass
 from fairway_agent.records import HINT, Fields, Unfit, shown
 from fairway_agent.shared.reports import (
     MOST,
+    InputsReport,
+    InputsRequest,
     ReceiveReport,
     ReceiveRequest,
     RunReport,
@@ -31,11 +33,12 @@ from fairway_agent.shared.reports import (
 from fairway_agent.spec import FIGURES, RECORD, RunPlan, TaskSpec
 from fairway_core import archives
 from fairway_core.findings import Finding, Severity, UserError
+from fairway_runner.engines.outage import gone_input
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import STRANGE
 from fairway_runner.runs.figures import is_node_name
 from fairway_runner.runs.folder import MIRROR_LOCK, RunFolder, RunFolders, TakenId
-from fairway_runner.runs.records import RunRecord, is_run_id, known_state, known_task
+from fairway_runner.runs.records import RunRecord, is_run_id, known_state, known_task, read_plan
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
@@ -152,22 +155,51 @@ class Mirror:
 
         The code is left at the snapshot's name under `code/`; see `shared.runs.copy_code`.
         """
-        code = snapshot.name
-        chained = submission_state.Inputs.of(run, self.remote)
-        missing = chained.missing()
-        request = ReceiveRequest(run.id, code)
+        inputs = self._inputs(run)
+        request = ReceiveRequest(run.id, snapshot.name)
         files = archives.pack(
             (path.name, path, False)
             for path in run.folder.iterdir()
             if path.is_file() and path.name not in _OWN and not path.name.startswith(".")
         )
         found = self.remote.call(f"{SHARED}.receive", request, ReceiveReport, files)
-        chained.bring(missing)
+        for folder, to in inputs.values():
+            if to is not None:
+                self.remote.connection.upload(folder, to, deadline=self.remote.deadline)
+        if inputs:
+            self._ask_inputs(run, inputs, adopt=True)
         if not found.has_code:
             if not snapshot.is_dir():
                 message = f"the code of {run.id} is neither here nor at {self.remote.shared}"
                 raise UserError.of("no-code", message, "submit the job again from its file")
             self.remote.connection.upload(snapshot, found.draft, deadline=self.remote.deadline)
+
+    def _inputs(self, run: RunFolder) -> dict[str, tuple[Path, str | None]]:
+        """The run's inputs of other runs that are copied from here, by their path there: the folder
+        here, and that there into which it is to be copied, where it is not there yet. What the run
+        waits for is no such input. The host is asked only if there are any; Refused where one has
+        gone."""
+        plan = read_plan(run.folder)
+        entries = [each for each in plan.chained if not plan.awaits(each)]
+        if not entries:
+            return {}
+        missing = self._ask_inputs(run, [each.path for each in entries])
+        found = {}
+        for each in entries:
+            here = None if each.source is None else run.folder.parents[1] / each.source
+            if each.path in missing and (here is None or not here.is_dir()):
+                raise gone_input(each.name, each.source or each.path)
+            if here is not None:
+                found[each.path] = here, missing.get(each.path)
+        return found
+
+    def _ask_inputs(
+        self, run: RunFolder, paths: Iterable[str], *, adopt: bool = False
+    ) -> Mapping[str, str]:
+        """Those of the paths that are not there, each with the folder to copy it into; with `adopt`
+        the run has them from now on."""
+        request = InputsRequest(run.id, tuple(paths), adopt=adopt)
+        return self.remote.call(f"{SHARED}.inputs", request, InputsReport).missing
 
     def refresh(
         self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False

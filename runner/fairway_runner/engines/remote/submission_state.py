@@ -3,23 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import state_files
 from fairway_agent.quick import dataclass
 from fairway_agent.records import JsonRecord
-from fairway_agent.shared.reports import InputsReport, InputsRequest
 from fairway_agent.state_files import RunState
 from fairway_boot import files
-from fairway_runner.engines.outage import gone_input
-from fairway_runner.runs.records import known_as, known_task, read_plan, read_retry
+from fairway_runner.runs.records import known_as, known_task, read_retry
 
 if TYPE_CHECKING:
-    from fairway_agent.spec import Chained
-    from fairway_runner.engines.remote.remote_host import RemoteHost
     from fairway_runner.runs.folder import RunFolder
 
 _FILE = "engine.json"
@@ -75,49 +69,3 @@ def queue_tasks_again(run: RunFolder) -> dict[str, int]:
         if status:
             state_files.write(run.task_folder(number), status.again)
     return attempts
-
-
-_INPUTS = "fairway_agent.shared.runs.inputs"
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Inputs of one run that come from other runs; the host is asked only if there are any."""
-
-    run: RunFolder
-    remote: RemoteHost
-    entries: Sequence[Chained]
-
-    @classmethod
-    def of(cls, run: RunFolder, remote: RemoteHost) -> Inputs:
-        """By the run's plan; what it waits for is not there yet."""
-        plan = read_plan(run.folder)
-        return cls(run, remote, [each for each in plan.chained if not plan.awaits(each)])
-
-    def missing(self) -> Mapping[str, str]:
-        """The inputs to copy there, by path, with their folders; Refused where one has gone."""
-        if not self.entries:
-            return {}
-        request = InputsRequest(self.run.id, tuple(each.path for each in self.entries))
-        missing = self.remote.call(_INPUTS, request, InputsReport).missing
-        for each in self.entries:
-            if each.path in missing and not (
-                each.source is not None and self._folder(each).is_dir()
-            ):
-                raise gone_input(each.name, each.source or each.path)
-        return missing
-
-    def bring(self, missing: Mapping[str, str]) -> None:
-        """Copies them; the run has them from now on."""
-        copied = {each.path: each for each in self.entries if each.source is not None}
-        for path, each in copied.items():
-            if path in missing:
-                folder, deadline = self._folder(each), self.remote.deadline
-                self.remote.connection.upload(folder, missing[path], deadline=deadline)
-        if copied:
-            request = InputsRequest(self.run.id, tuple(copied), adopt=True)
-            self.remote.call(_INPUTS, request, InputsReport)
-
-    def _folder(self, entry: Chained) -> Path:
-        assert entry.source is not None, "it is copied from here"
-        return self.run.folder.parents[1] / entry.source
