@@ -219,8 +219,3 @@ def test_a_file_where_runs_should_be(fairway: Fairway) -> None:
     assert fairway.within("list").stdout.startswith("no runs yet")
 
 
-def test_list_skips_files_and_folders_that_are_no_run(fairway: Fairway) -> None:
-    runs = fairway.folder / ".fairway" / "runs"
-    (runs / "half-removed").mkdir(parents=True)
-    (runs / "note.txt").write_text("mine")
-    assert fairway.within("list", "--json").stdout == "[]\n"
