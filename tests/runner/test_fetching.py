@@ -114,27 +114,16 @@ def test_fetch_of_one_task_writes_its_files_only(run: Run, tmp_path: Path) -> No
             fetch(run, tmp_path / "to", task)
 
 
-def test_a_file_that_differs_stops_everything(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "to" / "1").mkdir(parents=True)
-    (tmp_path / "to" / "1" / "log.txt").write_text("mine")
+def test_a_file_that_differs_in_its_bytes_alone_stops_everything(run: Run, tmp_path: Path) -> None:
+    (mine := tmp_path / "to/1/log.txt").parent.mkdir(parents=True)
+    mine.write_text("two\n")
+    os.utime(mine, ns=(run.log(1).stat().st_atime_ns, run.log(1).stat().st_mtime_ns))
     with pytest.raises(UserError, match=r"files already exist in .*/to: 1/log\.txt") as raised:
         fetch(run, tmp_path / "to")
-    assert raised.value.exit_code == 3
-    hint = "choose another folder with --to, or replace them with --force"
-    assert raised.value.findings[0].hint == hint
-    assert found(tmp_path / "to") == {"1/log.txt": b"mine"}
+    assert (raised.value.findings[0].id, raised.value.exit_code) == ("existing-files", 3)
+    assert found(tmp_path / "to") == {"1/log.txt": b"two\n"}
     fetch(run, tmp_path / "to", force=True)
     assert found(tmp_path / "to")["1/log.txt"] == b"one\n"
-
-
-def test_a_file_that_differs_in_its_bytes_alone_stops_everything(run: Run, tmp_path: Path) -> None:
-    fetch(run, tmp_path / "to")
-    mine, log = tmp_path / "to" / "1" / "log.txt", run.log(1).stat()
-    mine.write_text("two\n")
-    os.utime(mine, ns=(log.st_atime_ns, log.st_mtime_ns))
-    with pytest.raises(UserError, match=r"files already exist in .*/to: 1/log\.txt"):
-        fetch(run, tmp_path / "to")
-    assert mine.read_text() == "two\n"
 
 
 def test_fetch_follows_links_to_files_alone(run: Run, tmp_path: Path) -> None:
@@ -148,13 +137,6 @@ def test_fetch_follows_links_to_files_alone(run: Run, tmp_path: Path) -> None:
     assert not (fetched / "best").is_symlink()
     assert [(fetched / name).readlink().name for name in ("gone", "all")] == ["nowhere", "deep"]
     assert fetch(run, tmp_path / "to").files == ()
-
-
-def test_the_outputs_of_a_run_here_are_copied(run: Run, tmp_path: Path) -> None:
-    """They are its only ones: what a person changes in the copy stays there."""
-    fetch(run, tmp_path / "to")
-    (tmp_path / "to/1/model/deep/weights").write_bytes(b"mine")
-    assert (run.task_folder(1) / "outputs/model/deep/weights").read_bytes() == b"\1" * 10
 
 
 def test_fetch_that_fails_leaves_no_half_file(

@@ -58,18 +58,16 @@ def values(line: bytes, patterns: "metrics.Patterns" = ANY) -> list[float]:
         ("y=1", []),
         ("x=\ud83d", []),
         ("épôque ☃ x=2", [2.0]),
+        # By a pattern of digits and points.
+        ("loss 1e-3", [1e-3]),
+        ("loss=2.5E+2", [250.0]),
+        ("loss 0.5.", [0.5]),
+        ("loss 7 epochs", [7.0]),
     ],
 )
 def test_metrics_parse_values_from_text(text: str, expected: list[float]) -> None:
-    assert values(text.encode("utf-8", "surrogatepass")) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("loss 1e-3", 1e-3), ("loss=2.5E+2", 250.0), ("loss 0.5.", 0.5), ("loss 7 epochs", 7.0)],
-)
-def test_a_pattern_of_digits_and_points_finds_whole_numbers(text: str, expected: float) -> None:
-    assert values(text.encode(), LOSS) == [expected]
+    patterns = LOSS if text.startswith("loss") else ANY
+    assert values(text.encode("utf-8", "surrogatepass"), patterns) == expected
 
 
 def test_metrics_of_lines_with_labels_branches_and_several_names() -> None:
@@ -126,25 +124,6 @@ def test_the_size_of_a_chunk_changes_nothing(
     assert list(MetricLog(log, LOSS).read()) == whole
 
 
-def test_last_values_are_found_from_the_end(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    patterns = compile_patterns({"loss": "loss ([0-9]+)", "once": "once ([0-9]+)", "no": "no (1)"})
-    lines = ["once 5\n", *(f"loss {n} {'.' * 40}\n" for n in range(2000))]
-    log.write_text("".join(lines))
-    monkeypatch.setattr(metric_logs, "_TAIL", 1000)
-    assert last_values(log, patterns) == {"loss": 1999.0, "once": 5.0}
-    read: list[int] = []
-    original = MetricLog.read
-
-    def counting(self: MetricLog, *, ended: bool = True) -> object:
-        yield from original(self, ended=ended)
-        read.append(self.offset)
-
-    monkeypatch.setattr(MetricLog, "read", counting)
-    assert last_values(log, compile_patterns({"loss": "loss ([0-9]+)"})) == {"loss": 1999.0}
-    assert len(read) == 1
-    assert last_values(log.with_name("none"), patterns) == {}
-
-
 @pytest.fixture
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The lines that are searched."""
@@ -162,14 +141,18 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 def test_a_long_log_is_searched_once(
     log: Path, monkeypatch: pytest.MonkeyPatch, searched: list[bytes]
 ) -> None:
-    """Also for a metric that it never has, and by those who want the lowest value of all."""
+    """Also for a metric that it never has, and by those who want the lowest value of all; and its
+    end alone where that has all last values."""
     monkeypatch.setattr(metric_logs, "_TAIL", 200)
     monkeypatch.setattr(metrics, "_WORTH", 5000)
     patterns = compile_patterns({"loss": "loss (-?[0-9]+)", "no": "no (1)"})
     log.write_text("".join(f"loss {500 - n}\n" for n in range(1000)) + "loss nan\nloss 7")
+    assert last_values(log, {"loss": patterns["loss"]}) == {"loss": 7.0}
+    assert len(searched) < 100
     assert last_values(log, patterns) == {"loss": 7.0}
     assert len(searched) > 1000
     searched.clear()
+    assert last_values(log.with_name("none"), patterns) == {}
     assert last_values(log, patterns) == {"loss": 7.0}
     assert all_values(log, patterns) == {"loss": Values(7.0, -499.0, 500.0)}
     with log.open("a") as file:

@@ -27,16 +27,7 @@ from fairway_runner.submit.run_plan import TaskLines, task_line
 
 
 def record(run_id: str, created: float = 1.0) -> RunRecord:
-    facts: dict[str, Any] = {
-        "id": run_id,
-        "name": "job",
-        "target": "local",
-        "created": created,
-        "tasks": 1,
-        "job_file": "job.yaml",
-        "fairway": "0",
-    }
-    return RunRecord(**facts)
+    return RunRecord(run_id, "job", "local", created, 1, "job.yaml", "0")
 
 
 def test_run_states_by_lock_and_record_and_new_ids(store: RunStore) -> None:
@@ -54,14 +45,6 @@ def test_run_states_by_lock_and_record_and_new_ids(store: RunStore) -> None:
     ids = {store.new_id("job") for _ in range(100)}
     assert len(ids) == 100
     assert all(re.fullmatch("job-[2-9a-hjkmnp-z]{6}", each) for each in ids)
-
-
-@pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled"])
-def test_a_final_state_needs_no_lock(store: RunStore, state: str) -> None:
-    run, lock = store.create(record("job-aaaaaa"), {})
-    os.close(lock)
-    (run.folder / "state.json").write_text(json.dumps({"state": state}))
-    assert run.state == state
 
 
 def test_runs_are_found_by_the_beginning_of_their_id(store: RunStore) -> None:

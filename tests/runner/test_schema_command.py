@@ -124,11 +124,6 @@ def test_right_jobs_fit(schemas: Any, text: str) -> None:
     assert _fits(schemas["job"], text) is (text in RIGHT_JOBS)
 
 
-def test_another_kind_is_refused() -> None:
-    done = CliRunner().invoke(app, ["schema", "horse"])
-    assert done.exit_code == 2
-
-
 @pytest.mark.parametrize("model", [Environment, Job])
 def test_every_field_has_words_of_its_own(model: Any) -> None:
     fields: dict[str, set[str]] = {}
