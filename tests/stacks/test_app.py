@@ -53,21 +53,21 @@ def synth(
     return run
 
 
-@pytest.fixture
-def outdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folder of the output, as cdktf names it."""
-    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
-    monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "demo")
-    return tmp_path / "out"
-
-
-def test_a_line_a_stack(outdir: Path, fairway: Fairway, capsys: pytest.CaptureFixture[str]) -> None:
-    assert fairway("synth") == 0
-    said, errors = capsys.readouterr()
-    lines = said.splitlines()
+def test_a_line_a_stack_of_the_environment_that_an_argument_or_the_variable_names(
+    tmp_path: Path, synth: Synth, repository: Path
+) -> None:
+    choice = {"CDKTF_OUTDIR": str(tmp_path / "out"), "FAIRWAY_ENVIRONMENT": "mine.yaml"}
+    done = synth("demo", **choice)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
     assert [line.split(":")[0] for line in lines] == ["demo-network", "demo-data", "demo-compute"]
-    assert lines[2] == f"demo-compute: 2 resources -> {outdir}/stacks/demo-compute"
-    assert "error:" not in errors
+    assert lines[2] == "demo-compute: 2 resources -> out/stacks/demo-compute"
+    assert "error:" not in done.stderr
+    assert synth("demo", "extra", **choice).returncode == 2
+    demo = (repository / "stacks" / "environments" / "demo.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text(demo.replace("name: demo", "name: mine"))
+    assert synth(**choice).returncode == 0
+    assert (tmp_path / "out" / "stacks" / "mine-network" / "cdk.tf.json").is_file()
 
 
 def test_bin_synth_works_from_any_folder_and_without_an_activated_environment(
@@ -87,45 +87,31 @@ def test_bin_synth_works_from_any_folder_and_without_an_activated_environment(
     assert "terraform.demo-data.tfstate" in state
 
 
-def test_a_file_of_ones_own_is_taken_by_its_path(
-    tmp_path: Path,
-    outdir: Path,
-    fairway: Fairway,
-    monkeypatch: pytest.MonkeyPatch,
-    repository: Path,
-) -> None:
-    demo = (repository / "stacks" / "environments" / "demo.yaml").read_text()
-    (tmp_path / "mine.yaml").write_text(demo.replace("name: demo", "name: mine"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "mine.yaml")
-    assert fairway("synth") == 0
-    assert (outdir / "stacks" / "mine-network" / "cdk.tf.json").is_file()
-
-
 @pytest.mark.parametrize(
-    ("choice", "message", "hint"),
+    ("variables", "said"),
     [
-        ("dmo", "`dmo`", "did you mean `demo`?"),
-        ("nothing.yaml", "nothing.yaml: no such file", ""),
-        ("folder/nothing", "folder/nothing: no such file", ""),
+        ({"FAIRWAY_ENVIRONMENT": "dmo"}, "did you mean `demo`?"),
+        ({"FAIRWAY_ENVIRONMENT": "nothing.yaml"}, "nothing.yaml: no such file"),
+        ({"FAIRWAY_ENVIRONMENT": "folder/nothing"}, "folder/nothing: no such file"),
+        ({"FAIRWAY_ENVIRONMENT": ""}, "[no-environment]"),
+        ({"FAIRWAY_STACKS": "stat"}, "FAIRWAY_STACKS: no stacks `stat`"),
+        ({"CDKTF_OUTDIR": "FOLDER/file/out"}, "set CDKTF_OUTDIR to a folder"),
     ],
 )
-def test_synth_of_an_unknown_environment_suggests_the_nearest(
-    outdir: Path,
-    fairway: Fairway,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    choice: str,
-    message: str,
-    hint: str,
+def test_synth_that_is_refused_changes_no_folder(
+    tmp_path: Path, synth: Synth, variables: dict[str, str], said: str
 ) -> None:
-    monkeypatch.setenv("FAIRWAY_ENVIRONMENT", choice)
-    assert fairway("synth") == 2
-    said, errors = capsys.readouterr()
-    assert said == ""
-    assert message in errors
-    assert hint in errors
-    assert not outdir.exists()
+    (tmp_path / "file").touch()
+    stale = tmp_path / "out/stacks/lab-network/cdk.tf.json"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("{}")
+    given = {"CDKTF_OUTDIR": "FOLDER/out", "FAIRWAY_ENVIRONMENT": "demo", **variables}
+    done = synth(**{name: each.replace("FOLDER", str(tmp_path)) for name, each in given.items()})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert [*tmp_path.rglob("*.json")] == [stale]
+    # What was typed comes first.
+    assert "FAIRWAY_STACKS" not in synth("nothing", **variables).stderr
 
 
 def test_a_faulty_file_is_refused_at_its_line_where_cdktf_cannot_start(tmp_path: Path) -> None:
@@ -146,19 +132,6 @@ def test_a_faulty_file_is_refused_at_its_line_where_cdktf_cannot_start(tmp_path:
     assert not (tmp_path / "out").exists()
 
 
-def test_an_output_folder_that_cannot_be_made_is_told(
-    tmp_path: Path,
-    fairway: Fairway,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "demo")
-    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "file" / "out"))
-    assert fairway("synth") == 2
-    assert "CDKTF_OUTDIR" in capsys.readouterr().err
-
-
 def test_a_missing_node_is_told_without_a_traceback(tmp_path: Path) -> None:
     chosen = {"CDKTF_OUTDIR": "out", "FAIRWAY_ENVIRONMENT": "demo"}
     done = _run(SYNTH, tmp_path, JSII_NODE="/no/such/node", **chosen)
@@ -173,40 +146,6 @@ def test_without_an_outdir_it_is_written_beside_cdktf_json(tmp_path: Path, synth
     done = synth(folder=tmp_path / "below", CDKTF_OUTDIR="", FAIRWAY_ENVIRONMENT="demo")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "cdktf.out" / "stacks" / "demo-network" / "cdk.tf.json").is_file()
-
-
-def test_outside_of_a_project_nothing_is_synthesized(tmp_path: Path, synth: Synth) -> None:
-    done = synth(CDKTF_OUTDIR=str(tmp_path / "out"), FAIRWAY_ENVIRONMENT="")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert "[no-environment]" in done.stderr
-    assert "fairway init" in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_in_this_repository_it_is_the_demo_because_fairway_yaml_says_so(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
-    monkeypatch.chdir(repository / "docs")
-    demo = repository / "stacks" / "environments" / "demo.yaml"
-    assert selection.environment_file().samefile(demo)
-
-
-@pytest.mark.parametrize("named", ["lab", "environments/lab.yaml"])
-def test_a_project_of_several_environments_names_its_usual_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
-) -> None:
-    (tmp_path / "cdktf.json").write_text("{}")
-    (tmp_path / "environments").mkdir()
-    for name in ("lab", "prod"):
-        (tmp_path / "environments" / f"{name}.yaml").write_text(f"name: {name}\n")
-    (tmp_path / "fairway.yaml").write_text(f"environment: {named}\n")
-    (tmp_path / "jobs").mkdir()
-    monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
-    monkeypatch.chdir(tmp_path / "jobs")
-    assert selection.environment_file() == tmp_path / "environments" / "lab.yaml"
-    assert selection.environment_file("prod").stem == "prod"
 
 
 def test_a_usual_environment_that_is_not_there_is_told_at_its_line(
@@ -259,29 +198,6 @@ def test_a_reader_that_goes_away_sees_no_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_an_argument_comes_before_the_variable(tmp_path: Path, synth: Synth) -> None:
-    choice = {"CDKTF_OUTDIR": str(tmp_path / "out"), "FAIRWAY_ENVIRONMENT": "nothing"}
-    done = synth("demo", **choice)
-    assert done.returncode == 0, done.stderr
-    assert "demo-compute: 2 resources" in done.stdout
-    assert synth("demo", "extra", **choice).returncode == 2
-
-
-def test_unknown_stacks_are_refused(
-    outdir: Path,
-    fairway: Fairway,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("FAIRWAY_STACKS", "stat")
-    assert fairway("synth") == 2
-    assert "FAIRWAY_STACKS: no stacks `stat`" in capsys.readouterr().err
-    assert not outdir.exists()
-    # What was typed comes first.
-    assert fairway("synth", "nothing") == 2
-    assert "FAIRWAY_STACKS" not in capsys.readouterr().err
-
-
 def test_another_environments_terraform_is_taken_away_and_its_state_is_not(
     tmp_path: Path, synth: Synth
 ) -> None:
@@ -303,17 +219,8 @@ def test_another_environments_terraform_is_taken_away_and_its_state_is_not(
     assert (tmp_path / "out/stacks/demo-network/cdk.tf.json").exists()
 
 
-def test_synth_of_an_unknown_environment_deletes_no_output(tmp_path: Path, synth: Synth) -> None:
-    stale = tmp_path / "out/stacks/lab-network/cdk.tf.json"
-    stale.parent.mkdir(parents=True)
-    stale.write_text("{}")
-    done = synth(CDKTF_OUTDIR=str(tmp_path / "out"), FAIRWAY_ENVIRONMENT="nothing")
-    assert done.returncode == 2
-    assert stale.exists()
-
-
 def test_the_environments_of_a_project_are_found_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
 ) -> None:
     (tmp_path / "cdktf.json").write_text("{}")
     folder = tmp_path / "environments"
@@ -336,3 +243,11 @@ def test_the_environments_of_a_project_are_found_by_name(
     with pytest.raises(UserError) as error:
         selection.environment_file("labb")
     assert "did you mean `lab`?" in error.value.findings[0].hint
+    for usual in ("lab", "environments/lab.yaml"):
+        (tmp_path / "fairway.yaml").write_text(f"environment: {usual}\n")
+        assert selection.environment_file() == folder / "lab.yaml"
+        assert selection.environment_file("demo") == folder / "demo.yaml"
+    # As in this repository.
+    monkeypatch.chdir(repository / "docs")
+    demo = repository / "stacks" / "environments" / "demo.yaml"
+    assert selection.environment_file().samefile(demo)
