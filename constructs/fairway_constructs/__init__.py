@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from fairway_constructs.service import Service as Service
     from fairway_constructs.single_vm import SingleVm as SingleVm
     from fairway_constructs.slurm.configuration import SlurmPartition as SlurmPartition
-    from fairway_constructs.slurm.login import SlurmLoginNode as SlurmLoginNode
+    from fairway_constructs.slurm.scheduler import SlurmLoginNode as SlurmLoginNode
     from fairway_constructs.slurm.scheduler import SlurmScheduler as SlurmScheduler
     from fairway_constructs.slurm.shared_resources import SlurmFoundation as SlurmFoundation
     from fairway_constructs.storage import Container as Container

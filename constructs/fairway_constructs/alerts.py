@@ -6,8 +6,7 @@ Azure Monitor agent, its kind for Kubernetes and `gpu_metrics.sh` write into the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fairway_agent.kubernetes.api import CONDITION
 from fairway_constructs.azurerm import monitor_metric_alert as metric_alert
@@ -25,11 +24,9 @@ _FULL_PERCENT = 85
 _IDLE_PERCENT = 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Metric:
+class _Metric(NamedTuple):
     """A platform metric and when it is worth a message; `window` is an ISO 8601 duration."""
 
-    name: str
     metric: str
     says: str
     severity: int
@@ -42,46 +39,21 @@ class _Metric:
 # Source: Azure Monitor supported metrics for Microsoft.Batch/batchAccounts. Node counts are
 # sampled each minute: their average is the count, their total is not.
 _BATCH = "Microsoft.Batch/batchAccounts"
-_BATCH_ALERTS = (
-    _Metric(
-        name="unusable-nodes",
-        metric="UnusableNodeCount",
-        says="Batch nodes are unusable: they cost money and run nothing",
-        severity=_ERROR,
-    ),
-    _Metric(
-        name="start-task-failed",
-        metric="StartTaskFailedNodeCount",
-        says="The start task failed on Batch nodes: they run nothing",
-        severity=_ERROR,
-    ),
-    _Metric(
-        name="preempted-nodes",
-        metric="PreemptedNodeCount",
-        says="Azure took Spot nodes back: their tasks start again elsewhere",
-        severity=_INFORMATIONAL,
-        window="PT5M",
-    ),
-    _Metric(
-        name="idle-nodes",
-        metric="IdleNodeCount",
-        says="Batch nodes have been idle for an hour: let the pool scale down",
-        severity=_WARNING,
-        window="PT1H",
-    ),
-)
+_BROKEN = "Batch nodes are unusable: they cost money and run nothing"
+_FAILED = "The start task failed on Batch nodes: they run nothing"
+_TAKEN = "Azure took Spot nodes back: their tasks start again elsewhere"
+_IDLE = "Batch nodes have been idle for an hour: let the pool scale down"
+_BATCH_ALERTS = {
+    "unusable-nodes": _Metric("UnusableNodeCount", _BROKEN, _ERROR),
+    "start-task-failed": _Metric("StartTaskFailedNodeCount", _FAILED, _ERROR),
+    "preempted-nodes": _Metric("PreemptedNodeCount", _TAKEN, _INFORMATIONAL, "PT5M"),
+    "idle-nodes": _Metric("IdleNodeCount", _IDLE, _WARNING, "PT1H"),
+}
 
 # Source: Azure Monitor supported metrics for Microsoft.Compute/virtualMachines.
 _MACHINE = "Microsoft.Compute/virtualMachines"
-_MACHINE_DOWN = _Metric(
-    name="down",
-    metric="VmAvailabilityMetric",
-    says="A file server is down: nodes that mount it hang",
-    severity=_ERROR,
-    window="PT5M",
-    operator="LessThan",
-    threshold=1,
-)
+_DOWN = "A file server is down: nodes that mount it hang"
+_MACHINE_DOWN = _Metric("VmAvailabilityMetric", _DOWN, _ERROR, "PT5M", "LessThan", 1)
 
 # Source: Azure Monitor supported metrics for Microsoft.Logic/workflows.
 _WORKFLOW = "Microsoft.Logic/workflows"
@@ -107,8 +79,8 @@ class Alerts(Component):
 
     def batch_account(self, account_id: str) -> None:
         """Unusable, preempted and idle nodes, and failed start tasks, in any pool."""
-        for each in _BATCH_ALERTS:
-            self._metric(f"batch-{each.name}", each, _BATCH, account_id)
+        for name, each in _BATCH_ALERTS.items():
+            self._metric(f"batch-{name}", each, _BATCH, account_id)
 
     def file_server_down(self, name: str, machine_id: str) -> None:
         """A file server whose VM is down."""
@@ -116,13 +88,8 @@ class Alerts(Component):
 
     def schedule_failed(self, cluster: str, what: str, workflow_id: str) -> None:
         """A cluster that its schedule could not stop, or not start."""
-        failed = _Metric(
-            name="schedule-failed",
-            metric="RunsFailed",
-            says=f"The schedule of {cluster} could not {what} it",
-            severity=_ERROR,
-            aggregation="Total",
-        )
+        says = f"The schedule of {cluster} could not {what} it"
+        failed = _Metric("RunsFailed", says, _ERROR, aggregation="Total")
         self._metric(f"{cluster}-{what}-failed", failed, _WORKFLOW, workflow_id)
 
     def file_servers_full(self, folder: str) -> None:

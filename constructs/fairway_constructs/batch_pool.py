@@ -38,11 +38,11 @@ from fairway_core.environment.node_rules import (
 from fairway_core.target import BatchAccess, NodeRange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fairway_constructs.batch_account import IBatchAccount
     from fairway_constructs.cdk import Construct
-    from fairway_constructs.cloud_init.mounts import Mounts
+    from fairway_constructs.cloud_init.mounts import MachineProxy, Mounts
     from fairway_constructs.network_access import SubnetRef
     from fairway_core.autoscale import Autoscale
     from fairway_core.catalog import Image, VmSize
@@ -128,14 +128,12 @@ class BatchPool(TakesJobs):
         with refused_as(f"pool `{name}`"):
             nodes = NodeRange(min=minimum, max=maximum)
             check_pool_nodes(shape, account.mode)
-            check_slots(shape, size)
-            check_mix(shape, autoscale)
+            _check(shape, size, autoscale, mounts)
             check_image(size, image, own=image_id is not None, usual=pool_image)
-            _check_mounts(mounts)
         fixed = _only_at_creation(mpi, containers)
         # The provider neither sends a change of these nor replaces the pool for it.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
-        self.name = place.name("batch_pool", name)
+        self.name, self.range = place.name("batch_pool", name), subnet.range
         self.pool = BatchPoolResource(
             self,
             f"cluster-{name}",
@@ -149,25 +147,10 @@ class BatchPool(TakesJobs):
             target_node_communication_mode="Simplified",
             max_tasks_per_node=task_slots,
             task_scheduling_policy=[TaskSchedulingPolicy(node_fill_type="Pack")],
-            network_configuration=NetworkConfiguration(
-                subnet_id=subnet.id,
-                public_address_provisioning_type=fixed["public_address_provisioning_type"],
-                accelerated_networking_enabled=size.accelerated_networking,
-            ),
+            network_configuration=_network(subnet, size, fixed),
             identity=Identity(type="UserAssigned", identity_ids=[identity_id]),
             container_configuration=_container_configuration(containers, identity_id),
-            start_task=_start_task(
-                node_cloud_init(
-                    cluster=name,
-                    mounts=mounts,
-                    nfs_client_package=image.nfs_client_package,
-                    host_patterns=[subnet.address_pattern],
-                    peers=False,
-                    # Nodes of a pool may have Azure's own identities too.
-                    identity=identity_id if any(each.type == "blobs" for each in mounts) else "",
-                    proxy=place.proxy,
-                )
-            ),
+            start_task=_start_task(name, mounts, image, subnet, identity_id, place.proxy),
             metadata=place.labelled("cluster", name),
             **_scale(shape, autoscale),
             lifecycle=Lifecycle(
@@ -176,7 +159,6 @@ class BatchPool(TakesJobs):
             ),
             depends_on=subnet.ready_for(self),
         )
-        self.range = subnet.range
         access = BatchAccess(
             endpoint=account.endpoint,
             pool=self.name,
@@ -194,7 +176,9 @@ class BatchPool(TakesJobs):
         return self._target
 
 
-def _check_mounts(mounts: Mounts) -> None:
+def _check(shape: PoolShape, size: VmSize, autoscale: Autoscale | None, mounts: Mounts) -> None:
+    check_slots(shape, size)
+    check_mix(shape, autoscale)
     if any(mount.path == "/home" for mount in mounts):
         message = "a pool cannot mount `/home`: Batch keeps its own users there"
         raise FieldError(message, "mount it elsewhere, for example at /data")
@@ -234,8 +218,33 @@ def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:
     }
 
 
-def _start_task(cloud_config: str) -> StartTask:
+def _network(subnet: SubnetRef, size: VmSize, fixed: Mapping[str, str]) -> NetworkConfiguration:
+    return NetworkConfiguration(
+        subnet_id=subnet.id,
+        public_address_provisioning_type=fixed["public_address_provisioning_type"],
+        accelerated_networking_enabled=size.accelerated_networking,
+    )
+
+
+def _start_task(
+    name: str,
+    mounts: Mounts,
+    image: Image,
+    subnet: SubnetRef,
+    identity_id: str,
+    proxy: MachineProxy | None,
+) -> StartTask:
     """Runs as root, as it mounts and installs; a node whose start task fails gets no job."""
+    cloud_config = node_cloud_init(
+        cluster=name,
+        mounts=mounts,
+        nfs_client_package=image.nfs_client_package,
+        host_patterns=[subnet.address_pattern],
+        peers=False,
+        # Nodes of a pool may have Azure's own identities too.
+        identity=identity_id if any(each.type == "blobs" for each in mounts) else "",
+        proxy=proxy,
+    )
     return StartTask(
         command_line=start_task_command(cloud_config),
         wait_for_success=True,

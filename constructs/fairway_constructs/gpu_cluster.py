@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_constructs.azurerm import linux_virtual_machine_scale_set
@@ -18,9 +17,8 @@ from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
 )
 from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import custom_data
-from fairway_constructs.cloud_init.idle import HEALTH_PORT
-from fairway_constructs.cloud_init.people import accounts_on_scale_set
-from fairway_constructs.monitoring import agent_on_scale_set
+from fairway_constructs.cloud_init.people import accounts_extension
+from fairway_constructs.extensions import health, monitoring_agent
 from fairway_constructs.nodes import (
     NodeSpec,
     check_image,
@@ -47,51 +45,7 @@ if TYPE_CHECKING:
     from fairway_core.resource_ids import ImageVersionId, PlacementGroupId
 
 
-_NAME = "ApplicationHealthLinux"
-
-# Three bad answers in a row, a minute apart, are no accident.
-_EVERY_SECONDS = 60
-_PROBES = 3
-
 _ACTIONS = {"replace": "Replace", "reimage": "Reimage", "restart": "Restart"}
-
-
-def health_on_scale_set() -> Extension:
-    """The extension that asks `cloud_init/health.sh` on each node, over its loopback address.
-
-    >>> health_on_scale_set().type
-    'ApplicationHealthLinux'
-    """
-    return Extension(
-        name=_NAME,
-        publisher="Microsoft.ManagedServices",
-        type=_NAME,
-        type_handler_version="1.0",
-        auto_upgrade_minor_version=True,
-        automatic_upgrade_enabled=True,
-        settings=json.dumps(
-            {
-                "protocol": "http",
-                "port": HEALTH_PORT,
-                "requestPath": "/",
-                "intervalInSeconds": _EVERY_SECONDS,
-                "numberOfProbes": _PROBES,
-            },
-            separators=(",", ":"),  # as the provider reads it back: another form would be drift
-        ),
-    )
-
-
-def automatic_repair(repair: Repair) -> AutomaticInstanceRepair:
-    """The automatic repair by Azure of nodes that stay unhealthy.
-
-    >>> from fairway_core.environment import Repair
-    >>> automatic_repair(Repair()).grace_period
-    'PT30M'
-    """
-    return AutomaticInstanceRepair(
-        enabled=True, action=_ACTIONS[repair.action], grace_period=iso_duration(repair.grace)
-    )
 
 
 # The runner knows the addresses of this many nodes: Azure does not replace all of them at once.
@@ -152,11 +106,19 @@ class GpuCluster(TakesJobs):
     ) -> None:
         spec = NodeSpec.of(locals())
         super().__init__(scope, f"cluster-{name}")
-        place = self.place
         if not nodes and not resized:
             raise FieldError(f"cluster `{name}` has no nodes", "write 1 or more", ("nodes",))
         check_image(name, spec)
         self._name, self._spec, self._nodes = name, spec, nodes
+        self.scale_set = self._scale_set(repair, slurm, resized=resized)
+        self.id, self.range = self.scale_set.id, spec.subnet.range
+        # Slurm's nodes come and go, and nobody starts at one of them.
+        self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
+
+    def _scale_set(
+        self, repair: Repair | None, slurm: SlurmNode | None, *, resized: bool
+    ) -> LinuxVirtualMachineScaleSet:
+        name, spec, place = self._name, self._spec, self.place
         host_prefix = place.name("computer_name_prefix", name)
         boot = cloud_init_of(
             name,
@@ -166,14 +128,14 @@ class GpuCluster(TakesJobs):
             slurm=slurm,
             proxy=place.proxy,
         )
-        self.scale_set = LinuxVirtualMachineScaleSet(
+        return LinuxVirtualMachineScaleSet(
             self,
             f"cluster-{name}",
             name=place.name("linux_virtual_machine_scale_set", name),
             **place.common_of("slurm-partition" if slurm else "cluster", name),
             zones=place.zones,
             sku=spec.size.name,
-            instances=nodes,
+            instances=self._nodes,
             single_placement_group=True,
             platform_fault_domain_count=1,
             overprovision=False,
@@ -189,15 +151,12 @@ class GpuCluster(TakesJobs):
                 has_accounts=spec.accounts is not None and slurm is None,
                 proxy=place.proxy,
             ),
-            automatic_instance_repair=automatic_repair(repair) if repair else None,
+            automatic_instance_repair=_repair(repair) if repair else None,
             lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
             **node_arguments(
                 self, linux_virtual_machine_scale_set, name, spec, local=not keeps_disk(spec)
             ),
         )
-        self.id, self.range = self.scale_set.id, spec.subnet.range
-        # Slurm's nodes come and go, and nobody starts at one of them.
-        self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
 
     def _facts(self) -> dict[str, Any]:
         if not self.main_host:
@@ -233,14 +192,21 @@ class GpuCluster(TakesJobs):
 def _extensions(
     spec: NodeSpec, *, watched: bool, has_accounts: bool, proxy: MachineProxy | None
 ) -> list[Extension] | None:
-    extensions = []
+    found = []
     if spec.accounts is not None and has_accounts:
-        extensions.append(accounts_on_scale_set(spec.accounts))
+        found.append(accounts_extension(spec.accounts))
     if spec.monitored:
-        extensions.append(agent_on_scale_set(spec.identity_id, proxy))
+        found.append(monitoring_agent(spec.identity_id, proxy))
     if watched:
-        extensions.append(health_on_scale_set())
-    return extensions or None
+        found.append(health())
+    return [Extension(**each) for each in found] or None
+
+
+def _repair(repair: Repair) -> AutomaticInstanceRepair:
+    """The repair by Azure of nodes that stay unhealthy."""
+    return AutomaticInstanceRepair(
+        enabled=True, action=_ACTIONS[repair.action], grace_period=iso_duration(repair.grace)
+    )
 
 
 def _restore(spot: Spot | None) -> SpotRestore | None:

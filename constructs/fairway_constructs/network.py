@@ -20,7 +20,6 @@ from fairway_constructs.azurerm.virtual_network import VirtualNetwork
 from fairway_constructs.bastion import Bastion
 from fairway_constructs.cdk import Component, surroundings
 from fairway_constructs.egress import FirewallEgress, NatEgress
-from fairway_constructs.existing import stop_unless
 from fairway_constructs.network_access import InRange, SubnetRef
 from fairway_constructs.network_rules import (
     DENY_THE_REST,
@@ -30,6 +29,7 @@ from fairway_constructs.network_rules import (
     priority,
 )
 from fairway_constructs.private_endpoint import PrivateEndpoints
+from fairway_constructs.scope import stop_unless
 from fairway_core.catalog.tables import look_up
 from fairway_core.documents import FieldError
 from fairway_core.environment.addresses import (
@@ -150,6 +150,14 @@ class INetwork(Component):
             raise UserError.of("many-rules", f"`{to}` has {MOST_RULES} rules already", hint)
         group.set_argument("security_rule", [*rules, rule(priority=priority(len(rules))), last])
 
+    def _offer_endpoints(self, virtual_network_id: str, dns: Dns | None) -> None:
+        self.endpoints = PrivateEndpoints(
+            self,
+            subnet=self.subnet("endpoints"),
+            virtual_network_id=virtual_network_id,
+            existing_zones=dns.existing_zones if dns else None,
+        )
+
     def _subnet(
         self, role: str, addresses: IPv4Network, rules: Sequence[SecurityRule]
     ) -> SubnetRef:
@@ -233,8 +241,7 @@ class Network(INetwork):
         web: Sequence[IPv4Network] = (),
     ) -> None:
         super().__init__(scope, id)
-        place = self.place
-        address_space = check_space(IPv4Network(address_space))
+        space = self.space = check_space(IPv4Network(address_space))
         ranges = [IPv4Network(each) for each in allowed]
         surroundings(self).addresses.opened |= {
             "allowed": tuple(ranges),
@@ -243,20 +250,11 @@ class Network(INetwork):
         }
         for each in filesystems:
             look_up(each, _OF_FILESYSTEMS, "file-system-with-a-subnet")
-        self.virtual_network = VirtualNetwork(
-            self,
-            "vnet",
-            name=place.name("virtual_network"),
-            **place.common,
-            address_space=[str(address_space)],
-            dns_servers=[str(each) for each in dns.servers] or None if dns else None,
-        )
-        self._network_name = self.virtual_network.name
-        self._resource_group = place.resource_group
+        self.virtual_network = self._virtual_network(space, dns)
         self._service_endpoints = service_endpoints
         self._egress = self._way_out(egress)
         self.egress_address = self._egress.address if self._egress else ""
-        plan = subnet_plan(address_space)
+        plan = subnet_plan(space)
         rules = NetworkRules(
             subnets=plan,
             allowed=ranges,
@@ -268,16 +266,10 @@ class Network(INetwork):
         )
         roles = [*EVERY_NETWORK, *(["endpoints"] if private_endpoints else [])]
         roles += [*sorted(filesystems), *(["kubernetes"] if pods else [])]
-        self.space = address_space
         self._nodes = (plan["compute"], *([plan["kubernetes"]] if pods else []))
         self.subnets = {role: self._subnet(role, plan[role], rules.of(role)) for role in roles}
         if private_endpoints:
-            self.endpoints = PrivateEndpoints(
-                self,
-                subnet=self.subnets["endpoints"],
-                virtual_network_id=self.virtual_network.id,
-                existing_zones=dns.existing_zones if dns else None,
-            )
+            self._offer_endpoints(self.virtual_network.id, dns)
         if bastion:
             self._beside = {"bastion": plan["bastion"]}
             self.bastion = Bastion(
@@ -287,6 +279,19 @@ class Network(INetwork):
                 allowed=ranges,
                 admins=admins,
             )
+
+    def _virtual_network(self, space: IPv4Network, dns: Dns | None) -> VirtualNetwork:
+        place = self.place
+        made = VirtualNetwork(
+            self,
+            "vnet",
+            name=place.name("virtual_network"),
+            **place.common,
+            address_space=[str(space)],
+            dns_servers=[str(each) for each in dns.servers] or None if dns else None,
+        )
+        self._network_name, self._resource_group = made.name, place.resource_group
+        return made
 
     def _way_out(
         self, egress: Literal["nat", "none"] | Firewall
@@ -352,12 +357,7 @@ class Network(INetwork):
             _verify(found, role, subnet_id, str(ranges[role]))
             found.subnets[role] = SubnetRef(subnet_id, ranges[role], nodes=found._nodes)
         if private_endpoints:
-            found.endpoints = PrivateEndpoints(
-                found,
-                subnet=found.subnet("endpoints"),
-                virtual_network_id=network_of(found.subnet("compute").id),
-                existing_zones=dns.existing_zones if dns else None,
-            )
+            found._offer_endpoints(network_of(found.subnet("compute").id), dns)
         return found
 
 

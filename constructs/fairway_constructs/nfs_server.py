@@ -14,9 +14,9 @@ from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
     VirtualMachineDataDiskAttachment,
 )
 from fairway_constructs.cloud_init import export_path, nfs_mount, nfs_server_cloud_init
+from fairway_constructs.extensions import agent_on_machine
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import Identity as ManagedIdentity
-from fairway_constructs.monitoring import agent_on_machine
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import id_in_group, once, place_of
 from fairway_constructs.server_vm import private_interface, server_vm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fairway_core.catalog import Image, Plan, VmSize
     from fairway_core.environment import Spot
     from fairway_core.environment.cluster import Idle
+    from fairway_core.environment.filesystems import SharedQueue
     from fairway_core.fields import Count
 
 
@@ -118,19 +119,37 @@ def cloud_init_of(
     With `slurm` it is a node of Slurm's, and makes people's accounts when it boots. UserError where
     it is longer than Azure takes.
     """
-    text_for = partial(
-        _cloud_init_of,
-        cluster,
-        host_patterns=host_patterns,
-        watched=watched,
-        slurm=slurm,
-        single=single,
-        proxy=proxy,
-    )
-    text = text_for(spec)
-    if (size := len(text.encode())) > LONGEST_CUSTOM_DATA:
-        others = len(text_for(replace(spec, accounts=None)).encode())
-        raise _too_long(cluster, size, others, spec)
+    size = spec.size
+    gpus = size.gpu.count if size.gpu and sends_gpu_metrics(size) else 0
+    adapters = size.infiniband.adapters if size.infiniband and size.rdma else 0
+    # Slurm has a health check of its own.
+    has_devices = slurm is None and bool(shared_mount(spec.mounts)) and bool(gpus or adapters)
+
+    def text_for(accounts: Accounts | None) -> str:
+        queue = accounts.queue if accounts else None
+        return node_cloud_init(
+            cluster=cluster,
+            mounts=spec.mounts,
+            nfs_client_package=spec.image.nfs_client_package,
+            host_patterns=[*host_patterns, spec.subnet.address_pattern],
+            gpu_metrics=spec.monitored and sends_gpu_metrics(size),
+            health=NodeHealth(gpus=gpus, adapters=adapters) if has_devices or watched else None,
+            watched=watched,
+            announced=slurm is None,
+            # A single VM has its queue to itself, and nobody to tell.
+            queue=queue.folder if queue and queue.mount else "",
+            # Where a VM has another identity too, its jobs have to say which one they mean.
+            identity=spec.identity_id if spec.signed_in else "",
+            people=accounts.setup_script() if accounts and slurm else "",
+            idle=_idle(cluster, spec, queue, single=single),
+            template="slurm_node.yaml.j2" if slurm else "node.yaml.j2",
+            more=slurm.extension() if slurm else None,
+            proxy=proxy,
+        )
+
+    text = text_for(spec.accounts)
+    if (length := len(text.encode())) > LONGEST_CUSTOM_DATA:
+        raise _too_long(cluster, length, len(text_for(None).encode()), spec)
     return text
 
 
@@ -145,51 +164,16 @@ def _too_long(name: str, size: int, others: int, spec: NodeSpec) -> UserError:
     return UserError.of("long-boot-data", message, "mount fewer file systems")
 
 
-def _cloud_init_of(
-    cluster: str,
-    spec: NodeSpec,
-    *,
-    host_patterns: Sequence[str],
-    watched: bool,
-    slurm: SlurmNode | None,
-    single: bool,
-    proxy: MachineProxy | None,
-) -> str:
-    size, accounts = spec.size, spec.accounts
-    gpus = size.gpu.count if size.gpu and sends_gpu_metrics(size) else 0
-    adapters = size.infiniband.adapters if size.infiniband and size.rdma else 0
-    # Slurm has a health check of its own.
-    has_devices = slurm is None and bool(shared_mount(spec.mounts)) and bool(gpus or adapters)
-    return node_cloud_init(
-        cluster=cluster,
-        mounts=spec.mounts,
-        nfs_client_package=spec.image.nfs_client_package,
-        host_patterns=[*host_patterns, spec.subnet.address_pattern],
-        gpu_metrics=spec.monitored and sends_gpu_metrics(size),
-        health=NodeHealth(gpus=gpus, adapters=adapters) if has_devices or watched else None,
-        watched=watched,
-        announced=slurm is None,
-        # A single VM has its queue to itself, and nobody to tell.
-        queue=accounts.queue.folder if accounts and accounts.queue and accounts.queue.mount else "",
-        # Where a VM has another identity too, its jobs have to say which one they mean.
-        identity=spec.identity_id if spec.signed_in else "",
-        people=accounts.setup_script() if accounts and slurm else "",
-        idle=_idle(cluster, spec, single=single),
-        template="slurm_node.yaml.j2" if slurm else "node.yaml.j2",
-        more=slurm.extension() if slurm else None,
-        proxy=proxy,
-    )
-
-
-def _idle(cluster: str, spec: NodeSpec, *, single: bool) -> IdleSettings | None:
+def _idle(
+    cluster: str, spec: NodeSpec, queue: SharedQueue | None, *, single: bool
+) -> IdleSettings | None:
     """Settings by which a machine stops itself when idle; None if it never does."""
     if spec.idle is None:
         return None
     from fairway_constructs.cloud_init.idle import IdleSettings
 
-    folder = shared_folder(spec.mounts) or LOCAL_FOLDER
-    mount = shared_mount(spec.mounts)
-    if spec.accounts and (queue := spec.accounts.queue):
+    folder, mount = shared_folder(spec.mounts) or LOCAL_FOLDER, shared_mount(spec.mounts)
+    if queue:
         folder, mount = queue.folder, queue.mount
     return IdleSettings(
         after=spec.idle, cluster=cluster, folder=folder, mount=mount, others=not single

@@ -9,8 +9,7 @@ from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.data_client_config import DataClientConfig
 from fairway_constructs.azurerm.data_resource_group import DataResourceGroup
 from fairway_constructs.azurerm.resource_group import ResourceGroup
-from fairway_constructs.cdk import Component, surroundings
-from fairway_constructs.existing import stop_unless
+from fairway_constructs.cdk import Component, Output, surroundings
 from fairway_constructs.placement import Placement
 from fairway_core.findings import UserError
 from fairway_core.naming import Naming, unique_suffix
@@ -138,6 +137,24 @@ class _ExistingGroup(Component):
             value=group_id,
             description="Existing resource group",
         )
+
+
+def stop_unless(
+    scope: Component, name: str, condition: str, message: str, *, value: str, description: str
+) -> None:
+    """An output with a value that holds only where the Terraform expression `condition` does: else
+    Terraform stops.
+
+    >>> stop_unless(self, "group", 'data.….id == "…"', "no such group", value=id,
+    ...             description="Existing resource group")  # doctest: +SKIP
+    """
+    output = Output(
+        scope, name, value=value, description=description, static_id=scope.short_addresses
+    )
+    # An override: cdktf takes a precondition of an output, and does not write it.
+    output.add_override(
+        "precondition", {"condition": f"${{{condition}}}", "error_message": message}
+    )
 
 
 def client_config(scope: Construct) -> DataClientConfig:

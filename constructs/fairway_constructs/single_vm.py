@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs.azurerm import linux_virtual_machine
 from fairway_constructs.azurerm.linux_virtual_machine import Identity, LinuxVirtualMachine
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
-from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
 from fairway_constructs.cloud_init import custom_data
-from fairway_constructs.cloud_init.people import accounts_on_machine
-from fairway_constructs.monitoring import agent_on_machine
+from fairway_constructs.cloud_init.people import accounts_extension
+from fairway_constructs.extensions import LOGIN, agent_on_machine, on_machine
 from fairway_constructs.nodes import NodeSpec, check_image, cloud_init_of, node_arguments
-from fairway_constructs.scope import place_of
 from fairway_constructs.server_vm import private_interface
 from fairway_constructs.targets import TakesJobs, node_facts
 
@@ -35,31 +33,14 @@ if TYPE_CHECKING:
     )
 
 
-_NAME = "AADSSHLoginForLinux"
-
-
 def let_sign_in(
     scope: Construct, name: str, people: Mapping[str, bool], *, virtual_machine_id: str
 ) -> None:
     """Lets people sign in to one VM, which needs an identity of its own (SystemAssigned) for that.
 
-    `people` are object ids, each with whether the person may use sudo. Source: Azure documentation,
-    "Sign in to a Linux virtual machine in Azure by using Microsoft Entra ID and OpenSSH".
-
-    >>> let_sign_in(stack, "box", {"00000000-0000-…": False},
-    ...             virtual_machine_id=vm.id)  # doctest: +SKIP
+    `people` are object ids, each with whether the person may use sudo.
     """
-    VirtualMachineExtension(
-        scope,
-        f"{name}-entra-login",
-        name=_NAME,
-        virtual_machine_id=virtual_machine_id,
-        publisher="Microsoft.Azure.ActiveDirectory",
-        type=_NAME,
-        type_handler_version="1.0",
-        auto_upgrade_minor_version=True,
-        tags=place_of(scope).tags,
-    )
+    on_machine(scope, f"{name}-entra-login", LOGIN, virtual_machine_id=virtual_machine_id)
     for person, is_admin in people.items():
         kind = "Administrator" if is_admin else "User"
         RoleAssignment(
@@ -150,7 +131,8 @@ class SingleVm(TakesJobs):
         if spec.signed_in:
             let_sign_in(self, name, spec.signed_in, virtual_machine_id=self.id)
         if spec.accounts is not None:
-            accounts_on_machine(self, f"machine-{name}", spec.accounts, virtual_machine_id=self.id)
+            people = accounts_extension(spec.accounts)
+            on_machine(self, f"machine-{name}-people", people, virtual_machine_id=self.id)
         if spec.monitored:
             agent_on_machine(
                 self, f"machine-{name}", virtual_machine_id=self.id, identity_id=spec.identity_id

@@ -7,6 +7,7 @@ summer time. It is deployed as a template, since it is one whole with its trigge
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.azurerm.resource_group_template_deployment import (
@@ -76,28 +77,20 @@ class WorkingHours(Component):
             **place.common,
         )
         role_id = self._role("schedule", "stop and start nodes", _ACTIONS)
-        follows = self._assignment(
+        follows_id = self._role("operations-of-schedules", "read how that ended", (_OPERATIONS,))
+        give = partial(give_role, self, principal_id=self._identity.principal_id)
+        follows = give(
             "operations-of-schedules",
-            subscription_of(self),
-            self._role("operations-of-schedules", "read how that ended", (_OPERATIONS,)),
-            "Schedules read whether Azure stopped and started nodes",
+            on=subscription_of(self),
+            role_id=follows_id,
+            why="Schedules read whether Azure stopped and started nodes",
         )
         for name, (schedule, machines) in clusters.items():
             reason = f"{name} is stopped and started by its schedule"
-            rights = [self._assignment(f"schedule-{name}", machines, role_id, reason), follows]
-            self._logic_app(name, "stop", schedule.stop, schedule, machines, rights)
-            if schedule.start:
-                self._logic_app(name, "start", schedule.start, schedule, machines, rights)
-
-    def _assignment(self, key: str, scope: str, role_id: str, reason: str) -> RoleAssignment:
-        return give_role(
-            self,
-            key,
-            on=scope,
-            role_id=role_id,
-            principal_id=self._identity.principal_id,
-            why=reason,
-        )
+            right = give(f"schedule-{name}", on=machines, role_id=role_id, why=reason)
+            for what, time in (("stop", schedule.stop), ("start", schedule.start)):
+                if time:
+                    self._logic_app(name, what, time, schedule, machines, [right, follows])
 
     def _logic_app(
         self,
@@ -132,14 +125,8 @@ class WorkingHours(Component):
             self._alerts.schedule_failed(cluster, what, workflow_id)
 
     def _role(self, name: str, what: str, actions: Sequence[str]) -> str:
-        place = self.place
-        return own_role(
-            self,
-            f"{name}-role",
-            name,
-            description=f"Schedules of {place.environment} {what}",
-            actions=actions,
-        )
+        description = f"Schedules of {self.place.environment} {what}"
+        return own_role(self, f"{name}-role", name, description=description, actions=actions)
 
 
 def _template(what: str, time: str, schedule: Schedule) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.cloud_init import export_path, nfs_mount
 from fairway_constructs.cloud_init.mounts import MachineProxy, machine_proxy
-from fairway_constructs.cloud_init.people import extension_settings
+from fairway_constructs.cloud_init.people import accounts_extension
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec, cloud_init_of
 from fairway_core.catalog import vm_size
@@ -98,7 +98,7 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
     if proxy:
         proxy = proxy.past(f"{_UNKNOWN}{number}" for number in range(_DIRECT))
     if environment.access.gateway_size and (accounts := accounts_of(environment)):
-        yield ("access", "users"), partial(extension_settings, accounts)
+        yield ("access", "users"), partial(accounts_extension, accounts)
     if environment.scheduler is not None:
         yield from _scheduler(environment, proxy)
     for name, spec in environment.clusters.items():
@@ -129,7 +129,7 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
             ),
         )
         if nodes.accounts and not slurm:
-            yield ("access", "users"), partial(extension_settings, nodes.accounts)
+            yield ("access", "users"), partial(accounts_extension, nodes.accounts)
 
 
 def partitions_of(environment: Environment) -> dict[str, SlurmNodes]:
@@ -191,7 +191,7 @@ def _scheduler(
     )
     if accounts is not None:
         shares = share_commands(cluster, [person.name for person in accounts.people])
-        yield ("access", "users"), partial(extension_settings, replace(accounts, shares=shares))
+        yield ("access", "users"), partial(accounts_extension, replace(accounts, shares=shares))
 
 
 def _slurm_node(

@@ -72,9 +72,7 @@ class ComputeStack(RoleStack):
         # A Batch pool's machines are Azure's own: nothing of ours sends from them, nor from AKS'.
         sizes = [vm_size(cluster.size) for cluster in self._own.values()]
         if data.monitoring is not None and any(sends_gpu_metrics(size) for size in sizes):
-            from fairway_stacks.monitoring import alert_on_idle_gpus
-
-            alert_on_idle_gpus(self, data.monitoring)
+            az.Alerts(self, monitoring=data.monitoring).gpus_idle()
         # Azure shows them the nodes; the bastion itself is in the stack of the network.
         for admin in environment.access.admins:
             assert self.place.group_id is not None

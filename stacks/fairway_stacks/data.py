@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import fairway_constructs as az
+from fairway_constructs.cloud_init import export_path
 from fairway_constructs.file_system import Site, from_section
 from fairway_constructs.researchers import let_submit, page_identity
 from fairway_core.environment.kubernetes import CONFIGURATION, NODES_GROUP
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
     from fairway_constructs.cloud_init import Mount
-    from fairway_constructs.monitoring import Monitoring
     from fairway_constructs.network import INetwork
     from fairway_constructs.registry import IRegistry
     from fairway_constructs.storage import IStorage
@@ -236,21 +236,29 @@ class DataStack(RoleStack):
         self._connect(foundation)
         return foundation
 
-    def _monitoring(self) -> Monitoring | None:
+    def _monitoring(self) -> az.Monitoring | None:
+        """The workspace, what was done to the services, and how file servers and pools are."""
         spec = self._environment.monitoring
         if spec is None:
             return None
-        from fairway_stacks.monitoring import watch_data
-
-        return watch_data(
-            self,
-            spec,
-            storage=self.storage if isinstance(self.storage, az.Storage) else None,
-            vault=self.vault,
-            registry=self._watched_registry(),
-            batch=self.batch,
-            filesystems=self.filesystems,
+        monitoring = az.Monitoring(
+            self, emails=spec.emails, retention_days=spec.retention, workspace_id=spec.workspace
         )
+        alerts = az.Alerts(self, monitoring=monitoring)
+        for service in (self.storage, self.vault, self.registry, self.batch):
+            # An existing one is its owner's to watch.
+            if isinstance(service, az.Storage | az.Vault | az.Registry | az.BatchAccount):
+                service.diagnostic_settings(monitoring)
+        if self.batch:
+            alerts.batch_account(self.batch.id)
+        machines = {name: each.virtual_machine for name, each in self.filesystems.items()}
+        servers = {name: machine.id for name, machine in machines.items() if machine}
+        for name, machine_id in servers.items():
+            monitoring.watch(self, name, resource_id=machine_id)
+            alerts.file_server_down(name, machine_id)
+        if servers:
+            alerts.file_servers_full(export_path(""))
+        return monitoring
 
     def _watched_registry(self) -> az.Registry | None:
         """The registry if it is new: an existing one is its owner's to watch."""

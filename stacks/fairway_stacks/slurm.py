@@ -13,8 +13,7 @@ from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.researchers import serve_page
 from fairway_constructs.scope import id_in_group
 from fairway_constructs.slurm.configuration import node_facts
-from fairway_constructs.slurm.login import SlurmLoginNode
-from fairway_constructs.slurm.scheduler import SlurmScheduler, let_scale
+from fairway_constructs.slurm.scheduler import SlurmLoginNode, SlurmScheduler, let_scale
 from fairway_core.environment.filesystems import homes, scheduler_mounts
 from fairway_core.slurm import Qos
 from fairway_stacks.boot_data import partitions_of, slurm_partitions

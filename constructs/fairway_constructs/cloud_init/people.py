@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.cloud_init import ADMIN_USERNAME, assignments, script
@@ -21,14 +21,9 @@ from fairway_core.findings import UserError, counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_constructs.azurerm.linux_virtual_machine_scale_set import Extension
-    from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
-    from fairway_constructs.cdk import Construct
     from fairway_core.environment import Person
     from fairway_core.environment.filesystems import SharedQueue
 
-_NAME = "fairway-people"
-_PUBLISHER, _TYPE, _VERSION = "Microsoft.Azure.Extensions", "CustomScript", "2.1"
 _LONGEST = 256 * 1024  # characters of the script in base64
 _END = "END_OF_FAIRWAY_FILE"
 _UNIT = """\
@@ -126,57 +121,22 @@ def installed(files: Sequence[tuple[str, str, str]], start: str) -> str:
     return "\n".join([*lines, start])
 
 
-def accounts_on_machine(
-    scope: Construct, name: str, accounts: Accounts, *, virtual_machine_id: str
-) -> VirtualMachineExtension:
-    """The accounts on one VM, without a new VM when they change.
+def accounts_extension(accounts: Accounts) -> dict[str, Any]:
+    """The accounts as an extension of a VM or a scale set, without new machines when they change.
 
     Source: Azure documentation, "Custom Script Extension v2 on Linux VMs": `script` holds base64,
     up to 256 KB, and runs as root. UserError where that is more.
-
-    >>> accounts_on_machine(stack, "box", Accounts(people=people),
-    ...                     virtual_machine_id=vm.id)  # doctest: +SKIP
     """
-    from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
-    from fairway_constructs.scope import place_of
-
-    return VirtualMachineExtension(
-        scope,
-        f"{name}-people",
-        name=_NAME,
-        virtual_machine_id=virtual_machine_id,
-        publisher=_PUBLISHER,
-        type=_TYPE,
-        type_handler_version=_VERSION,
-        auto_upgrade_minor_version=True,
-        settings=extension_settings(accounts),
-        tags=place_of(scope).tags,
-    )
-
-
-def accounts_on_scale_set(accounts: Accounts) -> Extension:
-    """The accounts on all nodes of a scale set, as a part of it.
-
-    >>> accounts_on_scale_set(Accounts(people=())).type
-    'CustomScript'
-    """
-    from fairway_constructs.azurerm.linux_virtual_machine_scale_set import Extension
-
-    return Extension(
-        name=_NAME,
-        publisher=_PUBLISHER,
-        type=_TYPE,
-        type_handler_version=_VERSION,
-        auto_upgrade_minor_version=True,
-        settings=extension_settings(accounts),
-    )
-
-
-def extension_settings(accounts: Accounts) -> str:
-    """Settings of the extension that makes these accounts; UserError where they are too long."""
     text = base64.b64encode(accounts.setup_script().encode()).decode()
     if len(text) > _LONGEST:
         users = counted(len(accounts.people), "user")
         message = f"the accounts of {users} take {len(text)} bytes, and Azure takes {_LONGEST}"
         raise UserError.of("too-many-people", message, "name fewer people under `access.users`")
-    return json.dumps({"script": text}, separators=(",", ":"))
+    return {
+        "name": "fairway-people",
+        "publisher": "Microsoft.Azure.Extensions",
+        "type": "CustomScript",
+        "type_handler_version": "2.1",
+        "auto_upgrade_minor_version": True,
+        "settings": json.dumps({"script": text}, separators=(",", ":")),
+    }

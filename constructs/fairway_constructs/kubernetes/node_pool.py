@@ -102,8 +102,7 @@ class KubernetesNodePool(TakesJobs):
             proximity_placement_group=proximity_placement_group_id,
         )
         super().__init__(scope, f"cluster-{name}")
-        place = self.place
-        fixed = _fixed(spec, place.zone)
+        fixed = _fixed(spec, self.place.zone)
         # The provider would make a second pool of that size for a while, which no quota has room
         # for.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
@@ -114,19 +113,13 @@ class KubernetesNodePool(TakesJobs):
             kubernetes_cluster_id=cluster.id,
             # Else nodes keep the version that they were made with.
             orchestrator_version=cluster.version,
-            mode="User",
-            os_type="Linux",
-            os_sku=OS_SKU,
             vnet_subnet_id=subnet.id,
-            max_pods=MAX_PODS,
-            gpu_driver="None" if vm_size(spec.size).gpu else None,
-            node_labels=_labels(spec),
-            node_taints=_taints(name, spec),
             proximity_placement_group_id=spec.proximity_placement_group,
             **fixed,
+            **_nodes(name, spec),
             **_counts(spec),
             **_priority(spec, cluster.upgrades),
-            tags=_tags(place.labelled("cluster", name), spec),
+            tags=_tags(self.place.labelled("cluster", name), spec),
             timeouts=_LONG,
             lifecycle=Lifecycle(
                 replace_triggered_by=[marker], ignore_changes=["node_count"] if spec.scales else ()
@@ -134,11 +127,8 @@ class KubernetesNodePool(TakesJobs):
         )
         self.id = self.pool.id
         self._name, self._pool, self._cluster, self._mounts = name, spec, cluster, mounts
-        self._jobs = {
-            "namespace": namespace,
-            "image": job_image,
-            "head_image": head_image or HEAD_IMAGE,
-        }
+        images = {"image": job_image, "head_image": head_image or HEAD_IMAGE}
+        self._jobs = {"namespace": namespace, **images}
 
     def _facts(self) -> dict[str, Any]:
         spec, mounts, range_ = self._pool, self._mounts, self._pool.node_range
@@ -191,6 +181,23 @@ def _fixed(spec: NodePool, zone: Zone | None) -> dict[str, Any]:
     }
 
 
+def _nodes(name: str, spec: NodePool) -> dict[str, Any]:
+    spot = {_SPOT: "spot"} if spec.spot else {}
+    return {
+        "mode": "User",
+        "os_type": "Linux",
+        "os_sku": OS_SKU,
+        "max_pods": MAX_PODS,
+        "gpu_driver": "None" if vm_size(spec.size).gpu else None,
+        "node_labels": {**spot, **spec.labels} or None,
+        "node_taints": [
+            f"{POOL_TAINT}={name}:NoSchedule",
+            *(f"{key}={value}:NoSchedule" for key, value in spot.items()),
+            *spec.taints,
+        ],
+    }
+
+
 def _counts(spec: NodePool) -> dict[str, Any]:
     nodes = spec.node_range
     if not spec.scales:
@@ -213,15 +220,6 @@ def _priority(spec: NodePool, window: UpgradeWindow | None) -> dict[str, Any]:
         return {"upgrade_settings": settings}
     price = spec.spot.max_price if isinstance(spec.spot, SpotPool) else _ANY_PRICE
     return {"priority": "Spot", "eviction_policy": "Delete", "spot_max_price": price}
-
-
-def _labels(spec: NodePool) -> dict[str, str] | None:
-    return {**({_SPOT: "spot"} if spec.spot else {}), **spec.labels} or None
-
-
-def _taints(name: str, spec: NodePool) -> list[str]:
-    spot = [f"{_SPOT}=spot:NoSchedule"] if spec.spot else []
-    return [f"{POOL_TAINT}={name}:NoSchedule", *spot, *spec.taints]
 
 
 def _tags(tags: dict[str, str], spec: NodePool) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The VM on which slurmctld runs, which people log in to and submit their jobs from."""
+"""The VM on which slurmctld runs, and those on which people log in and submit their jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
 )
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
-from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_settings
+from fairway_constructs.cloud_init.slurm import (
+    login_cloud_init,
+    scheduler_cloud_init,
+    scheduler_settings,
+)
 from fairway_constructs.identity import give_role, own_role
 from fairway_constructs.scope import place_of, subscription_of
 from fairway_constructs.server_vm import private_interface, server_vm
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import Mount, Mounts
     from fairway_constructs.cloud_init.people import Accounts
+    from fairway_constructs.identity import IIdentity
     from fairway_constructs.network_access import SubnetRef
     from fairway_constructs.slurm.configuration import SlurmPartition
     from fairway_constructs.slurm.shared_resources import SlurmFoundation
@@ -122,16 +127,7 @@ class SlurmScheduler(Component):
             role="slurm-scheduler",
             size=machine,
             interface_id=interface.id,
-            cloud_init=self._cloud_init(
-                {
-                    name: (scale_sets[name], each.node_range.min)
-                    for name, each in partitions.items()
-                },
-                idle=int(spec.idle),
-                foundation=foundation,
-                subnet=subnet,
-                mounts=mounts,
-            ),
+            cloud_init=self._cloud_init(scale_sets, int(spec.idle), foundation, subnet),
             identity_ids=[foundation.scheduler.id],
             more_tags={SLURM_TAG: self.cluster.packages.version},
             accounts=self._with_shares(accounts),
@@ -160,24 +156,25 @@ class SlurmScheduler(Component):
 
     def _cloud_init(
         self,
-        scale_sets: Mapping[str, tuple[str, int]],
-        *,
+        scale_sets: Mapping[str, str],
         idle: int,
         foundation: SlurmFoundation,
         subnet: SubnetRef,
-        mounts: Sequence[Mount],
     ) -> str:
-        """Returns the boot data; `scale_sets` are ids with the nodes that always stay."""
+        # With the nodes that always stay.
+        sets = {
+            name: (scale_sets[name], each.node_range.min) for name, each in self._partitions.items()
+        }
         return scheduler_cloud_init(
             self.cluster,
             settings=scheduler_settings(
-                scale_sets=scale_sets,
+                scale_sets=sets,
                 client_id=foundation.scheduler.client_id,
                 vault=foundation.vault_url,
                 idle=idle,
             ),
-            mounts=mounts,
-            host_patterns=[subnet.address_pattern, *(f"{name}-*" for name in scale_sets)],
+            mounts=self._mounts,
+            host_patterns=[subnet.address_pattern, *(f"{name}-*" for name in sets)],
             proxy=self.place.proxy,
         )
 
@@ -187,6 +184,67 @@ class SlurmScheduler(Component):
             return None
         names = [person.name for person in accounts.people]
         return replace(accounts, shares=share_commands(self.cluster, names))
+
+
+class SlurmLoginNode(Component):
+    """A VM in the nodes' subnet with Slurm's commands and key and the nodes' file systems.
+
+    It knows the configuration of `scheduler`, and is replaced when that changes; its address and
+    what lies on the file systems stay. Its identity is that of the nodes; `managed_identities` are
+    those of what else runs there.
+
+    >>> node = SlurmLoginNode(stack, "slurm-login-0", size="Standard_D4s_v6",
+    ...                       scheduler=scheduler, foundation=slurm, mounts=mounts,
+    ...                       subnet=network.subnets["compute"])  # doctest: +SKIP
+    >>> node.address  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        size: str,
+        scheduler: SlurmScheduler,
+        foundation: SlurmFoundation,
+        subnet: SubnetRef,
+        mounts: Mounts,
+        monitored: bool = False,
+        accounts: Accounts | None = None,
+        managed_identities: Sequence[IIdentity] = (),
+    ) -> None:
+        super().__init__(scope, name)
+        place = self.place
+        machine = vm_size(size)
+        interface = private_interface(
+            self, f"{name}-nic", name=name, size=machine, subnet_id=subnet.id
+        )
+        self.address = interface.private_ip_address
+        scheduler.hosts.append(self.address)
+        self.virtual_machine = server_vm(
+            self,
+            name,
+            name=name,
+            host_name=place.name("computer_name_prefix", name),
+            role="slurm-login",
+            size=machine,
+            interface_id=interface.id,
+            cloud_init=login_cloud_init(
+                scheduler.cluster,
+                vault=foundation.vault_url,
+                client_id=foundation.nodes.client_id,
+                mounts=mounts,
+                host_patterns=[
+                    subnet.address_pattern,
+                    *(f"{each.name}-*" for each in scheduler.cluster.partitions),
+                ],
+                proxy=place.proxy,
+            ),
+            identity_ids=[foundation.nodes.id, *(each.id for each in managed_identities)],
+            accounts=accounts,
+            agent_identity_id=foundation.nodes.id if monitored else None,
+        )
+        self.id = self.virtual_machine.id
 
 
 class _Partition(TakesJobs):

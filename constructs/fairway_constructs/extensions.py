@@ -1,0 +1,79 @@
+"""Extensions, which Azure runs on machines: each as the arguments that a scale set, of which it is
+a part so that nodes have it from their first boot, and a VM take alike."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
+from fairway_constructs.cloud_init.idle import HEALTH_PORT
+from fairway_constructs.scope import place_of
+
+if TYPE_CHECKING:
+    from fairway_constructs.cdk import Construct
+    from fairway_constructs.cloud_init.mounts import MachineProxy
+
+# Three bad answers in a row, a minute apart, are no accident.
+_EVERY_SECONDS = 60
+_PROBES = 3
+
+
+def on_machine(
+    scope: Construct, name: str, extension: dict[str, Any], *, virtual_machine_id: str
+) -> VirtualMachineExtension:
+    """The extension on one VM.
+
+    >>> on_machine(stack, "box-login", LOGIN, virtual_machine_id=vm.id)  # doctest: +SKIP
+    """
+    tags = place_of(scope).tags
+    return VirtualMachineExtension(
+        scope, name, virtual_machine_id=virtual_machine_id, tags=tags, **extension
+    )
+
+
+def _extension(publisher: str, type_: str, settings: object = None, **more: Any) -> dict[str, Any]:
+    """One that its publisher keeps at the newest minor version of the first of its line."""
+    # Without spaces, as the provider reads it back: another form would be drift.
+    text = {"settings": json.dumps(settings, separators=(",", ":"))} if settings else {}
+    facts = {"name": type_, "publisher": publisher, "type": type_, "type_handler_version": "1.0"}
+    return {**facts, "auto_upgrade_minor_version": True, **text, **more}
+
+
+# Source: Azure documentation, "Sign in to a Linux virtual machine in Azure by using Microsoft Entra
+# ID and OpenSSH".
+LOGIN = _extension("Microsoft.Azure.ActiveDirectory", "AADSSHLoginForLinux")
+
+
+def health() -> dict[str, Any]:
+    """Asks `cloud_init/health.sh` on each node, over its loopback address."""
+    settings = {
+        "protocol": "http",
+        "port": HEALTH_PORT,
+        "requestPath": "/",
+        "intervalInSeconds": _EVERY_SECONDS,
+        "numberOfProbes": _PROBES,
+    }
+    publisher, type_ = "Microsoft.ManagedServices", "ApplicationHealthLinux"
+    return _extension(publisher, type_, settings, automatic_upgrade_enabled=True)
+
+
+def monitoring_agent(identity_id: str, proxy: MachineProxy | None) -> dict[str, Any]:
+    """The Azure Monitor agent; its identity is named, since a machine may carry several.
+
+    It reads no variables. Source: Azure documentation, Azure Monitor agent network configuration.
+    """
+    identity = {"identifier-name": "mi_res_id", "identifier-value": identity_id}
+    settings: dict[str, object] = {"authentication": {"managedIdentity": identity}}
+    if proxy is not None:
+        settings["proxy"] = {"mode": "application", "address": proxy.http, "auth": "false"}
+    publisher, type_ = "Microsoft.Azure.Monitor", "AzureMonitorLinuxAgent"
+    return _extension(publisher, type_, settings, automatic_upgrade_enabled=True)
+
+
+def agent_on_machine(
+    scope: Construct, name: str, *, virtual_machine_id: str, identity_id: str
+) -> None:
+    """The Azure Monitor agent on one VM."""
+    agent = monitoring_agent(identity_id, place_of(scope).proxy)
+    on_machine(scope, f"{name}-agent", agent, virtual_machine_id=virtual_machine_id)
