@@ -323,6 +323,7 @@ def test_a_hidden_credential_is_refused(
         ("local", {"path": True}, "`path` takes text", 'path: "lab"'),
         ("cloud", {"workspaces": {"name": 5}}, "`workspaces.name` takes text", 'name: "lab"'),
         ("S3", {}, "`backend`: expected one of", "did you mean `s3`?"),
+        ("http", {"address": "https://x/{stak}"}, "`address` has `{stak}`", "is `{stack}`"),
         ("cloud", {"workspaces": {"tags": ["a"]}}, "no setting here", "write `name`"),
         (
             "s3",
@@ -333,7 +334,7 @@ def test_a_hidden_credential_is_refused(
     ],
 )
 def test_a_backend_is_checked_by_name(
-    backend: Literal["s3", "cloud"], settings: dict[str, Any], message: str, hint: str
+    backend: Literal["s3", "cloud", "http"], settings: dict[str, Any], message: str, hint: str
 ) -> None:
     finding = refused(lambda: OtherState(backend=backend, **settings))
     assert message in finding.message

@@ -51,6 +51,8 @@ class _Backend(Model, defer_build=True):
             _refuse_credential(path, value, facts, str(settings.get("hostname", "")))
         for path, value in _each(settings):
             _refuse_unknown(path, value, facts, backend, [*cls.model_fields])
+            if backend == "http":
+                _refuse_misspelt_stack(path, str(value))
         for name in facts.get("required", ()):
             if name not in settings:
                 raise FieldError(f"backend `{backend}` needs `{name}`", f"add `{name}:`")
@@ -136,6 +138,14 @@ def _refuse_unknown(
         raise FieldError(f"`{name}` takes {wanted}", f"write `{hint}`", path)
     if last in {*_TEXTS, facts.get("named")} and not isinstance(value, str):
         raise FieldError(f"`{name}` takes text", f'for example `{last}: "lab"`', path)
+
+
+def _refuse_misspelt_stack(path: _Path, text: str) -> None:
+    """FieldError for what looks like `{stack}` in an address and is not: no address has braces."""
+    for mark in re.findall(r"\{[^{}]*\}", text):
+        if mark != "{stack}":
+            message = f"`{'.'.join(path)}` has `{mark}`, which stands for nothing"
+            raise FieldError(message, "the name of the stack is `{stack}`", path)
 
 
 class LocalState(_Backend, defer_build=True):
