@@ -180,11 +180,19 @@ def _idle(
     )
 
 
-def login_arguments(blocks: ModuleType, keys: Sequence[str]) -> dict[str, Any]:
-    """Login to machines: by the keys, or at the console that Azure keeps.
+def login_arguments(scope: Construct, blocks: ModuleType) -> dict[str, Any]:
+    """Login to machines: by the keys of their placement, or at the console that Azure keeps.
 
-    `blocks` is the module of the resource: each has classes of its own for the same blocks.
+    `blocks` is the module of the resource: each has classes of its own for the same blocks. Raises
+    UserError without a key: Azure makes no such machine.
     """
+    keys = place_of(scope).ssh_keys
+    if not keys:
+        raise UserError.of(
+            "no-ssh-key",
+            "Azure makes no machine without an SSH public key, and its stack has none",
+            'give the stack yours: ssh_keys=["ssh-ed25519 …"]',
+        )
     return {
         "admin_username": ADMIN_USERNAME,
         "admin_ssh_key": [
@@ -217,7 +225,7 @@ def node_arguments(
         "termination_notification": blocks.TerminationNotification(
             enabled=True, timeout=_TERMINATION_NOTICE
         ),
-        **login_arguments(blocks, place_of(scope).ssh_keys),
+        **login_arguments(scope, blocks),
         **spot_arguments(spec.spot),
         "depends_on": [*agreed, *spec.subnet.ready_for(scope)],
     }

@@ -103,7 +103,7 @@ def server_vm(
         os_disk=OsDisk(
             caching="ReadWrite", storage_account_type="Premium_LRS", disk_size_gb=system.os_disk_gib
         ),
-        **login_arguments(linux_virtual_machine, place.ssh_keys),
+        **login_arguments(scope, linux_virtual_machine),
         custom_data=None if cloud_init is None else custom_data(cloud_init),
         identity=(
             Identity(type="UserAssigned", identity_ids=list(identity_ids)) if identity_ids else None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
     from fairway_core.environment import Schedule
-    from fairway_core.resource_ids import ObjectId
+    from fairway_core.resource_ids import MachinesId, ObjectId
 
 
 # What is done to VMs and scale sets alike. No built-in role of both is as narrow.
@@ -64,7 +64,7 @@ class WorkingHours(Component):
         scope: Construct,
         id: str = "working-hours",  # noqa: A002
         *,
-        clusters: Mapping[str, tuple[Schedule, str]],
+        clusters: Mapping[str, tuple[Schedule, MachinesId]],
         alerts: Alerts | None = None,
     ) -> None:
         super().__init__(scope, id)
@@ -275,7 +275,7 @@ class IdleStop(Component):
         id: str = "idle-stop",  # noqa: A002
         *,
         principal_id: ObjectId,
-        clusters: Mapping[str, str],
+        clusters: Mapping[str, MachinesId],
     ) -> None:
         super().__init__(scope, id)
         place = self.place

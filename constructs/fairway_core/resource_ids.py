@@ -132,6 +132,15 @@ VaultId = Annotated[str, _id_of("key vault")]
 RegistryId = Annotated[str, _id_of("container registry")]
 ResourceGroupId = Annotated[str, _id_of("resource group")]
 StorageAccountId = Annotated[str, _id_of("storage account")]
+MachinesId = Annotated[
+    str,
+    matching(
+        rf"/subscriptions/{GUID}/resourceGroups/{_WORD}/providers/Microsoft\.Compute"
+        rf"/virtualMachine(s|ScaleSets)/{_WORD}",
+        "`{}` is not the id of a VM or of a scale set",
+        "az vm show -o tsv --query id -g GROUP -n NAME",
+    ),
+]
 ObjectId = Annotated[
     str,
     matching(

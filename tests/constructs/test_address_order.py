@@ -26,6 +26,9 @@ PRINCIPAL = "11111111-1111-1111-1111-111111111111"
 ACCOUNT = (
     f"/subscriptions/{PRINCIPAL}/resourceGroups/hub/providers/Microsoft.Storage/storageAccounts/hub"
 )
+BOX = (
+    f"/subscriptions/{PRINCIPAL}/resourceGroups/hub/providers/Microsoft.Compute/virtualMachines/box"
+)
 
 Statement = Callable[[az.Construct, str], object]
 
@@ -150,7 +153,7 @@ STATEMENTS: dict[str, Statement] = {
         "x", "Reader", on="/x", reason="reads"
     ),
     "Identity": lambda s, n: az.Identity(s, n).grant("x", "Reader", on="/x", reason="reads"),
-    "IdleStop": lambda s, n: az.IdleStop(s, n, principal_id=PRINCIPAL, clusters={"box": "/box"}),
+    "IdleStop": lambda s, n: az.IdleStop(s, n, principal_id=PRINCIPAL, clusters={"box": BOX}),
     "KubernetesCluster": _kubernetes,
     "KubernetesConfiguration": _configuration,
     "KubernetesFoundation": lambda s, n: az.KubernetesFoundation(
@@ -174,7 +177,7 @@ STATEMENTS: dict[str, Statement] = {
     "Storage": lambda s, n: az.Storage(s, n, containers=["datasets"]),
     "Vault": lambda s, n: az.Vault(s, n).key("storage"),
     "WorkingHours": lambda s, n: az.WorkingHours(
-        s, n, clusters={"box": (Schedule(stop="20:00"), "/box")}
+        s, n, clusters={"box": (Schedule(stop="20:00"), BOX)}
     ),
 }
 PROGRAM = [(kind, f"{kind.lower()}-{which}") for kind in STATEMENTS for which in ("a", "b")]

@@ -23,7 +23,7 @@ from fairway_constructs.cdk.library import App as CdktfApp
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.slurm.configuration import node_facts
 from fairway_core.catalog import image, vm_size
-from fairway_core.environment import Disks
+from fairway_core.environment import Disks, Schedule
 from fairway_core.findings import UserError
 from fairway_core.slurm import Qos
 from fairway_core.target import Target
@@ -596,6 +596,15 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda _: az.EnvironmentStack(az.App(), "Lab Two", location="eastus"), "id ["),
     (lambda _: _stack(ignore_checks=["unprotected-dat"]), "[unknown-check]"),
     (lambda _: _stack(ssh_keys=["-----BEGIN OPENSSH PRIVATE KEY-----"]), "[bad-argument]"),
+    (lambda _: _cluster(_stack()), "[no-ssh-key] … its stack has none"),
+    (
+        lambda s: az.IdleStop(s, principal_id=TEAM, clusters={"box": VNET}),
+        f"clusters [ … `{VNET}` is not the id of a VM or of a scale set",
+    ),
+    (
+        lambda s: az.WorkingHours(s, clusters={"box": (Schedule(stop="20:00"), "box")}),
+        "clusters [ … `box` is not the id of a VM or of a scale set",
+    ),
     (lambda _: _stack(zone=9), "[wrong-argument]"),
     (lambda _: _stack(location="westeurop"), "[unknown-region]"),
     (lambda _: _stack(resource_group="hub"), "[bad-argument]"),
