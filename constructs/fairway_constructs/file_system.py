@@ -9,8 +9,8 @@ from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init.mounts import Mount, nfs_mount
 from fairway_constructs.service import Service
 from fairway_core.catalog.tables import look_up
-from fairway_core.environment.blobfuse import Blobfuse as BlobfuseSpec
-from fairway_core.environment.nfs_export import NfsExport as NfsExportSpec
+from fairway_core.environment.filesystems_existing import Blobfuse as BlobfuseSpec
+from fairway_core.environment.filesystems_existing import NfsExport as NfsExportSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from tests.stacks.documents import Stacks, Written, resources_of
 
 from fairway_core.environment import AnyFileSystem
-from fairway_core.environment.nfs_export import NfsExport
+from fairway_core.environment.filesystems_existing import NfsExport
 from fairway_core.target import Target
 
 PRINCIPAL = "11111111-2222-3333-4444-555555555555"

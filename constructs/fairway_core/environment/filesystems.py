@@ -9,9 +9,8 @@ from pydantic import Field
 
 from fairway_core.documents import FieldError
 from fairway_core.environment.addresses import SUBNETS
-from fairway_core.environment.blobfuse import Blobfuse
+from fairway_core.environment.filesystems_existing import Blobfuse, NfsExport
 from fairway_core.environment.filesystems_managed import AzureFiles, Lustre, NetApp
-from fairway_core.environment.nfs_export import NfsExport
 from fairway_core.environment.nfs_server import NfsServer
 
 if TYPE_CHECKING:
