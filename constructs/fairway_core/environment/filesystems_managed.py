@@ -12,6 +12,7 @@ from fairway_core.catalog.limits import lustre_addresses, lustre_level
 from fairway_core.cost.parts import ONE, Part, netapp_pool, without_meter
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem, mbps
+from fairway_core.environment.schedule import Day, Time
 from fairway_core.resource_ids import GUID
 
 if TYPE_CHECKING:
@@ -158,12 +159,9 @@ class NetApp(FileSystem, defer_build=True):
 class Maintenance(Model, defer_build=True):
     """The half hour of each week in which Azure may update a file system."""
 
-    day: Literal["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"] = (
-        "Sunday"
-    )
+    day: Day = "Sunday"
     """The day of the week."""
-
-    at: Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")] = "22:00"
+    at: Time = "22:00"
     """When it begins, in UTC, for example `22:00`."""
 
 

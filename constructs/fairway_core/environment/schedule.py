@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -12,15 +12,7 @@ from fairway_core.environment.values import accepted_by
 from fairway_core.fields import each_once
 
 Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-DAYS: tuple[Day, ...] = (
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-    "Sunday",
-)
+DAYS: tuple[Day, ...] = get_args(Day)
 
 _MINUTES_A_DAY = 24 * 60
 
