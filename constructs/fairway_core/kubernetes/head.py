@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fairway_core.target import KubernetesAccess, Target
 
-_RBAC = "rbac.authorization.k8s.io"
+RBAC = "rbac.authorization.k8s.io"
 _KUEUE = "kueue.x-k8s.io"
 
 # It waits to be asked: what it does comes with each request.
@@ -65,10 +65,10 @@ def objects(target: Target, *, client_id: str = "") -> list[Manifest]:
     return [
         manifest("v1", "ServiceAccount", head, space),
         _account_of_tasks(access, client_id),
-        {**manifest(f"{_RBAC}/v1", "Role", head, space), "rules": _RULES},
-        _binding("RoleBinding", head, space, head, "Role", head),
-        {**manifest(f"{_RBAC}/v1", "ClusterRole", everywhere), "rules": _RULES_EVERYWHERE},
-        _binding("ClusterRoleBinding", everywhere, space, head, "ClusterRole", everywhere),
+        {**manifest(f"{RBAC}/v1", "Role", head, space), "rules": _RULES},
+        binding("RoleBinding", head, space, head, "Role", head),
+        {**manifest(f"{RBAC}/v1", "ClusterRole", everywhere), "rules": _RULES_EVERYWHERE},
+        binding("ClusterRoleBinding", everywhere, space, head, "ClusterRole", everywhere),
         {**manifest("apps/v1", "Deployment", head, space), "spec": _deployment(target)},
     ]
 
@@ -93,13 +93,14 @@ def _account_of_tasks(access: KubernetesAccess, client_id: str) -> Manifest:
     return {**found, "automountServiceAccountToken": False}
 
 
-def _binding(
+def binding(
     kind: str, name: str, namespace: str, account: str, role_kind: str, role: str
 ) -> Manifest:
+    """A role that an account of the namespace has: in it, or by a ClusterRoleBinding everywhere."""
     where = namespace if kind == "RoleBinding" else ""
     return {
-        **manifest(f"{_RBAC}/v1", kind, name, where),
-        "roleRef": {"apiGroup": _RBAC, "kind": role_kind, "name": role},
+        **manifest(f"{RBAC}/v1", kind, name, where),
+        "roleRef": {"apiGroup": RBAC, "kind": role_kind, "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
 

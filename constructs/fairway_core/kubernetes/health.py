@@ -14,6 +14,7 @@ from fairway_agent.kubernetes.api import BOOT, CORDONED, HELD, KEPT, MACHINE
 from fairway_core.archives import module_files
 from fairway_core.kubernetes.admission import node_policy
 from fairway_core.kubernetes.documents import Manifest, manifest, privileged_namespace
+from fairway_core.kubernetes.head import RBAC, binding
 from fairway_core.kubernetes.pools import (
     access_of,
     has_nvidia,
@@ -42,7 +43,6 @@ _GPUS = "nvidia.com/gpu"
 # validator starts nvidia-smi so.
 _SMI = '#!/bin/sh\nexec chroot /run/nvidia/driver nvidia-smi "$@"\n'
 _EVERY = "300"  # seconds, as Slurm has it
-_RBAC = "rbac.authorization.k8s.io"
 _NODE_CLAIM = "authentication.kubernetes.io/node-name"
 
 
@@ -88,8 +88,6 @@ def _check_of(target: Target) -> str:
 def _rights() -> list[Manifest]:
     """Any node by its role; by a policy that alone on which the pod of the token is. So a node that
     somebody has taken over takes no other with it, and no pods by labels."""
-    account = {"kind": "ServiceAccount", "name": _NAME, "namespace": NAMESPACE}
-    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": _NAME}
     rules = [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
@@ -103,12 +101,8 @@ def _rights() -> list[Manifest]:
     alone = {"only the node on which it runs": own}
     return [
         manifest("v1", "ServiceAccount", _NAME, NAMESPACE),
-        {**manifest(f"{_RBAC}/v1", "ClusterRole", _NAME), "rules": rules},
-        {
-            **manifest(f"{_RBAC}/v1", "ClusterRoleBinding", _NAME),
-            "roleRef": role,
-            "subjects": [account],
-        },
+        {**manifest(f"{RBAC}/v1", "ClusterRole", _NAME), "rules": rules},
+        binding("ClusterRoleBinding", _NAME, NAMESPACE, _NAME, "ClusterRole", _NAME),
         *node_policy(_NAME, NAMESPACE, _NAME, (CORDONED, BOOT, HELD, KEPT, MACHINE), alone),
     ]
 
