@@ -190,13 +190,12 @@ def _environments(plans: Sequence[Plan]) -> Iterator[str]:
 
 def _left_behind(name: str, plans: Sequence[Plan]) -> Finding:
     new = ", ".join(f"`{each}`" for each in sorted(set(_environments(plans)))) or "these"
-    return Finding(
+    return _warning(
         "environment-left",
         f"the environment `{name}` would stay in Azure and continue to cost money: no file "
         f"describes it any more, and {new} would be created beside it, with none of its data",
         f"a name cannot be changed: keep `name: {name}`, or copy the data over and then "
         f"tear `{name}` down with its old file (docs/teardown.md)",
-        severity=Severity.WARNING,
     )
 
 
@@ -270,38 +269,34 @@ def _review_stack(
 
 def _shortcomings(plan: Plan, state: str) -> list[Finding]:
     """Warnings that a plan is incomplete, or leaves locks out."""
-    left_out = plan.data.get(UNLOCKED)
-    if left_out:
+    if left_out := plan.data.get(UNLOCKED):
         locks = ", ".join(f"`{address}`" for address in left_out)
-        return [
-            Finding(
-                "left-unlocked",
-                f"{locks} would not be there once {plan.stack} is applied: Azure deletes nothing "
-                "below a lock",
-                "`fairway deploy` puts it back right after; so does the next plan of this stack",
-                severity=Severity.WARNING,
-            )
-        ]
-    if state == "failed":
-        return [
-            Finding(
-                "failed-plan",
-                f"Terraform stopped early on {plan.stack}: more would change than is shown",
-                "read the output of `terraform plan`; if data would be lost too, the cause "
-                "is often `prevent_destroy`, which refuses to delete what is protected",
-                severity=Severity.WARNING,
-            )
-        ]
-    if plan.data.get("complete") is False and state == "planned":
-        return [
-            Finding(
-                "partial-plan",
-                f"the plan of {plan.stack} is incomplete",
-                "plan again without `-target`, or once more after this one is applied",
-                severity=Severity.WARNING,
-            )
-        ]
-    return []
+        found = _warning(
+            "left-unlocked",
+            f"{locks} would not be there once {plan.stack} is applied: Azure deletes nothing "
+            "below a lock",
+            "`fairway deploy` puts it back right after; so does the next plan of this stack",
+        )
+    elif state == "failed":
+        found = _warning(
+            "failed-plan",
+            f"Terraform stopped early on {plan.stack}: more would change than is shown",
+            "read the output of `terraform plan`; if data would be lost too, the cause "
+            "is often `prevent_destroy`, which refuses to delete what is protected",
+        )
+    elif plan.data.get("complete") is False and state == "planned":
+        found = _warning(
+            "partial-plan",
+            f"the plan of {plan.stack} is incomplete",
+            "plan again without `-target`, or once more after this one is applied",
+        )
+    else:
+        return []
+    return [found]
+
+
+def _warning(id: str, message: str, hint: str) -> Finding:  # noqa: A002
+    return Finding(id, message, hint, severity=Severity.WARNING)
 
 
 def _is_same(change: Change, other: Change | None) -> bool:
