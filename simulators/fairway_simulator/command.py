@@ -70,7 +70,6 @@ class StandInCommand:
         return f"{self.name.upper().replace('-', '_')}_PID"
 
     def parser(self, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
-        """A parser with the options that all of them have."""
         parser = argparse.ArgumentParser(
             prog=f"bin/{self.name}", description=description, epilog=epilog
         )
@@ -189,7 +188,6 @@ def _not_writable(file: Path) -> str:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Writes the file all at once."""
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     with os.fdopen(descriptor, "w") as stream:
         stream.write(text)

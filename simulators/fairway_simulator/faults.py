@@ -52,7 +52,6 @@ class Fault:
         re.compile(self.path)
 
     def concerns(self, request: Request) -> bool:
-        """True if the fault is meant for such a request."""
         if self.kind == "endless" and request.parts[-1:] != ["exec"]:
             return False
         if self.method and self.method != request.method:
@@ -76,18 +75,15 @@ class Faults:
         """The number of requests that each kind of fault hit."""
 
     def add(self, fault: Fault) -> Fault:
-        """Turns a fault on; returns it."""
         with self._lock:
             self._faults.append(fault)
         return fault
 
     def remove(self, fault: Fault) -> None:
-        """Turns one fault off."""
         with self._lock:
             self._faults = [known for known in self._faults if known is not fault]
 
     def clear(self) -> None:
-        """Turns all off."""
         with self._lock:
             self._faults = []
 

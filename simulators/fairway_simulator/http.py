@@ -40,7 +40,6 @@ class Request:
 
     @cached_property
     def path(self) -> str:
-        """The target without its query."""
         return self.target.partition("?")[0]
 
     @cached_property
@@ -54,7 +53,6 @@ class Request:
         return parse_qs(self.target.partition("?")[2], keep_blank_values=True)
 
     def option(self, name: str, otherwise: str = "") -> str:
-        """The first value of a parameter."""
         return self.query.get(name, [otherwise])[0]
 
     def switch(self, name: str) -> bool:
@@ -127,7 +125,6 @@ class Server:
         self._accept_from(self._listening[-1])
 
     def start(self) -> None:
-        """Answers from now on."""
         self._accept_from(self._listening[0])
 
     def stop(self) -> None:

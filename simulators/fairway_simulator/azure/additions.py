@@ -72,11 +72,9 @@ class _New:
         return found
 
     def set(self, **properties: Any) -> None:
-        """Fills in properties."""
         self.properties.update(properties)
 
     def address_in(self, subnet_id: str) -> str:
-        """An address for it in a subnet."""
         return address_in(self.others.get(ResourcePath(subnet_id)), self.path.key)
 
 

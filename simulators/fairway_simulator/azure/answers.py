@@ -41,7 +41,6 @@ _SERVICES = re.compile(r"/(blob|file|queue|table)services/default$")
 
 
 def answer(compute: Compute, method: str, path: ResourcePath, filter_: str, body: Any) -> Answer:
-    """The status and the body that a request gets, of a list with that `$filter`."""
     store = compute.store
     locked = list(_locked(store, path)) if method == "DELETE" else []
     if locked:

@@ -63,7 +63,6 @@ class Compute:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def answer(self, method: str, path: ResourcePath, body: Any) -> tuple[int, Any] | None:
-        """The status and the body of a request; None where it is about nothing of this."""
         if path.key.startswith(_OPERATIONS.lower()):
             with self._lock:
                 end = self._operations.get(path.key)
@@ -102,7 +101,6 @@ class Compute:
         return [_interface(self.store, scale_set, number) for number in states]
 
     def instance(self, path: ResourcePath) -> dict[str, Any] | None:
-        """One instance by its number, or None where the set has no such one."""
         found = self._scale_set_of(path)
         if found is None or not path.name.isdecimal():
             return None

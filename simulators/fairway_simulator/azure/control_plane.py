@@ -47,7 +47,6 @@ class Impacts:
         self._to_say = list(codes)
 
     def answer(self, method: str, path: ResourcePath, body: Any) -> tuple[int, Any] | None:
-        """The status and the body for a request; None where it is about something else."""
         if not path.type.startswith(_TYPE):
             return None
         if method == "PUT":
@@ -98,7 +97,6 @@ class Vaults:
     def answer(
         self, method: str, path: ResourcePath, body: Any, token: str, rights: Rights | None
     ) -> tuple[int, Any]:
-        """The status and the body that a request for a secret gets."""
         if not token or audience_of(token) != _AUDIENCE:
             return refused(401, "Unauthorized", "AKV10022: Invalid audience.")
         _, name, kind, *rest = (*path.parts, "", "")
@@ -170,7 +168,6 @@ class ControlPlane(Server):
         self._given[method, ResourcePath(path).key] = status, body
 
     def handle(self, request: Request) -> Answer:
-        """The status and the body that a request gets."""
         status, found = self._answer(request)
         self.requests.append((request.method, request.target, status))
         return status, found

@@ -80,7 +80,6 @@ class Deployment:
 
     @cached_property
     def resources(self) -> list[Deployed]:
-        """Resources to which roles are given, and those that they refer to, stack by stack."""
         return [
             self._resource(stack, type_, key)
             for stack, body in self._stacks.items()
@@ -90,12 +89,10 @@ class Deployment:
         ]
 
     def resource(self, type_: str, key: str) -> Deployed:
-        """The one of that type and key."""
         return next(each for each in self.resources if (each.type, each.key) == (type_, key))
 
     @cached_property
     def rights(self) -> Rights:
-        """All role assignments of the stacks."""
         given = (each for each in self.resources if each.type == "azurerm_role_assignment")
         return Rights(tuple(self._assignment(each) for each in given))
 

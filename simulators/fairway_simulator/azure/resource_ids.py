@@ -34,7 +34,6 @@ class ResourcePath:
 
     @property
     def name(self) -> str:
-        """The last part."""
         return self.parts[-1]
 
     @cached_property
@@ -64,7 +63,6 @@ class ResourcePath:
         return self._pairs[-2] if self.is_resource else self._pairs[-1]
 
     def parent(self) -> ResourcePath:
-        """The resource in which this one lies."""
         return ResourcePath("/" + "/".join(self.parts[:-2]))
 
     def parent_of_action(self) -> ResourcePath:

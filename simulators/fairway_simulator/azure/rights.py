@@ -72,7 +72,6 @@ class Rights:
         return Rights(left)
 
     def listed(self, principal: str, scope: str) -> list[dict[str, Any]]:
-        """The answer of Microsoft.Authorization/permissions."""
         return [
             {"actions": list(each.actions), "notActions": list(each.not_actions)}
             for each in self._permissions(principal, scope)

@@ -36,7 +36,6 @@ class ResourceStore:
             return copy.deepcopy(found)
 
     def get(self, path: ResourcePath) -> dict[str, Any] | None:
-        """The resource, or None."""
         with self._lock:
             found = self._resources.get(path.key)
             return copy.deepcopy(found[1]) if found else None

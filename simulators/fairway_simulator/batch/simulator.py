@@ -202,7 +202,6 @@ class BatchSimulator:
 
     @property
     def faults(self) -> Faults:
-        """The faults that are on."""
         return self._core.faults
 
     def add_pool(self, id: str, vmSize: str = "Standard_D4s_v6", **spec: Any) -> None:  # noqa: A002, N803 - names of the wire
@@ -211,7 +210,6 @@ class BatchSimulator:
             pools.add(self._core, {"id": id, "vmSize": vmSize, **spec})
 
     def node_ids(self, pool: str = DEFAULT_POOL) -> list[str]:
-        """The ids of a pool's nodes."""
         with self._core.account.changed:
             return list(self._core.account.pool(pool).nodes)
 
@@ -276,7 +274,6 @@ class BatchSimulator:
                 self._core.account.changed.wait(0.05)
 
     def wait_for_task(self, job: str, task: str, state: str = "completed") -> None:
-        """Returns when a task is in a state."""
         self.wait_until(lambda: self._core.account.task(job, task).state == state)
 
     def wait_for_job(self, job: str, state: str = "completed") -> None:
@@ -290,11 +287,9 @@ class BatchSimulator:
         self.wait_until(reached)
 
     def wait_for_node(self, node: str, state: str) -> None:
-        """Returns when a node is in a state."""
         self.wait_until(lambda: self._core.account.node(DEFAULT_POOL, node).state == state)
 
     def advance(self, seconds: float) -> None:
-        """Puts the service's clock forward."""
         with self._core.account.changed:
             self._core.clock.advance(seconds)
             self._core.account.changed.notify_all()

@@ -42,13 +42,11 @@ class Client:
         return cls(cluster["server"], tls, user["token"])
 
     def get(self, path: str) -> dict[str, Any]:
-        """An object or a list."""
         return self.send("GET", path)
 
     def send(
         self, method: str, path: str, body: Any = None, form: str = "application/json"
     ) -> dict[str, Any]:
-        """The answer to one request."""
         connection = self._connection(_PATIENCE)
         try:
             text = None if body is None else json.dumps(body).encode()

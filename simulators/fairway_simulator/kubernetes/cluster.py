@@ -113,17 +113,14 @@ class KubernetesCluster:
     _loop: Loop = field(init=False)
 
     def __enter__(self) -> KubernetesCluster:
-        """Starts it; its nodes are ready."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends it, with all pods."""
         self.stop()
 
     @property
     def url(self) -> str:
-        """URL of the API server."""
         return self._server.url
 
     @property
@@ -133,16 +130,13 @@ class KubernetesCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables by which a command line finds the cluster."""
         return {"KUBECONFIG": str(self.kubeconfig)}
 
     @property
     def faults(self) -> Faults:
-        """Faults that the API server has on order."""
         return self.api.faults
 
     def start(self) -> None:
-        """Starts all parts."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.network = network(private=self.private)
         try:
@@ -175,7 +169,6 @@ class KubernetesCluster:
         return done.stdout + ("" if check else done.stderr)
 
     def capacity(self) -> dict[str, str]:
-        """Allocatable resources of all nodes together."""
         total: dict[str, int] = {}
         for node in self.api.store.items(NODES):
             for name in ("cpu", "memory", "nvidia.com/gpu", "rdma/ib"):

@@ -49,7 +49,6 @@ def with_condition(
 
 
 def condition_of(found: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The condition of an object, {} where it has none of that kind."""
     for each in (found.get("status") or {}).get("conditions") or ():
         if each["type"] == kind:
             return dict(each)
@@ -64,7 +63,6 @@ def is_true(found: Mapping[str, Any], kind: str) -> bool:
 def event(
     resource: Resource, about: Object, source: str, reason: str, message: str, *, bad: bool = False
 ) -> dict[str, Any]:
-    """A new event about an object."""
     metadata = about["metadata"]
     namespace = metadata.get("namespace", "default")
     name = f"{metadata['name'][:200]}.{uuid.uuid4().hex[:16]}"

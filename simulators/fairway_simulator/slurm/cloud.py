@@ -78,7 +78,6 @@ class CloudNodes:
         return Daemon.start("claims", words, log, self._environment("settings.json"))
 
     def stop(self) -> None:
-        """Deletes every instance."""
         self.scale_set.stop()
         for instance in list(self.instances):
             self._delete(instance)

@@ -73,7 +73,6 @@ class SlurmCluster:
 
     @property
     def conf(self) -> Path:
-        """slurm.conf."""
         return self.folder / "etc" / "slurm.conf"
 
     @property
@@ -111,7 +110,6 @@ class SlurmCluster:
         return done.stdout
 
     def node_names(self) -> list[str]:
-        """Names of the nodes that are always there."""
         return [f"sim-{number}" for number in range(self.nodes)]
 
     def cloud_names(self) -> list[str]:
@@ -138,7 +136,6 @@ class SlurmCluster:
         self._daemons.pop(name).kill()
 
     def drain(self, name: str, reason: str) -> None:
-        """The node takes no more jobs."""
         self.run("scontrol", "update", f"nodename={name}", "state=drain", f"reason={reason}")
 
     def stop_scheduler(self) -> None:

@@ -70,7 +70,6 @@ def describe(
 
 
 def write(folder: Path, description: slurm.SlurmCluster, nodes: Sequence[str]) -> None:
-    """Writes all files into the cluster's folder `etc`."""
     etc = folder / "etc"
     for name, text in slurm.render(description).items():
         (etc / name).write_text(text)
@@ -113,13 +112,11 @@ def _partition(
 
 
 def folders_of(nodes: Sequence[str]) -> Iterator[str]:
-    """The folders that each node's daemon needs."""
     for name in nodes:
         yield f"spool.{name}"
         yield f"temporary.{name}"
 
 
 def hosts(nodes: Sequence[str]) -> str:
-    """The nodes' hosts file."""
     lines = [f"{_FIRST_ADDRESS + index} {name}\n" for index, name in enumerate(nodes)]
     return "127.0.0.1 localhost\n" + "".join(lines)

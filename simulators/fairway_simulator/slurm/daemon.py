@@ -114,6 +114,5 @@ class Daemon:
         self.kill()
 
     def kill(self) -> None:
-        """Ends it at once."""
         self.process.kill()
         self.process.wait()

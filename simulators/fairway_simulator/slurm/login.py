@@ -55,7 +55,6 @@ class Login:
         return getpass.getuser()
 
     def start(self) -> None:
-        """Makes keys where there are none, and starts the daemon."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self.port = self.port or free_port(1)
         for name in ("host", "user"):

@@ -81,7 +81,6 @@ class Bastion:
 
     @property
     def calls(self) -> list[list[str]]:
-        """The command lines of az, in their order."""
         found: list[Any] = (self.folder / "calls").read_text().splitlines()
         return [json.loads(line) for line in found]
 

@@ -85,7 +85,6 @@ class SshCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables with which a command line reaches the hosts by their names."""
         return {"FAIRWAY_SSH_CONFIG": str(self.folder / "client_config")}
 
     def target(self, **fields: Any) -> dict[str, Any]:
@@ -105,7 +104,6 @@ class SshCluster:
         }
 
     def __enter__(self) -> Self:
-        """Starts all hosts."""
         self.shared.mkdir(parents=True)
         self.announcements.mkdir(parents=True)
         # Where sshd leaves its privileges behind; a machine that runs one has it.

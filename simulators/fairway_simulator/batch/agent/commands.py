@@ -99,19 +99,15 @@ class TaskFolder:
     seen: str
 
     def make(self) -> None:
-        """Makes the folder, with empty output files."""
         (self.host / "wd").mkdir(parents=True, exist_ok=True)
         for name in ("stdout.txt", "stderr.txt"):
             (self.host / name).write_bytes(b"")
 
     def remove(self) -> None:
-        """Removes the folder and what is in it."""
         shutil.rmtree(self.host, ignore_errors=True)
 
 
 class NodeAgent:
-    """Agent that runs commands on nodes."""
-
     def __init__(
         self,
         account: Account,
@@ -129,7 +125,6 @@ class NodeAgent:
         self.processes = ProcessSpaces()
 
     def task_folder(self, node: Node, relative: str) -> TaskFolder:
-        """The folder of this path below the node's root."""
         seen = f"{self.layout.root(node)}/{relative}"
         return TaskFolder(node, relative, node.folder / relative, seen)
 

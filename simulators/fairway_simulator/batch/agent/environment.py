@@ -25,7 +25,6 @@ MAIN_PORT = 6000
 
 
 def of_node(account: Account, layout: Layout, node: Node) -> dict[str, str]:
-    """Variables of every task on a node."""
     root = layout.root(node)
     # What a pool's image has installed is here what this machine has, and our own Python.
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
@@ -56,7 +55,6 @@ def of_shared_network(node: Node) -> dict[str, str]:
 
 
 def of_job(job: Job, root: str) -> dict[str, str]:
-    """Variables of every task of a job."""
     variables = {"AZ_BATCH_JOB_ID": job.id}
     if job.spec.get("jobPreparationTask"):
         folder = f"{root}/{job.folder}/{preparation_id(job)}"
@@ -71,7 +69,6 @@ def preparation_id(job: Job) -> str:
 
 
 def of_folder(task_id: str, folder: str) -> dict[str, str]:
-    """Variables of a task in this folder."""
     return {
         "AZ_BATCH_TASK_ID": task_id,
         "AZ_BATCH_TASK_DIR": folder,
@@ -100,5 +97,4 @@ def of_instance(nodes: Sequence[Node], index: int, shared: str) -> dict[str, str
 
 
 def settings(entries: Iterable[dict[str, Any]] | None) -> dict[str, str]:
-    """Environment settings in their wire form."""
     return {entry["name"]: str(entry.get("value") or "") for entry in entries or ()}

@@ -64,7 +64,6 @@ class Execution:
             ]
 
     def start(self) -> None:
-        """Begins; the end is told to the task's life."""
         name = f"task-{self.task.job.id}-{self.task.id}"
         threading.Thread(target=self._run, name=name, daemon=True).start()
 

@@ -35,7 +35,6 @@ _FIRST = "echo && exec cat"
 
 @cache
 def can_have_networks() -> bool:
-    """True if nodes can have networks of their own here."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         return False
     try:
@@ -78,7 +77,6 @@ class Network:
                 self._relays[name].append(_service(namespace, port))
 
     def start(self, node: Node, program: Callable[[], Process]) -> Process:
-        """Starts a program on a node."""
         return program() if self.shared else within(self._namespace(node), program)
 
     def door(self, node: Node, port: int) -> Relay:
@@ -102,7 +100,6 @@ class Network:
             os.close(namespace)
 
     def close(self) -> None:
-        """Ends it, once nothing runs on any node."""
         with self._lock:
             relays = [each for some in self._relays.values() for each in some]
             namespaces = list(self._namespaces.values())
@@ -153,7 +150,6 @@ def _service(namespace: int, port: int) -> Relay:
 
 @cache
 def can_have_processes() -> bool:
-    """True if nodes can have processes of their own here."""
     if os.geteuid() != 0:
         return False
     words = [*_SPACE, "--mount", "--mount-proc", "true"]
@@ -189,7 +185,6 @@ class ProcessSpaces:
             holder.communicate()
 
     def close(self) -> None:
-        """Ends them all."""
         with self._lock:
             holders = list(self._first.values())
             self._first.clear()

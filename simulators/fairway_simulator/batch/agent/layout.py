@@ -129,7 +129,6 @@ class Layout:
         return [path for path in below if not any(other in path.parents for other in below)]
 
     def clear(self, node: Node) -> None:
-        """Removes all that lies on a node's disk."""
         shutil.rmtree(node.folder, ignore_errors=True)
 
     def _hosts(self, node: Node) -> Path:

@@ -28,7 +28,6 @@ class StorageAccess:
     key: str
 
     def owns(self, url: str) -> bool:
-        """True if a URL leads into this account."""
         return url.startswith(self.url.rstrip("/") + "/")
 
     @property
@@ -79,7 +78,6 @@ class Blobs:
             yield name, lambda target, name=name: _download(container, name, target)
 
     def upload(self, source: Path, url: str, name: str, *, identity: str) -> None:
-        """Takes a file to a container."""
         from azure.core.exceptions import AzureError, HttpResponseError
 
         container = self.container(url, identity=identity, uploads=True)
@@ -146,7 +144,6 @@ def _code(status: int) -> str:
 
 
 def fetch(blobs: Blobs, files: Iterable[dict[str, Any]] | None, folder: Path) -> None:
-    """Brings resource files, in their wire form, below `folder`."""
     for file in files or ():
         identity = _identity(file)
         mode = file.get("fileMode")

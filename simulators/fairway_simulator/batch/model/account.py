@@ -59,7 +59,6 @@ class Account:
             raise ServiceError(409, "ActiveJobAndScheduleQuotaReached")
 
     def job(self, job_id: str) -> Job:
-        """The job of this id; 404 where there is none."""
         return _found(self.jobs, job_id.lower(), "Job")
 
     def open_job(self, job_id: str) -> Job:
@@ -70,19 +69,15 @@ class Account:
         return job
 
     def task(self, job_id: str, task_id: str) -> Task:
-        """The task of these ids; 404 where there is none."""
         return _found(self.job(job_id).tasks, task_id.lower(), "Task")
 
     def pool(self, pool_id: str) -> Pool:
-        """The pool of this id; 404 where there is none."""
         return _found(self.pools, pool_id.lower(), "Pool")
 
     def node(self, pool_id: str, node_id: str) -> Node:
-        """The node of this id; 404 where there is none."""
         return _found(self.pool(pool_id).nodes, node_id, "Node")
 
     def schedule(self, schedule_id: str) -> Schedule:
-        """The job schedule of this id; 404 where there is none."""
         return _found(self.schedules, schedule_id.lower(), "JobSchedule")
 
 

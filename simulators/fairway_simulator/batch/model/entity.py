@@ -40,7 +40,6 @@ class Entity:
         self.last_modified = now
 
     def become(self, state: str, now: str) -> None:
-        """Enters a state."""
         self.previous_state, self.previous_transition = self.state, self.transition
         self.state, self.transition = state, now
         self.touch(now)
@@ -77,7 +76,6 @@ class Clock:
         return datetime.now(UTC) + self._ahead
 
     def now(self) -> str:
-        """Now, as it stands on the wire."""
         return wire_time(self.time())
 
     def after(self, seconds: float) -> str:

@@ -58,7 +58,6 @@ class Job(Entity):
 
     @property
     def pool_id(self) -> str:
-        """The pool on which it runs."""
         return str(self.spec["poolInfo"]["poolId"])
 
     @property
@@ -76,11 +75,9 @@ class Job(Entity):
 
     @property
     def running(self) -> int:
-        """Number of the job's tasks that are preparing or running."""
         return self.counts["running"]
 
     def add(self, task: Task) -> None:
-        """Takes a new task."""
         self.tasks[task.key] = task
         self.count(task, 1)
         ranges = (task.spec.get("dependsOn") or {}).get("taskIdRanges") or ()
@@ -125,7 +122,6 @@ class Job(Entity):
         return self.counts["completed"] == len(self.tasks)
 
     def wire(self) -> dict[str, Any]:
-        """The job as `get_job` answers."""
         return {**self.spec, "url": self.url, **self.wire_state(), "executionInfo": self.info}
 
 
@@ -163,7 +159,6 @@ class Task(Entity):
 
     @property
     def url(self) -> str:
-        """The task's address."""
         return f"{self.job.url}/tasks/{self.id}"
 
     @property
@@ -179,20 +174,16 @@ class Task(Entity):
 
     @property
     def slots(self) -> int:
-        """Number of a node's slots that the task takes."""
         return int(self.spec.get("requiredSlots") or 1)
 
     @property
     def failed(self) -> bool:
-        """True if the task has ended without success."""
         return self.info.get("result") == "failure"
 
     def retry_limit(self) -> int:
-        """Number of retries that the task may have."""
         return int((self.spec.get("constraints") or {}).get("maxTaskRetryCount") or 0)
 
     def wire(self) -> dict[str, Any]:
-        """The task as `get_task` answers."""
         wire = {
             "requiredSlots": 1,
             **self.spec,
@@ -243,7 +234,6 @@ class Schedule(Entity):
         return max(time, parse_time(text).timestamp()) if text else time
 
     def wire(self) -> dict[str, Any]:
-        """The schedule as `get_job_schedule` answers."""
         info: dict[str, Any] = {}
         if self.next_run is not None and self.state == "active":
             info["nextRunTime"] = wire_time(datetime.fromtimestamp(self.next_run, UTC))

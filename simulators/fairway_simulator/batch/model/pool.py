@@ -46,7 +46,6 @@ class Pool(Entity):
 
     @property
     def slots(self) -> int:
-        """Number of slots of each node."""
         return int(self.spec["taskSlotsPerNode"])
 
     @property
@@ -55,16 +54,13 @@ class Pool(Entity):
         return bool(self.spec["enableInterNodeCommunication"]) and self.slots == 1
 
     def members(self, *, dedicated: bool) -> list[Node]:
-        """Its dedicated nodes, or those of Spot."""
         return [node for node in self.nodes.values() if node.dedicated == dedicated]
 
     def allocate(self, state: str, now: str) -> None:
-        """Enters an allocation state."""
         self.allocation_state, self.allocation_transition = state, now
         self.touch(now)
 
     def wire(self) -> dict[str, Any]:
-        """The pool as `get_pool` answers."""
         wire = {
             **self.spec,
             "url": self.url,
@@ -82,8 +78,6 @@ class Pool(Entity):
 
 
 class Node(Entity):
-    """A node of a pool."""
-
     def __init__(
         self, pool: Pool, number: int, address: str, folder: Path, *, dedicated: bool, now: str
     ) -> None:
@@ -115,7 +109,6 @@ class Node(Entity):
 
     @property
     def url(self) -> str:
-        """The node's address in the service."""
         return f"{self.pool.url}/nodes/{self.id}"
 
     def free_slots(self) -> int:
@@ -129,7 +122,6 @@ class Node(Entity):
         self.recent = [info, *others][:_RECENT]
 
     def wire(self, clock: Clock) -> dict[str, Any]:
-        """The node as `get_node` answers."""
         wire: dict[str, Any] = {
             "id": self.id,
             "url": self.url,

@@ -21,7 +21,6 @@ def identifier(body: dict[str, Any]) -> None:
 
 
 def required(body: dict[str, Any], name: str) -> Any:
-    """A property that must be there."""
     value = body.get(name)
     if value is None:
         raise ServiceError(400, "MissingRequiredProperty", PropertyName=name)
@@ -29,7 +28,6 @@ def required(body: dict[str, Any], name: str) -> Any:
 
 
 def one_of(body: dict[str, Any], name: str, allowed: tuple[str, ...]) -> None:
-    """An enumeration's property, where it is given."""
     value = body.get(name)
     if value is not None and str(value).lower() not in allowed:
         raise invalid_property(name, value, f"one of {', '.join(allowed)}")
@@ -69,7 +67,6 @@ def absent(body: dict[str, Any], *names: str) -> None:
 
 
 def job(body: dict[str, Any]) -> None:
-    """The properties of a job that a client may set."""
     absent(body, "networkConfiguration", "constraints")
     if manager := body.get("jobManagerTask"):
         identifier(manager)
@@ -94,7 +91,6 @@ def job(body: dict[str, Any]) -> None:
 
 
 def task(body: dict[str, Any], job_spec: dict[str, Any]) -> None:
-    """The properties of a task that a client may set, against its job's."""
     identifier(body)
     required(body, "commandLine")
     absent(body, "applicationPackageReferences", "authenticationTokenSettings", "affinityInfo")

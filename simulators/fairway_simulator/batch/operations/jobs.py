@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def create(core: Core, request: Request) -> Answer:
-    """Add a job."""
     checks.identifier(request.document)
     job = add(core, request.document)
     return done(201, job, job.url)
@@ -46,12 +45,10 @@ def add(core: Core, spec: dict[str, Any]) -> Job:
 
 
 def list_all(core: Core, request: Request) -> Answer:
-    """List the account's jobs."""
     return page(core, request, [(job.sequence, job.wire) for job in core.account.jobs.values()])
 
 
 def get(core: Core, request: Request, job_id: str) -> Answer:
-    """Get a job."""
     job = core.account.job(job_id)
     return entity_answer(request, job, job.wire())
 
@@ -68,13 +65,11 @@ def update(core: Core, request: Request, job_id: str) -> Answer:
 
 
 def delete(core: Core, _: Request, job_id: str) -> Answer:
-    """Delete a job."""
     core.jobs.delete(core.account.job(job_id))
     return done(202)
 
 
 def terminate(core: Core, request: Request, job_id: str) -> Answer:
-    """Terminate a job."""
     job = core.account.job(job_id)
     core.jobs.terminate(job, str(request.document.get("terminateReason") or "UserTerminate"))
     return done(202, job, job.url)
@@ -104,7 +99,6 @@ def preparation(core: Core, request: Request, job_id: str) -> Answer:
 
 
 def create_schedule(core: Core, request: Request) -> Answer:
-    """Add a job schedule."""
     body = request.document
     checks.identifier(body)
     specification = checks.required(body, "jobSpecification")
@@ -135,18 +129,15 @@ def _check_times(times: dict[str, Any]) -> None:
 
 
 def list_schedules(core: Core, request: Request) -> Answer:
-    """List the account's job schedules."""
     known = core.account.schedules.values()
     return page(core, request, [(each.sequence, each.wire) for each in known])
 
 
 def disable_schedule(core: Core, _: Request, schedule_id: str) -> Answer:
-    """Let a schedule make no jobs for now."""
     return _switch(core, schedule_id, "disabled")
 
 
 def enable_schedule(core: Core, _: Request, schedule_id: str) -> Answer:
-    """Let a disabled schedule make jobs again."""
     return _switch(core, schedule_id, "active")
 
 
@@ -158,7 +149,6 @@ def _switch(core: Core, schedule_id: str, state: str) -> Answer:
 
 
 def delete_schedule(core: Core, _: Request, schedule_id: str) -> Answer:
-    """Delete a schedule and its jobs."""
     core.schedules.delete(core.account.schedule(schedule_id))
     return done(202)
 

@@ -78,7 +78,6 @@ def add_fault(core: Core, request: Request) -> Answer:
 
 
 def clear_faults(core: Core, request: Request) -> Answer:
-    """Turn all faults off."""
     _authorize(core, request)
     core.faults.clear()
     return done(200)

@@ -51,13 +51,11 @@ def add(core: Core, spec: dict[str, Any]) -> Pool:
 
 
 def get(core: Core, request: Request, pool_id: str) -> Answer:
-    """Get a pool."""
     pool = core.account.pool(pool_id)
     return entity_answer(request, pool, pool.wire())
 
 
 def resize(core: Core, request: Request, pool_id: str) -> Answer:
-    """Change a pool's size."""
     body = request.document
     checks.sizing(body)
     _require_option(request, "nodeDeallocationOption", "taskcompletion")
@@ -83,19 +81,16 @@ def _require_option(request: Request, name: str, known: str) -> None:
 
 
 def list_nodes(core: Core, request: Request, pool_id: str) -> Answer:
-    """List the nodes of a pool."""
     nodes = core.account.pool(pool_id).nodes.values()
     return page(core, request, enumerate((partial(each.wire, core.clock) for each in nodes), 1))
 
 
 def get_node(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
-    """Get a node."""
     node = core.account.node(pool_id, node_id)
     return entity_answer(request, node, node.wire(core.clock))
 
 
 def reboot(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
-    """Reboot a node."""
     return _restart(core, request, pool_id, node_id, "nodeRebootOption")
 
 
@@ -114,7 +109,6 @@ def _restart(core: Core, request: Request, pool_id: str, node_id: str, name: str
 
 
 def disable_scheduling(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
-    """Give a node no tasks any more."""
     _require_option(request, "nodeDisableSchedulingOption", "taskcompletion")
     node = core.account.node(pool_id, node_id)
     if not node.schedulable:
@@ -155,7 +149,6 @@ def remote_login(core: Core, _: Request, pool_id: str, node_id: str) -> Later:
 
 
 def create_user(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
-    """Add a user to a node."""
     name = str(checks.required(request.document, "name"))
     node = _ready(core, pool_id, node_id)
     if name in node.users:
@@ -166,7 +159,6 @@ def create_user(core: Core, request: Request, pool_id: str, node_id: str) -> Ans
 
 
 def replace_user(core: Core, request: Request, pool_id: str, node_id: str, name: str) -> Answer:
-    """Change a node's user."""
     node = _ready(core, pool_id, node_id)
     if name not in node.users:
         raise ServiceError(404, "NodeUserNotFound")
@@ -176,7 +168,6 @@ def replace_user(core: Core, request: Request, pool_id: str, node_id: str, name:
 
 
 def delete_user(core: Core, _: Request, pool_id: str, node_id: str, name: str) -> Answer:
-    """Remove a user from a node."""
     node = _ready(core, pool_id, node_id)
     if node.users.pop(name, None) is None:
         raise ServiceError(404, "NodeUserNotFound")

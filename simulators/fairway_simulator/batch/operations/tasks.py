@@ -27,7 +27,6 @@ _MOST = 100
 
 
 def create(core: Core, request: Request, job_id: str) -> Answer:
-    """Add one task."""
     task = _add(core, core.account.open_job(job_id), request.document)
     return done(201, task, task.url)
 
@@ -74,7 +73,6 @@ def _add(core: Core, job: Job, spec: dict[str, Any]) -> Task:
 
 
 def list_all(core: Core, request: Request, job_id: str) -> Answer:
-    """List the tasks of a job."""
     tasks = list(core.account.job(job_id).tasks.values())
     # Tasks are in their order, and may be many.
     after = int(request.option("$skiptoken", "0"))
@@ -83,13 +81,11 @@ def list_all(core: Core, request: Request, job_id: str) -> Answer:
 
 
 def get(core: Core, request: Request, job_id: str, task_id: str) -> Answer:
-    """Get a task."""
     task = core.account.task(job_id, task_id)
     return entity_answer(request, task, task.wire())
 
 
 def replace(core: Core, request: Request, job_id: str, task_id: str) -> Answer:
-    """Change a task's constraints."""
     constraints = request.document.get("constraints") or {}
     checks.limits(constraints)
     task = core.account.task(job_id, task_id)
@@ -128,13 +124,11 @@ def get_file(core: Core, request: Request, job_id: str, task_id: str, name: str)
 
 
 def delete_file(core: Core, _: Request, job_id: str, task_id: str, name: str) -> Answer:
-    """Delete a task's file."""
     _of_task(core, job_id, task_id, name).unlink()
     return done(200)
 
 
 def get_node_file(core: Core, request: Request, pool_id: str, node_id: str, name: str) -> Answer:
-    """Read a node's file, or a part of it."""
     node = core.account.node(pool_id, node_id)
     if node.state not in REACHABLE:
         raise ServiceError(409, "NodeNotReady")

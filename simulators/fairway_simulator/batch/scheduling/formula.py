@@ -164,7 +164,6 @@ class _Evaluation:
         self._variables.update(counts)
 
     def run(self) -> dict[str, Any]:
-        """Each variable that is assigned, with its value."""
         assigned: dict[str, Any] = {}
         while self._peek():
             name = self._next()

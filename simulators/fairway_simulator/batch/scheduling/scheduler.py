@@ -25,8 +25,6 @@ _CLEAN = 5.0
 
 
 class Scheduler:
-    """The scheduling thread."""
-
     def __init__(
         self,
         account: Account,
@@ -45,11 +43,9 @@ class Scheduler:
         self._thread = threading.Thread(target=self._loop, name="batch-scheduler", daemon=True)
 
     def start(self) -> None:
-        """Schedules from now on."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Starts nothing any more."""
         with self._account.changed:
             self._stopping = True
             self._account.changed.notify_all()

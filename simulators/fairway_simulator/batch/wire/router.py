@@ -101,7 +101,6 @@ class Router:
 
 
 def answer(document: dict[str, Any], status: int = 200) -> Answer:
-    """A document as the service sends it."""
     return Answer(document, status, {**_JSON})
 
 
@@ -111,7 +110,6 @@ def entity_answer(request: Request, entity: Entity, document: dict[str, Any]) ->
 
 
 def done(status: int, entity: Entity | None = None, url: str = "") -> Answer:
-    """An answer without a body."""
     headers = entity_headers(entity) if entity else {}
     return Answer(None, status, headers | ({"Location": url, "DataServiceId": url} if url else {}))
 

@@ -32,8 +32,6 @@ _TOKEN_SECONDS = 3607  # what a pod's token has if nobody says otherwise
 
 @dataclass(frozen=True)
 class Action:
-    """Action that somebody wants to take on a resource, or at a path."""
-
     verb: str
     resource: str = ""
     group: str = ""
@@ -95,7 +93,6 @@ class Access:
             raise ApiError(403, _refusal(identity, action), details=details)
 
     def allows(self, identity: Identity, action: Action) -> bool:
-        """True if the roles of an identity permit an action."""
         if _MASTERS in identity.groups:
             return True
         if action.path:
@@ -119,7 +116,6 @@ class Access:
         return self._store.find(SERVICE_ACCOUNTS, namespace, name) is not None
 
     def _rules(self, identity: Identity, namespace: str) -> Iterator[dict[str, Any]]:
-        """Rules of the roles that an identity has in a namespace, or everywhere."""
         bindings = [*self._store.items(CLUSTER_ROLE_BINDINGS)]
         if namespace:
             bindings += self._store.items(ROLE_BINDINGS, namespace)

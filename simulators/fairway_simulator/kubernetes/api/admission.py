@@ -117,7 +117,6 @@ class Admission:
         self.mutators: list[Callable[[Resource, Object], None]] = []
 
     def new(self, resource: Resource, sent: Object, namespace: str, validation_: str) -> Object:
-        """A new object, as it is stored."""
         found = copy.deepcopy(decoded(resource, sent, validation_))
         metadata = found.setdefault("metadata", {})
         if resource.namespaced:

@@ -28,8 +28,6 @@ FOREGROUND = "foregroundDeletion"
 
 @dataclass(frozen=True)
 class Options:
-    """The deletion of an object."""
-
     grace: int | None = None
     propagation: str = ""
     uid: str = ""
@@ -123,8 +121,6 @@ def verb_of(request: ApiRequest, object_path: ObjectPath) -> str:
 
 
 class Objects:
-    """The generic half of the server."""
-
     def __init__(self, store: Store, admission: Admission) -> None:
         self._store = store
         self._admission = admission
@@ -132,7 +128,6 @@ class Objects:
     def handle(
         self, request: ApiRequest, resource: Resource, object_path: ObjectPath
     ) -> Answer | Stream:
-        """Does what the request asks for."""
         verb = verb_of(request, object_path)
         if verb == "watch":
             return self._watch(request, resource, object_path)

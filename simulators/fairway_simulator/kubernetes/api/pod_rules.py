@@ -25,7 +25,6 @@ _POLICIES = ("Always", "Never")
 
 
 def labels(found: Mapping[str, Any] | None, path: str) -> Iterator[str]:
-    """Faults of labels, in the words of the API server."""
     for value in (found or {}).values():
         if len(value) > _LONGEST:
             yield f'{path}: Invalid value: "{value}": must be no more than {_LONGEST} bytes'
@@ -34,7 +33,6 @@ def labels(found: Mapping[str, Any] | None, path: str) -> Iterator[str]:
 
 
 def pod_causes(spec: Object, path: str) -> Iterator[str]:
-    """Faults of a pod's spec, in the words of the API server."""
     if len(spec["containers"]) != 1:
         yield f"{path}.containers: Required value: pods of the stand-in have one"
     if spec["restartPolicy"] not in _POLICIES:
@@ -70,7 +68,6 @@ def may_become(before: Object, after: Object) -> bool:
 
 
 def _fixed(spec: Object) -> Object:
-    """Part of a pod's spec that no update may change."""
     kept = {k: v for k, v in spec.items() if k not in ("tolerations", "activeDeadlineSeconds")}
     for field in ("containers", "initContainers"):
         kept[field] = [{**each, "image": ""} for each in spec.get(field) or ()]
@@ -144,7 +141,6 @@ _FIXED = (
 
 
 def job_causes(job: Object) -> Iterator[str]:
-    """The faults of a Job."""
     spec = job["spec"]
     is_indexed = spec["completionMode"] == "Indexed"
     yield from _absent(spec)

@@ -103,7 +103,6 @@ class PodRequests:
         self._token = kubelet_token
 
     def answer(self, request: ApiRequest, object_path: ObjectPath) -> Answer | Takeover:
-        """The answer; 404 where that is no such request."""
         match object_path.subresource, request.method:
             case "eviction", "POST":
                 return self._evict(request, object_path)

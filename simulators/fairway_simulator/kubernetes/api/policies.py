@@ -115,7 +115,6 @@ _PLAIN = {"cpu": "requests.cpu", "memory": "requests.memory"}
 
 
 def quota_causes(quota: Object) -> Iterator[str]:
-    """The faults of a quota."""
     for name, text in (quota["spec"].get("hard") or {}).items():
         try:
             wrong = parse(text) < 0

@@ -59,7 +59,6 @@ class ApiError(Exception):
         self.headers = headers or {}
 
     def status(self) -> dict[str, Any]:
-        """The error as the body of an answer."""
         body = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -75,7 +74,6 @@ class ApiError(Exception):
 
 
 def not_found(resource: Resource, name: str) -> ApiError:
-    """404: there is no such object."""
     message = f'{resource.qualified} "{name}" not found'
     return ApiError(404, message, details=_about(resource, name))
 
@@ -128,8 +126,6 @@ def _cause(cause: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Identity:
-    """Who asks."""
-
     user: str
     groups: tuple[str, ...] = ()
     node: str = ""
@@ -142,8 +138,6 @@ _LARGEST = 3 << 20
 
 @dataclass
 class ApiRequest(Request):
-    """A request of somebody who is known."""
-
     identity: Identity = field(default_factory=lambda: Identity("system:anonymous"))
 
     def json(self) -> Any:
@@ -196,5 +190,4 @@ def object_path_of(parts: list[str]) -> ObjectPath | None:
 
 
 def unknown_resource() -> ApiError:
-    """404: there is no such resource at all."""
     return ApiError(404, "the server could not find the requested resource", "NotFound")

@@ -72,7 +72,6 @@ def name_of(kind: str) -> str:
 
 @cache
 def custom_definitions() -> dict[str, Schema]:
-    """All of them by their names."""
     return {name_of(kind): object_of(fields) for kind, fields in _KINDS.items()}
 
 
@@ -133,7 +132,6 @@ def newest() -> str:
 
 @cache
 def definitions() -> dict[str, Schema]:
-    """All definitions by their names."""
     file = _folder() / f"v{newest()}-local-strict" / "_definitions.json"
     found: dict[str, Schema] = json.loads(file.read_text(encoding="utf-8"))["$defs"]
     return found | custom_definitions()

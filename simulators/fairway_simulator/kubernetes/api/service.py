@@ -65,7 +65,6 @@ class ApiService:
         self._pods = PodRequests(self.store, self.kubelet_token)
 
     def handle(self, request: Request) -> Reply:
-        """The answer to a request, errors included."""
         try:
             identity = self.access.identify(request)
             asked = ApiRequest(
@@ -140,13 +139,10 @@ _VERBS = ["create", "delete", "get", "list", "patch", "watch"]
 
 
 class Discovery:
-    """Answers for the resources that there are."""
-
     def __init__(self, resources: Sequence[Resource]) -> None:
         self._resources = [*resources, *REVIEWS]
 
     def answer(self, parts: list[str]) -> Answer | None:
-        """The answer for a path, None where it is none of these."""
         match parts:
             case ["version"]:
                 return Answer(_version())

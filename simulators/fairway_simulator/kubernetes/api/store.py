@@ -68,7 +68,6 @@ class Store:
             self.changed.notify_all()
 
     def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """The object, or None."""
         return self._objects.get(resource.qualified, {}).get((namespace, name))
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:

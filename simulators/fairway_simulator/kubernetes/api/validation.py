@@ -22,7 +22,6 @@ _MOST_FLAVORS = 64
 
 
 def kueue_causes(kind: str, found: dict[str, Any]) -> Iterator[str]:
-    """The faults of an object of a kind."""
     spec = found.get("spec") or {}
     if kind == "ResourceFlavor":
         for field in ("nodeLabels", "nodeTaints"):
@@ -79,7 +78,6 @@ _ABOUT = frozenset(
 
 
 def storage_causes(plural: str, found: dict[str, Any]) -> Iterator[str]:
-    """The faults of a volume or a claim."""
     spec = found["spec"]
     modes = spec.get("accessModes")
     if not modes:
@@ -132,7 +130,6 @@ _FIXED_POD = (
 
 
 def causes(resource: Resource, found: Object) -> Iterator[str]:
-    """Faults of an object, in the words of the API server."""
     yield from _metadata(resource, found)
     if resource.schema:
         schema = schemas.definitions()[resource.schema]

@@ -34,7 +34,6 @@ class Collector(Controller):
             yield _ALL
 
     def reconcile(self, _: str) -> None:
-        """Looks at all objects once."""
         with self._store.changed:
             owned: dict[str, list[tuple[Resource, Object]]] = {}
             for resource in self._resources:

@@ -41,7 +41,6 @@ def _has_condition(rule: Mapping[str, Any], pod: Object) -> bool:
 
 
 def spelled(indexes: Iterable[int]) -> str:
-    """The text for a set."""
     parts: list[list[int]] = []
     for index in sorted(indexes):
         if parts and parts[-1][1] == index - 1:
@@ -54,7 +53,6 @@ def spelled(indexes: Iterable[int]) -> str:
 
 
 def parsed(text: str) -> set[int]:
-    """The set that a text means."""
     found: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -67,8 +65,6 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 class JobState:
-    """State of a Job at one moment."""
-
     def __init__(self, job: Object, pods: list[Object]) -> None:
         self.job = job
         self.spec = job["spec"]
@@ -112,17 +108,14 @@ class JobState:
                 self.status = with_condition(self.status, kind, reason, message)
 
     def room(self) -> int:
-        """Number of further pods that may run."""
         return int(self.spec["parallelism"]) - len(self._active) - len(self._terminating)
 
     def missing(self) -> Iterator[int]:
-        """The indexes that lack a pod."""
         there = {index_of(pod) for pod in (*self._active, *self._terminating)}
         taken = self._succeeded | self._failed | there
         return (index for index in range(self._completions) if index not in taken)
 
     def added(self, pod: Object) -> None:
-        """A pod was made."""
         self._active.append(pod)
 
     def suspend(self) -> bool:
@@ -153,7 +146,6 @@ class JobState:
             self.status.setdefault("completionTime", now())
 
     def wire(self) -> dict[str, Any]:
-        """The status as it is written."""
         ready = [pod for pod in self._active if is_true(pod, "Ready")]
         counts = {
             "active": len(self._active),

@@ -48,7 +48,6 @@ class Jobs(Controller):
         """The Jobs of which a pod has failed, and when one did last."""
 
     def concerned(self, change: Change) -> Iterator[str]:
-        """The Job that changed, or whose pod did."""
         metadata = change.found["metadata"]
         if change.resource is JOBS:
             yield f"{metadata['namespace']}/{metadata['name']}"
@@ -58,14 +57,12 @@ class Jobs(Controller):
                     yield f"{metadata['namespace']}/{owner['name']}"
 
     def due(self) -> Iterable[str]:
-        """Jobs that wait for a time."""
         passed = [key for key, when in self._again.items() if when <= time.monotonic()]
         for key in passed:
             del self._again[key]
         return passed
 
     def reconcile(self, key: str) -> None:
-        """Counts what has ended, and makes or ends pods."""
         namespace, _, name = key.partition("/")
         with self._store.changed:
             job = self._store.find(JOBS, namespace, name)
@@ -171,7 +168,6 @@ class Jobs(Controller):
 
 
 def _pod(job: Object, index: int) -> Object:
-    """A pod of a Job."""
     template = copy.deepcopy(job["spec"]["template"])
     metadata: dict[str, Any] = template.setdefault("metadata", {})
     name = job["metadata"]["name"]
@@ -197,19 +193,15 @@ _HASH = "pod-template-hash"
 
 
 class Deployments(Controller):
-    """Their controller."""
-
     def __init__(self, store: Store, admission: Admission) -> None:
         self._store = store
         self._admission = admission
 
     def concerned(self, change: Change) -> Iterator[str]:
-        """The namespace in which something changed that it sees to."""
         if change.resource in (DEPLOYMENTS, PODS):
             yield change.found["metadata"]["namespace"]
 
     def reconcile(self, key: str) -> None:
-        """Looks at all of a namespace."""
         with self._store.changed:
             for deployment in self._store.items(DEPLOYMENTS, key):
                 if "deletionTimestamp" not in deployment["metadata"]:

@@ -66,13 +66,11 @@ class Kueue(Controller):
             job.setdefault("spec", {})["suspend"] = True
 
     def concerned(self, change: Change) -> Iterator[str]:
-        """Whatever may want or free quota."""
         kinds = (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, FLAVORS, CHECKS)
         if change.resource in kinds or (change.resource is JOBS and _queue(change.found)):
             yield _ALL
 
     def reconcile(self, _: str) -> None:
-        """Looks at all Jobs with a queue, and then at who may start."""
         with self._store.changed:
             for job in self._store.items(JOBS):
                 if _queue(job) and "deletionTimestamp" not in job["metadata"]:
@@ -249,12 +247,10 @@ class Provisioning(Controller):
         self._store = store
 
     def concerned(self, change: Change) -> Iterator[str]:
-        """Workloads, their requests, and what these follow from."""
         if change.resource in (WORKLOADS, PROVISIONING_REQUESTS, CHECKS, CHECK_CONFIGS):
             yield _ALL
 
     def reconcile(self, _: str) -> None:
-        """Looks at all checks, and at the workloads that have them."""
         with self._store.changed:
             configs = {}
             for check in self._store.items(CHECKS):

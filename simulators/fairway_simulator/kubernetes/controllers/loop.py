@@ -45,7 +45,6 @@ class Loop:
         self._thread = threading.Thread(target=self._run, name="kubernetes-controllers")
 
     def start(self) -> None:
-        """Works from now on."""
         self._thread.start()
 
     def stop(self) -> None:

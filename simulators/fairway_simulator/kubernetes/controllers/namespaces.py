@@ -40,7 +40,6 @@ class Claims(Controller):
         self._recorder = Recorder(store, "persistentvolume-controller")
 
     def concerned(self, change: Change) -> Iterator[str]:
-        """A claim, or all of them when there is another volume."""
         metadata = change.found["metadata"]
         if change.resource is CLAIMS:
             yield f"{metadata['namespace']}/{metadata['name']}"
@@ -49,7 +48,6 @@ class Claims(Controller):
                 yield f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
 
     def reconcile(self, key: str) -> None:
-        """Binds a claim that is not bound."""
         namespace, _, name = key.partition("/")
         with self._store.changed:
             claim = self._store.find(CLAIMS, namespace, name)
@@ -145,12 +143,10 @@ class Accounts(Controller):
         self._authority = authority
 
     def concerned(self, change: Change) -> Iterator[str]:
-        """A namespace."""
         if change.resource is NAMESPACES:
             yield change.found["metadata"]["name"]
 
     def reconcile(self, key: str) -> None:
-        """Adds what the namespace lacks."""
         with self._store.changed:
             known = self._store.find(NAMESPACES, "", key)
             if known is None or known["status"].get("phase") != "Active":

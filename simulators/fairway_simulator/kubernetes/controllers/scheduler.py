@@ -31,12 +31,10 @@ class Scheduler(Controller):
         self._recorder = Recorder(store, "default-scheduler")
 
     def concerned(self, change: Change) -> Iterator[str]:
-        """Whatever may make room, or wants some."""
         if change.resource in (PODS, NODES, CLAIMS):
             yield _ALL
 
     def reconcile(self, _: str) -> None:
-        """Looks for a node for each pod that waits."""
         with self._store.changed:
             pods = self._store.items(PODS)
             waiting = [pod for pod in pods if _waits(pod)]

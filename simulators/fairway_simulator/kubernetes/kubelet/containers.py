@@ -80,7 +80,6 @@ class Sandbox:
         return [*enter, *_alone()]
 
     def close(self) -> None:
-        """Takes it away."""
         if self.holder is not None:
             self.holder.communicate()
         self._network.give_back(self.address)
@@ -199,8 +198,6 @@ class Container:
 
 @dataclass
 class ContainerState:
-    """State of one container: `waiting`, `running` or `terminated`."""
-
     name: str
     image: str
     state: str = "waiting"
@@ -210,29 +207,24 @@ class ContainerState:
 
     @property
     def is_running(self) -> bool:
-        """True while the container runs."""
         return self.state == "running"
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code of the container; None while it has not ended."""
         return self.details["exitCode"] if self.state == "terminated" else None
 
     def wait(self, reason: str, message: str = "") -> None:
-        """It does not run yet, or not again."""
         if self.state == "terminated":
             self.last = {"terminated": self.details}
         self.state = "waiting"
         self.details = {"reason": reason, **({"message": message} if message else {})}
 
     def run(self) -> None:
-        """It runs from now on."""
         if self.state == "terminated":
             self.last = {"terminated": self.details}
         self.state, self.details = "running", {"startedAt": now()}
 
     def end(self, code: int, reason: str = "", message: str = "") -> None:
-        """It has ended."""
         started = self.details.get("startedAt", now())
         reason = reason or ("Completed" if code == 0 else "Error")
         self.state = "terminated"
@@ -245,7 +237,6 @@ class ContainerState:
         }
 
     def wire(self) -> dict[str, Any]:
-        """As a pod's status has it."""
         return {
             "name": self.name,
             "image": self.image,
@@ -265,7 +256,6 @@ def status_of(
     main: ContainerState,
     address: str,
 ) -> dict[str, Any]:
-    """The whole status."""
     ready = main.is_running
     why = "PodCompleted" if phase in ("Succeeded", "Failed") else "ContainersNotReady"
     conditions = [

@@ -65,7 +65,6 @@ class Devices:
                     del lent[number]
 
     def mounts(self, numbers: tuple[int, ...]) -> list[tuple[str, str, str]]:
-        """The mounts of the container that has them."""
         self._folder.mkdir(parents=True, exist_ok=True)
         found = []
         for number in numbers:
@@ -198,7 +197,6 @@ class Switch(Network):
             os.close(own)
 
     def close(self) -> None:
-        """Lets the switch go, and with it its cables."""
         os.close(self._switch)
 
     def _plug_in(self) -> int:

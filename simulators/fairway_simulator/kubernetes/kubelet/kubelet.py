@@ -90,7 +90,6 @@ class Kubelet:
         self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
 
     def start(self) -> None:
-        """Registers the nodes, and runs their pods from now on."""
         self._server.start()
         for node in self._nodes.values():
             self.register(node)
@@ -139,7 +138,6 @@ class Kubelet:
         self._host.send("DELETE", f"/api/v1/nodes/{name}", None)
 
     def pod(self, namespace: str, name: str) -> PodRunner | None:
-        """The newest pod of a name."""
         with self._lock:
             for pod in reversed(self._pods.values()):
                 metadata = pod.pod["metadata"]

@@ -85,7 +85,6 @@ class PodRunner(threading.Thread):
 
     @property
     def container(self) -> Container | None:
-        """Its container, where that runs."""
         found = self._container
         return found if found and found.pid and found.exit_code is None else None
 
@@ -99,7 +98,6 @@ class PodRunner(threading.Thread):
     # Its life.
 
     def run(self) -> None:
-        """From volumes to the end."""
         phase, ended = "Pending", threading.Event()
         try:
             if self._prepare():

@@ -144,7 +144,6 @@ class Command:
 
 
 def execute(web: WebSocket, command: Command, stopped: threading.Event) -> None:
-    """Runs a command until it ends, and says how."""
     session = _Terminal(command) if command.terminal else _Pipes(command)
     with session.process:
         writers = [
@@ -268,11 +267,9 @@ class NodeServer:
         self.port = self._server.port
 
     def start(self) -> None:
-        """Answers from now on."""
         self._server.start()
 
     def stop(self) -> None:
-        """Answers no more."""
         self._server.stop()
 
     def _handle(self, request: Request) -> Reply:

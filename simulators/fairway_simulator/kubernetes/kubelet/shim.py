@@ -30,7 +30,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Runs what the first line says."""
     order = json.loads(sys.stdin.buffer.readline())
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake)
@@ -156,7 +155,6 @@ def _expose(folder: str, root: str, places: list[str]) -> None:
 
 
 def _is_file(path: str) -> bool:
-    """True for a file or a device."""
     try:
         found = os.stat(path)  # noqa: PTH116
     except OSError:

@@ -67,7 +67,6 @@ def expanded(text: str, known: Mapping[str, str]) -> str:
 
 
 def field_of(pod: Mapping[str, Any], path: str) -> str:
-    """A field of the pod, as `fieldRef` means it."""
     metadata = pod["metadata"]
     if match := _MARKED.match(path):
         return str((metadata.get(match[1]) or {}).get(match[2], ""))
