@@ -217,5 +217,3 @@ def test_a_file_where_runs_should_be(fairway: Fairway) -> None:
     assert "[unwritable-folder]" in run.stderr
     assert (fairway.folder / ".fairway").read_text() == "mine"
     assert fairway.within("list").stdout.startswith("no runs yet")
-
-
