@@ -150,7 +150,6 @@ def test_a_file_and_hours_a_day(fairway: Any, tmp_path: Path) -> None:
         (("demo", "--prices", "none.toml"), "no such file"),
         (("dmo",), "did you mean `demo`"),
         (("demo", "--region", "../x"), "no region"),
-        (("demo", "--hours-per-day", "25"), "25"),
         (("demo", "--hours-per-day", "nan", "--offline"), "nan"),
     ],
 )

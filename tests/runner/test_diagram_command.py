@@ -54,13 +54,6 @@ def test_a_file_that_cannot_be_is_refused(run: RunFairway, output: str, said: st
     ends(run("diagram", "demo", "-o", output), 2, said)
 
 
-def test_a_faulty_environment_is_told_at_its_line(tmp_path: Path, run: RunFairway) -> None:
-    (tmp_path / "lab.yaml").write_text("name: lab\nlocatoin: westeurope\n")
-    done = run("diagram", "lab.yaml")
-    ends(done, 2, "lab.yaml:2:1: error: unknown key `locatoin`", printed="")
-    assert "Traceback" not in done[2]
-
-
 def test_synth_writes_the_named_environment_or_refuses(
     tmp_path: Path, run: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,5 @@
 """The page about a run and the use of its nodes: whole, readable, and free of what logs inject."""
 
-import fcntl
 import json
 import os
 import re
@@ -132,35 +131,27 @@ def test_the_file_is_written_whole(store: RunStore, fairway: RunFairway) -> None
     assert [path.name for path in folder.glob(".page*")] == []
 
 
-@pytest.mark.usefixtures("sweep")
-def test_pipe_and_link_that_are_to_hold_the_page_stay_what_they_are(
-    store: RunStore, fairway: RunFairway
+def test_pipe_link_and_open_file_that_are_to_hold_the_page_stay_what_they_are(
+    tmp_path: Path,
 ) -> None:
-    """Root's `-o /dev/null` would else leave a file there."""
-    folder = store.base.parent
-    os.mkfifo(folder / "pipe")
-    reader = os.open(folder / "pipe", os.O_RDWR | os.O_NONBLOCK)
+    """The draft of a file would take their place, as that of root's `-o /dev/null`."""
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDWR | os.O_NONBLOCK)
     try:
-        fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)  # nobody reads before it is written
-        assert fairway(folder, "report", "sweep-a", "-o", "pipe")[0] == 0
-        assert os.read(reader, 1 << 20).endswith(b"</html>")
+        write_output(tmp_path / "pipe", "page\n")
+        assert os.read(reader, 100) == b"page\n"
     finally:
         os.close(reader)
-    assert (folder / "pipe").is_fifo()
-    (folder / "there").mkdir()
-    (folder / "page.html").symlink_to("there/page.html")
-    for _ in ("new", "replaced"):
-        assert fairway(folder, "report", "sweep-a", "-o", "page.html")[0] == 0
-        assert (folder / "page.html").is_symlink()
-    assert (folder / "there" / "page.html").read_text().endswith("</html>")
-
-
-def test_page_goes_behind_what_a_file_has_that_is_open_already(tmp_path: Path) -> None:
-    """As the output of a shell's `>> kept`; the draft of a file would take its place."""
-    (tmp_path / "kept").write_text("before\n")
-    with (tmp_path / "kept").open("a") as stream:
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "there").mkdir()
+    (link := tmp_path / "page.html").symlink_to("there/page.html")
+    for text in ("new", "replaced"):
+        write_output(link, text)
+    assert (link.is_symlink(), link.read_text()) == (True, "replaced")
+    (kept := tmp_path / "kept").write_text("before\n")
+    with kept.open("a") as stream:  # as the output of a shell's `>> kept`
         write_output(Path(f"/dev/fd/{stream.fileno()}"), "page\n")
-    assert (tmp_path / "kept").read_text() == "before\npage\n"
+    assert kept.read_text() == "before\npage\n"
 
 
 def test_report_page_of_one_task_of_nothing_or_of_several_targets(make_run: MakeRun) -> None:

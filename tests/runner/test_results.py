@@ -99,6 +99,7 @@ def test_show_says_how_many_more(fairway: RunFairway, make_run: MakeRun, store: 
     run = make_run("job-a", tasks, metrics=METRICS, state="failed")
     folder = store.base.parent
     _, out, _ = fairway(folder, "show", "job-a")
+    assert out.startswith("job-a  failed  on local  1m00s\n")
     assert "54 succeeded, 6 failed" in out or "6 failed, 54 succeeded" in out
     assert "… and 10 more; all of them: --limit 0" in out
     lines = fairway(folder, "show", "job-a", "--failed")[1].splitlines()
@@ -147,7 +148,6 @@ def many(make_run: MakeRun, store: RunStore) -> Path:
 
 
 def test_list_names_what_is_damaged_and_lists_the_rest(fairway: RunFairway, many: Path) -> None:
-    ends(fairway(many, "list", "--state", "fialed"), 2, "did you mean `failed`?")
     (many / ".fairway" / "runs" / "noise-0" / "run.json").write_text("{")
     (many / ".fairway" / "runs" / "noise-2" / "state.json").write_text("[]")
     code, out, err = fairway(many, "list", "--json")

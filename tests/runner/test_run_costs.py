@@ -225,7 +225,6 @@ def test_run_costs_in_tables_csv_and_show(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--by", "name"], "add --runs"),
         (["--runs", "--by", "nmae"], "did you mean `name`?"),
         (["--runs", "--csv", "--json"], "--csv and --json"),
         (["--runs", "--since", "then", "--offline"], "neither a duration nor a date"),
