@@ -60,27 +60,22 @@ def logs(
     """
     from fairway_cli.ui.follow import Shape, copy_logs
     from fairway_cli.ui.progress import EXIT_CODE, is_away
-    from fairway_runner.runs.log_lines import (
-        Selection,
-        names_ranks,
-        pattern,
-        ranks_wanted,
-        require_attempt,
-        task_numbers,
-    )
+    from fairway_runner.runs import log_lines as lines
 
-    expression = pattern(grep)
+    expression = lines.pattern(grep)
     found = run_store().find(run)
     # Who follows looks again and again. What is printed of a rank is looked for in the log.
     looks = not follow or rank is not None or node is not None
     away = looks and is_away(found, lambda: found.refresh(logs=True))
-    named = names_ranks(found)
+    named = lines.names_ranks(found)
     several = named or (task is None and found.record.tasks > 1)
     coloured = several and not json_ and has_colours()
-    ranks = ranks_wanted(found, task, rank, node)
-    selection = Selection.of(found, task, ranks=ranks, attempt=attempt, grep=expression, tail=tail)
+    ranks = lines.ranks_wanted(found, task, rank, node)
+    selection = lines.Selection.of(
+        found, task, ranks=ranks, attempt=attempt, grep=expression, tail=tail
+    )
     if attempt is not None and not follow and task != "setup":
-        require_attempt(found, task_numbers(found, task), attempt)
+        lines.require_attempt(found, lines.task_numbers(found, task), attempt)
     shape = Shape(coloured, named, json_)
     copy_logs(found, selection, sys.stdout.buffer, shape, follow=follow)
     if follow:
@@ -195,11 +190,12 @@ def best(
         facts |= {"diverged": list(first.diverged), **task_facts([first.task])[0]}
         print(json.dumps(facts, indent=1))
         return
-    print(f"task {first.task.index} of {found.id}: {first.metric} {number(first.value)}")
+    value = f"{first.metric} {number(first.value)}"
+    print(printable(f"task {first.task.index} of {found.id}: {value}"))
     for parameter, setting in first.task.params.items():
-        print(f"  {parameter}: {shown(setting)}")
+        print(printable(f"  {parameter}: {shown(setting)}"))
     if said := diverged_words(first.metric, first.diverged):
-        print(f"not counted: {said}", file=sys.stderr)
+        print(printable(f"not counted: {said}"), file=sys.stderr)
 
 
 def compare(

@@ -90,7 +90,7 @@ def _line(
     own = {} if task.is_last else task.params
     params = [f"{n}={shown(own[n])}" for n in names if n in own]
     values = [f"{name}={number(value)}" for name, value in metrics.items()]
-    words = [f"[{task.name}]", coloured(status.state, out), *params, *values]
+    words = [f"[{task.name}]", coloured(status.state, out), *map(printable, params + values)]
     if status.exit_code:
         words.append(f"exit code {status.exit_code}")
     if status.started and status.ended:
