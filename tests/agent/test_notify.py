@@ -28,18 +28,16 @@ PLAN = RunPlan("job-a", "/code", secrets=("TOKEN",))
 FAILED = RunState("failed", "hunter2 & <b>", started=10.0, ended=22.5)
 
 
-def test_a_receiver_that_fails_twice_is_asked_again(receiver: Receiver) -> None:
+def test_notify_asks_again_what_may_pass_and_not_a_receiver_that_answers_404(
+    receiver: Receiver,
+) -> None:
     receiver.answers += [500, 0]
     order = {"url": receiver.url, "body": {"run": "job-a"}}
     assert notify.deliver([order], (0.0, 0.0, 0.0)) == []
     assert (receiver.next(), receiver.seen) == ({"run": "job-a"}, 3)
-
-
-def test_notify_receiver_that_answers_404_is_not_asked_again(receiver: Receiver) -> None:
     receiver.answers += [404]
-    order = {"url": receiver.url, "body": {}}
     assert notify.deliver([order], (0.0, 0.0)) == ["the receiver answered 404"]
-    assert receiver.seen == 1
+    assert receiver.seen == 4
     receiver.answers += [429]
     assert notify.deliver([order], (0.0, 0.0)) == []
 

@@ -164,7 +164,8 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_batch_setup_as_admin_opens_its_files_to_the_tasks(prepared: Path, is_admin: bool) -> None:
     setup = {"command": "x", "admin": is_admin}
     (prepared / "record" / "job.json").write_text(json.dumps({"setup": setup}))
-    script = "mkdir made; touch made/file; echo true >made/run; chmod +x made/run"
+    script = "mkdir made; touch made/file; echo true >made/run; chmod +x made/run; "
+    script += "mkdir ../../installed; touch ../../installed/program; stat -c %a ../setup.sh >mode"
     (prepared / "record" / "setup.jsonl").write_text(json.dumps(setup_of(script)))
     outside = Path("/etc/passwd").stat().st_mode
     assert preparation.prepare() == 0
@@ -175,20 +176,10 @@ def test_batch_setup_as_admin_opens_its_files_to_the_tasks(prepared: Path, is_ad
     assert set(modes.values()) == ({7, 6} if is_admin else {0})
     assert (modes["code/made/run"], modes["code/made/file"]) == ((7, 6) if is_admin else (0, 0))
     assert Path("/etc/passwd").stat().st_mode == outside
-
-
-def test_batch_setup_as_admin_leaves_modes_outside_the_job_unchanged(prepared: Path) -> None:
-    job = {"setup": {"command": "x", "admin": True}}
-    (prepared / "record" / "job.json").write_text(json.dumps(job))
-    script = "mkdir ../../installed; touch ../../installed/program; stat -c %a ../setup.sh >mode"
-    (prepared / "record" / "setup.jsonl").write_text(json.dumps(setup_of(script)))
-    assert preparation.prepare() == 0
     installed = prepared.parent / "installed"
-    assert [path.stat().st_mode & 0o777 for path in (installed, installed / "program")] == [
-        0o755,
-        0o644,
-    ]
-    assert (prepared / "code" / "mode").read_text() == "644\n"
+    modes = {path.stat().st_mode & 0o777 for path in (installed, installed / "program")}
+    assert modes == ({0o755, 0o644} if is_admin else {0o700, 0o600})
+    assert (prepared / "code" / "mode").read_text() == ("644\n" if is_admin else "600\n")
 
 
 class TestShares:
