@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 import threading
@@ -17,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from programs import finished
+from programs import executable, finished
 from serving import Handler, serving
 from waiting import until
 
@@ -304,11 +303,8 @@ def lab(tmp_path: Path, azure: Azure) -> Lab:
     settings = tmp_path / "settings.json"
     programs = install(tmp_path / "lib", settings=str(settings), python=sys.executable)
     commands = tmp_path / "bin"
-    commands.mkdir()
     for name in ("scontrol", "squeue"):
-        file = commands / name
-        file.write_text(_COMMAND.format(folder=tmp_path))
-        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+        executable(commands / name, _COMMAND.format(folder=tmp_path))
     (tmp_path / "nodes").write_text("")
     settings.write_text(
         json.dumps(

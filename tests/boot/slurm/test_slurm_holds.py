@@ -34,34 +34,30 @@ class TestHold:
         lab.run("resume", "nd-[0-1]")
         return lab
 
-    def test_nodes_that_sleep_are_down_until_it_is_over(self, short: Lab) -> None:
+    def test_nodes_that_sleep_or_go_are_down_until_it_is_over_and_no_longer(
+        self, short: Lab
+    ) -> None:
+        """slurmctld forgets that a node is down when it calls SuspendProgram for it."""
         refused, down = short.told
         assert refused.startswith("scontrol update nodename=nd-1 state=power_down_force reason=")
         assert down.startswith(
             "scontrol update nodename=nd-2 state=down reason=Azure: nodes missing: 1"
         )
         assert "next try " in down
-
-    def test_the_node_that_could_not_be_had_is_down_as_soon_as_slurm_lets_it_go(
-        self, short: Lab
-    ) -> None:
-        """slurmctld forgets that a node is down when it calls SuspendProgram for it."""
         short.states(nd_1="IDLE+CLOUD+POWERING_DOWN" + OURS, nd_2="DOWN+CLOUD+POWERED_DOWN" + OURS)
         short.run("suspend", "nd-1")
         assert short.told[2].startswith("scontrol update nodename=nd-1 state=down reason=Azure: ")
-
-    def test_reconcile_ends_it_when_its_time_is_over_and_no_sooner(self, short: Lab) -> None:
         short.states(
             nd_1="DOWN+CLOUD+POWERED_DOWN" + OURS,
             nd_2="DOWN+CLOUD+POWERED_DOWN" + SLURMS,
             nd_3="IDLE+CLOUD+DRAIN+POWERED_DOWN" + MINE,
         )
         assert short.run("power", "reconcile").returncode == 0
-        assert len(short.told) == 2
+        assert len(short.told) == 3
         with short.open() as registry:
             registry.hold.until = 0
         short.run("power", "reconcile")
-        assert short.told[2:] == ["scontrol update nodename=nd-1,nd-2 state=resume"]
+        assert short.told[3:] == ["scontrol update nodename=nd-1,nd-2 state=resume"]
 
     def test_slurm_hold_doubles_with_each_shortage_and_resets_with_capacity(self, lab: Lab) -> None:
         waits = []
@@ -160,16 +156,19 @@ class TestHold:
 class TestDrain:
     """Nodes that a person takes out of use stay out of use."""
 
-    def test_a_node_that_a_person_drained_while_it_slept_stays_drained(self, lab: Lab) -> None:
+    def test_nodes_drained_by_a_person_stay_so_and_others_resume(self, lab: Lab) -> None:
         lab.states(
             nd_0="IDLE+CLOUD+DRAIN+POWERED_DOWN" + MINE,
             nd_1="IDLE+CLOUD+DRAIN+POWERED_DOWN Reason=fairway: 7 of 8 GPUs [root@now]",
             nd_2="DOWN+CLOUD+POWERED_DOWN" + SLURMS,
             nd_3="DOWN+CLOUD+POWERED_DOWN Reason=new words [slurm@now]",
+            nd_4="IDLE+CLOUD+DRAIN+POWERED_DOWN",
+            nd_5="IDLE+CLOUD+DRAIN",
+            other_0="DOWN+CLOUD+POWERED_DOWN",
         )
         lab.set(user="slurm")
         lab.run("power", "reconcile")
-        assert lab.told == ["scontrol update nodename=nd-1,nd-2,nd-3 state=resume"]
+        assert lab.told == ["scontrol update nodename=nd-1,nd-2,nd-3,nd-4 state=resume"]
 
     def test_a_node_that_a_person_drained_is_drained_when_it_was_deleted(self, lab: Lab) -> None:
         """slurmctld clears the flag when it lets a node go, and keeps the reason."""
@@ -246,16 +245,6 @@ class TestReconcile:
         )
         lab.run("power", "reconcile")
         assert lab.told == ["scontrol update nodename=nd-0 state=power_up"]
-
-    def test_a_node_that_is_gone_is_neither_down_nor_drained(self, lab: Lab) -> None:
-        lab.states(
-            nd_0="DOWN+CLOUD+POWERED_DOWN",
-            nd_1="IDLE+CLOUD+DRAIN+POWERED_DOWN",
-            nd_2="IDLE+CLOUD+DRAIN",
-            other_0="DOWN+CLOUD+POWERED_DOWN",
-        )
-        lab.run("power", "reconcile")
-        assert lab.told == ["scontrol update nodename=nd-0,nd-1 state=resume"]
 
     def test_slurm_reconcile_finishes_the_work_of_a_program_that_was_cut_off(
         self, lab: Lab

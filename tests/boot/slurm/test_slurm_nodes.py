@@ -208,12 +208,15 @@ class TestClaims:
         assert (lab.folder / "slurmd-started").exists()
         assert sum(slept) >= 2
 
-    def test_a_node_waits_for_the_key_and_for_its_name(self, service: Settings, lab: Lab) -> None:
-        process = start_node(lab)
+    def test_a_node_waits_for_the_key_and_for_its_name_and_reads_a_new_key_meanwhile(
+        self, service: Settings, lab: Lab
+    ) -> None:
+        process, file = start_node(lab), lab.folder / "munge.key"
         try:
             until(lambda: "GET /secrets" in " ".join(lab.azure.requests))
-            lab.azure.secret = base64.b64encode(b"k" * 128).decode()
-            until(lambda: "GET /metadata/instance" in " ".join(lab.azure.requests))
+            for key in (b"o" * 128, b"n" * 128):
+                lab.azure.secret = base64.b64encode(key).decode()
+                until(lambda key=key: file.exists() and file.read_bytes() == key)
             assert process.poll() is None
             assert not (lab.folder / "slurmd-started").exists()
             want(service, "nd-0")
@@ -221,20 +224,6 @@ class TestClaims:
         finally:
             process.kill()
         assert (lab.folder / "slurmd-started").exists()
-
-    def test_a_node_that_waits_for_its_name_reads_the_key_again(
-        self, service: Settings, lab: Lab
-    ) -> None:
-        assert service.poll < 1
-        lab.azure.secret = base64.b64encode(b"o" * 128).decode()
-        process = start_node(lab)
-        try:
-            until(lambda: (lab.folder / "munge.key").exists())
-            lab.azure.secret = base64.b64encode(b"n" * 128).decode()
-            until(lambda: (lab.folder / "munge.key").read_bytes() == b"n" * 128)
-        finally:
-            process.kill()
-            process.wait()
 
     def test_a_node_without_slurmd_tells_the_scheduler_which_tells_why_it_never_joined(
         self, service: Settings, lab: Lab
@@ -255,43 +244,28 @@ class TestClaims:
         lab.run("resume-fail", "nd-0")
         assert f"reason=fairway: instances that never joined: 1 ({why}), round 1" in lab.told[0]
 
-    def test_a_host_whose_hardware_failed_is_refused_to_the_next_instance_on_it(
-        self, service: Settings, lab: Lab
+    @pytest.mark.parametrize("said", ["hardware: 7 of 8 GPUs;", "/data is not mounted;"])
+    def test_a_host_is_refused_to_the_next_instance_on_it_where_its_hardware_failed_alone(
+        self, service: Settings, lab: Lab, said: str
     ) -> None:
         lab.azure.secret = base64.b64encode(b"k" * 128).decode()
         tell_host(lab, "DSM01XYZ")
-        lab.set(check=["sh", "-c", "echo 'hardware: 7 of 8 GPUs; '; exit 1"], settle=0)
+        lab.set(check=["sh", "-c", f"echo '{said} '; exit 1"], settle=0)
         want(service, "nd-0", seen=("7",))
         assert lab.run("node").returncode == 1
         assert not (lab.folder / "slurmd-started").exists(), "no job sees it"
         with opened(service, "nd") as registry:
-            assert registry.troubles["7"] == "hardware: 7 of 8 GPUs;"
-            assert registry.claims == {}
+            assert (registry.troubles["7"], registry.claims) == (said, {})
         # Another instance, which looks well itself, and stands on the same host.
         lab.set(check=["true"])
         settings = load(str(lab.folder / "settings.json"))
         other = Machine("v_8", "bbbb-8", "/subscriptions/s/virtualMachines/8")
-        assert node.ask_for_name(settings, other) is None
-        with opened(service, "nd") as registry:
-            assert registry.troubles["8"].startswith("host DSM01XYZ failed on 20")
-            assert registry.troubles["8"].endswith(": 7 of 8 GPUs;")
-        tell_host(lab, "DSM02ABC")
-        assert node.ask_for_name(settings, other) == "nd-0"
-
-    def test_a_host_is_not_blamed_for_a_file_system_that_is_away(
-        self, service: Settings, lab: Lab
-    ) -> None:
-        lab.azure.secret = base64.b64encode(b"k" * 128).decode()
-        tell_host(lab, "DSM01XYZ")
-        lab.set(check=["sh", "-c", "echo '/data is not mounted; '; exit 1"], settle=0)
-        want(service, "nd-0", seen=("7",))
-        assert lab.run("node").returncode == 1
-        with opened(service, "nd") as registry:
-            assert registry.troubles["7"] == "/data is not mounted;"
-            assert registry.hosts == {}
-        lab.set(check=["true"])
-        settings = load(str(lab.folder / "settings.json"))
-        other = Machine("v_8", "bbbb-8", "/subscriptions/s/virtualMachines/8")
+        if said.startswith("hardware"):
+            assert node.ask_for_name(settings, other) is None
+            with opened(service, "nd") as registry:
+                assert registry.troubles["8"].startswith("host DSM01XYZ failed on 20")
+                assert registry.troubles["8"].endswith(": 7 of 8 GPUs;")
+            tell_host(lab, "DSM02ABC")
         assert node.ask_for_name(settings, other) == "nd-0"
 
     def test_hosts_are_refused_for_some_days_and_working_nodes_never(
@@ -345,14 +319,6 @@ class TestKey:
         lab.set(munge_key=str(lab.folder / "etc" / "munge.key"), restart_munge=["touch", restarted])
         return lab
 
-    def test_the_first_scheduler_makes_it(self, scheduler: Lab) -> None:
-        assert scheduler.run("munge").returncode == 0
-        key = (scheduler.folder / "etc" / "munge.key").read_bytes()
-        assert len(key) == 128
-        assert base64.b64decode(scheduler.azure.secret or "") == key
-        assert (scheduler.folder / "restarted").exists()
-        assert key.hex() not in scheduler.log
-
     def test_another_takes_the_one_that_is_there_and_a_login_node_waits_for_it(
         self, scheduler: Lab
     ) -> None:
@@ -368,9 +334,14 @@ class TestKey:
         assert scheduler.run("munge").returncode == 0
         assert not (scheduler.folder / "restarted").exists()
 
-    def test_a_new_one_is_put_into_the_vault_and_waits_there(self, scheduler: Lab) -> None:
+    def test_the_first_scheduler_makes_it_and_a_new_one_waits_in_the_vault(
+        self, scheduler: Lab
+    ) -> None:
         assert scheduler.run("munge").returncode == 0
         old = (scheduler.folder / "etc" / "munge.key").read_bytes()
+        assert len(old) == 128
+        assert base64.b64decode(scheduler.azure.secret or "") == old
+        assert old.hex() not in scheduler.log
         (scheduler.folder / "restarted").unlink()
         assert scheduler.run("munge", "--new").returncode == 0
         new = base64.b64decode(scheduler.azure.secret or "")
@@ -398,6 +369,14 @@ class TestKey:
         assert scheduler.azure.secret is None
 
 
+ENDINGS = ("Terminate", "Reboot", "Redeploy")
+OVER = (
+    *("", "nonsense", "Mon, 19 Sep 2016 18:29:47 GMT"),
+    *("Mon, 19 Sep 2016 18:29:47 -0000", "Mon, 01 Jan 0001 00:00:00 GMT"),
+)
+"""Of a notice: no time that can be read, and times that are over."""
+
+
 class TestEviction:
     """Azure takes the VM `v_7` away, on which the node nd-0 is."""
 
@@ -411,63 +390,49 @@ class TestEviction:
         lab.set(name_file=str(lab.folder / "name"))
         return lab
 
-    def _watch(self, lab: Lab, known: dict[str, str] | None = None) -> None:
+    def _watch(self, lab: Lab, known: dict[str, str]) -> None:
         settings = load(str(lab.folder / "settings.json"))
-        known = {} if known is None else known
         eviction.watch(settings, metadata_service(settings), "v_7", known)
 
-    def _event(self, kind: str, **values: Any) -> dict[str, Any]:
-        soon = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
-        event = {"EventId": "e1", "EventType": kind, "Resources": ["v_7"], "NotBefore": soon}
+    def _event(self, seconds: float = 30, **values: Any) -> dict[str, Any]:
+        soon = format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
+        event = {"EventId": "e1", "EventType": "Preempt", "Resources": ["v_7"], "NotBefore": soon}
         return {**event, "EventStatus": "Scheduled", **values}
 
-    @pytest.mark.parametrize("kind", ["Preempt", "Terminate", "Reboot", "Redeploy"])
-    def test_the_node_is_drained_its_jobs_go_back_and_azure_hears_of_it(
-        self, on_node: Lab, kind: str
-    ) -> None:
-        on_node.azure.events = [self._event(kind)]
-        known: dict[str, str] = {}
-        self._watch(on_node, known)
-        told = [line for line in on_node.told if line.startswith("scontrol")]
-        assert told == [
-            f"scontrol update nodename=nd-0 state=drain reason=Azure: {kind}",
-            "scontrol requeue 12",
-            "scontrol requeue 13",
-        ]
-        assert on_node.azure.acknowledged == ["e1"]
-        self._watch(on_node, known)
-        assert on_node.azure.acknowledged == ["e1"], "once"
-
     @pytest.mark.parametrize(
-        "values", [{"Resources": ["v_8"]}, {"Resources": []}, {"EventType": "Freeze"}]
+        ("values", "state", "refused", "told", "is_heard"),
+        [
+            ({}, "ALLOCATED", "", 3, True),
+            *(({"EventType": kind}, "ALLOCATED", "", 3, True) for kind in ENDINGS),
+            # Events of others, of one whose name begins as its own, and harmless ones.
+            *(({"Resources": names}, "ALLOCATED", "", 0, False) for names in (["v_8"], [], "v_70")),
+            ({"EventType": "Freeze"}, "ALLOCATED", "", 0, False),
+            # Slurm itself deletes the node: drained it would stay out of use.
+            ({}, "IDLE+POWERING_DOWN", "", 0, True),
+            # A job that cannot go back keeps nobody waiting.
+            ({}, "ALLOCATED", "scontrol requeue", 3, True),
+            # Without Slurm Azure is told when the notice is over.
+            *(({"NotBefore": when}, "ALLOCATED", "scontrol -o", 0, True) for when in OVER),
+        ],
     )
-    def test_slurm_node_ignores_events_of_others_and_harmless_events(
-        self, on_node: Lab, values: dict[str, Any]
+    def test_a_node_is_drained_and_its_jobs_go_back_before_azure_takes_it(
+        self, on_node: Lab, values: Any, state: str, refused: str, told: int, is_heard: bool
     ) -> None:
-        on_node.azure.events = [self._event("Preempt", **values)]
-        self._watch(on_node)
-        assert on_node.told == []
-        assert on_node.azure.acknowledged == []
-
-    def test_a_node_that_slurm_itself_deletes_is_not_drained(self, on_node: Lab) -> None:
-        on_node.states(nd_0="IDLE+CLOUD+POWERING_DOWN")
-        on_node.azure.events = [self._event("Terminate")]
-        self._watch(on_node)
-        assert on_node.told == []
-        assert on_node.azure.acknowledged == ["e1"]
-
-    def test_a_job_that_cannot_go_back_keeps_nobody_waiting(self, on_node: Lab) -> None:
-        (on_node.folder / "refuse").write_text("scontrol requeue\n")
-        on_node.azure.events = [self._event("Preempt")]
-        self._watch(on_node)
-        assert "scontrol requeue 13" in on_node.told
-        assert on_node.azure.acknowledged == ["e1"]
+        on_node.states(nd_0=f"{state}+CLOUD")
+        (on_node.folder / "refuse").write_text(f"{refused}\n")
+        event = self._event(**values)
+        on_node.azure.events, known = [event], dict[str, str]()
+        for _ in range(2):
+            self._watch(on_node, known)
+        drain = f"scontrol update nodename=nd-0 state=drain reason=Azure: {event['EventType']}"
+        orders = [drain, "scontrol requeue 12", "scontrol requeue 13"]
+        assert [line for line in on_node.told if line.startswith("scontrol")] == orders[:told]
+        assert on_node.azure.acknowledged == ["e1"] * is_heard, "once"
 
     def test_a_job_that_does_not_end_is_waited_for_until_shortly_before(self, on_node: Lab) -> None:
         (on_node.folder / "jobs.next").unlink()
-        soon = format_datetime(datetime.now(UTC) + timedelta(seconds=4), usegmt=True)
-        on_node.azure.events = [self._event("Preempt", NotBefore=soon)]
-        self._watch(on_node)
+        on_node.azure.events = [self._event(seconds=4)]
+        self._watch(on_node, {})
         assert on_node.azure.acknowledged == ["e1"]
 
     @pytest.mark.parametrize("when", ["", "nonsense"])
@@ -480,7 +445,7 @@ class TestEviction:
     ) -> None:
         """A scheduler that is being replaced is back in time for most."""
         (on_node.folder / "refuse").write_text("scontrol -o\n")
-        on_node.azure.events = [self._event("Redeploy")]
+        on_node.azure.events = [self._event()]
         known: dict[str, str] = {}
         for _ in range(3):
             self._watch(on_node, known)
@@ -494,44 +459,22 @@ class TestEviction:
         assert levels.count("WARNING") == levels.count("ERROR") == 1, "said once, not each second"
 
     @pytest.mark.parametrize(
-        "when",
+        ("events", "status"),
         [
-            *("", "nonsense"),
-            "Mon, 19 Sep 2016 18:29:47 GMT",
-            "Mon, 19 Sep 2016 18:29:47 -0000",
-            "Mon, 01 Jan 0001 00:00:00 GMT",
+            *((each, None) for each in (None, "none", [None])),
+            ([{"EventType": "Preempt", "Resources": ["v_7"]}], None),
+            ([], 403),
         ],
     )
-    def test_without_slurm_azure_is_told_when_the_notice_is_over(
-        self, on_node: Lab, when: str
+    def test_slurm_node_goes_on_watching_after_no_answer_or_one_that_cannot_be_read(
+        self, on_node: Lab, events: Any, status: int | None
     ) -> None:
-        (on_node.folder / "refuse").write_text("scontrol -o\n")
-        on_node.azure.events = [self._event("Preempt", NotBefore=when)]
-        self._watch(on_node)
-        assert on_node.azure.acknowledged == ["e1"]
-
-    @pytest.mark.parametrize(
-        "events", [None, "none", [None], [{"EventType": "Preempt", "Resources": ["v_7"]}]]
-    )
-    def test_slurm_node_goes_on_watching_after_an_answer_that_cannot_be_read(
-        self, on_node: Lab, events: Any
-    ) -> None:
-        on_node.azure.events = events
-        self._watch(on_node)
+        on_node.azure.events, known = events, dict[str, str]()
+        if status is not None:
+            on_node.azure.faults += [("GET /metadata/scheduledevents", status, {})] * 2
+        for _ in range(2):
+            self._watch(on_node, known)
         assert (on_node.told, on_node.azure.acknowledged) == ([], [])
-
-    def test_slurm_node_ignores_events_of_a_machine_whose_name_begins_as_its_own(
-        self, on_node: Lab
-    ) -> None:
-        on_node.azure.events = [self._event("Preempt", Resources="v_70")]
-        self._watch(on_node)
-        assert on_node.azure.acknowledged == []
-
-    def test_without_an_answer_it_goes_on_watching(self, on_node: Lab) -> None:
-        on_node.azure.faults.append(("GET /metadata/scheduledevents", 403, {}))
-        on_node.azure.events = [self._event("Preempt")]
-        known: dict[str, str] = {}
+        on_node.azure.events = [self._event()]
         self._watch(on_node, known)
-        assert on_node.azure.acknowledged == []
-        self._watch(on_node, known)
-        assert on_node.azure.acknowledged == ["e1"]
+        assert (on_node.azure.acknowledged, known) == (["e1"], {"e1": ""})
