@@ -52,12 +52,15 @@ def main() -> int:
 
 def watch(settings: Settings, metadata: Metadata, me: str, known: dict[str, str]) -> None:
     """Looks once, and deals with what is new; `known` says of events, by their ids, why they could
-    not be dealt with yet, "" where they were."""
+    not be dealt with yet, "" where they were; and by "" why nobody knows of any."""
     try:
         planned = metadata.endings(me)
     except Failure as failure:
-        _log.warning("%s", failure)
+        if known.get("") != str(failure):
+            _log.warning("%s", failure)
+        known[""] = str(failure)
         return
+    known.pop("", None)
     for event in planned:
         if event.id not in known:
             _log.warning("Azure announces %s, not before %s", event.kind, event.not_before or "now")

@@ -467,7 +467,7 @@ class TestEviction:
         ],
     )
     def test_slurm_node_goes_on_watching_after_no_answer_or_one_that_cannot_be_read(
-        self, on_node: Lab, events: Any, status: int | None
+        self, on_node: Lab, caplog: pytest.LogCaptureFixture, events: Any, status: int | None
     ) -> None:
         on_node.azure.events, known = events, dict[str, str]()
         if status is not None:
@@ -475,6 +475,7 @@ class TestEviction:
         for _ in range(2):
             self._watch(on_node, known)
         assert (on_node.told, on_node.azure.acknowledged) == ([], [])
+        assert len(caplog.records) == 1, "said once, not each second"
         on_node.azure.events = [self._event()]
         self._watch(on_node, known)
         assert (on_node.azure.acknowledged, known) == (["e1"], {"e1": ""})
