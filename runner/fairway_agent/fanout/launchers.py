@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import processes
-from fairway_agent.quick import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,21 +33,12 @@ _KINDS = ("", "_local", "_remote")
 _OURS = "_FAIRWAY_MPI_SESSION"  # by which a run that a task submits tells it from what a user says
 
 
-@dataclass(frozen=True)
-class _Way:
-    """`agent` is what MPI's launchers call, and `like` whose words that takes: ssh or rsh."""
-
-    folder: str
-    agent: str = ""
-    like: str = "ssh"
-
-
+# The folder of each way's programs, what MPI's launchers call, and whose words that takes.
 _WAYS = {
-    "local": _Way("fairway_agent/fanout/local"),
-    "ssh": _Way("fairway_agent/fanout/ssh", "fairway-rsh", "rsh"),
-    "srun": _Way("fairway_agent/fanout/srun", "fairway-srun"),
-    # Batch's programs stand at the top.
-    "sshd": _Way("", "fairway-agent"),
+    "local": ("fairway_agent/fanout/local", "", ""),
+    "ssh": ("fairway_agent/fanout/ssh", "fairway-rsh", "rsh"),
+    "srun": ("fairway_agent/fanout/srun", "fairway-srun", "ssh"),
+    "sshd": ("", "fairway-agent", "ssh"),  # Batch's programs stand at the top
 }
 
 
@@ -61,22 +51,22 @@ def contract(
     job's container, where there is no other node and none of these programs; `inside` are the words
     that enter the container on each of several.
     """
-    way = _WAYS[name]
-    folder = processes.BUNDLE / way.folder
+    place, program, like = _WAYS[name]
+    folder = processes.BUNDLE / place
     words = ["env", "FAIRWAY_NODE_RANK=0"] if contained and nodes == 1 else [_EACH_NODE, *inside]
     found = {"PATH": f"{path}:{folder}", "FAIRWAY_EACH_NODE": " ".join(words)}
-    agent = str(folder / way.agent)
+    agent = str(folder / program)
     # Open MPI 4 and 5 split what they are told into words; MPICH, MVAPICH and Intel MPI are built
     # on Hydra.
     told = {
-        "OMPI_MCA_plm_rsh_agent": way.agent,
-        "PRTE_MCA_plm_ssh_agent": way.agent,
-        "HYDRA_LAUNCHER": way.like,
+        "OMPI_MCA_plm_rsh_agent": program,
+        "PRTE_MCA_plm_ssh_agent": program,
+        "HYDRA_LAUNCHER": like,
         "HYDRA_LAUNCHER_EXEC": agent,
-        "I_MPI_HYDRA_BOOTSTRAP": way.like,
+        "I_MPI_HYDRA_BOOTSTRAP": like,
         "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
     }
-    return found | told if way.agent else found
+    return found | told if program else found
 
 
 def of_root() -> dict[str, str]:
