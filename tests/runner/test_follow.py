@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +15,7 @@ from typing import Any
 import pytest
 from endings import ends
 from running import MakeRun, RunFairway
-from waiting import until
 
-from fairway_boot.files import write_json
 from fairway_cli.commands import results
 from fairway_cli.ui import follow
 from fairway_cli.ui.follow import Remarks
@@ -43,94 +42,73 @@ LOOKS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+REASONS = [
+    "job-aaaaaa is queued: waiting for nodes",
+    "job-aaaaaa is queued: held",
+    "job-aaaaaa is queued: it starts again in a moment",
+    "job-aaaaaa is at attempt 2: node n2 failed",
+]
+
+
 @pytest.fixture
-def run(make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run whose states change with each look."""
-    run = make_run("job-aaaaaa", [{"log": "one"}], engine="ssh", target="pair")
-    (run.folder / "engine.json").write_text('{"submission": 0, "complete": true}')
-    looks = iter(LOOKS)
+def elsewhere(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+    """Makes a run whose states, and those of its tasks, are others at each look."""
 
-    def refresh(_: Run, *, logs: bool = False) -> None:
-        assert logs
-        for folder, state in zip((run.folder, run.task_folder(0)), next(looks), strict=True):
-            (folder / "state.json").write_text(json.dumps(state))
+    def make(name: str, tasks: list[dict[str, Any]], looks: Any) -> Run:
+        run = make_run(name, tasks, engine="ssh", target="pair")
+        (run.folder / "engine.json").write_text('{"submission": 0, "complete": true}')
+        left = iter(looks)
 
-    monkeypatch.setattr(Run, "refresh", refresh)
-    run.__dict__["engine"] = SimpleNamespace(pause=0.0, deadline=600.0)
-    return run
+        def refresh(_: Run, *, logs: bool = False) -> None:
+            folders = (run.folder, run.task_folder(0))
+            for folder, state in zip(folders, next(left, looks[-1]), strict=False):
+                (folder / "state.json").write_text(json.dumps(state))
+
+        engine = SimpleNamespace(pause=0.0, deadline=600.0, within=lambda _: nullcontext())
+        monkeypatch.setattr(Run, "refresh", refresh)
+        monkeypatch.setattr(Run, "engine", engine)
+        return run
+
+    return make
+
+
+@pytest.fixture
+def run(elsewhere: Callable[..., Run]) -> Run:
+    return elsewhere("job-aaaaaa", [{"log": "one"}], LOOKS)
 
 
 def test_follow_prints_the_log_each_new_reason_and_the_end(
-    run: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Run, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Run, "wait", lambda _: None)
     watch_to_the_end(run)
     printed, said = capfd.readouterr()
     # The last line has no end of its own.
     end = "job-aaaaaa failed (n2 runs no containers); its files are in "
     assert printed.startswith(f"job-aaaaaa runs on pair\none\n{end}")
-    assert said.splitlines() == [
-        "job-aaaaaa is queued: waiting for nodes",
-        "job-aaaaaa is queued: held",
-        "job-aaaaaa is queued: it starts again in a moment",
-        "job-aaaaaa is at attempt 2: node n2 failed",
-    ]
+    assert said.splitlines() == REASONS
 
 
 def test_standard_error_is_the_log_alone_where_json_is_wanted(
-    run: Run, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Run, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Run, "wait", lambda _: None)
     watch_to_the_end(run, json_=True)
     assert capfd.readouterr().err == "one"
 
 
-def test_wait_prints_each_reason_of_a_queued_run_once(
-    make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, here: RunFairway
-) -> None:
-    """Each reason once, while the engine waits."""
-    run = make_run("job-aaaaaa", state="queued", engine="ssh", target="pair")
-
-    def told(count: int) -> None:
-        said: Any = sys.stderr
-        until(lambda: said.buffer.getvalue().count(b"\n") >= count)
-
-    def wait(_: Run, __: float | None) -> None:
-        for count, reason in ((1, "waiting for nodes"), (2, "held: scontrol release 12")):
-            state = {"state": "queued", "reason": reason}
-            write_json(run.folder / "state.json", state)
-            told(count)
-        write_json(run.folder / "state.json", {"state": "succeeded"})
-
-    monkeypatch.setattr(Run, "wait", wait)
-    monkeypatch.setattr(follow, "_PAUSE", 0.01)
+@pytest.mark.usefixtures("run")
+def test_wait_prints_each_reason_once(here: RunFairway) -> None:
     code, out, err = here("wait", "job-aaaaaa")
-    assert (code, out) == (0, "job-aaaaaa succeeded\n")
-    assert err.splitlines() == [
-        "job-aaaaaa is queued: waiting for nodes",
-        "job-aaaaaa is queued: held: scontrol release 12",
-    ]
+    assert (code, out) == (5, "job-aaaaaa failed\n")
+    assert err.splitlines() == REASONS
 
 
 @pytest.mark.parametrize("json_", [False, True])
 def test_a_sweep_says_what_it_waits_for(
-    make_run: Callable[..., Run],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    json_: bool,
+    elsewhere: Callable[..., Run], capsys: pytest.CaptureFixture[str], json_: bool
 ) -> None:
     """Not where standard error has the lines of its tasks."""
-    run = make_run("sweep-aaaaaa", [{}, {}], engine="ssh", target="pair")
-    (run.folder / "engine.json").write_text('{"submission": 0, "complete": true}')
-    looks: list[dict[str, Any]] = [WAITS, WAITS, {"state": "failed", "reason": "it was over"}]
-    left = iter(looks)
-
-    def refresh(_: Run, *, logs: bool = False) -> None:
-        (run.folder / "state.json").write_text(json.dumps(next(left, looks[-1])))
-
-    monkeypatch.setattr(Run, "refresh", refresh)
-    run.__dict__["engine"] = SimpleNamespace(pause=0.0, deadline=600.0, wait=lambda _: None)
-    watch_to_the_end(run, json_=json_)
+    looks = [[WAITS], [WAITS], [{"state": "failed", "reason": "it was over"}]]
+    watch_to_the_end(elsewhere("sweep-aaaaaa", [{}, {}], looks), json_=json_)
     said = "sweep-aaaaaa is queued: waiting for nodes"
     lines = capsys.readouterr().err.splitlines()
     assert [line for line in lines if "is queued" in line] == ([] if json_ else [said])

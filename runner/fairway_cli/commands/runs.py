@@ -70,15 +70,16 @@ def wait(
 
     Standard error says why a run waits, each time that the reason changes.
     """
-    from fairway_cli.ui.follow import remarked
+    from fairway_cli.ui.follow import Remarks
     from fairway_cli.ui.progress import print_empty
     from fairway_runner.runs.outputs import empty_outputs
 
     end = None if timeout is None else time.monotonic() + span("--timeout", timeout)
     store, code, facts = run_store(), 0, []
     for run in [store.find(name) for name in runs]:
-        with remarked(run):
-            run.wait(None if end is None else max(0.0, end - time.monotonic()))
+        remarks = Remarks(run)
+        for _ in run.waiting(None if end is None else max(0.0, end - time.monotonic())):
+            remarks.look()
         code = code or run.exit_code
         fact = {"run_id": run.id, "state": run.state, "exit_code": run.exit_code}
         facts.append({**fact, "empty_outputs": (empty := empty_outputs(run))})

@@ -25,7 +25,6 @@ from urllib.parse import parse_qsl
 import typer
 
 from fairway_agent.quick import dataclass
-from fairway_agent.state_files import FINAL_STATES
 from fairway_boot.files import NO_ANSWER
 from fairway_cli.ending import warn
 from fairway_cli.server.client import Address, Sent, Server, found_beside, found_in, quoted
@@ -168,13 +167,8 @@ class RemoteRun(Run):
         self._mirror.server.post(f"/runs/{quoted(self.id)}/cancel", None, query)
         self._mirror.pull(self.id)
 
-    def wait(self, timeout: float | None = None) -> None:
-        """Returns when it has ended; a server that is away for a while is borne."""
-        if timeout is not None:
-            super().wait(timeout)
-            return
-        absence, pause = outage.Absence(self, self.engine.deadline), self.engine.pause
-        absence.poll_until(lambda: self.state in FINAL_STATES, self.follow, pause)
+    def await_lock(self) -> None:
+        """Returns at once: nothing here watches over it."""
 
 
 @dataclass

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import time
-from contextlib import contextmanager, suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, BinaryIO
 
 from fairway_agent.quick import dataclass
 from fairway_agent.state_files import NO_ROOM
-from fairway_core.findings import UserError, printable
+from fairway_core.findings import printable
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.runs.store import FINAL_STATES
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 16
 _PROBE_PAUSE = 5.0  # seconds between two tries to write beside a run
-_PAUSE = 0.5  # seconds between two looks at what another part of this program keeps up to date
 # SGR parameters of ECMA-48: colours that can be read on black and on white.
 _COLOURS = (b"36", b"33", b"35", b"32", b"34", b"31", b"96", b"93", b"95", b"92", b"94", b"91")
 
@@ -136,26 +133,6 @@ class Remarks:
 
     def _say(self, words: str) -> None:
         print(printable(f"{self.run.id} {words}"), file=sys.stderr, flush=True)
-
-
-@contextmanager
-def remarked(run: Run) -> Iterator[None]:
-    """Says so as long as somebody else waits for the run, and brings its folder up to date."""
-    remarks, done = Remarks(run), threading.Event()
-
-    def look() -> None:
-        while not done.wait(_PAUSE):
-            with suppress(UserError, OSError):  # of a damaged file: who waits for it says so
-                if run.state not in FINAL_STATES:
-                    remarks.look()
-
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def copy_logs(

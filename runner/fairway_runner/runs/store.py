@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.log_lines import LogLine
     from fairway_runner.runs.results import TaskResult
 
+_SHORTEST_PAUSE = 0.2  # seconds; many a run has almost ended when somebody waits for it
 _SLACK = 60.0  # seconds beyond a task's grace in which its end is known
 
 __all__ = ["FINAL_STATES", "Run", "RunRecord", "RunStore"]
@@ -142,28 +144,32 @@ class Run(RunFolder):
     def wait(self, timeout: float | None = None) -> None:
         """Returns when the run has ended, or is lost. UserError for one that nobody sends, and with
         exit code 5 for one that goes on after `timeout` seconds."""
-        if self.is_unsent:
-            self.require_submitted()
-        if timeout is None:
-            self.engine.wait(self)
-        else:
-            self._wait_until(time.monotonic() + timeout)
+        for _ in self.waiting(timeout):
+            pass
 
-    def _wait_until(self, end: float) -> None:
+    def waiting(self, timeout: float | None = None) -> Iterator[None]:
+        """Waits as `wait` does, and yields after each look at a run that goes on."""
         from fairway_runner.engines.outage import Absence
 
-        absence = Absence(self, self.engine.deadline)
+        if self.is_unsent:
+            self.require_submitted()
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        absence, pause = Absence(self, self.engine.deadline), _SHORTEST_PAUSE
         while True:
             left = end - time.monotonic()
             with self.engine.within(max(0.0, left)):
                 absence.look(self.follow)
             if (state := self.state) in FINAL_STATES:
-                return
+                break
             if left <= 0:
                 message = f"{self.id} is still {state}: the timeout is over"
                 hint = f"it goes on; to end it: fairway cancel {self.id}"
                 raise UserError.of("wait-timeout", message, hint, exit_code=5)
-            time.sleep(max(0.0, min(self.engine.pause, left)))
+            yield
+            time.sleep(max(0.0, min(pause, self.engine.pause, left)))
+            pause *= 1.5
+        if runs_here(self.record.engine):
+            self.await_lock()  # what watched over it has its last things to do
 
 
 @dataclass(frozen=True)
