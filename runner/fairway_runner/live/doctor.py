@@ -101,15 +101,13 @@ def _cdktf() -> Examined:
 
 def _judged(what: str, id_: str, said: str | None, least: tuple[int, ...], hint: str) -> Examined:
     needed = ".".join(map(str, least))
-    if said is None:
-        finding = Finding(id_, f"{what} is not on PATH, and {needed} or newer is needed", hint)
-        return Examined(what, "missing", (finding,))
-    version = (said.strip().splitlines() or ["?"])[0]
+    version = "missing" if said is None else (said.strip().splitlines() or ["?"])[0]
     found = re.search(r"\d+(?:\.\d+)*", version)
-    if found is None or tuple(map(int, found[0].split("."))) < least:
-        finding = Finding(id_, f"{what} is {version}, and {needed} or newer is needed", hint)
-        return Examined(what, version, (finding,))
-    return Examined(what, version)
+    if found is not None and tuple(map(int, found[0].split("."))) >= least:
+        return Examined(what, version)
+    state = "not on PATH" if said is None else version
+    finding = Finding(id_, f"{what} is {state}, and {needed} or newer is needed", hint)
+    return Examined(what, version, (finding,))
 
 
 def az_default_subscription() -> str | None:
