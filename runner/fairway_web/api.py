@@ -195,14 +195,15 @@ _WRONG_STATE = frozenset({"running-run", "nothing-to-retry", "taken-run-id"})
 _STATUS = {2: 422, 3: 409, 5: 502}
 
 
-def problem(error: UserError) -> JSONResponse:
-    """The findings of an error, with the status that its exit code stands for."""
+def problem(error: UserError, status: int | None = None) -> JSONResponse:
+    """The findings of an error, with that status, or the one that its exit code stands for."""
     codes = {finding.id for finding in error.findings}
-    status = 404 if codes & _UNKNOWN else _STATUS.get(error.exit_code, 422)
-    if codes & _WRONG_STATE:
-        status = 409
-    if "missing-role" in codes:
-        status = 403
+    if status is None:
+        status = 404 if codes & _UNKNOWN else _STATUS.get(error.exit_code, 422)
+        if codes & _WRONG_STATE:
+            status = 409
+        if "missing-role" in codes:
+            status = 403
     facts = [runs.located_facts(each) for each in error.findings]
     return JSONResponse({"findings": facts, "exit_code": error.exit_code}, status)
 

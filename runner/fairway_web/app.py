@@ -60,11 +60,9 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
-        if scope["type"] == "lifespan":
+        if scope["type"] != "http":  # there are no websockets: the app closes them
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":
-            return  # there are no websockets here: the server closes them
         receive, send = _bounded(receive), _with_headers(send)
         try:
             context = await self._context(scope)
@@ -88,9 +86,6 @@ class Guard:
             raise Refused(403, "foreign-page", "a page of another site asked for this")
         if scope["method"] not in SAFE and not sign_in.is_ours(headers):
             raise Refused(403, "foreign-page", "a page of another site sent this")
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > LARGEST_BODY:
-            raise Refused(413, "too-large", _TOO_LARGE)
         if path in OPEN_PATHS:
             return RequestContext(ALONE)
         person = await sign_in.person(headers, path)
@@ -100,14 +95,6 @@ class Guard:
             )
             raise Refused(429, "too-many-requests", message)
         return RequestContext(person, sign_in.audit)
-
-
-_TOO_LARGE = f"more than {LARGEST_BODY:,} bytes, or sent for longer than {_PATIENCE:g} s"
-
-
-def too_large(scope: Scope) -> Response:
-    """The refusal of a request that is too long, or takes too long."""
-    return _refuse(scope, 413, "too-large", _TOO_LARGE)
 
 
 async def _until(ends: float, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -199,33 +186,34 @@ async def _metrics(request: Request) -> Response:
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
+def _problem(request: Request, error: UserError, status: int | None = None) -> Response:
+    answer = problem(error, status)
+    is_call = request.url.path.startswith("/api/")
+    return answer if is_call else problem_page(error, answer.status_code)
+
+
 async def _user_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, UserError)
-    answer = problem(error)
-    if request.url.path.startswith("/api/"):
-        return answer
-    return problem_page(error, answer.status_code)
+    return _problem(request, error)
 
 
 async def _file_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, OSError)
-    return await _user_error(request, file_error(error))
+    return _problem(request, file_error(error))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     found = UserError.of("no-such-page", str(error.detail), "the first page is /")
-    if request.url.path.startswith("/api/"):
-        answer: Response = problem(found)
-        answer.status_code = error.status_code
-    else:
-        answer = problem_page(found, error.status_code)
+    answer = _problem(request, found, error.status_code)
     answer.headers.update(error.headers or {})
     return answer
 
 
 async def _cut_off(request: Request, error: Exception) -> Response:
-    return too_large(request.scope)  # where the caller has gone, nobody reads it
+    # Where the caller has gone, nobody reads it.
+    message = f"more than {LARGEST_BODY:,} bytes, or sent for longer than {_PATIENCE:g} s"
+    return _refuse(request.scope, 413, "too-large", message)
 
 
 _HANDLERS: Mapping[Any, Handler] = {
