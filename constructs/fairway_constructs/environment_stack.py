@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm.provider import (
@@ -20,11 +20,11 @@ from fairway_constructs.scope import place_in_group, place_of, put
 from fairway_core.catalog.limits import require_region
 from fairway_core.checks.check import Asked
 from fairway_core.checks.running import require_known
-from fairway_core.findings import UserError
+from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.naming import Naming, check_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
@@ -168,27 +168,49 @@ def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> AzurermProv
     return AzurermProvider(stack, features=features, storage_use_azuread=True)
 
 
+# Azure has a name of these once, in whatever group they are.
+_ONCE = (
+    "azurerm_resource_group",
+    "azurerm_storage_account",
+    "azurerm_key_vault",
+    "azurerm_container_registry",
+)
+
+
 class _Checks(Validation):
     """The rules on Terraform, as a validation of the tree."""
 
     def __init__(self, stack: Stack, ignore: frozenset[str]) -> None:
         self._stack, self._ignore = stack, ignore
+        # The stack of each name of the app that Azure has once.
+        self._taken: dict[tuple[str, str], str] = vars(stack.node.root).setdefault("_taken", {})
 
     def validate(self) -> list[str]:
         """Returns the faults of the stack, each with its hint."""
         from fairway_core.checks import check_stack
-        from fairway_core.findings import Severity
 
-        inside = surroundings(self._stack)
+        inside, document = surroundings(self._stack), self._stack.to_terraform()
         opened = {**inside.addresses.opened, "protect": inside.placed[1].protect}
-        found = check_stack(self._stack.to_terraform(), Asked(**opened), ignore=self._ignore)
+        found = check_stack(document, Asked(**opened), ignore=self._ignore)
         name = self._stack.node.id
         errors = [
             replace(each, message=f"{name}: {each.path}: {each.message}")
-            for each in found
+            for each in [*found, *self._taken_elsewhere(name, document)]
             if each.severity is Severity.ERROR
         ]
         if errors:
             refuse(UserError(errors))
         # All that an app of cdktf's own shows.
         return [str(UserError([each])) for each in errors]
+
+    def _taken_elsewhere(self, stack: str, document: Mapping[str, Any]) -> Iterator[Finding]:
+        """Resources of which another stack makes one of the same name: the second fails there."""
+        if "name-taken" in self._ignore:
+            return
+        for type_ in _ONCE:
+            for id_, given in document.get("resource", {}).get(type_, {}).items():
+                first = self._taken.setdefault((type_, given["name"].lower()), stack)
+                if first != stack:
+                    message = f"the stack `{first}` has one of the name `{given['name']}` too"
+                    hint = "give one of the stacks another `environment` or `role`"
+                    yield Finding("name-taken", message, hint, f"{type_}.{id_}")

@@ -757,6 +757,25 @@ def test_two_stacks_of_one_id_are_refused(lab: az.EnvironmentStack) -> None:
     refused(app.synth, "two stacks are called `lab`: lab and beside/lab")
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"role": "b", "ignore_checks": ["name-taken"]}, {"role": "b"}]
+)
+def test_two_stacks_that_make_what_azure_has_once_are_refused(
+    lab: az.EnvironmentStack, more: dict[str, Any]
+) -> None:
+    app = lab.node.root
+    second = az.EnvironmentStack(app, "b", location="westeurope", environment="lab", **more)
+    for stack in (lab, second):
+        az.Vault(stack, allowed=["203.0.113.0/24"])
+    if "ignore_checks" in more:
+        app.synth()
+        return
+    with pytest.raises(UserError, match="`lab` has one of the name") as caught:
+        app.synth()
+    kinds = {each.path.partition(".")[0] for each in caught.value.findings}
+    assert kinds == {"azurerm_key_vault", *(() if more else ("azurerm_resource_group",))}
+
+
 def test_misspelt_argument_of_a_resource_is_refused(lab: az.EnvironmentStack) -> None:
     vnet = az.Network(lab, address_space=SPACE).virtual_network
     with pytest.raises(UserError, match="has no argument `dns_server`") as caught:
