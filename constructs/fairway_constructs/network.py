@@ -37,6 +37,7 @@ from fairway_core.environment.addresses import (
     SUBNETS,
     SubnetRole,
     check_space,
+    require_apart,
     subnet_plan,
 )
 from fairway_core.findings import UserError
@@ -214,8 +215,8 @@ class Network(INetwork):
     With `pods`, the range of these, there is a subnet for nodes of Kubernetes; ranges of `web`
     reach the compute subnet over HTTPS. `add_subnet` makes others, and `allow_from` opens ports.
 
-    Raises UserError for an address space that cannot be cut into them, and a file system without a
-    subnet of its own.
+    Raises UserError for an address space that cannot be cut into them or that `pods` overlap, and a
+    file system without a subnet of its own.
 
     >>> network = Network(stack, address_space="10.40.0.0/16",
     ...                   allowed=["203.0.113.0/24"])  # doctest: +SKIP
@@ -242,6 +243,9 @@ class Network(INetwork):
     ) -> None:
         super().__init__(scope, id)
         space = self.space = check_space(IPv4Network(address_space))
+        if pods:
+            hint = "use a range outside of it, for example 10.244.0.0/16"
+            require_apart(pods, space, "the network's", path=("pods",), hint=hint)
         ranges = [IPv4Network(each) for each in allowed]
         surroundings(self).addresses.opened |= {
             "allowed": tuple(ranges),

@@ -622,6 +622,10 @@ MISTAKES: list[tuple[Any, str]] = [
         "[bad-subnet] … `bastion` has it",
     ),
     (lambda s: az.Network(s, address_space="10.0.0.0/24"), "cannot be cut into"),
+    (
+        lambda s: az.Network(s, address_space=SPACE, pods=IPv4Network("10.0.0.0/8")),
+        f"pods [ … overlaps the network's {SPACE}",
+    ),
     (lambda s: az.Network(s, address_space=SPACE, filesystems=["lustr"]), "mean `lustre`"),
     (lambda s: _network(s).subnet("storge"), "did you mean `storage`"),
     (lambda s: az.Storage(s, containers=["Data_1"]), "not a valid name for a storage"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
@@ -13,6 +13,9 @@ from pydantic import AfterValidator
 from fairway_agent.quick import dataclass
 from fairway_core.documents import FieldError, Model, matching
 from fairway_core.environment.values import WIDEST_RANGE
+
+if TYPE_CHECKING:
+    from fairway_core.yaml_text import DataPath
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,14 @@ def check_space(space: IPv4Network) -> IPv4Network:
             f"use a length of /{WIDEST_RANGE} to /{LONGEST_PREFIX}, for example /16",
         )
     return space
+
+
+def require_apart(
+    network: IPv4Network, other: IPv4Network, whose: str, *, path: DataPath, hint: str
+) -> None:
+    """Raises FieldError for a range that overlaps another, with `whose` it is."""
+    if network.overlaps(other):
+        raise FieldError(f"`{network}` overlaps {whose} {other}", hint, path)
 
 
 def subnet_plan(address_space: IPv4Network) -> dict[str, IPv4Network]:

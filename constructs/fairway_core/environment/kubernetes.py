@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from fairway_core.catalog import kubernetes_ends, vm_size
 from fairway_core.documents import FieldError, Model, matching, rule
+from fairway_core.environment.addresses import require_apart
 from fairway_core.environment.cluster import HasNodes, HasSystemDisk
 from fairway_core.environment.network import require_free
 from fairway_core.environment.node_rules import check_local_disk, check_scale_set
@@ -493,8 +494,7 @@ def _check_ranges(spec: Kubernetes, network: Network) -> None:
         hint = f"set `{field}:` to a range that nothing in the network uses"
         require_free(own, "infiniband", "kubernetes", path=path, hint=hint)
         for whose, other in used:
-            if own.overlaps(other):
-                raise FieldError(f"`{own}` overlaps {whose} {other}", hint, path)
+            require_apart(own, other, whose, path=path, hint=hint)
         used.append(("the pods'", own))
 
 
