@@ -37,6 +37,8 @@ class Mask:
         printed as Python or JSON write them, with a backslash before a quote."""
         words: set[bytes] = set()
         for secret in secrets:
+            if len(secret.strip()) < _SHORTEST:
+                continue
             quoted = (write(secret)[1:-1] for write in (repr, ascii, json.dumps))
             for text in (secret, secret.strip(), *secret.splitlines(), *quoted):
                 if len(text.strip()) >= _SHORTEST:

@@ -78,6 +78,11 @@ def test_secret_is_masked_as_python_and_json_write_it(
     assert out.decode().replace('"', "'") == written("***").replace('"', "'")
 
 
+def test_secret_that_is_too_short_is_not_masked_as_python_writes_it() -> None:
+    text = rb"caf\xe9 caf\u00e9 \n\n"
+    assert masked(["é", "\n\n\n"], text) == text
+
+
 def test_a_long_secret_does_not_slow_the_log_down() -> None:
     """Counted in calls, as seconds are the machine's: one for each byte held a task up."""
     mask = Mask([secrets.token_hex(30_000)])
