@@ -66,31 +66,25 @@ def test_processes_of_another_user_are_not_waited_for(
     assert program.poll() is None
 
 
-def test_a_deaf_program_is_killed(start: Start) -> None:
-    program = start(sys.executable, "-c", DEAF)
-    processes.end({program.pid}, grace=0)
-    assert program.wait() == -signal.SIGKILL
+TRAP = "trap 'echo told; exit 0' TERM; sleep 600 & echo up; while :; do wait; done"
 
 
-def test_a_waiting_shell_outlives_what_it_waits_for(start: Start) -> None:
-    program = start("bash", "-c", '"$0" -c "$1"; echo "code $?"', sys.executable, POLITE)
-    assert len(processes.members({program.pid})) == 2
-    processes.end({program.pid}, grace=60)
-    assert program.communicate()[0] == "code 3\n"
-
-
-def test_a_shell_with_a_trap_is_told(start: Start) -> None:
-    script = "trap 'echo told; exit 0' TERM; sleep 600 & echo up; while :; do wait; done"
-    program = start("bash", "-c", script)
-    processes.end({program.pid}, grace=60)
-    assert "told" in program.communicate()[0]
-    assert program.returncode == 0
-
-
-def test_a_shell_alone_is_told_too(start: Start) -> None:
-    program = start("bash", "-c", "echo up; while :; do :; done")
-    processes.end({program.pid}, grace=60)
-    assert program.wait() == -signal.SIGTERM
+@pytest.mark.parametrize(
+    ("words", "grace", "printed", "code"),
+    [
+        ((sys.executable, "-c", DEAF), 0.0, "", -signal.SIGKILL),
+        (("bash", "-c", '"$0" -c "$1"; echo "code $?"', sys.executable, POLITE), 60, "code 3\n", 0),
+        (("bash", "-c", TRAP), 60, "told\n", 0),
+        (("bash", "-c", "echo up; while :; do :; done"), 60, "", -signal.SIGTERM),
+    ],
+    ids=["it is deaf", "a shell outlives what it waits for", "with a trap", "a shell alone"],
+)
+def test_processes_are_told_to_end_and_killed_after_their_grace(
+    start: Start, words: tuple[str, ...], grace: float, printed: str, code: int
+) -> None:
+    program = start(*words)
+    processes.end({program.pid}, grace)
+    assert (program.communicate()[0], program.returncode) == (printed, code)
 
 
 def test_a_shell_that_only_waits_is_not_told(start: Start) -> None:

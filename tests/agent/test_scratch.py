@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pytest
 
@@ -79,64 +79,52 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
         scratch.copy(tmp_path / "none", tmp_path / "copy")
 
 
-class TestScratch:
-    """Scratch of a task on a node that others use too."""
+def start(lease: str, **variables: str) -> subprocess.Popen[bytes]:
+    """A process of a task that has this lease."""
+    process = subprocess.Popen(
+        ["sh", "-c", "echo; read _"],
+        env={**os.environ, scratch.LEASE: lease, **variables},
+        start_new_session=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    # Popen returns in the middle of exec, when /proc may not show the environment yet.
+    assert process.stdout.readline()
+    return process
 
-    def start(self, lease: str, **variables: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, scratch.LEASE: lease, **variables}
-        process = subprocess.Popen(
-            ["sh", "-c", "echo; read _"],
-            env=environment,
-            start_new_session=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        # Popen returns in the middle of exec, when /proc may not show the environment yet.
-        assert process.stdout.readline()
-        return process
 
-    def lease(self, task: str, *cores: int) -> str:
+def test_leftovers_of_its_own_devices_alone_are_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a node that others use too; who has the whole node finds nobody there who may stay."""
+    # Other tests of this machine may have tasks on it.
+    inside = processes.environments
+    mine = lambda: [each for each in inside() if str(tmp_path) in "".join(each[1])]  # noqa: E731
+    monkeypatch.setattr(processes, "environments", mine)
+    monkeypatch.setattr(scratch, "_GRACE", 0.0)
+
+    def lease(task: str, *cores: int) -> str:
         share = Share((), cores, 0.5, (0, 0)) if cores else None
-        host: Any = Host(os.uname().nodename, "localhost", share=share)
-        return scratch.lease(self.run, task, 0, [host])
+        host = Host(os.uname().nodename, "localhost", share=share)
+        return scratch.lease(tmp_path / "runs" / "sweep-a", task, 0, [host])
 
-    @pytest.fixture(autouse=True)
-    def _run(self, tmp_path: Path) -> None:
-        self.run = tmp_path / "runs" / "sweep-a"
+    def prepare(task: str, *cores: int, **more: str) -> list[str]:
+        own = str(folder / f"sweep-a-{task}")
+        scratch.prepare({scratch.LEASE: lease(task, *cores), "FAIRWAY_SCRATCH_DIR": own, **more})
+        return sorted(each.name for each in folder.iterdir())
 
-    def test_leftovers_of_its_own_devices_alone_are_ended(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        # Other tests of this machine may have tasks on it.
-        inside = processes.environments
-        mine = lambda: [each for each in inside() if str(tmp_path) in "".join(each[1])]  # noqa: E731
-        monkeypatch.setattr(processes, "environments", mine)
-        monkeypatch.setattr(scratch, "_GRACE", 0.0)
-        names = {"FAIRWAY_RUN": "sweep-a"}
-        other = self.start(self.lease("1", 2, 3), FAIRWAY_TASK="1", **names)
-        left = self.start(self.lease("2", 1, 9), FAIRWAY_TASK="2", **names)
-        folder = tmp_path / "tasks"
-        for name in ("sweep-a-1", "sweep-a-2", "sweep-z-0"):
-            (folder / name).mkdir(parents=True)
-        try:
-            environment = {
-                scratch.LEASE: self.lease("0", 0, 1),
-                "FAIRWAY_CORES": "0-1",
-                "FAIRWAY_SCRATCH_DIR": str(folder / "sweep-a-0"),
-            }
-            scratch.prepare(environment)
-            assert left.wait(300) < 0
-            assert other.poll() is None
-            assert sorted(each.name for each in folder.iterdir()) == ["sweep-a-0", "sweep-a-1"]
-            # Who has the whole node finds nobody there who may stay.
-            whole = {
-                scratch.LEASE: self.lease("3"),
-                "FAIRWAY_SCRATCH_DIR": str(folder / "sweep-a-3"),
-            }
-            scratch.prepare(whole)
-            assert other.wait(300) < 0
-            assert [each.name for each in folder.iterdir()] == ["sweep-a-3"]
-        finally:
-            for process in (other, left):
-                process.kill()
-                process.communicate()
+    other = start(lease("1", 2, 3), FAIRWAY_TASK="1", FAIRWAY_RUN="sweep-a")
+    left = start(lease("2", 1, 9), FAIRWAY_TASK="2", FAIRWAY_RUN="sweep-a")
+    folder = tmp_path / "tasks"
+    for name in ("sweep-a-1", "sweep-a-2", "sweep-z-0"):
+        (folder / name).mkdir(parents=True)
+    try:
+        assert prepare("0", 0, 1, FAIRWAY_CORES="0-1") == ["sweep-a-0", "sweep-a-1"]
+        assert left.wait(300) < 0
+        assert other.poll() is None
+        assert prepare("3") == ["sweep-a-3"]
+        assert other.wait(300) < 0
+    finally:
+        for process in (other, left):
+            process.kill()
+            process.communicate()
