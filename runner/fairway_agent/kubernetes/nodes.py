@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import defaultdict
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -24,7 +24,7 @@ from fairway_agent.shared.reports import Health, NodeReport, NodesReport, NodesR
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from fairway_agent.kubernetes.objects import Object
@@ -63,16 +63,17 @@ def _nodes(api: Api, request: NodesRequest) -> list[NodeReport]:
         if refused.status != FORBIDDEN:
             raise
         raise Fault("no-access", f"the nodes cannot be listed: {refused}", _RIGHTS) from None
-    runs, pods = _runs(api)
-    found = []
-    for node in sorted(listed, key=lambda each: str(each["metadata"]["name"])):
-        told = _report(node, request.rdma)
-        run = ", ".join(sorted(runs.get(told.name, ())))
-        found.append(replace(told, run=run, pod=pods.get(told.name, "")))
-    return found
+    listed.sort(key=lambda each: str(each["metadata"]["name"]))
+    pods: dict[str, list[Object]] = defaultdict(list)
+    query = {"labelSelector": RUN, "fieldSelector": "status.phase=Running"}
+    for pod in api.list(CORE, "pods", query):
+        pods[pod["spec"].get("nodeName", "")].append(pod["metadata"])
+    return [_report(node, request.rdma, pods[node["metadata"]["name"]]) for node in listed]
 
 
-def _report(node: Object, rdma: str) -> NodeReport:
+def _report(node: Object, rdma: str, pods: Sequence[Object]) -> NodeReport:
+    """A node, with the runs there and the name of one of their tasks' pods; `pods` are the metadata
+    of those that run."""
     status = node.get("status") or {}
     conditions = {each["type"]: each for each in conditions_of(node)}
     has_trouble = [
@@ -84,6 +85,7 @@ def _report(node: Object, rdma: str) -> NodeReport:
         words.append("drained")
     addresses = {each["type"]: each["address"] for each in status.get("addresses") or ()}
     has = status.get("allocatable") or {}
+    tasks = [each["name"] for each in pods if each["labels"].get(PART) != CONTROLLER]
     return NodeReport(
         name=node["metadata"]["name"],
         state=", ".join(words),
@@ -93,6 +95,8 @@ def _report(node: Object, rdma: str) -> NodeReport:
         gpus=str(has.get("nvidia.com/gpu", "")),
         adapters=str(has.get(rdma, "")),
         machine=_machine(node),
+        run=", ".join(sorted({each["labels"][RUN] for each in pods})),
+        pod=tasks[-1] if tasks else "",
     )
 
 
@@ -106,19 +110,6 @@ def _machine(node: Object) -> str:
     facts = dict(each.partition("=")[::2] for each in noted.split(","))  # as their reader sees them
     is_own = facts.get("resource", "").lower() == resource.lower()
     return noted if is_own else f"resource={resource}"
-
-
-def _runs(api: Api) -> tuple[dict[str, set[str]], dict[str, str]]:
-    """The runs on each node, and one of its pods."""
-    runs: dict[str, set[str]] = {}
-    pods: dict[str, str] = {}
-    query = {"labelSelector": RUN, "fieldSelector": "status.phase=Running"}
-    for pod in api.list(CORE, "pods", query):
-        node = pod["spec"].get("nodeName", "")
-        runs.setdefault(node, set()).add(pod["metadata"]["labels"][RUN])
-        if pod["metadata"]["labels"].get(PART) != CONTROLLER:
-            pods[node] = pod["metadata"]["name"]
-    return runs, pods
 
 
 def _act(api: Api, action: str, node: str) -> None:
