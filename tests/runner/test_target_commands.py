@@ -162,12 +162,6 @@ def test_an_account_that_nobody_made_is_refused(
     ends(done, 2, "no target has an account `aada`", hint)
 
 
-def test_this_machine_is_a_node(here: RunFairway) -> None:
-    code, out, _ = here("nodes", "list", "local", "--json")
-    assert code == 0
-    assert [node["name"] for node in json.loads(out)] == ["localhost"]
-
-
 ONE_HOST = {"name": "lab", "engine": "ssh", "nodes": {"min": 1, "max": 1}}
 ONE_HOST |= {"ssh": {"host": "h", "user": "u", "shared": "/data"}}
 

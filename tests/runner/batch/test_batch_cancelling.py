@@ -84,28 +84,11 @@ def test_batch_cancel_leaves_an_ending_job_alone(code: str) -> None:
     assert end(Account([], {"disable": refused(409, code)}))
 
 
-def test_another_refusal_is_said() -> None:
-    with pytest.raises(ServiceError, match="PoolBeingDeleted"):
-        end(Account([], {"disable": refused(409, "PoolBeingDeleted")}))
-
-
-def test_a_job_that_is_gone() -> None:
+def test_batch_cancel_of_a_job_that_is_gone_ends_nothing_and_says_any_other_refusal() -> None:
     assert not end(Account([], {"disable": refused(404, "JobNotFound")}))
-    with pytest.raises(ServiceError):  # somebody else's answer, such as a proxy's
-        end(Account([], {"disable": refused(404)}))
-
-
-def test_batch_end_task_retries_telling_a_task_that_is_not_ready() -> None:
-    account: Any = OneTask([RUNS] * 4 + [ENDED], {"tell": refused(404, "FileNotFound")})
-    states.end_task(account, "job", "3", 600)
-    assert account.done == ["let end", "tell"]
-
-
-def test_batch_end_task_terminates_a_task_over_its_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states, "_MARGIN", -1.0)
-    account: Any = OneTask([RUNS])
-    states.end_task(account, "job", "3", 0)
-    assert account.done == ["let end", "terminate"]
+    for other in (refused(404), refused(409, "PoolBeingDeleted")):  # the first as of a proxy
+        with pytest.raises(ServiceError):
+            end(Account([], {"disable": other}))
 
 
 class OneTask(Orders):
@@ -133,21 +116,25 @@ WAITS, ENDED = seen("active"), seen("completed", "10:00")
 
 
 @pytest.mark.parametrize(
-    ("looks", "done"),
+    ("looks", "grace", "done"),
     [
-        ([WAITS], ["let end", "terminate"]),
-        ([RUNS, RUNS, RUNS, ENDED], ["let end", "tell"]),
+        ([WAITS], 600, ["let end", "terminate"]),
+        ([RUNS, RUNS, RUNS, ENDED], 600, ["let end", "tell"]),
         # It has lost its node, or begins again all the same.
-        ([RUNS, RUNS, WAITS], ["let end", "tell", "terminate"]),
-        ([RUNS, RUNS, AGAIN], ["let end", "tell", "terminate"]),
-        ([ENDED], ["let end"]),
+        ([RUNS, RUNS, WAITS], 600, ["let end", "tell", "terminate"]),
+        ([RUNS, RUNS, AGAIN], 600, ["let end", "tell", "terminate"]),
+        ([ENDED], 600, ["let end"]),
+        ([RUNS], -100, ["let end", "terminate"]),  # its grace is over
     ],
 )
+@pytest.mark.parametrize("is_ready", [True, False])
 def test_batch_end_task_tells_once_and_terminates_a_task_that_does_not_end(
-    looks: list[dict[str, Any]], done: list[str]
+    looks: list[dict[str, Any]], grace: float, done: list[str], is_ready: bool
 ) -> None:
-    account: Any = OneTask(looks)
-    states.end_task(account, "job", "3", 600)
+    """One that is not ready to be told is told again."""
+    refusals = {} if is_ready else {"tell": refused(404, "FileNotFound")}
+    account: Any = OneTask([*looks] if is_ready else [looks[0], *looks], refusals)
+    states.end_task(account, "job", "3", grace)
     assert account.done == done
 
 

@@ -46,11 +46,6 @@ def refused(status: int) -> ServiceError:
     return ServiceError(Finding("refused", "no"), status=status, code="")
 
 
-def test_a_port_that_the_pool_maps_is_taken() -> None:
-    answer = {"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001}
-    assert engine._address(account(answer), "tvm-1") == ("203.0.113.7", 50001, {})
-
-
 def test_the_targets_jump_hosts_lead_there() -> None:
     reach = {"jump": ["me@gate.example.com"]}
     host, port, way = engine._address(account(refused(409), reach=reach), "tvm-1")
@@ -77,16 +72,20 @@ def test_a_user_who_is_refused_is_not_removed_but_said() -> None:
 
         return refuse
 
-    mine = account({"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001})
+    mine = account(MAPPED)
     mine.client.create_node_user, mine.client.delete_node_user = users(409), users(403)
     with pytest.raises(ServiceError) as caught:
         engine.shell(mine, "tvm-1", [], forward="")
     assert caught.value.status == 409
 
 
-@pytest.mark.parametrize("answer", [refused(404), refused(409), {}])
-def test_without_one_it_is_the_nodes_own_address(answer: Any) -> None:
-    assert engine._address(account(answer), "tvm-1") == ("10.0.2.4", 22, {})
+MAPPED = {"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001}
+
+
+@pytest.mark.parametrize("answer", [MAPPED, refused(404), refused(409), {}])
+def test_way_to_a_node_is_a_port_that_the_pool_maps_or_its_own_address(answer: Any) -> None:
+    way = ("203.0.113.7", 50001, {}) if answer is MAPPED else ("10.0.2.4", 22, {})
+    assert engine._address(account(answer), "tvm-1") == way
 
 
 def test_a_bastion_needs_the_azure_cli(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +100,7 @@ def test_what_ends_the_program_before_the_connection_leaves_no_user_and_no_key(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    mine = account({"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001})
+    mine = account(MAPPED)
     users = []
 
     def create(_pool: str, _node: str, user: Any) -> None:

@@ -117,48 +117,28 @@ def test_124_is_a_timeout_only_after_that_time(timeout: float | None, expected: 
     assert found.timed_out is expected
 
 
-@pytest.mark.parametrize(
-    "info",
-    [
-        {"exitCode": 130, "failureInfo": {"code": "FailureExitCode"}},
-        {"failureInfo": {"code": "TaskEnded"}},
-    ],
-)
-def test_batch_completed_task_of_a_cancelled_job_is_cancelled(info: dict[str, Any]) -> None:
-    found = status("completed", CANCELLED, result="failure", **info)
-    assert (found.state, found.exit_code) == ("cancelled", 130)
-    assert status("completed", DONE, result="failure", **info).state == "failed"
-    own = {"exitCode": 1, "failureInfo": {"code": "FailureExitCode"}}
-    assert status("completed", CANCELLED, result="failure", **own).state == "failed"
+BY_FAIRWAY, BY_ITSELF = states.CANCELLED, "AllTasksComplete"
+ENDED_TASK, OWN_130 = {"failureInfo": {"code": "TaskEnded"}}, {"exitCode": 130}
 
 
 @pytest.mark.parametrize(
-    ("reason", "state"),
+    ("reason", "info", "state"),
     [
-        ("UserTerminate", "cancelled"),
-        ("we need the nodes", "cancelled"),
-        ("MaxWallClockTimeExpiry", "failed"),
-        ("JMComplete", "failed"),
-        ("AllTasksComplete", "failed"),
+        (BY_FAIRWAY, ENDED_TASK, "cancelled"),
+        (BY_FAIRWAY, OWN_130, "cancelled"),
+        (BY_FAIRWAY, {"exitCode": 1}, "failed"),
+        ("UserTerminate", ENDED_TASK, "cancelled"),
+        ("we need the nodes", ENDED_TASK, "cancelled"),
+        ("MaxWallClockTimeExpiry", ENDED_TASK, "failed"),
+        ("JMComplete", ENDED_TASK, "failed"),
+        (BY_ITSELF, ENDED_TASK, "failed"),
+        (BY_ITSELF, OWN_130, "failed"),
     ],
 )
-def test_batch_task_of_a_job_that_a_person_has_ended_elsewhere_is_cancelled(
-    reason: str, state: str
+def test_batch_task_of_a_job_that_a_person_has_ended_is_cancelled_with_it(
+    reason: str, info: dict[str, Any], state: str
 ) -> None:
     job = {"state": "completed", "executionInfo": {"terminateReason": reason}}
-    info = {"failureInfo": {"code": "TaskEnded"}}
-    assert status("completed", job, result="failure", **info).state == state
-
-
-@pytest.mark.parametrize(
-    ("counts", "ended", "expected"),
-    [
-        ({"queued": 3}, False, "queued"),
-        ({"queued": 3, "succeeded": 1}, False, "running"),
-        ({"succeeded": 3}, True, "succeeded"),
-        ({"succeeded": 2, "failed": 1, "cancelled": 1}, True, "failed"),
-        ({"succeeded": 2, "cancelled": 1}, True, "cancelled"),
-    ],
-)
-def test_a_run_is_what_its_tasks_are(counts: dict[str, int], ended: bool, expected: str) -> None:
-    assert states.run_state(counts, ended=ended) == expected
+    found = status("completed", job, result="failure", **info)
+    assert found.state == state
+    assert found.exit_code == (130 if state == "cancelled" else info.get("exitCode"))
