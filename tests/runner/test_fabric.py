@@ -1,6 +1,5 @@
 """Fabric profiles: which settings a VM size brings, and what a node finds of its InfiniBand."""
 
-import os
 import subprocess
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from endings import refused
 from programs import finished
-from rendered import cluster_of, rendered
+from rendered import cluster_of, contract, infiniband_port, rendered
 from targets import target_of
 
 from fairway_core.catalog import vm_size, vm_sizes
@@ -146,19 +145,9 @@ def test_ranks_that_share_a_node_stay_on_the_cores_of_their_task(size: str, plac
 # --- what a node finds of its InfiniBand, with a tree of files in place of /sys ---------------
 
 
-def port(
-    root: Path,
-    device: str,
-    *,
-    link: str = "InfiniBand",
-    keys: tuple[str, ...] = ("0x8abc", "0x7fff"),
-) -> None:
-    """A port of a device as the kernel shows it."""
-    folder = root / f"sys/class/infiniband/{device}/ports/1"
-    (folder / "pkeys").mkdir(parents=True)
-    (folder / "link_layer").write_text(link + "\n")
-    for index, key in enumerate(keys):
-        (folder / f"pkeys/{index}").write_text(key + "\n")
+def port(root: Path, device: str, *keys: str) -> None:
+    """A port of a device in a partition, the usual one or that of the keys."""
+    infiniband_port(root, device, *(keys or ("0x8abc", "0x7fff")))
 
 
 def environment_of(
@@ -186,13 +175,7 @@ def in_shell(
             (folder / "topo.xml").write_text("<system/>")
     return finished(
         ["bash", "-euo", "pipefail", "-c", script],
-        env={
-            "PATH": os.environ["PATH"],
-            "FAIRWAY_NODES": str(nodes),
-            "FAIRWAY_SYSTEM_ROOT": str(tmp_path),
-            "LD_LIBRARY_PATH": "/usr/local/lib",
-            **more,
-        },
+        env=contract(tmp_path, nodes, **{"LD_LIBRARY_PATH": "/usr/local/lib", **more}),
     )
 
 
@@ -241,7 +224,7 @@ def test_a_node_finds_its_ports_and_its_partition(
 ) -> None:
     for device in ports:
         port(tmp_path, device)
-    port(tmp_path, "mlx5_an0", link="Ethernet", keys=("0xffff", "0x0000"))
+    infiniband_port(tmp_path, "mlx5_an0", "0xffff", "0x0000", link="Ethernet")
     given = variables(tmp_path, size)
     assert {name: given.get(name) for name in found} == found
 
@@ -256,7 +239,7 @@ def test_a_node_finds_its_ports_and_its_partition(
     ],
 )
 def test_the_larger_key_is_the_one(tmp_path: Path, keys: tuple[str, ...], key: str) -> None:
-    port(tmp_path, "mlx5_ib0", keys=keys)
+    port(tmp_path, "mlx5_ib0", *keys)
     assert variables(tmp_path, HB176)["UCX_IB_PKEY"] == key
 
 
@@ -334,7 +317,7 @@ def test_a_node_that_cannot_reach_the_others_stops_the_job(
     tmp_path: Path, keys: tuple[str, ...] | None, says: str
 ) -> None:
     if keys is not None:
-        port(tmp_path, "mlx5_ib0", keys=keys)
+        infiniband_port(tmp_path, "mlx5_ib0", *keys)
     done = environment_of(tmp_path, HB176)
     assert (done.returncode, done.stdout) == (69, "")
     assert "cannot reach the other nodes" in done.stderr

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from programs import executable, finished
-from rendered import cluster_of, rendered
+from rendered import cluster_of, contract, rendered
 
 pytestmark = pytest.mark.integration
 
@@ -62,18 +62,8 @@ class Image:
         defaults = {"name": "x", "template": template, "processes_per_node": 2, "command": "true"}
         script = self.root / "launch.sh"
         script.write_text(rendered(self.root, cluster_of("local"), **{**defaults, **job})[1])
-        (self.root / "hosts").write_text("a\n")
-        contract = {
-            "PATH": str(self.tools),
-            "FAIRWAY_SYSTEM_ROOT": str(self.root),
-            "FAIRWAY_SCRATCH_DIR": str(self.root),
-            "FAIRWAY_HOSTFILE": str(self.root / "hosts"),
-            "FAIRWAY_HOSTS": "a",
-            "FAIRWAY_NODES": "1",
-            "FAIRWAY_PROCESSES_PER_NODE": "2",
-            "FAIRWAY_WORLD_SIZE": "2",
-        }
-        return finished([str(self.tools / "bash"), str(script)], env=contract, cwd=self.root)
+        own = contract(self.root, 1, 2, PATH=str(self.tools))
+        return finished([str(self.tools / "bash"), str(script)], env=own, cwd=self.root)
 
 
 @pytest.fixture

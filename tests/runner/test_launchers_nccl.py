@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from programs import executable, finished
-from rendered import cluster_of, rendered
+from rendered import cluster_of, contract, infiniband_port, rendered
 
 pytestmark = pytest.mark.integration
 
@@ -36,10 +36,7 @@ class Cluster:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        port = root / "sys/class/infiniband/mlx5_ib0/ports/1"
-        (port / "pkeys").mkdir(parents=True)
-        (port / "link_layer").write_text("InfiniBand\n")
-        (port / "pkeys/0").write_text("0x8001\n")
+        infiniband_port(root, "mlx5_ib0", "0x8001")
         topology = root / "opt/microsoft/ndv5/topo.xml"
         topology.parent.mkdir(parents=True)
         topology.write_text("<system/>")
@@ -54,17 +51,9 @@ class Cluster:
         job = {"template": "nccl-tests", "nodes": 2, "processes_per_node": 8, **job}
         job = {"name": "x", "command": "all_reduce_perf", **job}
         resolved, script = rendered(self.root, place, **job)
-        (self.root / "hosts").write_text("a\nb\n")
-        environment = {
-            "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
-            "FAIRWAY_SYSTEM_ROOT": str(self.root),
-            "FAIRWAY_SCRATCH_DIR": str(self.root),
-            "FAIRWAY_HOSTFILE": str(self.root / "hosts"),
-            "FAIRWAY_NODES": str(resolved.nodes),
-            "FAIRWAY_PROCESSES_PER_NODE": "8",
-            "FAIRWAY_WORLD_SIZE": str(resolved.world_size),
-        }
-        return finished(["bash", "-c", script], env=environment)
+        path = f"{self.root / 'bin'}:{os.environ['PATH']}"
+        own = contract(self.root, resolved.nodes, 8, PATH=path)
+        return finished(["bash", "-c", script], env=own)
 
 
 @pytest.fixture

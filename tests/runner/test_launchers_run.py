@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from programs import executable, finished
-from rendered import cluster_of, rendered
+from rendered import cluster_of, contract, rendered
 
 from fairway_agent import processes
 from fairway_agent.fanout.launchers import free_port
@@ -73,33 +73,26 @@ class Engine:
 
     def contract(self, nodes: int, width: int, outputs: list[str]) -> dict[str, str]:
         """Variables that an engine exports on the main host."""
-        hosts = [f"127.0.1.{number + 1}" for number in range(nodes)]
-        (self.root / "hosts").write_text("".join(f"{host}\n" for host in hosts))
         directories = {f"FAIRWAY_OUTPUT_{name.upper()}": f"out/{name}" for name in outputs}
         directories |= {"FAIRWAY_SCRATCH_DIR": "scratch", "FAIRWAY_SHARED_DIR": "shared"}
         for folder in directories.values():
             (self.root / folder).mkdir(parents=True, exist_ok=True)
-        tools = Path(sys.executable).parent
-        return {
-            "PATH": f"{self.bin}:{tools}:{os.environ['PATH']}",
+        own = {
+            "PATH": f"{self.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(self.root),
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "FAIRWAY_RUN": "train-abc234",
             "FAIRWAY_TASK": "0",
             "FAIRWAY_ATTEMPT": "0",
-            "FAIRWAY_NODES": str(nodes),
-            "FAIRWAY_PROCESSES_PER_NODE": str(width),
-            "FAIRWAY_WORLD_SIZE": str(nodes * width),
-            "FAIRWAY_HOSTS": ",".join(hosts),
-            "FAIRWAY_HOSTFILE": str(self.root / "hosts"),
-            "FAIRWAY_MAIN_HOST": hosts[0],
+            "FAIRWAY_MAIN_HOST": "127.0.1.1",
             "FAIRWAY_MAIN_PORT": str(free_port(8)),
             "FAIRWAY_EACH_NODE": str(self.root / "each-node"),
             "FAIRWAY_MPI_ARGS": f"--bind-to none --prtemca plm_ssh_agent {self.root / 'agent'}",
             "TOKEN": "hush",
-            **{name: str(self.root / folder) for name, folder in directories.items()},
         }
+        own |= {name: str(self.root / folder) for name, folder in directories.items()}
+        return contract(self.root, nodes, width, **own)
 
 
 @pytest.fixture
@@ -151,9 +144,9 @@ def test_mpirun_is_told_of_each_host_once(engine: Engine) -> None:
     )
     assert lines(engine.run(template="openmpi")) == ["127.0.1.1 slots=2", "127.0.1.2 slots=2"]
     launch = (engine.root / "launch.sh").read_text()
-    contract = engine.contract(3, 2, [])
+    given = engine.contract(3, 2, [])
     (engine.root / "hosts").write_text("one\ntwo\none\n")
-    done = finished(["bash", "-c", launch], env=contract)
+    done = finished(["bash", "-c", launch], env=given)
     assert done.stdout == "one slots=4\ntwo slots=2\n"
 
 
@@ -169,13 +162,13 @@ def test_values_reach_the_command_as_they_are(engine: Engine, template: str) -> 
     assert sorted(done.stderr.splitlines()) == sorted(HOSTILE.splitlines() * times)
 
 
-# Far more than one argument or one variable may be, with all that quoting could change.
 def test_what_runs_once_a_node_has_the_variables_as_they_are() -> None:
     job = Job(name="a", command="true", env={"VALUE": HOSTILE})
     script = render_once_a_node("before the tasks", 'printf %s "$VALUE"', job)
     assert finished(["bash", "-c", script]).stdout == HOSTILE
 
 
+# Far more than one argument or one variable may be, with all that quoting could change.
 LONG = (HOSTILE + " 🚀 %s {#! # \\\n") * 8000
 LONG_JOB = {
     "env": {f"TEXT{number}": LONG[number : number + 60_000] for number in range(4)},

@@ -1,6 +1,5 @@
 """The preflight, run for real: nodes with folders in place of /sys and /proc, some of them bad."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 from programs import executable, finished
-from rendered import cluster_of, rendered
+from rendered import cluster_of, contract, infiniband_port, rendered
 from targets import target_of
 
 from fairway_core.target import Target
@@ -95,11 +94,7 @@ class Nodes:
 
     @staticmethod
     def _port(node: Path, device: str, link: str, rate: str) -> None:
-        folder = node / f"sys/class/infiniband/{device}/ports/1"
-        (folder / "pkeys").mkdir(parents=True)
-        (folder / "pkeys/0").write_text("0x8abc\n")
-        (folder / "pkeys/1").write_text("0x7fff\n")
-        (folder / "link_layer").write_text(f"{link}\n")
+        folder = infiniband_port(node, device, "0x8abc", "0x7fff", link=link)
         (folder / "state").write_text("4: ACTIVE\n")
         (folder / "rate").write_text(f"{rate}\n")
 
@@ -120,16 +115,10 @@ class Nodes:
         job = {"name": "train", "template": "plain", "command": "echo launched", **job}
         job = {"nodes": 4, "processes_per_node": 8, **job, "preflight": level}
         _, script = rendered(self.root, place, **job)
-        environment = {
-            "PATH": os.environ["PATH"],
-            "NODES": str(self.root),
-            "FAIRWAY_SYSTEM_ROOT": str(self.root / "0"),
-            "FAIRWAY_EACH_NODE": str(self.root / "each-node"),
-            "FAIRWAY_NODES": "4",
-            "FAIRWAY_HOSTS": ",".join(HOSTS),
-            "FAIRWAY_SCRATCH_DIR": str(self.root / "0/scratch"),
-        }
-        return finished(["bash", "-c", script], env=environment)
+        own = {"NODES": str(self.root), "FAIRWAY_HOSTS": ",".join(HOSTS)}
+        own |= {"FAIRWAY_EACH_NODE": str(self.root / "each-node")}
+        own |= {"FAIRWAY_SYSTEM_ROOT": str(self.root / "0")}
+        return finished(["bash", "-c", script], env=contract(self.root, 4, **own))
 
 
 @pytest.fixture
@@ -402,16 +391,10 @@ def test_a_template_of_the_user_is_preceded_by_it_too(nodes: Nodes) -> None:
 def test_this_machine_has_its_directories_checked(tmp_path: Path, repository: Path) -> None:
     job = {"name": "x", "template": "plain", "command": "echo launched", "preflight": "fabric"}
     _, script = rendered(tmp_path, cluster_of("local"), **job)
-    environment = {
-        "PATH": os.environ["PATH"],
-        "FAIRWAY_EACH_NODE": str(
-            repository / "runner/fairway_agent/fanout/local/fairway-each-node"
-        ),
-        "FAIRWAY_NODES": "1",
-        "FAIRWAY_HOSTS": "localhost",
-        "FAIRWAY_SCRATCH_DIR": str(tmp_path / "nowhere"),
-    }
-    done = finished(["bash", "-c", script], env=environment)
+    each_node = repository / "runner/fairway_agent/fanout/local/fairway-each-node"
+    own = {"FAIRWAY_EACH_NODE": str(each_node), "FAIRWAY_HOSTS": "localhost"}
+    own["FAIRWAY_SCRATCH_DIR"] = str(tmp_path / "nowhere")
+    done = finished(["bash", "-c", script], env=contract(tmp_path, **own))
     assert done.returncode == 69
     assert f"node localhost: the scratch directory {tmp_path}/nowhere does not exist" in done.stderr
 

@@ -1,6 +1,8 @@
-"""Jobs as launchers get them: rendered for this machine, or for a Slurm cluster of a VM size."""
+"""Jobs as launchers get them: rendered for this machine, or for a Slurm cluster of a VM size; what
+their scripts find of an engine and of a node."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -27,3 +29,23 @@ def rendered(folder: Path, place: Target, **job: Any) -> tuple[Job, str]:
     job_file = load_job(file)
     resolved = job_file.resolve(place)
     return resolved, render_launcher(job_file, resolved, place)
+
+
+def contract(root: Path, nodes: int = 1, width: int = 1, **more: str) -> dict[str, str]:
+    """Variables with which an engine starts a script; all of its folders are the root."""
+    hosts = [f"127.0.1.{number + 1}" for number in range(nodes)]
+    (root / "hosts").write_text("".join(f"{host}\n" for host in hosts))
+    facts = {"SYSTEM_ROOT": root, "SCRATCH_DIR": root, "HOSTFILE": root / "hosts", "NODES": nodes}
+    facts |= {"HOSTS": ",".join(hosts), "PROCESSES_PER_NODE": width, "WORLD_SIZE": nodes * width}
+    known = {f"FAIRWAY_{name}": str(value) for name, value in facts.items()}
+    return {"PATH": os.environ["PATH"], **known, **more}
+
+
+def infiniband_port(root: Path, device: str, *keys: str, link: str = "InfiniBand") -> Path:
+    """Makes the folder of a device's port, as the kernel shows it below that root."""
+    folder = root / f"sys/class/infiniband/{device}/ports/1"
+    (folder / "pkeys").mkdir(parents=True)
+    (folder / "link_layer").write_text(f"{link}\n")
+    for index, key in enumerate(keys):
+        (folder / f"pkeys/{index}").write_text(f"{key}\n")
+    return folder
