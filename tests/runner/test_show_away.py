@@ -5,7 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,7 +104,8 @@ def test_logs_follow_continues_when_the_host_is_reachable_again(
 ) -> None:
     """Away from the first look on: what is known comes first."""
     monkeypatch.setattr(Run, "refresh", _comes_back(running, 3))
-    monkeypatch.setattr(Run, "engine", SimpleNamespace(pause=0.0, deadline=600.0))
+    engine = SimpleNamespace(pause=0.0, deadline=600.0, within=lambda _: nullcontext())
+    monkeypatch.setattr(Run, "engine", engine)
     known = clock(running.last_known)
     with caplog.at_level(logging.WARNING, "fairway"):
         code, out, _ = here("logs", "-f", "job-a")

@@ -78,8 +78,10 @@ def wait(
     store, code, facts = run_store(), 0, []
     for run in [store.find(name) for name in runs]:
         remarks = Remarks(run)
-        for _ in run.waiting(None if end is None else max(0.0, end - time.monotonic())):
-            remarks.look()
+        left = None if end is None else max(0.0, end - time.monotonic())
+        for status in run.looks(timeout=left):
+            if not status.is_final:
+                remarks.look()
         code = code or run.exit_code
         fact = {"run_id": run.id, "state": run.state, "exit_code": run.exit_code}
         facts.append({**fact, "empty_outputs": (empty := empty_outputs(run))})

@@ -13,7 +13,6 @@ from fairway_agent.quick import dataclass
 from fairway_agent.state_files import NO_ROOM
 from fairway_core.findings import printable
 from fairway_runner.engines.capabilities import runs_here
-from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,36 +150,27 @@ def copy_logs(
     labelled with their task, `[3] `. With `remarks` standard error says why nothing comes.
     """
     from fairway_cli.ui.screen import Screen  # many a log goes to a file
-    from fairway_runner.engines.outage import Absence  # it logs, which takes long to import
 
     remarked = Remarks(run)
-    absence = Absence(run, run.engine.deadline) if follow else None
     is_cut = False
     screen = Screen(out) if out.isatty() else None
     write = out.write if screen is None else screen.write
-    while True:
-        # Asked before reading: what was printed by then is read below.
-        if absence is not None:
-            absence.look(lambda: run.follow(logs=True))
-        ended = not follow or run.state in FINAL_STATES
+    # What was printed by a look is read after it.
+    for status in run.looks(logs=True) if follow else [None]:
+        ended = status is None or status.is_final
         if remarks and not ended:
             remarked.look()
-        began = time.monotonic()
         for log in selection.logs:
             if ended or log.has_grown():
                 for text in _texts(log, selection, shape, ended=ended):
                     write(text)
                     is_cut = not text.endswith(b"\n")
         selection.tail = None
-        if ended:
-            if screen is not None:
-                screen.end()
-            out.write(b"\n" if is_cut and shape.whole else b"")
-            out.flush()
-            return
         out.flush()
-        # Looking at very many files takes a tenth of the time at most.
-        time.sleep(max(run.engine.pause, 9 * (time.monotonic() - began)))
+    if screen is not None:
+        screen.end()
+    out.write(b"\n" if is_cut and shape.whole else b"")
+    out.flush()
 
 
 def _texts(log: LogFile, selection: Selection, shape: Shape, *, ended: bool) -> Iterator[bytes]:

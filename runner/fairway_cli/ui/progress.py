@@ -48,13 +48,8 @@ def _ends(
     run: Run, tasks: list[TaskResult], remarks: Remarks | None
 ) -> Iterator[tuple[TaskResult, TaskState]]:
     """The tasks as they end, with their last state."""
-    from fairway_runner.engines.outage import Absence
-
-    open_, absence = list(tasks), Absence(run, run.engine.deadline)
-    seen: object = None
-    while True:
-        absence.look(lambda: run.follow(logs=bool(run.record.metrics)))
-        status = run.status
+    open_, seen = list(tasks), None
+    for status in run.looks(logs=bool(run.record.metrics)):
         ended = status.is_final
         if remarks is not None and not ended:
             remarks.look()
@@ -73,9 +68,6 @@ def _ends(
                 else:
                     left.append(task)
             open_ = left
-        if ended:
-            return
-        time.sleep(run.engine.pause)
 
 
 def _line(

@@ -19,6 +19,7 @@ from fairway_runner.runs.folder import RunFolder, RunFolders, chosen_task
 from fairway_runner.runs.records import FINAL_STATES, RunRecord, has_steps, is_step_of, read_plan
 
 if TYPE_CHECKING:
+    from fairway_agent.state_files import RunState
     from fairway_runner.engines.engine import Engine
     from fairway_runner.runs.figures import Sample
     from fairway_runner.runs.folder import Content
@@ -144,11 +145,13 @@ class Run(RunFolder):
     def wait(self, timeout: float | None = None) -> None:
         """Returns when the run has ended, or is lost. UserError for one that nobody sends, and with
         exit code 5 for one that goes on after `timeout` seconds."""
-        for _ in self.waiting(timeout):
+        for _ in self.looks(timeout=timeout):
             pass
 
-    def waiting(self, timeout: float | None = None) -> Iterator[None]:
-        """Waits as `wait` does, and yields after each look at a run that goes on."""
+    def looks(self, *, logs: bool = False, timeout: float | None = None) -> Iterator[RunState]:
+        """The state of the run at one look after another, until it has ended; a look brings its
+        folder up to date, with `logs` its logs too. UserError as for `wait`. What is done between
+        two looks takes a tenth of the time at most."""
         from fairway_runner.engines.outage import Absence
 
         if self.is_unsent:
@@ -158,15 +161,17 @@ class Run(RunFolder):
         while True:
             left = end - time.monotonic()
             with self.engine.within(max(0.0, left)):
-                absence.look(self.follow)
-            if (state := self.state) in FINAL_STATES:
-                break
-            if left <= 0:
-                message = f"{self.id} is still {state}: the timeout is over"
+                absence.look(lambda: self.follow(logs=logs))
+            status, seen = self.status, time.monotonic()
+            if left <= 0 and not status.is_final:
+                message = f"{self.id} is still {status.state}: the timeout is over"
                 hint = f"it goes on; to end it: fairway cancel {self.id}"
                 raise UserError.of("wait-timeout", message, hint, exit_code=5)
-            yield
-            time.sleep(max(0.0, min(pause, self.engine.pause, left)))
+            yield status
+            if status.is_final:
+                break
+            took = time.monotonic() - seen
+            time.sleep(max(0.0, min(max(min(pause, self.engine.pause), 9 * took), left)))
             pause *= 1.5
         if runs_here(self.record.engine):
             self.await_lock()  # what watched over it has its last things to do
