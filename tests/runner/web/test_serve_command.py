@@ -1,6 +1,7 @@
 """`fairway serve` as a program, alone and behind a proxy: where it listens, who comes in."""
 
 import json
+import os
 import queue
 import signal
 import socket
@@ -20,8 +21,10 @@ from running import MakeRun, RunFairway
 from served import serve
 from serving import Handler, serving
 
+from fairway_runner.runs.store import RunStore
 from fairway_simulator.certificate import serve_as_localhost
-from fairway_web.auth import Refused, SigningKeys
+from fairway_web.auth import ByToken, Refused, SigningKeys
+from fairway_web.server import Address, _recorded, on_loopback, socket_file
 
 pytestmark = pytest.mark.integration
 
@@ -60,35 +63,28 @@ def test_serve_command_answers_until_a_signal_ends_it(
     assert not record.exists()
 
 
-@pytest.mark.parametrize("ends_first", [False, True])
-def test_serve_second_server_leaves_record_of_the_first(project: Path, ends_first: bool) -> None:
-    record = project / ".fairway" / "serve.json"
-    with serve(project) as (first, _):
-        before = record.read_text()
-        with serve(project) as (second, _):
-            assert json.loads(record.read_text())["pid"] == second.pid
-            if ends_first:
-                first.terminate()
-                first.wait()
-                assert json.loads(record.read_text())["pid"] == second.pid
-            second.terminate()
-            second.wait()
-        assert record.exists() is not ends_first
-        if not ends_first:
-            assert record.read_text() == before
-            assert stat.S_IMODE(record.stat().st_mode) == 0o600
-
-
-@pytest.mark.parametrize("left", ["[]", "{", '{"pid": 0}', '{"pid": "1"}', '{"pid": 1e999}'])
-def test_a_record_that_no_server_wrote_goes(project: Path, left: str) -> None:
-    record = project / ".fairway" / "serve.json"
+@pytest.mark.parametrize(
+    ("left", "stays"),
+    [
+        (f'{{"pid": {os.getppid()}}}', True),  # of another server that still runs
+        *((each, False) for each in ("[]", "{", '{"pid": 0}', '{"pid": "1"}', '{"pid": 1e999}')),
+    ],
+    ids=["of-another", *"abcde"],
+)
+def test_record_of_another_server_is_there_again_and_no_others(
+    store: RunStore, left: str, stays: bool
+) -> None:
+    record = store.base / "serve.json"
     record.parent.mkdir()
     record.write_text(left)
-    with serve(project) as (process, said):
-        assert said.startswith("ready: open http://127.0.0.1:")
-        process.terminate()
-        process.wait()
-    assert not record.exists()
+    with on_loopback(0).listener as listener:
+        address = Address(listener, "http://127.0.0.1:1", ByToken((), "c"))
+        with _recorded(store, address):
+            assert json.loads(record.read_text())["pid"] == os.getpid()
+        assert (record.exists() and record.read_text() == left) is stays
+        with _recorded(store, address):
+            record.write_text("{}")  # that of a server that began later
+        assert record.read_text() == "{}"
 
 
 def test_serve_streams_log_lines_at_once_until_it_ends(project: Path, make_run: MakeRun) -> None:
@@ -109,18 +105,17 @@ def test_serve_streams_log_lines_at_once_until_it_ends(project: Path, make_run: 
 
 def test_socket_is_its_owners_and_reached_through_any_port(project: Path) -> None:
     path = project / "page.sock"
-    for _ in range(2):  # the first leaves a socket at which nobody answers
-        with serve(project, "--socket", str(path)) as (_, said):
-            assert said.startswith(f"ready: listening on {path}; the token is in ")
-            assert stat.S_IMODE(path.stat().st_mode) == 0o600
-            with socket.socket(socket.AF_UNIX) as client:
-                client.connect(str(path))
-                client.sendall(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
-                assert b" 200 " in client.makefile("rb").readline()
-    assert path.is_socket()
-    path = project / "page.sock"
-    with serve(project, "--socket", str(path)):
-        for host, status in (("localhost:1234", 200), ("127.0.0.1:80", 200), ("x.io:1234", 421)):
+    with socket_file(path):
+        pass  # leaves a socket at which nobody answers
+    with serve(project, "--socket", str(path)) as (_, said):
+        assert said.startswith(f"ready: listening on {path}; the token is in ")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        for host, status in (
+            ("localhost", 200),
+            ("localhost:1234", 200),
+            ("127.0.0.1:80", 200),
+            ("x.io:1234", 421),
+        ):
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(str(path))
                 client.sendall(f"GET /healthz HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
