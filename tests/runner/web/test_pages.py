@@ -149,11 +149,6 @@ def test_button_without_run(browser: TestClient, make_run: MakeRun, form: dict[s
     answers(browser.post("/runs", data=form, headers=ORIGIN), 422, "no run was selected")
 
 
-def test_pages_of_unknown_runs_and_paths_answer_404(client: TestClient) -> None:
-    answers(client.get("/runs/none"), 404, "there is no run `none`")
-    answers(client.get("/nowhere"), 404, "the first page is /")
-
-
 def test_pages_tell_that_a_list_is_shortened(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
