@@ -3,7 +3,6 @@
 import json
 import re
 import resource
-import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from starlette.testclient import TestClient
 from fairway_agent import process_limits
 from fairway_runner import worker
 from fairway_runner.runs.store import Run, RunStore
-from fairway_runner.submit.submission import submit as real_submit
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("project")]
 
@@ -25,7 +23,6 @@ JOB = "name: hello\ntemplate: plain\ncommand: echo {{ params.word }}\nparams: {w
 _MANY = (
     "name: many\ncommand: echo {{ params.n }}\nparams: {n: 1}\nsweep: {points: {repeat: 1200}}\n"
 )
-_PATIENCE = 300.0  # seconds; only a hang takes so long
 
 
 def _post(client: TestClient, call: str, asked: object) -> Any:
@@ -79,34 +76,6 @@ def test_run_is_started_once_however_often_asked(client: TestClient, store: RunS
     other = _post(client, "runs", {**asked, "set": ["params.word=two"]})
     assert other.status_code == 409
     assert "is of another job" in said(other)
-
-
-@pytest.mark.usefixtures("in_one_process")
-def test_two_that_ask_at_once_get_the_same_run(
-    client: TestClient, store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entered, go_on = threading.Semaphore(0), threading.Event()
-
-    def start(prepared: Any, store: RunStore) -> Run:
-        entered.release()
-        assert go_on.wait(_PATIENCE)
-        return real_submit(prepared, store)
-
-    monkeypatch.setattr("fairway_web.submissions.submit", start)
-    answers: list[int] = []
-    asked = {"job": JOB, "run_id": "hello-once"}
-    callers = [
-        threading.Thread(target=lambda: answers.append(_post(client, "runs", asked).status_code))
-        for _ in range(2)
-    ]
-    for each in callers:
-        each.start()
-    assert all(entered.acquire(timeout=_PATIENCE) for _ in callers)
-    go_on.set()
-    for each in callers:
-        each.join(_PATIENCE)
-    assert answers == [201, 201]
-    assert [run.id for run in store.unsorted()] == ["hello-once"]
 
 
 def test_file_of_project_is_submitted(client: TestClient, store: RunStore, project: Path) -> None:
