@@ -108,16 +108,6 @@ def test_researchers_may_use_the_data_and_submit(written: Written, pools: bool, 
         assert not [key for key in nobody if "-used-by-" in key]
 
 
-def test_another_pool_changes_nothing_else(written: Written) -> None:
-    one, two = written(_text(SPOT)), written(_text(SPOT, SWEEP))
-    for role in ("network", "data"):
-        assert one[role] == two[role]
-    before, after = one["compute"]["resource"], two["compute"]["resource"]
-    for type_, instances in before.items():
-        for name, body in instances.items():
-            assert after[type_][name] == body
-
-
 @pytest.mark.parametrize("registry", [False, True])
 def test_jobs_of_a_pool_run_in_containers(written: Written, registry: bool) -> None:
     more = "registry: {}\n" if registry else ""

@@ -303,21 +303,3 @@ def test_scheduler_login_node_and_gateway_may_have_described_sizes(
     assert (asked["access.gateway"], asked["slurm"]) == (2, 16)
     meters = {part.meter for part in parts_of(environment)}
     assert {f"vm/Standard_D{vcpus}s_v9" for vcpus in (2, 8, 16)} <= meters
-
-
-@pytest.mark.parametrize(
-    ("size", "said"),
-    [
-        ("{name: Standard_HB176rs_v4, like: Standard_HB176rs_v4}", "is listed"),
-        ("{name: Standard_X_v9, like: Standard_HB176rs_v44}", "unknown VM size"),
-        ("{name: Standard_X_v9, like: Standard_HB176rs_v4, gpus: 8}", "has no GPUs"),
-        ("{name: Standard_X_v9}", "like"),
-    ],
-)
-def test_a_description_that_says_nothing_is_refused(written: Written, size: str, said: str) -> None:
-    box = f"{{engine: ssh, size: {size}, nodes: 1}}"
-    with pytest.raises(UserError) as raised:
-        written(_file({"box": box}))
-    finding = raised.value.findings[0]
-    assert finding.path.startswith("clusters.box.size")
-    assert said in f"{finding.path} {finding.message}"

@@ -109,16 +109,9 @@ def test_drivers_and_images_have_the_versions_of_the_file(pods: Stacks) -> None:
         assert target.kubernetes.head_image == image
 
 
-@pytest.fixture(scope="module")
-def _cache() -> dict[str, Stacks]:
-    return {}
-
-
 @pytest.fixture
-def pods(written: Written, _cache: dict[str, Stacks]) -> Stacks:
-    if "pods" not in _cache:
-        _cache["pods"] = written(PODS)
-    return _cache["pods"]
+def pods(written: Written) -> Stacks:
+    return written(PODS)
 
 
 def test_kubernetes_pools_have_the_described_settings(pods: Stacks) -> None:

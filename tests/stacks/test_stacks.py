@@ -129,14 +129,6 @@ def test_the_state_lies_beside_cdktf_json_wherever_the_output_goes(
     }
 
 
-def test_the_usual_place_is_written_the_same_on_every_machine(
-    demo: Stacks,
-) -> None:
-    assert demo["data"]["terraform"]["backend"]["local"] == {
-        "path": "../../../terraform.demo-data.tfstate"
-    }
-
-
 def test_a_region_without_zones_gets_none(written: Written) -> None:
     file = Path(__file__).with_name("sections") / "regional.yaml"
     stacks = written(file)
