@@ -12,9 +12,9 @@ from fairway_core.findings import UserError
 from fairway_core.review.review import Review
 from fairway_stacks.plan import deploy
 from fairway_stacks.plan import destroy as destroying
-from fairway_stacks.plan.approval import Approved, in_deploy_order, read_approved
 from fairway_stacks.plan.destroy import destroy
 from fairway_stacks.plan.planning import StackPlan
+from fairway_stacks.plan.review import Approved, in_deploy_order, read_approved
 from fairway_stacks.plan.stacks import StackFolder, in_order
 
 Fairway = Callable[..., int]

@@ -9,11 +9,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fairway_constructs.addresses import short_id
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import PROVIDER_VERSION
 from fairway_constructs.bindings.blocks import terraform_value
-from fairway_constructs.cdk.component import Component, Signature, create, surroundings
+from fairway_constructs.cdk.component import (
+    Component,
+    Signature,
+    create,
+    short_id,
+    surroundings,
+)
 from fairway_constructs.cdk.library import (
     Stack,
     TerraformDataSource,

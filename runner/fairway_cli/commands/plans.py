@@ -57,10 +57,9 @@ def plan(
     """
     from fairway_cli.ui.reviews import allowed, form_of, show_review
     from fairway_stacks.app import usual_outdir
-    from fairway_stacks.plan.left import left_behind
     from fairway_stacks.plan.planning import base_plans, plan_folder, plan_live, plan_offline
     from fairway_stacks.plan.review import Reviewer, add_summary, write_report
-    from fairway_stacks.plan.stacks import files_can_be_written, in_order, say, tell
+    from fairway_stacks.plan.stacks import files_can_be_written, in_order, left_behind, say, tell
 
     form = form_of(markdown=markdown, json_=json_)
     before = [plan for each in base or () for plan in base_plans(each, say)]

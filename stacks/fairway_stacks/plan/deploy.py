@@ -21,14 +21,6 @@ from fairway_core.findings import UserError
 from fairway_core.review.changes import Action
 from fairway_core.review.promise import not_as_promised
 from fairway_stacks.app import usual_outdir
-from fairway_stacks.plan.approval import (
-    AGAIN,
-    Approved,
-    approved_of,
-    data_loss,
-    in_deploy_order,
-    read_approved,
-)
 from fairway_stacks.plan.planning import (
     StackPlan,
     alone_in_outdir,
@@ -37,7 +29,16 @@ from fairway_stacks.plan.planning import (
     plan_in_turn,
     prepare_and_plan,
 )
-from fairway_stacks.plan.review import Reviewer, write_report
+from fairway_stacks.plan.review import (
+    AGAIN,
+    Approved,
+    Reviewer,
+    approved_of,
+    data_loss,
+    in_deploy_order,
+    read_approved,
+    write_report,
+)
 from fairway_stacks.plan.stacks import StackFolder, say, synthesize
 from fairway_stacks.plan.terraform import require
 

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from fairway_core.findings import UserError
 from fairway_stacks.app import usual_outdir
-from fairway_stacks.plan.approval import data_loss, read_approved
 from fairway_stacks.plan.planning import (
     alone_in_outdir,
     live_terraform,
     plan_folder,
     plan_to_destroy,
 )
-from fairway_stacks.plan.review import Reviewer, write_report
+from fairway_stacks.plan.review import Reviewer, data_loss, read_approved, write_report
 from fairway_stacks.plan.stacks import say, synthesize
 from fairway_stacks.plan.terraform import require
 

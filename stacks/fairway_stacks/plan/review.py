@@ -1,25 +1,32 @@
-"""The review of plans: the end of every plan, and what a deployment is held against."""
+"""The review of plans: the end of every plan, and what a deployment is held against.
+
+Approved stacks of a review, and the order in which they are to be deployed.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 from fairway_core.collector import collector_paused
 from fairway_core.cost.cache import prices_at_hand
-from fairway_core.review.facts import review_facts
+from fairway_core.findings import UserError
+from fairway_core.review.changes import Action
+from fairway_core.review.facts import review_facts, review_of
 from fairway_core.review.markdown import markdown
 from fairway_core.review.plan import read_plan
-from fairway_core.review.review import review
+from fairway_core.review.review import DATA_LOST, review
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from fairway_core.review.plan import Plan
-    from fairway_core.review.review import Review
+    from fairway_core.review.review import Review, StackReview
     from fairway_stacks.plan.planning import StackPlan
+    from fairway_stacks.plan.stacks import StackFolder
 
 # GitHub takes a summary of 1 MiB.
 _LONGEST = 1_000_000
@@ -75,3 +82,89 @@ def cut(text: str, longest: int = _LONGEST) -> str:
         return text
     kept = text.encode()[: longest - len(_CUT.encode())].decode(errors="ignore")
     return kept + _CUT
+
+
+AGAIN = "plan again, and have that approved: fairway plan --report DIR"
+# What cdktf puts before the name of an output that another stack reads.
+_READ_ELSEWHERE = "cross-stack-output-"
+
+
+@dataclass(frozen=True)
+class Approved:
+    """A stack of the review: its `state`, its `digest`, and what it does to those after it.
+
+    `removes` says that it destroys something, `adds` that outputs which others read change;
+    `losses` are the addresses by which data would be lost. `promised` is what a stack that waits
+    would do, where that was approved: see `Review.continues`.
+    """
+
+    state: str
+    digest: str
+    removes: bool = False
+    adds: bool = False
+    losses: tuple[str, ...] = ()
+    promised: StackReview | None = None
+
+
+def read_approved(file: Path, again: str = AGAIN) -> dict[str, Approved]:
+    """The stacks of an approved review by name. Raises UserError for what is no review, with
+    `again` as its hint."""
+    try:
+        return approved_of(review_of(json.loads(file.read_text(encoding="utf-8"))))
+    except OSError as error:
+        raise UserError.of("no-review", f"{file}: {error.strerror}", again) from None
+    except (ValueError, RecursionError):
+        raise UserError.of("no-review", f"{file} is not a review in JSON", again) from None
+
+
+def data_loss(message: str) -> UserError:
+    """The error of data that would be lost, which nobody has allowed."""
+    hint = "name each address that is meant: --allow ADDRESS, or FAIRWAY_ALLOW"
+    return UserError.of("data-loss", message, hint, exit_code=DATA_LOST)
+
+
+def approved_of(review: Review) -> dict[str, Approved]:
+    """The stacks of a review by name."""
+    return {
+        each.stack: Approved(
+            state=each.state,
+            digest=each.digest,
+            removes=any(change.action is Action.DESTROY for change in each.planned),
+            adds=any(
+                output.name.startswith(_READ_ELSEWHERE) and output.action is not Action.DESTROY
+                for output in each.outputs
+            ),
+            losses=tuple(loss.address for loss in each.losses),
+            promised=each if review.continues and each.promised else None,
+        )
+        for each in review.stacks
+    }
+
+
+def in_deploy_order(
+    stacks: Sequence[StackFolder], approved: Mapping[str, Approved]
+) -> list[StackFolder]:
+    """The stacks in the order in which Azure takes the changes.
+
+    What is added is there before it is used: network, data, compute. What is taken away must be
+    used by nobody any more: a stack that destroys something, and adds nothing that others
+    read, comes after those that read it. A subnet goes after what stands in it, a disk after
+    the machine that it is attached to.
+    """
+    sorter = TopologicalSorter({stack.name: set[str]() for stack in stacks})
+    for stack in stacks:
+        for before in stack.dependencies:
+            if _goes_last(before, stacks, approved):
+                sorter.add(before, stack.name)
+            else:
+                sorter.add(stack.name, before)
+    by_name = {stack.name: stack for stack in stacks}
+    return [by_name[name] for name in sorter.static_order()]
+
+
+def _goes_last(name: str, stacks: Sequence[StackFolder], approved: Mapping[str, Approved]) -> bool:
+    """True for a stack that only removes things, while no stack that reads it waits for it."""
+    mine = approved.get(name)
+    readers = [approved.get(stack.name) for stack in stacks if name in stack.dependencies]
+    wait = any(reader is None or reader.state == "waiting" for reader in readers)
+    return mine is not None and mine.removes and not mine.adds and not wait
