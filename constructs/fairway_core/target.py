@@ -306,13 +306,8 @@ class Target(Model):
 
     @rule
     def _section_of_its_engine(self) -> None:
-        sections = {
-            "slurm": self.slurm,
-            "ssh": self.ssh,
-            "batch": self.batch,
-            "kubernetes": self.kubernetes,
-        }
-        for engine, section in sections.items():
+        for engine in ("slurm", "ssh", "batch", "kubernetes"):
+            section = getattr(self, engine)
             if section is not None and engine != self.engine:
                 raise FieldError(
                     f"a target with engine `{self.engine}` has no `{engine}:` section",

@@ -119,19 +119,17 @@ def once_each(error: UserError, document: Document) -> UserError:
 def _require_known(document: Document, model: type[BaseModel], singular: str) -> None:
     plural = _SECTIONS[singular]
     known = fields_at(model, (plural, "any"), {})
-    findings = []
-    for key in document.data["defaults"][singular]:
-        if key not in known:
-            path = ("defaults", singular, key)
-            findings.append(
-                Finding(
-                    "unknown-key",
-                    f"no {singular} has a key `{key}`",
-                    did_you_mean(key, known),
-                    ".".join(path),
-                    location=document.location(path, of_key=True),
-                )
-            )
+    findings = [
+        document.finding(
+            "unknown-key",
+            ("defaults", singular, key),
+            f"no {singular} has a key `{key}`",
+            did_you_mean(key, known),
+            of_key=True,
+        )
+        for key in document.data["defaults"][singular]
+        if key not in known
+    ]
     if findings:
         raise UserError(findings)
 

@@ -285,7 +285,7 @@ class Environment(Model):
         services = {
             "vault": self.has_vault or self.scheduler is not None,
             "registry": self.new_registry is not None,
-            "Batch account": self.has_pools,
+            "batch": self.has_pools,
         }
         by_nat = 0 if network.private_endpoints else 1
         registry, orchestrator = self.new_registry, self.orchestrator
@@ -299,21 +299,16 @@ class Environment(Model):
         check_rules(
             self.access.allowed, {name: own for name, (there, own) in limited.items() if there}
         )
+        used = [name for name, there in services.items() if there]
         # The services with private endpoints, as private_links.toml has them.
-        linked = {
-            "blob": self.storage.has_endpoint,
-            "vault": services["vault"],
-            "registry": services["registry"],
-            "batch": services["Batch account"],
-        }
-        files = {each.private_link for each in self.filesystems.values()} - {""}
-        network.dns.check_zones({*files, *(name for name, is_there in linked.items() if is_there)})
+        linked = {*used, *(each.private_link for each in self.filesystems.values())} - {""}
+        network.dns.check_zones({*linked, *(["blob"] if self.storage.has_endpoint else [])})
         if network.is_closed:
             self._check_closed()
-        used = [name for name, there in services.items() if there]
         if used and not network.private_endpoints and not network.has_nat:
+            service = "Batch account" if used[0] == "batch" else used[0]
             raise FieldError(
-                f"nodes could not reach the {used[0]}: without private endpoints it admits them "
+                f"nodes could not reach the {service}: without private endpoints it admits them "
                 "by the address of the NAT gateway, and there is none",
                 "leave `private_endpoints: false` out",
                 ("network", "private_endpoints"),
