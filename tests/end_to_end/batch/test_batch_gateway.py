@@ -112,7 +112,7 @@ def test_data_travels_by_names_that_are_known_inside_alone(
     assert (fairway.folder / "back" / "a").read_text() == "alpha"
     assert inside.used[port] >= 2
     assert len(inside.bastion.calls) == 2  # one connection a command
-    batch.target()  # without a gateway there is no way
+    batch.target()  # without a gateway nothing leads to them
     words = ("data", "get", "batch-sim:datasets/gateway/", "nothing", "--deadline", "1s")
     fairway.refused(*words, says=NAME, code=5)
     assert not (fairway.folder / "nothing").exists()

@@ -196,7 +196,7 @@ class Mirror:
     def _ask_inputs(
         self, run: RunFolder, paths: Iterable[str], *, adopt: bool = False
     ) -> Mapping[str, str]:
-        """Those of the paths that are not there, each with the folder to copy it into; with `adopt`
+        """Returns the paths that are not there, each with the folder to copy it into; with `adopt`
         the run has them from now on."""
         request = InputsRequest(run.id, tuple(paths), adopt=adopt)
         return self.remote.call(f"{SHARED}.inputs", request, InputsReport).missing

@@ -74,8 +74,8 @@ def resize(core: Core, request: Request, pool_id: str) -> Answer:
 
 
 def _require_option(request: Request, name: str, known: str) -> None:
-    """What becomes of a node's tasks: the simulator has for each operation what Fairway asks for,
-    and none by default."""
+    """Refuses any other choice for a node's tasks than the one that Fairway makes for an operation:
+    the simulator has no other, and none by default."""
     checks.required(request.document, name)
     checks.one_of(request.document, name, (known,))
 

@@ -1,4 +1,4 @@
-"""What a namespace has: service accounts, of whose tokens pods get one, and claims of storage.
+"""Contents of a namespace: service accounts, of whose tokens pods get one, and claims of storage.
 
 Each claim is bound to the volume that it names, or to a new folder. Nothing is found for a claim
 by its size alone: where the real controller would look for a volume that suits, one that names none
