@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent.records import shown
-from fairway_agent.scratch import copy
-from fairway_boot.files import Fault
+from fairway_boot.files import Fault, copy_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -53,7 +52,7 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
                 shutil.rmtree(target)
             if left[real]:
                 target.unlink(missing_ok=True)
-                copy(real, target, follow_symlinks=False)
+                copy_file(real, target, follow_symlinks=False)
             else:
                 real.replace(target)
 

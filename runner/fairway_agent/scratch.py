@@ -1,13 +1,10 @@
-"""The local disk of a node: where tasks and staged inputs lie on it, and cheap copies of files."""
+"""The local disk of a node: where tasks and staged inputs lie on it."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
-import stat
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,26 +102,3 @@ def _share_of(variable: str) -> set[int] | None:
         return set(numbers_of(share.removeprefix(_SHARE)))
     except ValueError:
         return None
-
-
-_FICLONE = 0x40049409  # Linux, include/uapi/linux/fs.h
-
-
-def copy(source: str | Path, target: str | Path, *, follow_symlinks: bool = True) -> str:
-    """Copies like `shutil.copy2`, for `shutil.copytree` too; the target is not a folder."""
-    if (follow_symlinks or not os.path.islink(source)) and _cloned(source, target):  # noqa: PTH114
-        shutil.copystat(source, target)
-        return str(target)
-    return str(shutil.copy2(source, target, follow_symlinks=follow_symlinks))
-
-
-def _cloned(source: str | Path, target: str | Path) -> bool:
-    """True if the source was cloned into the target, which else may be left empty."""
-    if sys.platform != "linux" or not stat.S_ISREG(os.stat(source).st_mode):  # noqa: PTH116
-        return False
-    try:
-        with open(source, "rb") as old, open(target, "wb") as new:  # noqa: PTH123
-            fcntl.ioctl(new, _FICLONE, old.fileno())
-    except OSError:
-        return False
-    return True

@@ -1,11 +1,8 @@
-"""A node's local disk: what a task finds there, and copies that share their bytes with files."""
+"""A node's local disk: what a task finds there."""
 
-import fcntl
 import os
-import shutil
 import subprocess
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 
@@ -13,15 +10,6 @@ from fairway_agent import processes, scratch
 from fairway_agent.machine import Host
 from fairway_agent.resources import Share
 from fairway_agent.spec import Staged
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    file = tmp_path / "run.sh"
-    file.write_text("true\n")
-    file.chmod(0o750)
-    os.utime(file, (1, 2))
-    return file
 
 
 def test_input_folder_is_where_the_job_says_or_one_for_the_same_blobs(tmp_path: Path) -> None:
@@ -33,50 +21,6 @@ def test_input_folder_is_where_the_job_says_or_one_for_the_same_blobs(tmp_path: 
     assert data.parent == tmp_path / "inputs"
     there = Staged("data", "inputs", "words/", "shared", to="/data/words")
     assert str(scratch.input_folder(tmp_path, there)) == "/data/words"
-
-
-def is_copy(file: Path) -> bool:
-    facts = file.stat()
-    return (file.read_text(), facts.st_mode & 0o777, facts.st_mtime) == ("true\n", 0o750, 2)
-
-
-def test_copies_have_all_that_files_had_and_links_as_asked(script: Path, tmp_path: Path) -> None:
-    """On whatever file system this is."""
-    copy = tmp_path / "copy"
-    scratch.copy(script, copy)
-    assert is_copy(copy)
-    copy.write_text("false\n")
-    assert script.read_text() == "true\n"
-    (tmp_path / "link").symlink_to("run.sh")
-    scratch.copy(tmp_path / "link", tmp_path / "followed")
-    scratch.copy(tmp_path / "link", tmp_path / "kept", follow_symlinks=False)
-    assert is_copy(tmp_path / "followed")
-    assert not (tmp_path / "followed").is_symlink()
-    assert os.readlink(tmp_path / "kept") == "run.sh"  # noqa: PTH115
-
-
-def test_clone_on_a_sharing_file_system_copies_no_bytes(
-    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def share(new: BinaryIO, request: int, old: int) -> int:
-        assert request == 0x40049409
-        new.write(os.pread(old, 99, 0))
-        return 0
-
-    monkeypatch.setattr(fcntl, "ioctl", share)
-    monkeypatch.setattr(shutil, "copyfile", None)
-    (tmp_path / "tree").mkdir()
-    script.rename(tmp_path / "tree/run.sh")
-    shutil.copytree(tmp_path / "tree", tmp_path / "copy", copy_function=scratch.copy)
-    assert is_copy(tmp_path / "copy/run.sh")
-
-
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(shutil.SpecialFileError):
-        scratch.copy(tmp_path / "pipe", tmp_path / "copy")
-    with pytest.raises(FileNotFoundError):
-        scratch.copy(tmp_path / "none", tmp_path / "copy")
 
 
 def start(lease: str, **variables: str) -> subprocess.Popen[bytes]:

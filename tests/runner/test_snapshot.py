@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from endings import refused
 
-from fairway_agent import scratch
+from fairway_boot import files
 from fairway_core.findings import UserError
 from fairway_runner.jobs.project_files import confined
 from fairway_runner.submit import snapshot
@@ -19,13 +19,13 @@ from fairway_runner.submit import snapshot
 def test_two_threads_take_equal_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "a.txt").write_text("a")
-    both, copy = Barrier(2), scratch.copy
+    both, copy = Barrier(2), files.copy_file
 
     def copied(*paths: Any) -> Any:
         both.wait(300)
         return copy(*paths)
 
-    monkeypatch.setattr(scratch, "copy", copied)
+    monkeypatch.setattr(files, "copy_file", copied)
     code = snapshot.collect(tmp_path / "code")
     with ThreadPoolExecutor(2) as pool:
         takes = [pool.submit(snapshot.snapshot, code, tmp_path / "store") for _ in range(2)]

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
-from fairway_agent import control, job_facts, scratch, state_files
+from fairway_agent import control, job_facts, state_files
 from fairway_agent.control import Numbers, Part
 from fairway_agent.prepare import has_failed
 from fairway_agent.records import Damaged
@@ -23,7 +23,7 @@ from fairway_agent.resources import Wanted
 from fairway_agent.shared import reports as messages
 from fairway_agent.spec import FIGURES, LAST, RECORD
 from fairway_agent.state_files import RunState
-from fairway_boot.files import NO_ANSWER, Fault, read_json
+from fairway_boot.files import NO_ANSWER, Fault, copy_file, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -137,7 +137,7 @@ def copy_code(shared: Path, code: str, folder: Path) -> None:
     snapshot = adopt(shared / "code", code, folder.name, "the code")
     draft = folder / ".code"
     shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(snapshot, draft, symlinks=True, copy_function=scratch.copy)
+    shutil.copytree(snapshot, draft, symlinks=True, copy_function=copy_file)
     draft.rename(folder / "code")
 
 

@@ -211,11 +211,11 @@ ENGINE = LocalEngine
 def _copy_code(snapshot: Path, folder: Path) -> None:
     """Gives a run a copy of its own, in which the setup may build and tasks may write; it appears
     as a whole."""
-    from fairway_agent.scratch import copy
+    from fairway_boot.files import copy_file
 
     draft = folder / "code.part"
     shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(snapshot, draft, copy_function=copy)
+    shutil.copytree(snapshot, draft, copy_function=copy_file)
     draft.rename(folder / "code")
 
 

@@ -9,9 +9,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fairway_agent import scratch
 from fairway_agent.outputs import said_empty
 from fairway_agent.quick import dataclass
+from fairway_boot.files import copy_file
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import Progress, no_progress
@@ -235,7 +235,7 @@ def _bring(source: Path, target: Path, known: Path | None) -> int:
         if _is_link(source):
             draft.symlink_to(source.readlink())
         elif known is None or not _linked(known, draft):
-            scratch.copy(source, draft)
+            copy_file(source, draft)
         size = os.lstat(draft).st_size
         draft.replace(target)
     finally:

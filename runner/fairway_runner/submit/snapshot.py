@@ -127,7 +127,7 @@ def snapshot(code: Code, store: Path) -> Path:
         target = stored(code.digest, store)
         if target.is_dir():
             return target
-        from fairway_agent import scratch
+        from fairway_boot import files
 
         store.mkdir(parents=True, exist_ok=True)
         # A server submits the same code in several threads at once.
@@ -140,7 +140,7 @@ def snapshot(code: Code, store: Path) -> Path:
                     copy.mkdir(parents=True, exist_ok=True)
                     continue
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                scratch.copy(code.folder / file.path, copy)
+                files.copy_file(code.folder / file.path, copy)
             try:
                 draft.rename(target)
             except OSError:

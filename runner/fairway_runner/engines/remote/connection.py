@@ -148,9 +148,9 @@ class Here(Connection):
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """Copies files."""
-        from fairway_agent.scratch import copy
+        from fairway_boot.files import copy_file
 
-        shutil.copytree(folder, to, symlinks=True, copy_function=copy, dirs_exist_ok=True)
+        shutil.copytree(folder, to, symlinks=True, copy_function=copy_file, dirs_exist_ok=True)
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
         """Copies files."""
@@ -260,9 +260,9 @@ def _renew(source: Path, target: Path) -> None:
         if (old.st_size, old.st_mtime_ns) == (new.st_size, new.st_mtime_ns):
             return
         target.unlink()
-    from fairway_agent.scratch import copy
+    from fairway_boot.files import copy_file
 
-    copy(source, target, follow_symlinks=False)
+    copy_file(source, target, follow_symlinks=False)
 
 
 GARBLED = 2  # what came is not rsync's own: it is of another version, or a shell has printed

@@ -1,0 +1,64 @@
+"""Copies that share their bytes with files."""
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from fairway_boot.files import copy_file
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    file = tmp_path / "run.sh"
+    file.write_text("true\n")
+    file.chmod(0o750)
+    os.utime(file, (1, 2))
+    return file
+
+
+def is_copy(file: Path) -> bool:
+    facts = file.stat()
+    return (file.read_text(), facts.st_mode & 0o777, facts.st_mtime) == ("true\n", 0o750, 2)
+
+
+def test_copies_have_all_that_files_had_and_links_as_asked(script: Path, tmp_path: Path) -> None:
+    """On whatever file system this is."""
+    copy = tmp_path / "copy"
+    copy_file(script, copy)
+    assert is_copy(copy)
+    copy.write_text("false\n")
+    assert script.read_text() == "true\n"
+    (tmp_path / "link").symlink_to("run.sh")
+    copy_file(tmp_path / "link", tmp_path / "followed")
+    copy_file(tmp_path / "link", tmp_path / "kept", follow_symlinks=False)
+    assert is_copy(tmp_path / "followed")
+    assert not (tmp_path / "followed").is_symlink()
+    assert os.readlink(tmp_path / "kept") == "run.sh"  # noqa: PTH115
+
+
+def test_clone_on_a_sharing_file_system_copies_no_bytes(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def share(new: BinaryIO, request: int, old: int) -> int:
+        assert request == 0x40049409
+        new.write(os.pread(old, 99, 0))
+        return 0
+
+    monkeypatch.setattr(fcntl, "ioctl", share)
+    monkeypatch.setattr(shutil, "copyfile", None)
+    (tmp_path / "tree").mkdir()
+    script.rename(tmp_path / "tree/run.sh")
+    shutil.copytree(tmp_path / "tree", tmp_path / "copy", copy_function=copy_file)
+    assert is_copy(tmp_path / "copy/run.sh")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(shutil.SpecialFileError):
+        copy_file(tmp_path / "pipe", tmp_path / "copy")
+    with pytest.raises(FileNotFoundError):
+        copy_file(tmp_path / "none", tmp_path / "copy")
