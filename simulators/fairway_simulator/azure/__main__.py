@@ -15,7 +15,6 @@ from fairway_simulator.azure.control_plane import ControlPlane
 
 
 def main() -> None:
-    """Serves until there is nobody left to serve."""
     with (
         tempfile.TemporaryDirectory(prefix="fairway-azure-") as folder,
         ControlPlane(Path(folder)) as plane,

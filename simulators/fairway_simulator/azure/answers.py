@@ -16,8 +16,6 @@ from fairway_simulator.azure.compute import SCALE_SETS
 from fairway_simulator.azure.resource_ids import ResourcePath, refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fairway_simulator.azure.compute import Compute
     from fairway_simulator.azure.store import ResourceStore
 
@@ -36,34 +34,17 @@ _KUBERNETES = [
 ]
 
 _ROLE_FILTER = re.compile(r"roleName eq '((?:[^']|'')*)'", re.IGNORECASE)
-_LOCK = "microsoft.authorization/locks"
-_SERVICES = re.compile(r"/(blob|file|queue|table)services/default$")
 
 
 def answer(compute: Compute, method: str, path: ResourcePath, filter_: str, body: Any) -> Answer:
-    store = compute.store
-    locked = list(_locked(store, path)) if method == "DELETE" else []
-    if locked:
-        scopes = ", ".join(f"'{scope}'" for scope in locked)
-        start = f"The scope '{path.text}' cannot perform delete operation because following "
-        said = f"scope(s) are locked: {scopes}. Please remove the lock and try again."
-        return refused(409, "ScopeLocked", start + said)
     of_compute = compute.answer(method, path, body)
     if of_compute is not None:
         return of_compute
     if method in ("GET", "HEAD"):
         return _read(compute, path, filter_)
-    if method == "PUT":
-        # A role is Created whenever it is put; the provider takes no other status.
-        # Source: Azure REST API, Role Definitions - Create Or Update.
-        status = 201 if path.type.endswith("/roledefinitions") else 200
-        return status, store.put(path, body or {})
-    if method == "PATCH":
-        changed = store.patch(path, body or {})
-        return (200, changed) if changed is not None else _missing(path)
-    if method == "DELETE":
-        return (200 if store.delete(path) else 204), None
-    return _act(store, path)
+    if method == "POST":
+        return _act(compute.store, path)
+    return refused(405, "MethodNotAllowed", f"{method} of {path.type} is not known here.")
 
 
 def _read(compute: Compute, path: ResourcePath, filter_: str) -> Answer:
@@ -117,9 +98,6 @@ def _special(compute: Compute, path: ResourcePath) -> dict[str, Any] | None:
         return role and {**role, "id": path.text}
     if path.type.startswith(f"{SCALE_SETS}/virtualmachines") and path.is_resource:
         return compute.instance(path)
-    account = _SERVICES.search(path.key)
-    if account and store.get(path.parent()) is not None:
-        return {"id": path.text, "name": "default", "properties": {}}
     return None
 
 
@@ -135,29 +113,7 @@ def _act(store: ResourceStore, path: ResourcePath) -> Answer:
     if action == "validate":  # of a template, before it is deployed
         return 200, {"properties": {"provisioningState": "Succeeded"}}
     resource = store.get(subject)
-    if resource is None:
-        return _missing(subject)
-    if action == "listkeys":
-        return 200, {"keys": []}
-    if action == "sharedkeys":
-        return 200, {"primarySharedKey": "", "secondarySharedKey": ""}
-    if action == "exporttemplate":
-        return 200, {"template": (resource.get("properties") or {}).get("template") or {}}
-    return 200, {}
-
-
-def _locked(store: ResourceStore, path: ResourcePath) -> Iterator[str]:
-    """The scopes whose locks hold the resource, or something in it; a lock is held by none.
-
-    Source: Azure documentation, "Lock your Azure resources to protect your infrastructure": what
-    lies in a locked scope inherits its locks, and a group with a locked resource is not deleted.
-    """
-    if path.type == _LOCK:
-        return
-    for lock in store.of_type(_LOCK):
-        scope = lock.scope.lower()
-        if f"{path.key}/".startswith(f"{scope}/") or scope.startswith(f"{path.key}/"):
-            yield lock.scope
+    return _missing(subject) if resource is None else (200, {})
 
 
 def _missing(path: ResourcePath) -> Answer:

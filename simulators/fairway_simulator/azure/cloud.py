@@ -7,9 +7,6 @@ import json
 import time
 from typing import Any
 
-STORAGE_SUFFIX = "core.windows.net"
-"""The data plane of storage is never asked: accounts have the names that Azure would give."""
-
 
 def metadata(host: str) -> dict[str, Any]:
     """The answer of `/metadata/endpoints` for a server at `host`, a name with a port.
@@ -43,7 +40,7 @@ def metadata(host: str) -> dict[str, Any]:
             "identityProvider": "AAD",
         },
         "suffixes": {
-            "storage": STORAGE_SUFFIX,
+            "storage": "core.windows.net",
             "keyVaultDns": host,
             "mhsmDns": host,
             "acrLoginServer": "azurecr.io",

@@ -67,8 +67,8 @@ class Compute:
             with self._lock:
                 end = self._operations.get(path.key)
             return (200, end) if end else refused(404, "NotFound", "no such operation")
-        if path.type == SCALE_SETS and path.is_resource:
-            return self._scale_set(method, path, body or {})
+        if method == "PATCH" and path.type == SCALE_SETS and self.store.get(path):
+            return self._patch(path, body or {})
         subject = path.parent_of_action()
         machines = subject.type.startswith("microsoft.compute/virtualmachine")
         if method == "POST" and machines and path.name.lower() in _ACTIONS:
@@ -108,25 +108,6 @@ class Compute:
         with self._lock:
             state = self._of(key).get(int(path.name))
         return None if state is None else _instance(scale_set, int(path.name), state)
-
-    def _scale_set(
-        self, method: str, path: ResourcePath, body: dict[str, Any]
-    ) -> tuple[int, Any] | None:
-        found = self.store.get(path)
-        if found is None:
-            return None
-        if method == "PATCH":
-            return self._patch(path, body)
-        with self._lock:
-            instances = self._of(path.key)
-            if method == "PUT":
-                found = self.store.put(path, body)
-                self._make(path.key, _capacity(found) - len(instances))
-                return 200, found
-        if method not in ("GET", "HEAD"):
-            return None
-        found["properties"]["provisioningState"] = "Succeeded"
-        return 200, found
 
     def _patch(self, path: ResourcePath, body: dict[str, Any]) -> tuple[int, Any]:
         """A change of a scale set: more instances where it asks for more, and never less.

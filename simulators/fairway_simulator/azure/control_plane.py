@@ -87,8 +87,6 @@ def forbidden(action: str) -> tuple[int, Any]:
 
 
 class Vaults:
-    """The secrets of all vaults that were put."""
-
     def __init__(self, store: ResourceStore) -> None:
         self._store = store
         self.secrets: dict[str, str] = {}
@@ -135,7 +133,7 @@ class ControlPlane(Server):
         context, self.authority = serve_as_localhost(folder)
         super().__init__(self._serve, context)
         self.host = f"localhost:{self.port}"
-        self.store = ResourceStore(self.host)
+        self.store = ResourceStore()
         self.requests: list[tuple[str, str, int]] = []
         self.impacts = Impacts()
         self.compute = Compute(self.store)

@@ -113,7 +113,6 @@ class Deployment:
         return found
 
     def boot_data(self, machine: Deployed) -> str:
-        """The text with which a VM, or one of a scale set, boots."""
         return base64.b64decode(machine.arguments["custom_data"]).decode()
 
     def _assignment(self, made: Deployed) -> Assignment:

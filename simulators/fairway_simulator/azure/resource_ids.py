@@ -29,7 +29,6 @@ class ResourcePath:
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """The parts of the path between its slashes."""
         return tuple(self.text.strip("/").split("/"))
 
     @property
@@ -61,9 +60,6 @@ class ResourcePath:
         if self.namespace:
             return f"{self.namespace}/{kinds}"
         return self._pairs[-2] if self.is_resource else self._pairs[-1]
-
-    def parent(self) -> ResourcePath:
-        return ResourcePath("/" + "/".join(self.parts[:-2]))
 
     def parent_of_action(self) -> ResourcePath:
         """The resource to which something is done, which is named last: …/SCALE_SET/delete."""

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 class ResourceStore:
     """Resources by their paths. Every answer is a copy; threads may share a store."""
 
-    def __init__(self, vault_host: str) -> None:
-        self.vault_host = vault_host
-        """The host and port at which vaults are said to be."""
+    def __init__(self) -> None:
         self._lock = threading.RLock()
         self._resources: dict[str, tuple[ResourcePath, dict[str, Any]]] = {}
         self._roles: dict[str, dict[str, Any]] = {}
@@ -41,20 +39,11 @@ class ResourceStore:
             return copy.deepcopy(found[1]) if found else None
 
     def put(self, path: ResourcePath, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Makes the resource, or replaces it as a service does.
-
-        The identity of what is there stays where the body names none, and its id keeps the
-        letters that it was made with.
-        """
+        """Makes the resource; the id of what is there keeps the letters that it was made with."""
         with self._lock:
-            before = self._resources.get(path.key)
+            path = self._resources.get(path.key, (path,))[0]
             resource = copy.deepcopy(dict(body))
-            if before:
-                path = before[0]
-                if resource.get("identity") is None and "identity" in before[1]:
-                    resource["identity"] = before[1]["identity"]
-            for made_path, made in complete(path, resource, self):
-                self._resources[made_path.key] = (made_path, made)
+            complete(path, resource)
             self._resources[path.key] = (path, resource)
             return copy.deepcopy(resource)
 
@@ -64,16 +53,6 @@ class ResourceStore:
             resource = self.get(path)
             return None if resource is None else self.put(path, _merged(resource, changes))
 
-    def delete(self, path: ResourcePath) -> bool:
-        """Removes the resource with all that lies in it; whether it was there."""
-        with self._lock:
-            there = path.key in self._resources
-            inside = f"{path.key}/"
-            for key in [key for key in self._resources if key.startswith(inside)]:
-                del self._resources[key]
-            self._resources.pop(path.key, None)
-            return there
-
     def list(self, collection: ResourcePath) -> list[dict[str, Any]]:
         """The resources of a collection, those of a subscription in all its groups."""
         with self._lock:
@@ -81,7 +60,6 @@ class ResourceStore:
             return copy.deepcopy(found)
 
     def of_type(self, type_: str) -> tuple[ResourcePath, ...]:
-        """The paths of all resources of a type, given in lower case."""
         with self._lock:
             return tuple(path for path, _ in self._resources.values() if path.type == type_)
 

@@ -142,7 +142,7 @@ def pool(tmp_path: Path, fairway: Fairway) -> Iterator[Pool]:
     folder = tmp_path / "cluster"
     with (
         KubernetesCluster(folder, images=("sim*", "python*"), path="/mnt/data/bin") as cluster,
-        MetadataService(ResourceStore("localhost"), VM) as metadata,
+        MetadataService(ResourceStore(), VM) as metadata,
     ):
         __main__.prepare(cluster)
         targets = [TARGET.record(), GPUS.record()]

@@ -23,7 +23,7 @@ def started() -> list[str]:
 
 @pytest.fixture
 def service(started: list[str]) -> Iterator[MetadataService]:
-    with MetadataService(ResourceStore("localhost"), INSTANCE, on_start=started.append) as service:
+    with MetadataService(ResourceStore(), INSTANCE, on_start=started.append) as service:
         yield service
 
 
@@ -44,7 +44,7 @@ def ask(
 def test_an_instance_is_called_as_its_scale_set_calls_it(service: MetadataService) -> None:
     status, found = ask(service, "instance/compute?api-version=2021-02-01")
     assert (status, found["name"], found["resourceId"]) == (200, "lab_3", INSTANCE)
-    with MetadataService(ResourceStore("h"), f"{GROUP}/virtualMachines/box") as box:
+    with MetadataService(ResourceStore(), f"{GROUP}/virtualMachines/box") as box:
         assert box.name == "box"
 
 
