@@ -43,7 +43,6 @@ _MOUNT = "/mnt/data"  # where pods have it: no folder of this machine is in its 
 
 
 def main() -> int:
-    """Runs the cluster as the command line says."""
     options = _options()
     if lacking := missing():
         return _COMMAND.say(lacking, 4)
@@ -120,7 +119,6 @@ def _options() -> argparse.Namespace:
 
 
 def target() -> Target:
-    """As the repository's fairway.yaml has it."""
     return Target(
         name=CONTEXT,
         engine="kubernetes",

@@ -25,8 +25,6 @@ class Refused(Exception):
 
 
 class Client:
-    """Speaks to the server at `url` with a token."""
-
     def __init__(self, url: str, tls: ssl.SSLContext, token: str) -> None:
         parts = urlsplit(url)
         self.host, self.port = parts.hostname or "", parts.port or 443

@@ -41,7 +41,6 @@ _CONTROLLERS = "*,-node-lifecycle-controller,-node-ipam-controller,-taint-evicti
 
 
 def main() -> int:
-    """Runs the command line's command beside a control plane."""
     if len(sys.argv) < 3:
         sys.stderr.write(f"usage: {Path(sys.argv[0]).name} DIR COMMAND…\n")
         return 2
@@ -163,8 +162,6 @@ def _wait_for(client: Client) -> None:
 
 
 class _Program:
-    """A program that runs until the block ends, and writes to a file."""
-
     def __init__(self, program: Path, words: Sequence[str], log: Path) -> None:
         self._log = log.open("wb")
         self._process = subprocess.Popen(

@@ -26,7 +26,6 @@ def at(seconds: float) -> str:
 
 
 def new_metadata() -> dict[str, str]:
-    """Metadata that the server gives to every new object."""
     return {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
 
 
@@ -56,7 +55,6 @@ def condition_of(found: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def is_true(found: Mapping[str, Any], kind: str) -> bool:
-    """True if an object has a condition of that kind that holds."""
     return condition_of(found, kind).get("status") == "True"
 
 

@@ -34,7 +34,6 @@ class Options:
 
 
 def options_of(request: ApiRequest) -> Options:
-    """The parameters of a request, from its body or its query."""
     body: dict[str, Any] = request.object() if request.body.strip() else {}
     grace = body.get("gracePeriodSeconds", request.option("gracePeriodSeconds") or None)
     conditions = body.get("preconditions") or {}

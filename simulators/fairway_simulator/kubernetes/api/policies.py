@@ -173,7 +173,6 @@ def _require_stated(pod: Object, hard: dict[str, Any], quota: Object) -> None:
 
 
 def _use(found: Object) -> Counter[str]:
-    """Amounts that a pod adds to quotas, by their names."""
     total: Counter[str] = Counter()
     if (found.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return total

@@ -155,7 +155,6 @@ class ApiRequest(Request):
             raise bad_request(f"the object provided is unrecognized: {error}") from None
 
     def object(self) -> dict[str, Any]:
-        """The body, which must be an object."""
         found = self.json()
         if not isinstance(found, dict):
             raise bad_request("couldn't get version/kind; json parse error: no object")

@@ -77,10 +77,8 @@ PODS = _core("pods", "Pod", status=True, short=("po",), subresources=_POD_SUBRES
 NODES = _core("nodes", "Node", namespaced=False, status=True, short=("no",))
 NAMESPACES = _core("namespaces", "Namespace", namespaced=False, status=True, short=("ns",))
 EVENTS = _core("events", "Event", short=("ev",))
-SECRETS = _core("secrets", "Secret")
 CONFIG_MAPS = _core("configmaps", "ConfigMap", short=("cm",))
 POD_TEMPLATES = _core("podtemplates", "PodTemplate")
-SERVICES = _core("services", "Service", status=True, short=("svc",))
 SERVICE_ACCOUNTS = _core(
     "serviceaccounts", "ServiceAccount", short=("sa",), subresources=("token",)
 )
@@ -91,9 +89,6 @@ VOLUMES = _core(
 QUOTAS = _core("resourcequotas", "ResourceQuota", status=True, short=("quota",))
 JOBS = _of("batch", "jobs", "Job", status=True)
 DEPLOYMENTS = _of("apps", "deployments", "Deployment", status=True, short=("deploy",))
-STORAGE_CLASSES = _of(
-    "storage.k8s.io", "storageclasses", "StorageClass", namespaced=False, short=("sc",)
-)
 _RBAC = "rbac.authorization.k8s.io"
 ROLES = _of(_RBAC, "roles", "Role")
 ROLE_BINDINGS = _of(_RBAC, "rolebindings", "RoleBinding")
@@ -134,17 +129,14 @@ BUILT_IN = (
     NODES,
     NAMESPACES,
     EVENTS,
-    SECRETS,
     CONFIG_MAPS,
     POD_TEMPLATES,
-    SERVICES,
     SERVICE_ACCOUNTS,
     CLAIMS,
     VOLUMES,
     QUOTAS,
     JOBS,
     DEPLOYMENTS,
-    STORAGE_CLASSES,
     ROLES,
     ROLE_BINDINGS,
     CLUSTER_ROLES,

@@ -66,7 +66,6 @@ _KINDS: dict[str, Any] = {
 
 
 def name_of(kind: str) -> str:
-    """Name of the schema of one of Kueue's kinds."""
     return f"io.x-k8s.kueue.v1beta2.{kind}"
 
 
@@ -138,7 +137,6 @@ def definitions() -> dict[str, Schema]:
 
 
 def resolved(schema: Schema) -> Schema:
-    """A schema, or that which it refers to."""
     reference = schema.get("$ref")
     return definitions()[reference.rpartition("/")[2]] if reference else schema
 

@@ -133,8 +133,6 @@ def _refuse(fault: Fault) -> ApiError:
     return ApiError(fault.status, message, headers=headers)
 
 
-_ALL = ("pods", "services", "deployments", "jobs")
-"""Resources that `kubectl get all` lists."""
 _VERBS = ["create", "delete", "get", "list", "patch", "watch"]
 
 
@@ -223,10 +221,9 @@ def _entries(resource: Resource) -> list[dict[str, Any]]:
         "kind": resource.kind,
         "verbs": ["create"] if resource in REVIEWS else _VERBS,
         "shortNames": list(resource.short),
-        "categories": ["all"] if resource.plural in _ALL else [],
     }
     names = [*resource.subresources, *(["status"] if resource.status else [])]
-    below = {**own, "shortNames": [], "categories": [], "verbs": ["get", "create"]}
+    below = {**own, "shortNames": [], "verbs": ["get", "create"]}
     return [own, *({**below, "name": f"{resource.plural}/{name}"} for name in names)]
 
 

@@ -37,8 +37,6 @@ _REMEMBERED = 20_000
 
 @dataclass(frozen=True)
 class Change:
-    """Change of an object, at one version of the store."""
-
     version: int
     kind: str
     """ADDED, MODIFIED or DELETED."""
@@ -62,7 +60,6 @@ class Store:
         """True if nobody needs to wait for changes any more."""
 
     def close(self) -> None:
-        """Ends all waiting."""
         with self.changed:
             self.closed = True
             self.changed.notify_all()

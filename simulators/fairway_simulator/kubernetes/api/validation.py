@@ -156,7 +156,6 @@ def causes(resource: Resource, found: Object) -> Iterator[str]:
 
 
 def immutable(resource: Resource, before: Object, found: Object) -> list[str]:
-    """The fields of an object that were changed and may not be."""
     if resource.plural == "jobs":
         return list(pod_rules.job_changes(before, found))
     if resource.plural in _STORAGE:

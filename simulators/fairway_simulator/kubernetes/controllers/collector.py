@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairway_simulator.kubernetes.api import objects
-from fairway_simulator.kubernetes.api.resources import JOBS, NAMESPACES, NODES, PODS, Resource
+from fairway_simulator.kubernetes.api.resources import JOBS, NAMESPACES, PODS, Resource
 from fairway_simulator.kubernetes.controllers.loop import Controller
-from fairway_simulator.kubernetes.events import with_condition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -98,17 +97,10 @@ class Collector(Controller):
                     self._store.remove(NAMESPACES, namespace)
 
     def _lose_pods(self) -> None:
-        """Pods of nodes that are gone are gone too, and say why; those that are deleted before they
-        had a node have failed."""
+        """Pods that are deleted before they had a node have failed."""
         for pod in self._store.items(PODS):
-            node = pod["spec"].get("nodeName")
-            if not node and "deletionTimestamp" in pod["metadata"]:
-                self._fail(pod, pod["status"])
-            elif node and self._store.find(NODES, "", node) is None:
-                why = "DeletionByPodGC", "PodGC: node no longer exists"
-                self._fail(pod, with_condition(pod["status"], "DisruptionTarget", *why))
-
-    def _fail(self, pod: Object, status: Object) -> None:
-        if pod["status"].get("phase") not in ("Succeeded", "Failed"):
-            pod = self._store.replace(PODS, {**pod, "status": {**status, "phase": "Failed"}})
-        objects.delete(self._store, PODS, pod, objects.Options(grace=0))
+            if not pod["spec"].get("nodeName") and "deletionTimestamp" in pod["metadata"]:
+                failed = {**pod, "status": {**pod["status"], "phase": "Failed"}}
+                objects.delete(
+                    self._store, PODS, self._store.replace(PODS, failed), objects.Options(grace=0)
+                )

@@ -83,7 +83,6 @@ class JobState:
 
     @property
     def is_decided(self) -> bool:
-        """True if it is known how the Job ends."""
         return self._decision() != {}
 
     def count(self) -> list[Object]:
@@ -97,7 +96,6 @@ class JobState:
         return counted
 
     def decide(self) -> None:
-        """Finds out whether the Job is over, one way or the other."""
         if self.is_decided:
             return
         failure = self._failure()
@@ -203,5 +201,4 @@ def is_indexed(job: Object) -> bool:
 
 
 def is_ended(pod: Object) -> bool:
-    """True if nothing of a pod runs any more."""
     return pod["status"].get("phase") in ("Succeeded", "Failed")

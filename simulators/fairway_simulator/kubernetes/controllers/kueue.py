@@ -55,8 +55,6 @@ _ALL = "all"
 
 
 class Kueue(Controller):
-    """Its webhook and its controllers."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
 

@@ -36,8 +36,6 @@ class Controller:
 
 
 class Loop:
-    """Runs controllers, one after another, until it is stopped."""
-
     def __init__(self, store: Store, controllers: Sequence[Controller]) -> None:
         self._store = store
         self._controllers = controllers

@@ -70,7 +70,6 @@ class Claims(Controller):
             self._store.replace(CLAIMS, {**claim, "spec": bound, "status": status})
 
     def _volume_of(self, claim: Object) -> Object | None:
-        """The volume to which a claim may be bound, if there is one."""
         named = claim["spec"].get("volumeName")
         if named:
             volume = self._store.find(VOLUMES, "", named)

@@ -31,22 +31,17 @@ _PODS = "pods"
 
 @dataclass(frozen=True)
 class Assignment:
-    """The flavor of each resource, and how much of it is used."""
-
     flavors: dict[str, str]
     usage: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a workload gets no quota: a reason, and a sentence."""
-
     reason: str
     message: str
 
 
 def demand(workload: Object) -> Counter[str]:
-    """Resources that all pods of a workload request together."""
     (pods,) = workload["spec"]["podSets"]
     one = requests_of(pods["template"]["spec"])
     return Counter({name: amount * pods["count"] for name, amount in one.items()})
@@ -159,7 +154,6 @@ def why_inactive(store: Store, queue: Object) -> tuple[str, str] | None:
 
 
 def say_who_is_active(store: Store) -> None:
-    """Writes the condition of each queue."""
     for queue in store.items(CLUSTER_QUEUES):
         why = why_inactive(store, queue)
         _say(store, CLUSTER_QUEUES, queue, *(why or ("Ready", "Can admit new workloads")))

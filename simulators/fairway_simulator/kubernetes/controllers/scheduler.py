@@ -124,7 +124,6 @@ class Scheduler(Controller):
 
 
 def requests_of(spec: Mapping[str, Any]) -> Counter[str]:
-    """The sum of what the containers of a pod ask for."""
     total: Counter[str] = Counter()
     for container in spec.get("containers") or ():
         for name, text in (container.get("resources", {}).get("requests") or {}).items():
@@ -150,7 +149,6 @@ def _waits(pod: Object) -> bool:
 
 
 def used_of(node: Object, pods: Iterable[Object]) -> Counter[str]:
-    """The sum of all requests of the pods on a node."""
     total: Counter[str] = Counter()
     for pod in pods:
         if pod["spec"].get("nodeName") == node["metadata"]["name"] and not is_ended(pod):

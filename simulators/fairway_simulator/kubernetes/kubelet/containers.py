@@ -87,8 +87,6 @@ class Sandbox:
 
 @dataclass(frozen=True)
 class Order:
-    """Command of a container: its folder, user, and mounts."""
-
     argv: Sequence[str]
     environment: Mapping[str, str]
     folder: str

@@ -58,7 +58,6 @@ class Devices:
             return tuple(free[:wanted])
 
     def give_back(self, pod: str) -> None:
-        """A pod has none any more."""
         with self._lock:
             for lent in self._lent.values():
                 for number in [each for each, has in lent.items() if has.startswith(f"{pod}/")]:
@@ -150,7 +149,6 @@ class Network:
             return self._free.popleft()
 
     def give_back(self, address: str) -> None:
-        """A pod has ended, and its address is another's in time."""
         with self._lock:
             self._free.append(address)
 

@@ -128,15 +128,6 @@ class Kubelet:
         taints = [dict(each) for each in spec.taints]
         self._host.send("PATCH", path, {"spec": {"taints": taints or None}}, MERGE)
 
-    def lose(self, name: str) -> None:
-        """A node dies with all that runs on it, and is no more."""
-        with self._lock:
-            self._nodes.pop(name, None)
-            pods = [pod for pod in self._pods.values() if pod.pod["spec"]["nodeName"] == name]
-        for pod in pods:
-            pod.lose()
-        self._host.send("DELETE", f"/api/v1/nodes/{name}", None)
-
     def pod(self, namespace: str, name: str) -> PodRunner | None:
         with self._lock:
             for pod in reversed(self._pods.values()):

@@ -90,7 +90,6 @@ class PodRunner(threading.Thread):
 
     @property
     def log(self) -> Path:
-        """Path of its container's log since the last restart."""
         folder = self._host.folder / "logs"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{self.uid}-{self._state.restarts}"
@@ -303,7 +302,6 @@ class PodRunner(threading.Thread):
             return self._changed.wait_for(lambda: self._grace is not None, seconds)
 
     def _tell(self, phase: str) -> None:
-        """Writes the pod's status, if it is another than before."""
         address = self._sandbox.address if self._sandbox else ""
         found = status_of(self.pod, phase, self._state, address)
         found |= {"hostIP": self._host.address}

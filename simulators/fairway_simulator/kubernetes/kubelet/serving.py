@@ -131,8 +131,6 @@ _PIECE = 1 << 16
 
 @dataclass(frozen=True)
 class Command:
-    """Command to run in a container, and the streams of it that the client wants."""
-
     words: Sequence[str]
     environment: Mapping[str, str]
     stdin: bool

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     """A kind (bind, read-only, tmpfs, proc), a source or options, and the place."""
 
 
-_REFERENCE = re.compile(r"\$(\$?)\(([-._A-Za-z][-._A-Za-z0-9]*)\)")
-_MARKED = re.compile(r"^metadata\.(labels|annotations)\['(.+)'\]$")
+_REFERENCE = re.compile(r"\$\(([-._A-Za-z][-._A-Za-z0-9]*)\)")
+_MARKED = re.compile(r"^metadata\.labels\['(.+)'\]$")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -56,25 +56,17 @@ def variables(
 
 
 def expanded(text: str, known: Mapping[str, str]) -> str:
-    """A text with `$(NAME)` replaced by what is known; `$$(NAME)` is kept as `$(NAME)`."""
-
-    def replace(match: re.Match[str]) -> str:
-        if match[1]:
-            return match[0][1:]
-        return known.get(match[2], match[0])
-
-    return _REFERENCE.sub(replace, text)
+    """A text with `$(NAME)` replaced by what is known."""
+    return _REFERENCE.sub(lambda match: known.get(match[1], match[0]), text)
 
 
 def field_of(pod: Mapping[str, Any], path: str) -> str:
     metadata = pod["metadata"]
     if match := _MARKED.match(path):
-        return str((metadata.get(match[1]) or {}).get(match[2], ""))
+        return str((metadata.get("labels") or {}).get(match[1], ""))
     value: Any = pod
     for name in path.split("."):
         value = value.get(name, "") if isinstance(value, dict) else ""
-    if path == "status.podIPs":
-        return ",".join(each["ip"] for each in value or ())
     return str(value)
 
 
@@ -151,7 +143,6 @@ class Volumes:
     def mounts(
         self, container: Mapping[str, Any], environment: Mapping[str, str]
     ) -> Iterator[Mount]:
-        """Mounts of a container with that environment, beside those of every one."""
         for mount in container.get("volumeMounts") or ():
             kind, source = self._sources[mount["name"]]
             place = _resolved(mount["mountPath"])
