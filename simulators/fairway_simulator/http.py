@@ -44,12 +44,10 @@ class Request:
 
     @cached_property
     def parts(self) -> list[str]:
-        """The segments of the path without their quoting."""
         return [unquote(part) for part in self.path.strip("/").split("/")]
 
     @cached_property
     def query(self) -> dict[str, list[str]]:
-        """The parameters with all their values."""
         return parse_qs(self.target.partition("?")[2], keep_blank_values=True)
 
     def option(self, name: str, otherwise: str = "") -> str:
@@ -128,7 +126,6 @@ class Server:
         self._accept_from(self._listening[0])
 
     def stop(self) -> None:
-        """Gives the port back, and ends every connection."""
         for listening in self._listening:
             _shut(listening)
             listening.close()

@@ -68,7 +68,6 @@ def sshd_config(
 
 
 def make_key(file: Path) -> None:
-    """Makes a pair of keys, where there is none."""
     if not file.exists():
         words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(file)]
         subprocess.run(words, check=True)
@@ -88,7 +87,6 @@ SHARED_CORES = {
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, and those that these have."""
     found, left = [], [pid]
     while left:
         try:

@@ -40,7 +40,6 @@ DATA = Path("/tmp/fairway-batch-sim/data")  # noqa: S108 - made so that it is on
 
 
 def main() -> int:
-    """Runs the account as the command line says, or gives an order to one that runs."""
     if sys.argv[1:2] and sys.argv[1] in orders.ACTIONS:
         return orders.order(sys.argv[1:])
     options = _options()

@@ -152,7 +152,6 @@ class BatchSimulator:
         return self._core.agent.network.shared
 
     def stop(self) -> None:
-        """Ends all that it started."""
         self._core.faults.stop()
         self._server.stop()
         self._core.scheduler.stop()
@@ -172,7 +171,6 @@ class BatchSimulator:
 
     @property
     def port(self) -> int:
-        """The port at which it listens on 127.0.0.1."""
         return self._server.port
 
     @property
@@ -181,7 +179,6 @@ class BatchSimulator:
         return self._storage.connection_string if self._storage else None
 
     def environment(self) -> dict[str, str]:
-        """The variables by which the az command line, and Fairway, find the account."""
         variables = {
             "AZURE_BATCH_ACCOUNT": self.account,
             "AZURE_BATCH_ENDPOINT": self.endpoint,
@@ -245,7 +242,6 @@ class BatchSimulator:
             self._core.fleet.fail_start(found, said)
 
     def restore(self, node: str) -> None:
-        """A node that was lost comes back, as a new machine."""
         with self.node(node) as found:
             self._core.fleet.restore(found)
 

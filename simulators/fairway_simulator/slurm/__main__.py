@@ -26,7 +26,6 @@ _SUBMIT = f"fairway submit examples/digits/job.yaml --target {SlurmCluster.alias
 
 
 def main() -> int:
-    """Runs the cluster as the command line says."""
     options = _options()
     if lacking := missing():
         return _COMMAND.say(lacking, 4)

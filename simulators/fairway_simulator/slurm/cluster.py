@@ -77,12 +77,10 @@ class SlurmCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables with which Fairway finds the login host."""
         return {"FAIRWAY_SSH_CONFIG": str(self.login.ssh_config)}
 
     @property
     def target(self) -> dict[str, Any]:
-        """The target, as fairway.yaml would hold it."""
         return self.target_of("sim")
 
     def target_of(self, partition: str) -> dict[str, Any]:
@@ -113,7 +111,6 @@ class SlurmCluster:
         return [f"sim-{number}" for number in range(self.nodes)]
 
     def cloud_names(self) -> list[str]:
-        """Names of the nodes that come and go."""
         return [f"cloud-{number}" for number in range(self.cloud)]
 
     def start_node(self, name: str, *options: str) -> None:

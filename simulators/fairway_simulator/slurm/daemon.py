@@ -33,7 +33,6 @@ SEARCH_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/
 
 
 def find(program: str) -> str:
-    """Its full path."""
     path = shutil.which(program, path=SEARCH_PATH)
     assert path is not None, f"{program}: see missing()"
     return path

@@ -51,7 +51,6 @@ class Login:
 
     @property
     def user(self) -> str:
-        """Who logs in: the user who runs this."""
         return getpass.getuser()
 
     def start(self) -> None:

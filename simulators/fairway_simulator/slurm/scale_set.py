@@ -61,7 +61,6 @@ class ScaleSet:
 
     @property
     def instances(self) -> list[str]:
-        """The numbers of the instances that are there."""
         listed = self.plane.compute.instances_in(ResourcePath(f"{ID}/virtualMachines"))
         return [str(each["instanceId"]) for each in listed]
 
@@ -81,7 +80,6 @@ class ScaleSet:
         }
 
     def machine(self, instance: str) -> MetadataService:
-        """The metadata service of an instance that is there."""
         return self._machines[instance]
 
     def serve(self) -> None:

@@ -75,12 +75,10 @@ class SshCluster:
 
     @property
     def shared(self) -> Path:
-        """The folder that all hosts see."""
         return self.folder / "shared"
 
     @property
     def announcements(self) -> Path:
-        """The folder in which hosts announce that they are up."""
         return (self.queue or self.shared) / "clusters" / self.name / "hosts"
 
     @property
@@ -88,7 +86,6 @@ class SshCluster:
         return {"FAIRWAY_SSH_CONFIG": str(self.folder / "client_config")}
 
     def target(self, **fields: Any) -> dict[str, Any]:
-        """The cluster as a record of `fairway.yaml`."""
         count = len(self.names)
         return {
             "name": self.name,
@@ -143,7 +140,6 @@ class SshCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends all hosts and what runs on them."""
         self._ended.set()
         for host in self.hosts.values():
             host.kill()

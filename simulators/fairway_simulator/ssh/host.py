@@ -101,7 +101,6 @@ class Host:
         self._await_port()
 
     def kill(self) -> None:
-        """Ends it and all that runs on it, at once."""
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
@@ -129,7 +128,6 @@ class Host:
             time.sleep(0.02)
 
     def _answers(self) -> bool:
-        """True if a process listens at the host's port."""
         if self.private:
             return any(f":{self.port:04X}" in line for line in self._listeners())
         try:

@@ -145,7 +145,6 @@ class NodeAgent:
         raise NodeLost
 
     def dismiss(self, node: Node, supervisor: Supervisor) -> None:
-        """Ends a supervisor with all that runs below it."""
         supervisor.close()
         with self.account.changed:
             node.supervisors.discard(supervisor)

@@ -104,7 +104,6 @@ class Execution:
             self.done.set()
 
     def _prepared(self) -> bool:
-        """True if the job's preparation task has done its work on every node."""
         agent, job = self._agent, self.task.job
         if not job.spec.get("jobPreparationTask"):
             return True
@@ -223,7 +222,6 @@ class Execution:
 
 
 def node_info(task_folder: TaskFolder) -> dict[str, Any]:
-    """Node and folder in which a task ran, in their wire form."""
     node = task_folder.node
     return {
         "affinityId": f"TVM:{node.id}",
@@ -236,5 +234,4 @@ def node_info(task_folder: TaskFolder) -> dict[str, Any]:
 
 
 def timed_out() -> Outcome:
-    """The task's wall-clock time was over."""
     return ended("The task was ended because its maximum wall-clock time was over")

@@ -90,7 +90,6 @@ class Network:
         return relay
 
     def forget(self, node: Node) -> None:
-        """The node is gone, with its network."""
         with self._lock:
             relays = self._relays.pop(node.id, [])
             namespace = self._namespaces.pop(node.id, None)
@@ -178,7 +177,6 @@ class ProcessSpaces:
         return ("nsenter", f"--pid=/proc/{holder}/ns/pid_for_children", "--")
 
     def forget(self, node: Node) -> None:
-        """The node is gone, with all that runs there."""
         with self._lock:
             holder = self._first.pop(node.id, None)
         if holder is not None:

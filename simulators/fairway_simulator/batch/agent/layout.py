@@ -45,7 +45,6 @@ def own(folder: Path, identity: Mapping[str, Any] | None) -> None:
 
 
 def passwd_line(home: str) -> str:
-    """The user's line in a node's /etc/passwd."""
     return f"{NAME}:*:{_ID}:{_ID}::{home}:/bin/bash"
 
 

@@ -27,7 +27,6 @@ class Preparation:
 
     @property
     def succeeded(self) -> bool:
-        """True if the preparation has ended well."""
         return bool(self.info.get("result") == "success")
 
     def wire(self) -> dict[str, Any]:

@@ -29,7 +29,6 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 
 def main() -> None:
-    """Serves commands until the input ends."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -176,7 +175,6 @@ def _wait_for_one() -> None:
 
 
 def _descendants() -> list[int]:
-    """The living processes below this one."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - no pathlib here: it is slow to import
         if name.isdigit():

@@ -47,7 +47,6 @@ class Account:
         self._sequence = itertools.count(1)
 
     def next_sequence(self) -> int:
-        """A number higher than every one before."""
         return next(self._sequence)
 
     def require_room(self) -> None:

@@ -72,14 +72,12 @@ class Clock:
         self._ahead += timedelta(seconds=seconds)
 
     def time(self) -> datetime:
-        """Now, in UTC."""
         return datetime.now(UTC) + self._ahead
 
     def now(self) -> str:
         return wire_time(self.time())
 
     def after(self, seconds: float) -> str:
-        """The time this many seconds from now, as it is written on the wire."""
         return wire_time(self.time() + timedelta(seconds=seconds))
 
 
@@ -99,5 +97,4 @@ def parse_time(text: str) -> datetime:
 
 
 def http_date(wire: str) -> str:
-    """A time of the wire as HTTP headers have it."""
     return parse_time(wire).strftime("%a, %d %b %Y %H:%M:%S GMT")

@@ -219,7 +219,6 @@ class Schedule(Entity):
 
     @property
     def times(self) -> dict[str, Any]:
-        """Its `schedule` in the wire form."""
         return self.spec.get("schedule") or {}
 
     @property
@@ -229,7 +228,6 @@ class Schedule(Entity):
         return seconds(text, "recurrenceInterval") if text else None
 
     def first_run(self, time: float) -> float:
-        """When it makes its first job."""
         text = self.times.get("doNotRunUntil")
         return max(time, parse_time(text).timestamp()) if text else time
 
@@ -252,7 +250,6 @@ class Outcome:
 
 
 def failure(code: str, message: str, **details: object) -> Any:
-    """A failureInfo in its wire form."""
     info: dict[str, Any] = {"category": "usererror", "code": code, "message": message}
     if details:
         info["details"] = [{"name": name, "value": str(v)} for name, v in details.items()]
@@ -260,7 +257,6 @@ def failure(code: str, message: str, **details: object) -> Any:
 
 
 def exited(code: int) -> Outcome:
-    """The program ended by itself."""
     if code == 0:
         return Outcome("exit", 0)
     message = "The task exited with an exit code representing a failure"
@@ -268,7 +264,6 @@ def exited(code: int) -> Outcome:
 
 
 def ended(message: str) -> Outcome:
-    """The service ended the program."""
     return Outcome("ended", None, failure("TaskEnded", message))
 
 

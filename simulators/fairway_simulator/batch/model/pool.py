@@ -112,12 +112,10 @@ class Node(Entity):
         return f"{self.pool.url}/nodes/{self.id}"
 
     def free_slots(self) -> int:
-        """Number of the node's slots that a task could have now."""
         fit = self.state in {"idle", "running"} and self.schedulable and not self.leaving
         return self.pool.slots - self.slots_used if fit else 0
 
     def remember(self, info: dict[str, Any]) -> None:
-        """Keeps what a task did among the recent ones."""
         others = [known for known in self.recent if known["taskUrl"] != info["taskUrl"]]
         self.recent = [info, *others][:_RECENT]
 

@@ -91,7 +91,6 @@ def counts(core: Core, _: Request, job_id: str) -> Answer:
 
 
 def preparation(core: Core, request: Request, job_id: str) -> Answer:
-    """List what the job's preparation and release tasks did on each node."""
     job = core.account.job(job_id)
     if not job.spec.get("jobPreparationTask"):
         raise ServiceError(409, "JobPreparationTaskNotSpecified")

@@ -95,7 +95,6 @@ def reboot(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
 
 
 def reimage(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
-    """Give a node a new disk, and boot it."""
     return _restart(core, request, pool_id, node_id, "nodeReimageOption")
 
 

@@ -62,11 +62,6 @@ def _add(core: Core, job: Job, spec: dict[str, Any]) -> Task:
     checks.task(spec, job.spec)
     if str(spec["id"]).lower() in job.tasks:
         raise ServiceError(409, "TaskExists")
-    # See the descriptions of BatchJobPreparationTask.id and BatchJobReleaseTask.id in azure-batch.
-    for kind in ("Preparation", "Release"):
-        other = job.spec.get(f"job{kind}Task")
-        if other and str(other.get("id") or f"job{kind}").lower() == spec["id"].lower():
-            raise ServiceError(409, f"TaskIdSameAsJob{kind}Task")
     task = Task(job, spec, core.account.next_sequence(), core.clock.now())
     job.add(task)
     return task
@@ -118,7 +113,6 @@ def list_subtasks(core: Core, _: Request, job_id: str, task_id: str) -> Answer:
 
 
 def get_file(core: Core, request: Request, job_id: str, task_id: str, name: str) -> Answer:
-    """Read a task's file, or a part of it."""
     url = f"{core.account.task(job_id, task_id).url}/files"
     return _read(request, _of_task(core, job_id, task_id, name), f"{url}/{quote(name, safe='')}")
 
@@ -136,7 +130,6 @@ def get_node_file(core: Core, request: Request, pool_id: str, node_id: str, name
 
 
 def _of_task(core: Core, job_id: str, task_id: str, name: str) -> Path:
-    """A file of a task's last attempt."""
     task = core.account.task(job_id, task_id)
     if not task.where:
         raise ServiceError(409, "TaskDidNotRun")

@@ -86,7 +86,6 @@ class Metric:
     delay: timedelta = DELAY
 
     def known(self) -> list[tuple[datetime, float]]:
-        """The samples that a formula can read yet."""
         return [one for one in self.samples if one[0] <= self.now - self.delay]
 
     def between(self, start: timedelta, end: timedelta | None) -> list[float]:

@@ -95,7 +95,6 @@ class Lifecycle:
         }
 
     def will_retry(self, task: Task, outcome: Outcome) -> bool:
-        """True if a task that ended so is run again."""
         again = task.info["retryCount"] < task.retry_limit()
         fit = task.job.state in {"active", "disabling", "disabled"}
         return fit and again and outcome.kind == "exit" and outcome.failure is not None

@@ -86,7 +86,6 @@ class Scheduler:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _fill(self, pool: Pool) -> None:
-        """Gives the pool's free nodes to the tasks that come first."""
         free = [node for node in pool.nodes.values() if node.free_slots() > 0]
         if not free or pool.state != "active":
             return

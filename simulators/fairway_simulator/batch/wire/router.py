@@ -115,7 +115,6 @@ def done(status: int, entity: Entity | None = None, url: str = "") -> Answer:
 
 
 def entity_headers(entity: Entity) -> dict[str, str]:
-    """The ETag and the time of the last change, as headers."""
     return {"ETag": f'"{entity.etag}"', "Last-Modified": http_date(entity.last_modified)}
 
 
