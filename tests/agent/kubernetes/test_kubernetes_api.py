@@ -68,29 +68,19 @@ def test_kubernetes_api_sends_the_current_token_of_the_service_account(account: 
     assert line.asked[0][:2] == ("GET", "/apis/batch/v1/namespaces/training/jobs/a-0-0")
 
 
-def test_lists_come_in_pages(account: Path) -> None:
-    found, line = reach(
-        account,
-        ok({"items": [{"n": 1}], "metadata": {"continue": "next="}}),
-        ok({"items": [{"n": 2}], "metadata": {}}),
-    )
-    query = {"labelSelector": "fairway.dev/run in (a,b)"}
-    assert [each["n"] for each in found.list(CORE, "pods", query)] == [1, 2]
-    first, second = (asked[1] for asked in line.asked)
-    assert "labelSelector=fairway.dev%2Frun+in+%28a%2Cb%29" in first
-    assert "continue" not in first
-    assert "continue=next%3D" in second
-
-
 EXPIRED = "The provided continue parameter is too old to display a consistent list result"
 
 
-def test_a_list_that_expires_is_begun_again(account: Path) -> None:
-    first = ok({"items": [{"n": 1}], "metadata": {"continue": "next"}})
-    whole = ok({"items": [{"n": 1}, {"n": 3}], "metadata": {}})
-    found, line = reach(account, first, refused(410, EXPIRED), whole)
-    assert [each["n"] for each in found.list(CORE, "pods", {})] == [1, 3]
-    assert "continue" not in line.asked[2][1]
+def test_lists_come_in_pages_and_are_begun_again_where_they_expire(account: Path) -> None:
+    first = ok({"items": [{"n": 1}], "metadata": {"continue": "next="}})
+    last = ok({"items": [{"n": 2}], "metadata": {}})
+    found, line = reach(account, first, refused(410, EXPIRED), first, last)
+    query = {"labelSelector": "fairway.dev/run in (a,b)"}
+    assert [each["n"] for each in found.list(CORE, "pods", query)] == [1, 2]
+    asked = [each[1] for each in line.asked]
+    assert "labelSelector=fairway.dev%2Frun+in+%28a%2Cb%29" in asked[0]
+    assert ["continue=next%3D" in each for each in asked] == [False, True, False, True]
+    assert "continue" not in asked[0] + asked[2]
 
 
 def test_lists_that_all_expire_are_no_answer(account: Path) -> None:
@@ -116,16 +106,13 @@ def test_a_refusal_that_nobody_expects_is_said_in_words(
     assert ("fairway targets prepare" in str(told["hint"])) is (code == 4)
 
 
-def test_kubernetes_api_create_of_an_existing_object_returns_false(account: Path) -> None:
-    found, _ = reach(account, ok({}), refused(409, 'jobs.batch "a" already exists'))
+def test_what_is_there_is_not_created_and_what_is_gone_is_deleted(account: Path) -> None:
+    there = refused(409, 'jobs.batch "a" already exists')
+    found, line = reach(account, ok({}), there, refused(404, "not found"))
     assert found.create(BATCH, "jobs", {"metadata": {"name": "a"}})
     assert not found.create(BATCH, "jobs", {"metadata": {"name": "a"}})
-
-
-def test_kubernetes_api_delete_of_a_missing_object_succeeds(account: Path) -> None:
-    found, line = reach(account, refused(404, "not found"))
     found.delete(BATCH, "jobs", "a")
-    assert line.asked[0][2] == {"propagationPolicy": "Foreground"}
+    assert line.asked[2][2] == {"propagationPolicy": "Foreground"}
 
 
 def test_a_refusal_has_the_servers_words(account: Path) -> None:
@@ -182,22 +169,14 @@ RUNS = ["a", "digits-7k2m9p", "a" * 63, f"{'a' * 62}-", f"{'a' * 30}{'-' * 33}",
 
 
 @pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize(("submission", "part"), [(0, 0), (12, 4999), (0, "controller")])
-def test_a_job_has_room_for_the_number_of_its_pods(
-    run: str, submission: int, part: int | str
-) -> None:
+def test_a_job_has_room_for_the_number_of_its_pods_and_a_label_ends_as_labels_do(run: str) -> None:
     """The controller refuses a name that leaves none: 63 characters, less that of the index."""
-    name = job_name(run, submission, part)
-    assert len(name) <= 52
-    assert re.fullmatch(r"[a-z]([a-z0-9-]*[a-z0-9])?", name)
-    assert name.endswith(f"-{submission}-{part}")
-
-
-@pytest.mark.parametrize("run", RUNS)
-def test_a_label_ends_as_labels_do(run: str) -> None:
-    value = run_label(run)
-    assert len(value) <= 63
-    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", value)
+    for submission, part in ((0, 0), (12, 4999), (0, "controller")):
+        name = job_name(run, submission, part)
+        assert len(name) <= 52
+        assert re.fullmatch(r"[a-z]([a-z0-9-]*[a-z0-9])?", name)
+        assert name.endswith(f"-{submission}-{part}")
+    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{,61}[a-z0-9])?", run_label(run))
 
 
 def test_no_two_runs_share_a_name_or_a_label() -> None:

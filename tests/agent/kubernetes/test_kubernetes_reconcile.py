@@ -22,22 +22,8 @@ from fairway_boot.files import NO_ANSWER, Fault
 
 JOBS = ["job-a-0-0", "job-a-0-controller"]
 ONE_EACH = {"failed": 1, "cancelled": 1}
+FAILED = {"first": "failed"}
 ASKED = StatesRequest({"job-a": RunRequest()})
-
-
-def test_a_run_goes_from_queued_to_its_end(cluster: Cluster) -> None:
-    folder = cluster.submitted([1, 1])
-    assert (cluster.state(folder).state, cluster.state(folder).reason) == (
-        "queued",
-        "waiting for its turn",
-    )
-    cluster.wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
-    found = cluster.state(folder)
-    assert (found.state, found.tasks) == ("running", {"succeeded": 1, "queued": 1})
-    cluster.wrote(folder, "1", "failed", exit_code=3, started=1.0, ended=4.0)
-    found = cluster.state(folder)
-    assert (found.state, found.ended) == ("failed", 4.0)
-    assert found.tasks == {"succeeded": 1, "failed": 1}
 
 
 def test_jobs_that_somebody_deleted_are_lost(cluster: Cluster) -> None:
@@ -262,18 +248,9 @@ def test_what_nothing_is_left_to_start_is_lost(cluster: Cluster) -> None:
     assert cluster.state(folder).tasks == {"succeeded": 1, "lost": 1}
 
 
-def test_a_run_whose_predecessor_failed_says_so(cluster: Cluster) -> None:
-    first = cluster.submitted([1], run="first")
-    folder = cluster.submitted([1], after=["first"])
-    assert cluster.state(folder).reason == "waiting for its turn"
-    state_files.write(first, RunState("failed", ended=1.0))
-    found = cluster.state(folder)
-    assert (found.state, found.reason) == ("cancelled", "not started: first failed")
-
-
 def test_a_run_whose_predecessor_was_to_fail_begins_then(cluster: Cluster) -> None:
     first = cluster.submitted([1], run="first")
-    folder = cluster.submitted([1], after=["first"], conditions={"first": "failed"})
+    folder = cluster.submitted([1], after=["first"], conditions=FAILED)
     assert cluster.due(folder) == []
     state_files.write(first, RunState("failed", ended=1.0))
     assert cluster.due(folder) == [0]
@@ -282,17 +259,21 @@ def test_a_run_whose_predecessor_was_to_fail_begins_then(cluster: Cluster) -> No
     assert cluster.state(folder).state == "queued"
 
 
-def test_a_run_and_its_retry_whose_predecessor_has_ended_otherwise_say_so(cluster: Cluster) -> None:
+@pytest.mark.parametrize(("state", "conditions"), [("failed", {}), ("succeeded", FAILED)])
+def test_a_run_and_its_retry_whose_predecessor_has_ended_otherwise_say_so(
+    cluster: Cluster, state: str, conditions: dict[str, str]
+) -> None:
     first = cluster.submitted([1], run="first")
-    folder = cluster.submitted([1], after=["first"], conditions={"first": "failed"})
-    state_files.write(first, RunState("succeeded", ended=1.0))
+    folder = cluster.submitted([1], after=["first"], conditions=conditions)
+    assert cluster.state(folder).reason == "waiting for its turn"
+    state_files.write(first, RunState(state, ended=1.0))
     files.write_json(folder / "retry.json", Retry(only=(0,), submission=1).to_json())
     for submission in (0, 1):
         if submission:
             cluster.submit("job-a", submission)
         found = cluster.state(folder)
         assert (found.state, found.submission) == ("cancelled", submission)
-        assert found.reason == "not started: first succeeded"
+        assert found.reason == f"not started: first {state}"
 
 
 def test_a_server_that_is_away_leaves_what_was_known(
