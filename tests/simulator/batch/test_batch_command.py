@@ -3,7 +3,6 @@
 import os
 import shlex
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -133,14 +132,6 @@ def test_batch_simulator_that_is_killed_leaves_no_process(start: Any, tmp_path: 
     process.kill()
     process.wait(300)
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
-
-
-def test_a_port_that_is_taken_is_the_users_to_fix(start: Any) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        process = start("--nodes", "0", "--port", port)
-        assert process.wait(300) == 2
-    assert f"port {port}" in process.stderr.read()
 
 
 def test_the_target_of_the_repository_has_a_folder_that_nodes_see(

@@ -78,24 +78,6 @@ def test_batch_request_bodies_are_checked_for_every_operation_with_a_body(servic
     }
 
 
-@pytest.mark.parametrize(
-    ("task", "code"),
-    [("Prepare", "TaskIdSameAsJobPreparationTask"), ("jobrelease", "TaskIdSameAsJobReleaseTask")],
-)
-def test_a_task_may_not_have_the_id_of_the_jobs_own(client: Any, task: str, code: str) -> None:
-    client.create_job(
-        {
-            "id": "j",
-            "poolInfo": {"poolId": "sim"},
-            "jobPreparationTask": {"id": "prepare", "commandLine": "true"},
-            "jobReleaseTask": {"commandLine": "true"},
-        }
-    )
-    with pytest.raises(ResourceExistsError) as caught:
-        client.create_task("j", {"id": task, "commandLine": "true"})
-    assert caught.value.error.code == code
-
-
 def test_a_list_of_files_may_not_be_too_long(client: Any, job: str) -> None:
     files = [{"httpUrl": "http://x/y", "filePath": str(number)} for number in range(101)]
     with pytest.raises(HttpResponseError) as caught:

@@ -104,14 +104,6 @@ def test_terminate_ends_the_processes_before_it_answers(
     assert caught.value.error.code == "TaskCompleted"
 
 
-def test_an_id_is_taken_whatever_its_case(client: Any, job: str) -> None:
-    client.create_task(job, {"id": "Task", "commandLine": "true"})
-    with pytest.raises(ResourceExistsError) as caught:
-        client.create_task(job, {"id": "tASK", "commandLine": "true"})
-    assert caught.value.error.code == "TaskExists"
-    assert client.get_task(job, "TASK").id == "Task"
-
-
 @pytest.mark.parametrize(
     "spec",
     [

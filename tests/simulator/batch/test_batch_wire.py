@@ -13,8 +13,6 @@ from azure.core.credentials import AccessToken, AzureNamedKeyCredential
 from azure.core.exceptions import (
     ClientAuthenticationError,
     HttpResponseError,
-    ServiceRequestError,
-    ServiceResponseError,
 )
 
 from fairway_simulator.batch import BatchSimulator, Fault
@@ -29,12 +27,6 @@ def raw(service: BatchSimulator, method: str, path: str, **headers: str) -> tupl
     text = response.read()
     connection.close()
     return response.status, json.loads(text) if text else None
-
-
-@pytest.fixture
-def strict(service: BatchSimulator, connect: Any) -> BatchClient:
-    """A client that never asks twice."""
-    return connect(service, retry_total=0)
 
 
 @pytest.mark.parametrize("wrong", ["account", "key"])
@@ -128,27 +120,6 @@ def test_tokens_are_accepted_over_https_until_they_expire(secure: BatchSimulator
         client.get_pool("sim")
 
 
-@pytest.mark.parametrize(("applied", "known"), [(False, False), (True, True)])
-def test_a_cut_connection_may_have_taken_effect(
-    service: BatchSimulator, strict: BatchClient, client: BatchClient, applied: bool, known: bool
-) -> None:
-    service.faults.add(Fault("cut", method="POST", count=1, applied=applied))
-    with pytest.raises((ServiceResponseError, ServiceRequestError)):
-        strict.create_job({"id": "j", "poolInfo": {"poolId": "sim"}})
-    assert ("j" in [job.id for job in client.list_jobs()]) == known
-
-
-def test_a_connection_is_reset_in_the_middle_of_an_answer(
-    service: BatchSimulator, strict: BatchClient
-) -> None:
-    # azure-core has no status and no class of its own for it.
-    service.faults.add(Fault("torn", count=1))
-    with pytest.raises(HttpResponseError) as caught:
-        strict.get_pool("sim")
-    assert caught.value.status_code is None
-    assert strict.get_pool("sim")
-
-
 def test_a_collection_may_be_accepted_in_part(
     service: BatchSimulator, client: BatchClient, job: str
 ) -> None:
@@ -159,16 +130,6 @@ def test_a_collection_may_be_accepted_in_part(
     assert 5 < len(accepted) < 45
     assert {r.error.code for r in results if r.status == "servererror"} == {"ServerBusy"}
     assert {task.id for task in client.list_tasks(job)} == accepted
-
-
-def test_a_token_may_expire_at_any_time(secure: BatchSimulator) -> None:
-    secure.faults.add(Fault("expired", skip=1, count=1))
-    token = Token(secure.issue_token())
-    with BatchClient(secure.endpoint, token, connection_verify=str(secure.ca_file)) as client:
-        client.get_pool("sim")
-        with pytest.raises(ClientAuthenticationError):
-            client.get_pool("sim")
-        client.get_pool("sim")
 
 
 def control(service: BatchSimulator, method: str, path: str, body: object = None) -> Any:

@@ -3,7 +3,6 @@
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -95,12 +94,3 @@ def test_the_target_is_the_cluster_that_was_started_last(tmp_path: Path) -> None
     __main__.withdraw(clusters[1], project)
     assert not published.exists()
     __main__.withdraw(clusters[1], project)
-
-
-def test_a_port_that_is_taken() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        done = finished([*_COMMAND, "--port", port])
-    assert done.returncode == 2
-    assert f"kubernetes-simulator: port {port}: " in done.stderr
-    assert "choose another with --port" in done.stderr
