@@ -56,7 +56,7 @@ class BatchSchedules:
             submission = Submission(run, self.account, self.storage, state)
             payload = submission.pack(snapshot)
             submission.upload(payload, snapshot)
-            task = next(iter(payload.tasks))
+            task = next(submission.tasks(payload.requests))
         name = run.id
         job = payload.job
         specification = {key: job[key] for key in _OF_A_JOB}

@@ -11,7 +11,7 @@ import hashlib
 import random
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -67,38 +67,12 @@ class State(JsonRecord, called="the submission"):
 
 
 @dataclass(frozen=True)
-class Tasks:
-    """The tasks that are to be there, each made ready when it is wanted: there may be 100,000, of
-    which each takes some kilobytes. `only` are the numbers of those of a retry."""
-
-    run: RunFolder
-    requests: RequestBuilder
-    only: Collection[int] | None
-
-    def __len__(self) -> int:
-        if self.only is None:
-            return self.run.record.tasks
-        return len(self.only) + self.run.has_last
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        folder = self.run.folder
-        numbers = []
-        for spec in read_specs(folder / "tasks.jsonl"):
-            if self.only is None or int(spec.index) in self.only:
-                numbers.append(int(spec.index))
-                yield self.requests.task(spec)
-        for spec in read_last(folder):
-            yield self.requests.last_task(spec, numbers)
-
-
-@dataclass(frozen=True)
 class Payload:
-    """A run ready to be sent: its job and tasks in their wire form, the blobs that its nodes
-    begin with, the archive of its record, and a key for it where it has none yet."""
+    """A run ready to be sent: its job in its wire form, what makes its tasks, the archive of its
+    record, and a key for it where it has none yet."""
 
     job: Mapping[str, Any]
-    tasks: Tasks
-    blobs: Blobs
+    requests: RequestBuilder
     record: bytes
     key: bytes
 
@@ -142,21 +116,32 @@ class Submission:
             client.SUBMISSION: str(self.state.submission),
             client.PLAN: hashlib.sha256(record).hexdigest()[:32],
         }
-        spec = requests.job_spec(self.run.record.name, metadata)
+        return Payload(requests.job_spec(self.run.record.name, metadata), requests, record, key)
+
+    def tasks(self, requests: RequestBuilder) -> Iterator[dict[str, Any]]:
+        """The tasks that are to be there, each made ready when it is wanted: there may be 100,000,
+        of which each takes some kilobytes."""
         only = None if self.state.only is None else frozenset(self.state.only)
-        return Payload(spec, Tasks(self.run, requests, only), blobs, record, key)
+        numbers = []
+        for spec in read_specs(self.run.folder / "tasks.jsonl"):
+            if only is None or int(spec.index) in only:
+                numbers.append(int(spec.index))
+                yield requests.task(spec)
+        for spec in read_last(self.run.folder):
+            yield requests.last_task(spec, numbers)
 
     def send(self, payload: Payload, snapshot: Path) -> None:
         """Sends what is not there yet; UserError, with what was accepted, where that fails."""
-        self.total = len(payload.tasks)
-        job_id = self.state.job
+        only, job_id = self.state.only, self.state.job
+        self.total = self.run.record.tasks if only is None else len(only) + self.run.has_last
         try:
             self.upload(payload, snapshot)
             known: set[str] = set()
             if not self._create_job(payload.job):
                 known = {str(task["id"]) for task in self.account.tasks(job_id, ["id"])}
             self.accepted = len(known)
-            self._add((task for task in payload.tasks if task["id"] not in known), job_id)
+            tasks = self.tasks(payload.requests)
+            self._add((task for task in tasks if task["id"] not in known), job_id)
             try:
                 self.account.end_when_done(job_id)
             except ServiceError as error:
@@ -170,7 +155,7 @@ class Submission:
 
     def upload(self, payload: Payload, snapshot: Path) -> None:
         """Uploads what the nodes start with, unless it is there; Refused for a missing input."""
-        blobs, storage = payload.blobs, self.storage
+        blobs, storage = payload.requests.blobs, self.storage
         outputs.bring_inputs(self.run, storage)
 
         def code() -> None:
