@@ -174,12 +174,20 @@ class Engine(outage.Patient):
         raise self.unsupported("be connected to", self.HINTS.get("shell", ""))
 
     def main_host(self, run: RunFolder) -> str:
-        """The node on which the run's first task has its main process."""
-        raise NotImplementedError
+        """The main node of the run's first task that has one; UserError before any has begun."""
+        for index in range(run.record.tasks):
+            if names := run.task_status(index).node:
+                return names.partition(",")[0]
+        raise self.no_node_yet(run, 0)
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """Runs a command, see `fairway_agent.inside`, beside a task on one of its nodes."""
         raise NotImplementedError
+
+    def no_node_yet(self, run: RunFolder, task: int) -> UserError:
+        """The error for a task that has not begun."""
+        message = f"task {run.task_name(task)} of {run.id} has no node yet"
+        return UserError.of("not-started", message, f"wait until it runs: fairway show {run.id}")
 
     def doctor(self) -> list[Finding]:
         """Returns the problems of the target, each with its hint."""

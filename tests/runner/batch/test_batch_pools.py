@@ -251,9 +251,8 @@ def test_a_run_that_has_not_begun_has_no_host(
     engine: BatchEngine, make_run: Callable[..., Run]
 ) -> None:
     run = make_run("job-aaaaaa", [{"state": "queued"}], state="queued")
-    found = refused(lambda: engine.main_host(run))
-    assert found.message == "no task of job-aaaaaa has begun"
-    assert found.hint == "see what it waits for: fairway show job-aaaaaa"
+    for call in (lambda: engine.main_host(run), lambda: engine.enter(run, 0, 0, [])):
+        assert refused(call).message == "task 0 of job-aaaaaa has no node yet"
 
 
 def test_a_node_shows_the_run_that_is_on_it_now() -> None:

@@ -327,13 +327,8 @@ class BatchEngine(Engine):
         return shell(self.account, node, command, forward=forward)
 
     def main_host(self, run: RunFolder) -> str:
-        """The node of its first task; UserError where that has not begun."""
         self.refresh([run])
-        node = run.task_status(0).node
-        if not node:
-            hint = f"see what it waits for: fairway show {run.id}"
-            raise UserError.of("not-started", f"no task of {run.id} has begun", hint)
-        return node
+        return super().main_host(run)
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """See `Engine.enter`; the nodes after the main one are in the order of the subtasks."""
@@ -343,10 +338,7 @@ class BatchEngine(Engine):
             infos = [each.get("nodeInfo") or {} for each in found]
             hosts += [str(each.get("nodeId") or "") for each in infos]
         if node >= len(hosts) or not hosts[node]:
-            hint = f"see what it waits for: fairway show {run.id}"
-            raise UserError.of(
-                "not-started", f"task {run.task_name(task)} of {run.id} has not started yet", hint
-            )
+            raise self.no_node_yet(run, task)
         return self.shell(hosts[node], inside_words(run.id, run.task_name(task), command))
 
     def doctor(self) -> list[Finding]:

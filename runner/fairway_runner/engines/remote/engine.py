@@ -220,15 +220,6 @@ class RemoteEngine(Engine, Generic[A]):
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
         return self.mirror.adopt(store, self.target)
 
-    def main_host(self, run: RunFolder) -> str:
-        """The first node of the first task that has one; UserError before it has started."""
-        for index in range(run.record.tasks):
-            name = run.task_status(index).node
-            if name:
-                return name.partition(",")[0]
-        hint = f"wait until it runs: fairway show {run.id}"
-        raise UserError.of("not-started", f"{run.id} has no node yet", hint)
-
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         names = (run.task_status(task).node or "").split(",")
         if node >= len(names) or not names[node]:
@@ -300,11 +291,6 @@ class RemoteEngine(Engine, Generic[A]):
     def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:
         """Faults of the target that only this engine knows of."""
         raise NotImplementedError
-
-    def no_node_yet(self, run: RunFolder, task: int) -> UserError:
-        """The error for a task that has not begun."""
-        message = f"task {run.task_name(task)} of {run.id} has no node yet"
-        return UserError.of("not-started", message, f"wait until it runs: fairway show {run.id}")
 
 
 def _access(target: Target) -> SshAccess | SlurmAccess:
