@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -12,7 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from waiting import PATIENCE
+from program import Fairway
+from programs import finished
+from registries import OPTIONS, Registry
+from waiting import PATIENCE, until
 
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_core.environment import Person
@@ -105,3 +109,42 @@ def accounts(queue: str = "") -> Iterator[Path]:
         done = subprocess.run(words, check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         yield folder
+
+
+def check_containers(team: Team, fairway: Fairway, lab: Registry, folder: Path, login: str) -> None:
+    """Her job on two nodes, in containers of an image that only who has logged in may pull: they
+    are her own, each node pulls once, and what they have started ends with a cancelled task."""
+    lab.allow(team.folder / "etc")
+    assert team.ssh("ada", login).returncode == 0
+    own = {"FAIRWAY_SSH_CONFIG": str(team.config("ada"))}
+    fairway.folder = team.project("ada", folder)
+    sleep = f"sleep {7000 + os.getpid() % 2000}"  # which is no other test's
+    fields = {"template": "every-node", "nodes": 2}
+    fields["container"] = {"image": lab.image, "options": OPTIONS}
+    whose = "echo it is $(id -u): $(cat /proc/self/uid_map); cat /etc/of-another"
+    for word in ("first", "again"):
+        job = fairway.job(f"{whose}; ls -n /etc/of-another", f"{word}.yaml", **fields)
+        done = fairway.ok("submit", job, "--target", team.target["name"], "--watch", **own)
+        assert done.count("it is 0: 0 30001 1 1 ") == 2
+    job = fairway.job(
+        f"setsid {sleep} & trap 'trap : TERM; echo saved by $(id -u); exit 3' TERM; "
+        "touch $FAIRWAY_SHARED_DIR/$FAIRWAY_NODE_RANK; while true; do sleep 0.1; done",
+        **fields,
+    )
+    run = fairway.submit(job, "--target", team.target["name"], **own)
+    shared = team.homes / f"ada/fairway/runs/{run}/shared"
+    for rank in ("0", "1"):
+        until((shared / rank).exists)
+        assert (shared / rank).stat().st_uid == 30001
+    assert lab.pulls == 2, "once a node"
+    assert _of_ada(sleep)
+    assert fairway("cancel", run, **own).returncode == 0
+    assert fairway("wait", run, **own).returncode == 130
+    assert fairway("logs", run, **own).stdout.count("saved by 0") == 2
+    until(lambda: not _of_ada(sleep) and not _of_ada("conmon --api-version"))
+
+
+def _of_ada(command: str) -> list[str]:
+    """Her processes, on any node, whose command lines have this text."""
+    listed = finished(["ps", "-u", "30001", "-o", "args="])
+    return [line for line in listed.stdout.splitlines() if command in line]

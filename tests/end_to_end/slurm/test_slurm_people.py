@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from program import Fairway
 from programs import finished
-from registries import OPTIONS, Registry
+from registries import Registry
 from serving import in_thread
-from team import NAMES, Team, accounts
+from team import NAMES, Team, accounts, check_containers
 from vaults import FakeVault
 from waiting import until
 
@@ -126,54 +126,7 @@ def test_a_secret_reaches_the_job_of_whom_it_names_and_nobody_elses(
     assert found.stdout == "", "in no file"
 
 
-def test_a_person_without_the_rights_of_docker_runs_containers_as_themselves(
+def test_people_run_containers_by_podman_which_end_with_their_task(
     team: Team, fairway: Fairway, lab: Registry, tmp_path: Path
 ) -> None:
-    lab.allow(team.folder / "etc")
-    assert team.ssh("ada", f"srun sh -c {shlex.quote(lab.login)}").returncode == 0
-    own = {"FAIRWAY_SSH_CONFIG": str(team.config("ada"))}
-    fairway.folder = team.project("ada", tmp_path / "ada")
-    job = fairway.job(
-        "echo $(id -u) on $(hostname): $(cat /proc/self/uid_map); cat /etc/of-another; "
-        "ls -n /etc/of-another; touch $FAIRWAY_SHARED_DIR/$FAIRWAY_NODE_RANK",
-        template="every-node",
-        nodes=2,
-        container={"image": lab.image, "options": OPTIONS},
-    )
-    for _ in range(2):
-        done = fairway.ok("submit", job, "--target", "slurm-sim", "--watch", **own)
-        for node in team.cluster.node_names():
-            assert f"0 on {node}: 0 30001 1 1 " in done
-    assert lab.pulls == 2, "once a node"
-    made = [path.stat().st_uid for path in team.homes.glob("ada/fairway/runs/*/shared/*")]
-    assert made == [30001] * 4
-
-
-def test_what_a_container_has_started_ends_with_its_task(
-    team: Team, fairway: Fairway, lab: Registry, tmp_path: Path
-) -> None:
-    lab.allow(team.folder / "etc")
-    assert team.ssh("ada", f"srun sh -c {shlex.quote(lab.login)}").returncode == 0
-    own = {"FAIRWAY_SSH_CONFIG": str(team.config("ada"))}
-    fairway.folder = team.project("ada", tmp_path / "ada")
-    job = fairway.job(
-        "setsid sleep 7654 & trap 'echo saved; exit 3' TERM; "
-        "touch $FAIRWAY_SHARED_DIR/up; while true; do sleep 0.1; done",
-        template="plain",
-        container={"image": lab.image, "options": OPTIONS},
-    )
-    run = fairway.submit(job, "--target", "slurm-sim", **own)
-    until((team.homes / f"ada/fairway/runs/{run}/shared/up").exists)
-    assert _of_ada("sleep 7654")
-    assert fairway("cancel", run, **own).returncode == 0
-    assert fairway("wait", run, **own).returncode == 130
-    assert "saved" in fairway("logs", run, **own).stdout
-    until(lambda: not _of_ada("sleep 7654"))
-    until(lambda: not _of_ada("conmon --api-version"))
-
-
-def _of_ada(command: str) -> list[str]:
-    """Her processes, on any node, whose command lines have this text."""
-    words = ["ps", "-u", "30001", "-o", "args="]
-    listed = finished(words)
-    return [line for line in listed.stdout.splitlines() if command in line]
+    check_containers(team, fairway, lab, tmp_path / "ada", f"srun sh -c {shlex.quote(lab.login)}")

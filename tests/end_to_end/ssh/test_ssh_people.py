@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from program import Fairway
-from programs import finished
-from registries import OPTIONS, Registry
-from team import NAMES, Team, accounts
+from registries import Registry
+from team import NAMES, Team, accounts, check_containers
 from waiting import until
 
 from fairway_simulator.machines import People
@@ -88,28 +87,7 @@ def test_a_lost_run_of_one_person_leaves_the_nodes_to_the_other(
     team.ssh("ada", "pkill sleep")
 
 
-def test_people_run_containers_by_podman_and_what_these_have_started_ends_with_them(
+def test_people_run_containers_by_podman_which_end_with_their_task(
     team: Team, fairway: Fairway, lab: Registry, tmp_path: Path
 ) -> None:
-    lab.allow(team.folder / "etc")
-    assert team.ssh("ada", lab.login).returncode == 0
-    own = {"FAIRWAY_SSH_CONFIG": str(team.config("ada"))}
-    fairway.folder = team.project("ada", tmp_path / "ada")
-    job = fairway.job(
-        "setsid sleep 7655 & trap 'trap : TERM; echo saved by $(id -u); exit 3' TERM; "
-        "touch $FAIRWAY_SHARED_DIR/$FAIRWAY_NODE_RANK; while true; do sleep 0.1; done",
-        template="every-node",
-        nodes=2,
-        container={"image": lab.image, "options": OPTIONS},
-    )
-    run = fairway.submit(job, "--target", "pair", **own)
-    shared = team.homes / f"ada/fairway/runs/{run}/shared"
-    for rank in ("0", "1"):
-        until((shared / rank).exists)
-        assert (shared / rank).stat().st_uid == 30001
-    assert lab.pulls == 2, "once a node"
-    assert fairway("cancel", run, **own).returncode == 0
-    assert fairway("wait", run, **own).returncode == 130
-    assert fairway("logs", run, **own).stdout.count("saved by 0") == 2
-    listed = finished(["ps", "-u", "30001", "-o", "args="])
-    assert "sleep 7655" not in listed.stdout
+    check_containers(team, fairway, lab, tmp_path / "ada", lab.login)
