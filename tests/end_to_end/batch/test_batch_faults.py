@@ -126,14 +126,6 @@ class TestGivingUp:
         assert (done.returncode, run.id in done.stdout) == (0, True)
         assert "Azure Batch has not answered" in done.stderr
 
-    def test_batch_submit_with_an_unreachable_pool_records_no_run(self, waiting: Waiting) -> None:
-        waiting.service.faults.add(Fault("status", status=503))
-        done = waiting.fairway.within(
-            *("submit", waiting.many(2), "--target", "batch-sim", "--deadline", "1s")
-        )
-        assert done.returncode == 5
-        assert waiting.runs() == []
-
 
 class TestCredentials:
     """Keys, tokens and clocks."""

@@ -39,23 +39,3 @@ def test_a_node_that_is_lost_too_often_ends_the_task(
     task = task_of(batch, run.id)
     assert (task["state"], task["exit_code"], task["reason"]) == ("failed", 5, reason)
     assert (task["attempts"], task["ends"]) == (1, {next(iter(limits)): 1})
-
-
-def test_batch_retry_limits_count_each_cause_separately(
-    batch: Batch, pipe: Pipe, gate: Gate
-) -> None:
-    """A lost node and a failure, each once."""
-    command = f"test $FAIRWAY_ATTEMPT != 1 || exit 3; {held(pipe, gate)}"
-    limits = {"node": 1, "preemption": 0, "error": 1}
-    run = batch.submit(batch.fairway.job(command, template="plain", retry=limits))
-    with pipe.path.open("w"):  # it does not end with the first attempt
-        pipe.lines(1)
-        run.refresh()
-        batch.service.preempt(str(run.task_status(0).node))
-        pipe.lines(2)
-    gate.open()
-    run.wait()
-    task = task_of(batch, run.id)
-    assert (task["state"], task["attempts"]) == ("succeeded", 3)
-    assert task["ends"] == {"node": 1, "error": 1}
-    assert run.task_status(0).held

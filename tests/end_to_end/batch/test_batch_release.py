@@ -3,7 +3,6 @@
 import pytest
 from batch_service import Batch
 from program import Gate, Signs
-from receivers import Receiver
 
 
 def setup(signs: Signs, kept: str = "kept") -> dict[str, str]:
@@ -37,16 +36,3 @@ def test_batch_release_runs_after_cancel_and_after_failed_setup(
     assert signs.lines(3)[2] == f"half of {other.id}: release"
     other.wait()
     assert other.exit_code == 5
-
-
-def test_a_notification_does_not_wait_for_it(
-    batch: Batch, signs: Signs, gate: Gate, receiver: Receiver
-) -> None:
-    batch.service.lead_nodes_to(receiver.port)
-    held = setup(signs)
-    held["release"] = f"read -r _ <{gate.path}; {held['release']}"
-    notify = {"webhook": receiver.url, "on": ["succeeded"]}
-    run = batch.submit(batch.fairway.job("true", template="plain", setup=held, notify=notify))
-    assert receiver.next()["run"] == run.id
-    gate.open()
-    assert signs.lines(1) == [f"kept of {run.id}: release"]

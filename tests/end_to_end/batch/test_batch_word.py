@@ -2,7 +2,6 @@
 
 import pytest
 from batch_service import Batch
-from program import Gate, Pipe
 from receivers import Receiver
 
 
@@ -30,17 +29,3 @@ def test_of_a_sweep_and_of_its_retry_one_word_is_sent(batch: Batch, receiver: Re
     batch.ok("retry", run.id)
     said = receiver.next()
     assert (said["state"], said["tasks"]) == ("succeeded", {"succeeded": 3})
-
-
-@pytest.mark.nightly
-def test_of_run_that_is_cancelled(batch: Batch, pipe: Pipe, gate: Gate, receiver: Receiver) -> None:
-    held = f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
-    sweep = {"max_parallel": 1, "points": [{"repeat": 2}]}
-    job = batch.fairway.job(
-        held, template="plain", sweep=sweep, notify={"webhook": receiver.url, "on": ["failed"]}
-    )
-    run = batch.submit(job)
-    pipe.lines(1)
-    batch.ok("cancel", run.id)
-    said = receiver.next()
-    assert (said["state"], said["tasks"]) == ("cancelled", {"cancelled": 2})

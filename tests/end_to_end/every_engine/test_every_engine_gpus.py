@@ -170,21 +170,3 @@ def test_a_run_whose_gpus_do_nothing_is_ended(
         "up",
         f"fairway: {WHY}",
     ]
-
-
-@pytest.mark.one_engine("local")
-def test_a_run_whose_gpus_do_nothing_is_warned_of(
-    fairway: Fairway, node: Place, smi: Path, signs: Signs, gate: Gate
-) -> None:
-    (smi / "idle").touch()
-    held = f"echo up >{signs}; read -r _ <{gate.path}"
-    warn = {**IDLE, "then": "warn"}
-    fields = {"sample_every": "0.5s", "idle_gpu": warn, "env": NO_TOPOLOGY}
-    job = fairway.job(held, template="plain", **fields)
-    run = fairway.submit(job, "--target", node.name)
-    assert signs.lines(1) == ["up"]
-    until(lambda: fairway.show(run)["task_list"][0]["reason"] == WHY)
-    gate.open()
-    assert fairway.within("wait", run).returncode == 0
-    assert fairway.within("logs", run).stdout == f"fairway: {WHY}\n"
-    assert fairway.show(run)["task_list"][0]["reason"] is None

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from program import Fairway, Gate, Signs
-from receivers import Receiver
 from waiting import PATIENCE, until
 
 from fairway_simulator.slurm import SlurmCluster
@@ -99,34 +98,6 @@ class TestAgain:
         assert (task["attempts"], task["ends"]) == (2, {"preemption": 1})
         why = "fairway: attempt 2: its nodes were taken away\n"
         assert fairway.within("logs", run, "--grep", "^fairway").stdout == why
-
-
-@pytest.mark.usefixtures("slurm")
-@pytest.mark.nightly
-class TestOrder:
-    """Runs that come after one another."""
-
-    def test_word_is_sent_of_what_waits_and_of_the_end_of_the_last_task(
-        self, fairway: Fairway, gate: Gate, receiver: Receiver
-    ) -> None:
-        """Nobody looks at the run meanwhile."""
-        first = fairway.submit(fairway.job(f"read <{gate.path}", template="plain"), *TARGET)
-        job = fairway.job(
-            "exit {{ params.x }}",
-            "second.yaml",
-            template="plain",
-            after=[first],
-            notify={"webhook": receiver.url, "on": ["waiting", "failed"]},
-            sweep={"points": [{"grid": {"x": [0, 3, 0]}}]},
-            **{"finally": {"command": "true"}},
-        )
-        second = fairway.submit(job, *TARGET)
-        assert receiver.next()["text"] == f"{second} waits: waiting for other jobs"
-        gate.open()
-        said = receiver.next()
-        assert (said["event"], said["tasks"]) == ("failed", {"succeeded": 3, "failed": 1})
-        outcome(fairway, second, 3)
-        assert (receiver.seen, receiver.taken.empty()) == (2, True)
 
 
 class TestNodes:

@@ -286,6 +286,9 @@ class TestEndings:
         job = made.job_spec("x", {})
         release = job["jobReleaseTask"]
         assert release["commandLine"].endswith("fairway-node\" tell'")
+        setup = {"setup": {"command": "true", "release": "true"}}
+        both = wire(setup, notify=self.HEARS).job_spec("x", {})["jobReleaseTask"]["commandLine"]
+        assert both.index("tell") < both.index("release"), "which may be cut off"
         [brought] = release["resourceFiles"]
         assert (brought["blobPrefix"], brought["filePath"]) == ("r/endings/2/", "endings")
         assert brought["identityReference"] == {"resourceId": IDENTITY}

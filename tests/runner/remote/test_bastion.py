@@ -236,7 +236,7 @@ def no_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_way")
-def test_bastion_names_a_silent_address_and_an_unstarted_run(fairway: RunFairway) -> None:
+def test_silent_private_address_is_named_with_the_ways_to_it(fairway: RunFairway) -> None:
     _target()
     code, _, said = fairway(Path(), "nodes", "list", "box")
     assert code == 5
@@ -244,12 +244,6 @@ def test_bastion_names_a_silent_address_and_an_unstarted_run(fairway: RunFairway
         assert part in said
     _target(ssh={"host": "host.invalid", "user": "me", "shared": "/x"})
     assert "private address" not in fairway(Path(), "nodes", "list", "box")[2]
-    _target()
-    Path("job.yaml").write_text("name: hello\ncommand: echo hello\ntemplate: plain\n")
-    code, _, said = fairway(Path(), "submit", "job.yaml", "--target", "box", "--run-id", "hello-1")
-    assert code == 5
-    assert "hello-1 is recorded, but has not started [cut-off-submission]" in said
-    assert "resume it with: fairway submit --resume hello-1" in said
 
 
 def test_blocks_for_plain_ssh_say_the_same(bastion: Bastion, fairway: RunFairway) -> None:
