@@ -15,7 +15,7 @@ from fairway_core.findings import printable
 from fairway_runner.engines.capabilities import runs_here
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from fairway_runner.runs.log_lines import Line, LogFile, Selection
@@ -149,12 +149,15 @@ def copy_logs(
     One log is copied byte by byte, to a terminal without what it would obey; lines of several are
     labelled with their task, `[3] `. With `remarks` standard error says why nothing comes.
     """
-    from fairway_cli.ui.screen import Screen  # many a log goes to a file
-
     remarked = Remarks(run)
     is_cut = False
-    screen = Screen(out) if out.isatty() else None
-    write = out.write if screen is None else screen.write
+    screen = None
+    write: Callable[[bytes], object] = out.write
+    if out.isatty():  # many a log goes to a file
+        from fairway_cli.ui.screen import Screen
+
+        screen = Screen(out)
+        write = screen.write
     # What was printed by a look is read after it.
     for status in run.looks(logs=True) if follow else [None]:
         ended = status is None or status.is_final
