@@ -13,7 +13,7 @@ from running import MakeRun, RunFairway
 from fairway_agent import process_limits
 from fairway_cli.ui.follow import Shape, copy_logs, tail_offset
 from fairway_core.findings import UserError
-from fairway_runner.runs.log_lines import LogLine, Selection, names_ranks, require_attempt
+from fairway_runner.runs.log_lines import LogLine, Selection, logs_of, names_ranks, require_attempt
 from fairway_runner.runs.records import STEPS_FILE
 from fairway_runner.runs.store import Run
 
@@ -22,7 +22,8 @@ RANKS = "".join(f"[1,{rank}]<stdout>: step {step}\n" for step in (1, 2) for rank
 
 def _shown(run: Run, shape: Shape | None = None, **wanted: Any) -> str:
     out = io.BytesIO()
-    copy_logs(run, Selection.of(run, **wanted), out, shape or Shape(), follow=False)
+    logs = logs_of(run, wanted.pop("task", None), wanted.get("ranks"))
+    copy_logs(run, Selection(logs, **wanted), out, shape or Shape(), follow=False)
     return out.getvalue().decode()
 
 
@@ -98,7 +99,7 @@ def test_a_terminal_gets_colours_alone_and_another_stream_all_bytes(make_run: Ma
     run = make_run("job-a", [{"log": text}])
     assert _shown(run) == text
     for each, begin in ((run, ""), (make_run("job-b", [{"log": text}] * 2), "[0] ")):
-        copy_logs(each, Selection.of(each), out := Terminal(), Shape(), follow=False)
+        copy_logs(each, Selection(logs_of(each)), out := Terminal(), Shape(), follow=False)
         assert out.getvalue().startswith(f"{begin}\x1b[31mred\x1b[0m 50%\r100%\n".encode())
 
 
@@ -145,10 +146,8 @@ def test_the_lines_of_an_attempt(make_run: MakeRun, log: str) -> None:
     run = make_run("job-a", [{"log": log, "attempt": 1}, {"log": "other\n"}])
 
     def shown(attempt: int) -> list[str]:
-        out = io.BytesIO()
-        copy_logs(run, Selection.of(run, attempt=attempt), out, Shape(), follow=False)
         require_attempt(run, [0, 1], attempt)
-        return out.getvalue().decode().splitlines()
+        return _shown(run, attempt=attempt).splitlines()
 
     first, line, second = (f"[0] {each}" for each in log.splitlines())
     assert shown(1) == [first, "[1] other"]

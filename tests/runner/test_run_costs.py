@@ -236,7 +236,9 @@ def test_cost_runs_refuses_conflicting_or_wrong_options(
     ends(here("cost", *words), 2, says)
 
 
-def test_a_run_that_goes_on(make_run: MakeRun, folder: Path) -> None:
+def test_a_run_that_goes_on(
+    make_run: MakeRun, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """900 s of an attempt that has ended, and 2,700 s of the one that runs, of 4 nodes."""
     run = _make(make_run, "more-d", [{"nodes": 4, "started": 1e9, "held": 900.0}], state="running")
     state = run.task_folder(0) / "state.json"
@@ -245,7 +247,8 @@ def test_a_run_that_goes_on(make_run: MakeRun, folder: Path) -> None:
         json.dumps({**json.loads((run.folder / "run.json").read_text()), "engine": "ssh"})
     )
     prices = read_prices(folder / "prices.toml")
-    [use] = uses([type(run)(run.folder)], prices, "southcentralus", now=1e9 + 2700)
+    monkeypatch.setattr(accounting, "time", SimpleNamespace(time=lambda: 1e9 + 2700))
+    [use] = uses([type(run)(run.folder)], prices, "southcentralus")
     assert (use.node_hours, use.cost) == (4.0, 360.0)
 
 

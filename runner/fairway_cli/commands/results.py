@@ -71,9 +71,8 @@ def logs(
     several = named or (task is None and found.record.tasks > 1)
     coloured = several and not json_ and has_colours()
     ranks = lines.ranks_wanted(found, task, rank, node)
-    selection = lines.Selection.of(
-        found, task, ranks=ranks, attempt=attempt, grep=expression, tail=tail
-    )
+    logs = lines.logs_of(found, task, ranks)
+    selection = lines.Selection(logs, ranks, attempt, expression, tail)
     if attempt is not None and not follow and task != "setup":
         lines.require_attempt(found, lines.task_numbers(found, task), attempt)
     shape = Shape(coloured, named, json_)

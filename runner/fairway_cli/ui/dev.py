@@ -19,7 +19,7 @@ from fairway_runner.dev_sync import Beside, Known, SessionFailed, Sync, take_tur
 from fairway_runner.engines.capabilities import capabilities
 from fairway_runner.engines.outage import Absence
 from fairway_runner.engines.remote.connection import die_with_parent
-from fairway_runner.runs.log_lines import Selection
+from fairway_runner.runs.log_lines import Selection, logs_of
 from fairway_runner.runs.store import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
         return _DETACHED
     remove_host(run)
     if run.exit_code and not run.task_status(0).timed_out:
-        selection = Selection.of(run, tail=5)
+        selection = Selection(logs_of(run), tail=5)
         copy_logs(run, selection, sys.stdout.buffer, Shape(whole=True), follow=False)
     print_ended(run)
     return run.exit_code

@@ -243,12 +243,13 @@ def watch_to_the_end(
                 watch_tasks(run, out)
             elif not quiet:
                 from fairway_cli.ui.follow import Shape, copy_logs
-                from fairway_runner.runs.log_lines import Selection, names_ranks
+                from fairway_runner.runs.log_lines import Selection, logs_of, names_ranks
 
                 # Where the log itself goes to standard error, that has nothing else.
                 remarks = out is not sys.stderr
                 shape = Shape(named=names_ranks(run), whole=remarks)
-                copy_logs(run, Selection.of(run), out.buffer, shape, follow=True, remarks=remarks)
+                selection = Selection(logs_of(run))
+                copy_logs(run, selection, out.buffer, shape, follow=True, remarks=remarks)
             run.wait()
         except KeyboardInterrupt:
             how = f"to end it: fairway cancel {run.id}"

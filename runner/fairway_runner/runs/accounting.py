@@ -66,14 +66,12 @@ class Use:
         }
 
 
-def uses(
-    runs: Iterable[Run], prices: Prices, region: str | None = None, now: float | None = None
-) -> list[Use]:
-    """Returns the usage of each of the runs until `now`, at these prices. The `region` is that of
-    the run's target or of its environment, unless it is given. Raises UserError for a run that
-    cannot be read."""
-    known, until = cache(_region), time.time() if now is None else now
-    return [use_of(run, task_results(run), lambda: prices, region, known, until) for run in runs]
+def uses(runs: Iterable[Run], prices: Prices, region: str | None = None) -> list[Use]:
+    """Returns the usage of each of the runs so far, at these prices. The `region` is that of the
+    run's target or of its environment, unless it is given. Raises UserError for a run that cannot
+    be read."""
+    known = cache(_region)
+    return [use_of(run, task_results(run), lambda: prices, region, known) for run in runs]
 
 
 def use_of(
@@ -82,7 +80,6 @@ def use_of(
     prices: Callable[[], Prices],
     region: str | None = None,
     region_of: Callable[[str], str] | None = None,
-    now: float | None = None,
 ) -> Use:
     """The usage so far of one run; prices are looked up only if its nodes have one."""
     target = facts_in(run.folder / "target.json")
@@ -92,7 +89,7 @@ def use_of(
     if size:
         known = region_of or _region
         its_region = region or str(target.get("region") or "") or known(environment_of(run))
-    until = time.time() if now is None else now
+    until = time.time()
     seconds = sum(held(task, until) * task.nodes * min(1.0, task.part or 1.0) for task in tasks)
     hourly = float(price) if isinstance(price, int | float) and price > 0 else None
     if hourly is None and size and its_region:

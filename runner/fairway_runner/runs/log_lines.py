@@ -117,32 +117,6 @@ class Selection:
     grep: re.Pattern[str] | None = None
     tail: int | None = None
 
-    @classmethod
-    def of(
-        cls,
-        run: RunFolder,
-        task: str | int | None = None,
-        *,
-        ranks: Collection[int] | None = None,
-        attempt: int | None = None,
-        grep: re.Pattern[str] | None = None,
-        tail: int | None = None,
-    ) -> Selection:
-        """The selection of one task or `setup`, or of all and the setup; UserError for no such
-        task, or unlabelled ranks."""
-        has_setup = (run.folder / "setup.jsonl").exists()
-        numbers = () if has_setup and task == "setup" else task_numbers(run, task)
-        logs = [
-            LogFile(run.task_name(number), run.log(number), status=partial(run.task_status, number))
-            for number in numbers
-        ]
-        if has_setup and task in (None, "setup"):
-            path = run.folder / "setup" / "log.txt"
-            logs.insert(0, LogFile("setup", path, status=run.setup_status))
-        if ranks is not None:
-            require_labels(run, [log.path for log in logs])
-        return cls(logs, ranks, attempt, grep, tail)
-
     @property
     def is_one_log(self) -> bool:
         """True if there is only one log, and all its lines are wanted."""
@@ -159,6 +133,25 @@ class Selection:
         )
         found = wanted if self.grep is None else _matching(wanted, self.grep)
         return found if self.tail is None else deque(found, self.tail)
+
+
+def logs_of(
+    run: RunFolder, task: str | int | None = None, ranks: Collection[int] | None = None
+) -> list[LogFile]:
+    """The logs of one task or `setup`, or of all and the setup; UserError for no such task, or
+    where they do not say of which ranks they are."""
+    has_setup = (run.folder / "setup.jsonl").exists()
+    numbers = () if has_setup and task == "setup" else task_numbers(run, task)
+    logs = [
+        LogFile(run.task_name(number), run.log(number), status=partial(run.task_status, number))
+        for number in numbers
+    ]
+    if has_setup and task in (None, "setup"):
+        path = run.folder / "setup" / "log.txt"
+        logs.insert(0, LogFile("setup", path, status=run.setup_status))
+    if ranks is not None:
+        require_labels(run, [log.path for log in logs])
+    return logs
 
 
 @dataclass(frozen=True)

@@ -105,14 +105,13 @@ class Run(RunFolder):
             raise UserError.of("bad-value", f"tail: {tail} is below 0", "0 leaves all lines out")
         expression, numbers = lines.pattern(grep), lines.task_numbers(self, task)
         ranks = lines.ranks_wanted(self, task, rank)
-        wanted = lines.Selection.of(
-            self, task, ranks=ranks, attempt=attempt, grep=expression, tail=tail
-        )
+        logs = lines.logs_of(self, task, ranks)
+        wanted = lines.Selection(logs, ranks, attempt, expression, tail)
         if attempt is not None:
             lines.require_attempt(self, numbers, attempt)
         return [
             lines.LogLine(number, line.attempt, line.rank, line.text)
-            for number, log in zip(numbers, wanted.logs[-len(numbers) :], strict=True)
+            for number, log in zip(numbers, logs[-len(numbers) :], strict=True)
             for line in wanted.taken(log.lines(ended=True))
         ]
 
