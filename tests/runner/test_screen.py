@@ -55,5 +55,5 @@ def test_nothing_but_colours_is_left_of_any_bytes(pieces: list[str]) -> None:
         (b"\xff \xc3", "\ufffd \ufffd"),
     ],
 )
-def test_what_is_no_whole_sequence_is_text(data: bytes, shown: str) -> None:
+def test_a_sequence_without_its_end_is_text(data: bytes, shown: str) -> None:
     assert _shown([data]) == shown
