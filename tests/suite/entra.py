@@ -3,21 +3,14 @@
 import json
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # Starlette's wish for another client
-
-from collections.abc import Callable
-
 from fairway_web.auth import SigningKeys
-
-Ask = Callable[..., tuple[int, str, str]]
-
 
 TENANT = "11111111-2222-3333-4444-555555555555"
 AUDIENCE = "66666666-7777-8888-9999-000000000000"
@@ -48,6 +41,30 @@ class Entra:
         if self.is_away:
             raise OSError("login.example: it is away")
         return {"issuer": self.issuer, "jwks_uri": "https://keys.example/keys"}
+
+    def documents(self, host: str) -> dict[str, Any]:
+        """By their paths, those by which programs find where people sign in at a host, and as
+        whom."""
+        base = f"{host}/{TENANT}"
+        return {
+            "/metadata/endpoints": {
+                "authentication": {"loginEndpoint": host},
+                "resourceManager": f"{host}/manager",
+            },
+            f"/{TENANT}/v2.0/.well-known/openid-configuration": {
+                "issuer": f"{base}/v2.0",
+                "authorization_endpoint": f"{base}/oauth2/v2.0/authorize",
+                "token_endpoint": f"{base}/oauth2/v2.0/token",
+                "token_endpoint_auth_methods_supported": [
+                    *("client_secret_post", "client_secret_basic")
+                ],
+                "jwks_uri": f"{base}/discovery/v2.0/keys",
+                "response_types_supported": ["code", "id_token"],
+                "subject_types_supported": ["pairwise"],
+                "id_token_signing_alg_values_supported": ["RS256"],
+            },
+            f"/{TENANT}/discovery/v2.0/keys": {"keys": self.jwks()},
+        }
 
     def jwks(self, **facts: Any) -> list[dict[str, Any]]:
         made = jwt.algorithms.RSAAlgorithm.to_jwk

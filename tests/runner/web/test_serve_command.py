@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -225,23 +224,12 @@ def login(entra: Entra, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     class Login(Handler):
         def do_GET(self) -> None:
             host = f"https://localhost:{self.server.server_address[1]}"
-            issuer = f"{host}/{TENANT}/v2.0"
-            answers: dict[str, Any] = {
-                "/metadata/endpoints?api-version=2022-09-01": {
-                    "authentication": {"loginEndpoint": host},
-                    "resourceManager": f"{host}/manager",
-                },
-                f"/{TENANT}/v2.0/.well-known/openid-configuration": {
-                    "issuer": issuer,
-                    "jwks_uri": f"{host}/{TENANT}/discovery/v2.0/keys",
-                },
-                f"/{TENANT}/discovery/v2.0/keys": {"keys": entra.jwks()},
-                f"/list/{TENANT}/v2.0/.well-known/openid-configuration": [1],
-            }
+            answers = entra.documents(host)
+            answers[f"/list/{TENANT}/v2.0/.well-known/openid-configuration"] = [1]
             if self.path.startswith("/moved"):
                 self.answer(status=302, Location=self.path.removeprefix("/moved"))
                 return
-            self.answer_json(answers.get(self.path))
+            self.answer_json(answers.get(self.path.partition("?")[0]))
 
     context, authorities = serve_as_localhost(tmp_path)
     with serving(Login, context) as url:

@@ -78,29 +78,6 @@ class SignIn:
         }
 
 
-def _documents(sign_in: SignIn) -> dict[str, Any]:
-    """The address by which a program finds where people sign in."""
-    host = f"https://{sign_in.host}"
-    base = f"{host}/{TENANT}"
-    return {
-        "/metadata/endpoints": {
-            "authentication": {"loginEndpoint": host},
-            "resourceManager": f"{host}/manager",
-        },
-        f"/{TENANT}/v2.0/.well-known/openid-configuration": {
-            "issuer": f"{base}/v2.0",
-            "authorization_endpoint": f"{base}/oauth2/v2.0/authorize",
-            "token_endpoint": f"{base}/oauth2/v2.0/token",
-            "token_endpoint_auth_methods_supported": ["client_secret_post", "client_secret_basic"],
-            "jwks_uri": f"{base}/discovery/v2.0/keys",
-            "response_types_supported": ["code", "id_token"],
-            "subject_types_supported": ["pairwise"],
-            "id_token_signing_alg_values_supported": ["RS256"],
-        },
-        f"/{TENANT}/discovery/v2.0/keys": {"keys": sign_in.entra.jwks()},
-    }
-
-
 def _handler(sign_in: SignIn) -> type[Handler]:
     class Answers(Handler):
         def do_GET(self) -> None:
@@ -111,7 +88,7 @@ def _handler(sign_in: SignIn) -> type[Handler]:
                 back = urlencode({"code": "a-code", "state": asked["state"]})
                 self.answer(status=302, Location=f"{asked['redirect_uri']}?{back}")
                 return
-            self.answer_json(_documents(sign_in).get(parts.path))
+            self.answer_json(sign_in.entra.documents(f"https://{sign_in.host}").get(parts.path))
 
         def do_POST(self) -> None:
             form = {name: values[0] for name, values in parse_qs(self.body().decode()).items()}
