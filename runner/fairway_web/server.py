@@ -15,7 +15,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -166,7 +166,10 @@ def serve(
     token of an `address` is kept for programs."""
     follower = Follower(store)
     server = _Server(config_of(application(store, sign_in, follower)))
-    recorded = _made(store) if address is None else _recorded(store, address)
+    with store.recording():  # git does not look at the folder
+        store.base.mkdir(parents=True, exist_ok=True)
+        (store.base / ".gitignore").write_text("*\n", encoding="ascii")
+    recorded = nullcontext() if address is None else _recorded(store, address)
     terminated = False
 
     def end(_number: int, _frame: object) -> None:
@@ -189,20 +192,11 @@ def serve(
 
 
 @contextmanager
-def _made(store: RunStore) -> Iterator[None]:
-    """The folder of the runs, which git does not look at."""
-    with store.recording():
-        store.base.mkdir(parents=True, exist_ok=True)
-        (store.base / ".gitignore").write_text("*\n", encoding="ascii")
-    yield
-
-
-@contextmanager
 def _recorded(store: RunStore, address: Address) -> Iterator[None]:
     """Address and token in `.fairway/serve.json`, which only its owner can read, while it runs.
     Where another server of the project runs as well, its record is there again afterwards."""
     file = store.base / _RECORD
-    with _made(store), store.recording():
+    with store.recording():
         earlier = _record(file)
         _write(file, {"url": address.url, "token": address.sign_in.token, "pid": os.getpid()})
     try:
