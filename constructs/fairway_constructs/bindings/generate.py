@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "schema",
         nargs="?",
         type=Path,
-        help="a file with what `terraform providers schema -json` prints; may be gzipped",
+        help="a file with what `terraform providers schema -json` prints",
     )
     parser.add_argument("--version", help="the provider's version, for example 5.2.0")
     options = parser.parse_args(arguments)

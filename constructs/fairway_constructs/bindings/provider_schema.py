@@ -7,9 +7,7 @@ stand only once although no limit is written.
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.bindings.facts import Attribute, Body, Facts, NestedBlock
@@ -32,15 +30,12 @@ def read_provider_schema(
 ) -> Facts:
     """The facts about the named resources and data sources of `provider` ("hashicorp/azurerm").
 
-    `file` is the printed JSON, or an extract {"version", "provider_schema",
-    "resource_schemas", "data_source_schemas"}; either may be gzipped. What Terraform
-    prints does not say the provider's version: it is "" where it is not given.
+    `file` is the printed JSON, which does not say the provider's version: it is "" where it is not
+    given.
 
     Raises UserError if the file cannot be read, or lacks one of them.
     """
-    document = _read(file)
-    schema = _provider(document, provider, file)
-    version = version or document.get("version", "")
+    schema, version = _provider(_read(file), provider, file), version or ""
     of_resources, of_data = schema["resource_schemas"], schema["data_source_schemas"]
     named = {*resources, *(f"data.{name}" for name in data_sources)}
     known = [*of_resources, *(f"data.{name}" for name in of_data)]
@@ -58,7 +53,7 @@ def read_provider_schema(
         return Facts(
             provider,
             version,
-            _configuration(schema["provider"]["block"]),
+            _once(_body(schema["provider"]["block"], "provider")),
             {name: _resource(of_resources[name]["block"], name) for name in sorted(resources)},
             {name: _resource(of_data[name]["block"], name) for name in sorted(data_sources)},
         )
@@ -69,24 +64,20 @@ def read_provider_schema(
 
 def _read(file: Path) -> Any:
     try:
-        data = file.read_bytes()
+        return json.loads(file.read_bytes())
     except OSError as error:
         raise UserError.of("no-schema", f"{file}: {error.strerror}", _HOW) from error
-    try:
-        return json.loads(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data)
-    except (OSError, ValueError, EOFError, zlib.error) as error:
+    except ValueError as error:
         raise UserError.of("no-schema", f"{file}: is not JSON: {error}", _HOW) from error
 
 
 def _provider(document: Any, provider: str, file: Path) -> Mapping[str, Any]:
-    """The provider's part of either form, as Terraform names its members."""
-    if isinstance(document, dict):
-        if "provider_schema" in document:
-            return {**document, "provider": document["provider_schema"]}
-        for source, schema in document.get("provider_schemas", {}).items():
-            # A source is written with the host of the registry that it came from.
-            if source == provider or source.endswith(f"/{provider}"):
-                return {"resource_schemas": {}, "data_source_schemas": {}, **schema}
+    """The provider's part, as Terraform names its members."""
+    schemas = document.get("provider_schemas", {}) if isinstance(document, dict) else {}
+    for source, schema in schemas.items():
+        # A source is written with the host of the registry that it came from.
+        if source == provider or source.endswith(f"/{provider}"):
+            return {"resource_schemas": {}, "data_source_schemas": {}, **schema}
     raise UserError.of("no-schema", f"{file}: holds no schema of {provider}", _HOW)
 
 
@@ -96,10 +87,6 @@ def _resource(block: Mapping[str, Any], name: str) -> Body:
     if own is None or own.required:
         return body
     return Body({**body.attributes, "id": Attribute(own.type, computed=True)}, body.blocks)
-
-
-def _configuration(block: Mapping[str, Any]) -> Body:
-    return _once(_body(block, "provider"))
 
 
 def _once(body: Body) -> Body:
