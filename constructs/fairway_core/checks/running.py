@@ -23,24 +23,14 @@ if TYPE_CHECKING:
 
 RULES: Mapping[Subject, tuple[str, ...]] = {
     Subject.ENVIRONMENT: (
-        "environment.general",
-        "environment.clusters",
-        "environment.engines",
+        *("environment.general", "environment.clusters", "environment.engines"),
         "environment.ownership",
-        "environment.policies",
     ),
     Subject.TERRAFORM: (
-        "terraform.network",
-        "terraform.data",
-        "terraform.compute",
-        "terraform.general",
+        *("terraform.network", "terraform.data", "terraform.compute", "terraform.general"),
     ),
     Subject.PLAN: (
-        "plan.changes",
-        "plan.nodes",
-        "plan.kubernetes",
-        "plan.servers",
-        "plan.access",
+        *("plan.changes", "plan.nodes", "plan.kubernetes", "plan.servers", "plan.access"),
     ),
     Subject.JOB: ("job",),
 }
