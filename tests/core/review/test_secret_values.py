@@ -33,6 +33,7 @@ SECRET_TEXTS = [
     '{"password": {"value": "hunter2"}}',
     '[{"a": {"token": ["x1"]}}]',
     "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==",
+    "-----BEGIN RSA PRIVATE KEY-----\nhunter2",
 ]
 PLAIN_TEXTS = [
     "https://a.blob.core.windows.net/",
@@ -76,7 +77,8 @@ SECRET_NAMES, PLAIN_NAMES = [*_SECRET_NAMES.split(), "client secret"], _PLAIN_NA
 def test_a_secret_in_a_text_is_found_and_other_texts_are_shown(text: str) -> None:
     assert tells_secret(text) is (text in SECRET_TEXTS)
     shown = HIDDEN if text in SECRET_TEXTS else text
-    assert masked({"settings": [{"line": text}]}, False) == {"settings": [{"line": shown}]}
+    value, safe = ({"settings": [{"line": each}, each]} for each in (text, shown))
+    assert masked(value, False) == safe
 
 
 @pytest.mark.parametrize("name", [*SECRET_NAMES, *PLAIN_NAMES])
