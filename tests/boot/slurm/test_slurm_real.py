@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from programs import executable, finished
+from waiting import until
 
 from fairway_agent.fanout.launchers import free_port
 from fairway_boot.slurm.node_registry import opened
@@ -241,14 +241,11 @@ class Cluster:
         """The state of a job."""
         return self.ask("squeue", "-h", "-t", "all", "-j", number, "-o", "%T")
 
-    def until(self, condition: Callable[[], bool], seconds: float = 300) -> None:
+    def until(self, condition: Callable[[], bool]) -> None:
         """Waits for it; what Slurm has to say about its absence is the failure's text."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > deadline:
-                said = self.ask("scontrol", "show", "node")[-2000:] + self.lab.log[-3000:]
-                pytest.fail(said)
-            time.sleep(0.1)
+        until(
+            condition, lambda: self.ask("scontrol", "show", "node")[-2000:] + self.lab.log[-3000:]
+        )
 
 
 @pytest.fixture
@@ -273,21 +270,21 @@ def test_a_job_that_lacks_nodes_keeps_none_awake_and_runs_once_there_is_capacity
         *("--wrap", "srun -l sh -c 'echo $SLURMD_NODENAME'; sleep 1"),
     )
     cluster.until(lambda: "no instance for nd-1" in cluster.lab.log)
-    cluster.until(lambda: cluster.state("nd-1") == "down~", seconds=120)
+    cluster.until(lambda: cluster.state("nd-1") == "down~")
     assert "AllocationFailed" in cluster.ask("scontrol", "show", "node", "nd-1")
-    cluster.until(lambda: cluster.azure.instances == {}, seconds=120)
+    cluster.until(lambda: cluster.azure.instances == {})
     assert cluster.job(job) == "PENDING"
     cluster.azure.room = 5
     with opened(load(str(cluster.folder / "settings.json")), "nd") as registry:
         registry.hold.until = 0
     cluster.until(lambda: cluster.reconciled() and cluster.out_of_use() == {"nd-2"})
-    cluster.until(lambda: cluster.job(job) == "COMPLETED", seconds=180)
+    cluster.until(lambda: cluster.job(job) == "COMPLETED")
     lines = (cluster.folder / "out").read_text().splitlines()
     assert sorted(line.split()[0] for line in lines) == ["0:", "1:"]
     assert len({line.split()[1] for line in lines}) == 2, "each on a node of its own"
     cluster.ask("scontrol", "update", "nodename=nd-0", "state=drain", "reason=mine")
-    cluster.until(lambda: cluster.azure.instances == {}, seconds=120)
-    cluster.until(lambda: cluster.state("nd-1") == "idle~", seconds=120)
+    cluster.until(lambda: cluster.azure.instances == {})
+    cluster.until(lambda: cluster.state("nd-1") == "idle~")
     assert cluster.azure.capacity == 0
     cluster.until(lambda: cluster.out_of_use() == {"nd-0", "nd-2"})
 
@@ -316,7 +313,7 @@ def test_a_job_outlives_the_change_of_the_munge_key(cluster: Cluster, munge: Pat
     words += [f"--{name}-file={folder / name}" for name in ("key", "pid", "log", "seed")]
     go = cluster.folder / "go"
     os.mkfifo(go)
-    text = f"echo before; read _ <{go}; srun echo after"
+    text = f"echo before; read _ <{go}; srun --quiet echo after"
     job = cluster.ask("sbatch", "--parsable", "-p", "n", "-o", "out", "--wrap", text)
     cluster.until(lambda: out.exists() and out.read_text() == "before\n")
     os.kill(int((folder / "pid").read_text()), signal.SIGTERM)
@@ -331,7 +328,7 @@ def test_a_job_outlives_the_change_of_the_munge_key(cluster: Cluster, munge: Pat
             cluster.until(munge.exists)
             assert cluster.job(job) == "RUNNING"
             go.write_text("\n")
-            cluster.until(lambda: cluster.job(job) == "COMPLETED", seconds=120)
+            cluster.until(lambda: cluster.job(job) == "COMPLETED")
             assert out.read_text() == "before\nafter\n"
             assert "Restarts=0" in cluster.ask("scontrol", "show", "job", job)
             cluster.until(lambda: cluster.state("n-0") == "idle")
