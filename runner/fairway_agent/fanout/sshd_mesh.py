@@ -25,6 +25,7 @@ from fairway_agent import processes
 from fairway_agent.fanout import remote_exec
 from fairway_agent.processes import NESTED
 from fairway_agent.task_logs import say
+from fairway_boot.files import write_secret
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,8 +107,7 @@ def open_node(meeting: Meeting, address: str, base: Path, code: Path) -> None:
     (base / "sessions").mkdir(parents=True, exist_ok=True)
     context = base / "context.json"
     facts = {"environment": dict(os.environ), "code": str(code), "base": str(base)}
-    context.touch(mode=0o600)
-    context.write_text(json.dumps(facts), encoding="utf-8")
+    write_secret(context, json.dumps(facts).encode())
     install_keys(meeting)
     start_server(meeting, address, context)
 
@@ -117,9 +117,7 @@ def install_keys(meeting: Meeting) -> None:
     folder = meeting.folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = folder / "key"
-    key.unlink(missing_ok=True)
-    key.touch(mode=0o600)
-    key.write_bytes(meeting.key.read_bytes())
+    write_secret(key, meeting.key.read_bytes())
     words = ["ssh-keygen", "-y", "-f", str(key)]
     public = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
     (folder / "authorized_keys").write_text(f"{public}\n", encoding="ascii")
