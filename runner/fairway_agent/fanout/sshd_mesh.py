@@ -25,7 +25,6 @@ from fairway_agent import processes
 from fairway_agent.fanout import remote_exec
 from fairway_agent.processes import NESTED
 from fairway_agent.task_logs import say
-from fairway_boot.files import write_secret
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +106,8 @@ def open_node(meeting: Meeting, address: str, base: Path, code: Path) -> None:
     (base / "sessions").mkdir(parents=True, exist_ok=True)
     context = base / "context.json"
     facts = {"environment": dict(os.environ), "code": str(code), "base": str(base)}
-    write_secret(context, json.dumps(facts).encode())
+    context.touch(mode=0o600)
+    context.write_text(json.dumps(facts), encoding="utf-8")
     install_keys(meeting)
     start_server(meeting, address, context)
 
@@ -117,7 +117,9 @@ def install_keys(meeting: Meeting) -> None:
     folder = meeting.folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = folder / "key"
-    write_secret(key, meeting.key.read_bytes())
+    key.unlink(missing_ok=True)
+    key.touch(mode=0o600)
+    key.write_bytes(meeting.key.read_bytes())
     words = ["ssh-keygen", "-y", "-f", str(key)]
     public = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
     (folder / "authorized_keys").write_text(f"{public}\n", encoding="ascii")
