@@ -1,39 +1,15 @@
 """Runs on a Batch pool, from `fairway submit` to their end: real nodes, real MPI, real ssh."""
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 
-import pytest
 from batch_service import Batch
 from program import Gate, Pipe
-
-CONTRACT = r"""
-test "$FAIRWAY_NODES" = 3 && test "$FAIRWAY_WORLD_SIZE" = 6
-test "$(tr , '\n' <<<"$FAIRWAY_HOSTS" | sort -u | wc -l)" = 3
-test "${FAIRWAY_HOSTS%%,*}" = "$FAIRWAY_MAIN_HOST"
-test "$(wc -l <"$FAIRWAY_HOSTFILE")" = 3 && test "$FAIRWAY_MAIN_PORT" != 6000
-test -d "$FAIRWAY_SHARED_DIR" && test -d "$FAIRWAY_CHECKPOINT_DIR" && test -d "$FAIRWAY_SCRATCH_DIR"
-test "$FAIRWAY_ATTEMPT" = 0 && test -n "$FAIRWAY_RUN"
-export WORD='two words'
-$FAIRWAY_EACH_NODE bash -c 'echo "node $FAIRWAY_NODE_RANK $(hostname) $WORD $0" >&1' "an argument"
-echo checked
-"""
 
 
 class TestTheContract:
     """Contract of a launcher's script on its main host, and on the other nodes."""
-
-    @pytest.mark.nightly
-    def test_on_three_nodes(self, batch: Batch) -> None:
-        job = batch.fairway.job(f"set -e\n{CONTRACT}", template="plain", nodes=3)
-        code, printed = batch.watch(job, "-s", "processes_per_node=2")
-        assert code == 0, printed
-        found = sorted(re.findall(r"node (\d) (\S+) two words an argument", printed))
-        assert [rank for rank, _ in found] == ["0", "1", "2"]
-        assert len({host for _, host in found}) == 3
-        assert printed.splitlines()[-2] == "checked" or "checked" in printed
 
     def test_a_node_that_fails_ends_the_others(self, batch: Batch) -> None:
         command = (

@@ -19,6 +19,21 @@ from fairway_runner.runs.store import FINAL_STATES
 HOSTILE = "-a b'\"$(touch owned) `x` \\ é\n; exit 9"
 
 
+WORDS = "'a b' \"it's\" '$HOME' '*' ''"
+# On each node: the contract that it has, with folders in which it can write, and the words.
+SHOW = """
+import json, os, pathlib, sys
+names = "RUN TASK ATTEMPT NODE_RANK NODES PROCESSES_PER_NODE WORLD_SIZE HOSTS MAIN_HOST MAIN_PORT"
+own = {name: os.environ["FAIRWAY_" + name] for name in names.split()}
+for name in ("SHARED_DIR", "CHECKPOINT_DIR", "SCRATCH_DIR", "OUTPUT_MODEL"):
+    pathlib.Path(os.environ["FAIRWAY_" + name], "x" + own["NODE_RANK"]).touch()
+own["words"], own["folder"] = [*sys.argv[1:], os.environ["TOLD"]], os.getcwd()
+if own["NODE_RANK"] == "0":
+    own["hostfile"] = pathlib.Path(os.environ["FAIRWAY_HOSTFILE"]).read_text().split()
+print(json.dumps(own), flush=True)
+"""
+
+
 def facts_of(fairway: Fairway, run: str) -> dict[str, Any]:
     """Facts from `show --json` of a run that has ended."""
     facts = fairway.show(run)
@@ -78,20 +93,29 @@ class TestOneTask:
         code, run, log = watched(fairway, place, "echo done", **limits)
         assert (code, log) == (0, "done\n"), facts_of(fairway, run)
 
-    def test_run_has_the_variables_and_folders_of_the_contract(
-        self, fairway: Fairway, place: Place
-    ) -> None:
-        names = ["RUN", "TASK", "ATTEMPT", "NODES", "PROCESSES_PER_NODE", "WORLD_SIZE"]
-        shown = " ".join(f"$FAIRWAY_{name}" for name in names)
-        directories = ["SHARED_DIR", "CHECKPOINT_DIR", "SCRATCH_DIR", "OUTPUT_MODEL"]
-        made = " && ".join(f'touch "$FAIRWAY_{name}/x"' for name in directories)
-        command = (
-            f'echo {shown} && {made} && test -s "$FAIRWAY_HOSTFILE" && '
-            'test "$FAIRWAY_HOSTS" && test "$FAIRWAY_MAIN_HOST" && test "$FAIRWAY_MAIN_PORT"'
-        )
-        code, run, log = watched(fairway, place, command, outputs={"model": {}})
+    def test_contract_and_words_reach_every_node(self, fairway: Fairway, place: Place) -> None:
+        nodes = min(3, place.nodes)
+        (fairway.folder / "show.py").write_text(SHOW)
+        job = {"nodes": nodes, "processes_per_node": 2, "outputs": {"model": {}}}
+        command = f"export TOLD='two words'; $FAIRWAY_EACH_NODE python show.py {WORDS}"
+        code, run, log = watched(fairway, place, command, **job)
         assert code == 0, log
-        assert log == f"{run} 0 0 1 1 1\n"
+        found = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+        found.sort(key=lambda each: each["NODE_RANK"])
+        assert [each["NODE_RANK"] for each in found] == [str(rank) for rank in range(nodes)]
+        hosts = found[0]["HOSTS"].split(",")
+        assert len(set(hosts)) == nodes
+        assert found[0]["hostfile"] == hosts
+        for each in found:
+            assert each["words"] == ["a b", "it's", "$HOME", "*", "", "two words"]
+            assert (each["RUN"], each["TASK"], each["ATTEMPT"]) == (run, "0", "0")
+            counts = [each[name] for name in ("NODES", "PROCESSES_PER_NODE", "WORLD_SIZE")]
+            assert counts == [str(nodes), "2", str(2 * nodes)]
+            assert (each["HOSTS"].split(","), each["MAIN_HOST"]) == (hosts, hosts[0])
+            assert 1024 < int(each["MAIN_PORT"]) < 65536
+            assert each["MAIN_PORT"] != "6000", "which Batch keeps to itself"
+        # The job's code is in a folder of the run's, which is the same wherever nodes share it.
+        assert len({each["folder"] for each in found}) == 1
 
     def test_any_text_arrives_as_it_is(self, fairway: Fairway, place: Place) -> None:
         code, _, log = watched(
@@ -430,20 +454,32 @@ class TestTheTarget:
         assert run not in [each["run_id"] for each in listed]
 
     @pytest.mark.one_engine("ssh")
-    def test_another_machine_finds_its_runs(
+    def test_another_machine_finds_retries_and_cleans_its_runs(
         self, fairway: Fairway, place: Place, tmp_path_factory: pytest.TempPathFactory
     ) -> None:
         if place.name == "local":
             pytest.skip("a run on this machine is known here alone")
         words = ("--tag", "baseline", "--note", "the first")
-        _, run, _ = watched(fairway, place, "echo here", *words, tags=["vision"])
+        command = 'echo here; echo 1 >"$FAIRWAY_OUTPUT_MODEL/m"; test $FAIRWAY_ATTEMPT = 1'
+        fields = {"tags": ["vision"], "outputs": {"model": {}}}
+        code, run, _ = watched(fairway, place, command, *words, **fields)
+        assert code == 1
         elsewhere = tmp_path_factory.mktemp("elsewhere")
         (elsewhere / "fairway.yaml").write_text(place.project)
-        listed = fairway("list", "--target", place.name, "--json", cwd=elsewhere)
-        found = {each["run_id"]: each for each in json.loads(listed.stdout)}
-        assert found[run]["tags"] == ["vision", "baseline"], listed.stderr
-        assert found[run]["note"] == "the first"
-        assert fairway("logs", run, cwd=elsewhere).stdout == "here\n"
+
+        def found() -> dict[str, Any]:
+            listed = fairway.ok("list", "--target", place.name, "--json", cwd=elsewhere)
+            return {each["run_id"]: each for each in json.loads(listed)}
+
+        facts = found()[run]
+        assert (facts["tags"], facts["note"]) == (["vision", "baseline"], "the first")
+        assert fairway.ok("logs", run, cwd=elsewhere) == "here\n"
+        fairway.ok("retry", run, cwd=elsewhere)
+        assert fairway("wait", run, cwd=elsewhere).returncode == 0
+        fairway.ok("fetch", run, "--to", "got", cwd=elsewhere)
+        assert (elsewhere / "got" / "0" / "model" / "m").read_text() == "1\n"
+        fairway.ok("clean", run, "--yes", cwd=elsewhere)
+        assert run not in found()
 
     @pytest.mark.one_engine("ssh")
     def test_nodes_of_the_target_are_listed(self, fairway: Fairway, place: Place) -> None:

@@ -158,27 +158,3 @@ def test_the_tasks_of_a_run_whose_folder_was_removed_are_ended(
         assert not (cluster.shared / "runs" / run).exists()
     else:
         assert fairway.within("wait", run).returncode == 0
-
-
-def test_runs_of_another_machine_are_found(fairway: Any, cluster: SshCluster) -> None:
-    """They come with their logs and outputs, can be retried, and are removed for everybody."""
-    job = fairway.job(
-        'echo hello; echo 1 >"$FAIRWAY_OUTPUT_MODEL/m"; test $FAIRWAY_ATTEMPT = 1',
-        template="plain",
-        outputs={"model": {}},
-    )
-    run = fairway.submit(job, "-t", "pair")
-    assert fairway.within("wait", run).returncode == 1
-    elsewhere = fairway.folder / "elsewhere"
-    elsewhere.mkdir()
-    shutil.copy(fairway.folder / "fairway.yaml", elsewhere)
-    listed = fairway("list", "--target", "pair", cwd=elsewhere)
-    assert run in listed.stdout, listed.stdout + listed.stderr
-    assert fairway("logs", run, cwd=elsewhere).stdout == "hello\n"
-    fairway.ok("retry", run, cwd=elsewhere)
-    assert fairway("wait", run, cwd=elsewhere).returncode == 0
-    assert fairway("fetch", run, "--to", "got", cwd=elsewhere).returncode == 0
-    assert (elsewhere / "got" / "0" / "model" / "m").read_text() == "1\n"
-    fairway.ok("clean", run, "--yes", cwd=elsewhere)
-    assert not (cluster.shared / "runs" / run).exists()
-    assert not [each for each in (cluster.shared / "code").iterdir() if each.name[0] != "."]

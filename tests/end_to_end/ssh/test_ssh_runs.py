@@ -48,31 +48,6 @@ def leftovers(cluster: SshCluster) -> list[str]:
     return found
 
 
-def test_ssh_each_node_runs_the_command_verbatim(fairway: Any, cluster: SshCluster) -> None:
-    """Arguments, folder, contract and variables are the same on every node; exit code 0."""
-    words = "'a b' \"it's\" '$HOME' '*' ''"
-    show = "import json,os,sys; keep=('FAIRWAY_HOSTS','FAIRWAY_NODE_RANK','FAIRWAY_WORLD_SIZE',"
-    show += "'TOLD'); print(json.dumps([os.uname().nodename, os.getcwd(), sys.argv[1:], "
-    show += "{k: os.environ[k] for k in keep}]))"
-    (fairway.folder / "show.py").write_text(show)
-    job = fairway.job(
-        f"export TOLD=yes; $FAIRWAY_EACH_NODE python show.py {words}", template="plain", nodes=3
-    )
-    printed = fairway.watch(job, "-t", "pair")
-    lines = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
-    assert sorted(line[0] for line in lines) == ["n1", "n2", "n3"]
-    for name, folder, arguments, contract in lines:
-        assert Path(folder).parent.parent == cluster.shared / "runs"
-        assert arguments == ["a b", "it's", "$HOME", "*", ""]
-        rank = ["n1", "n2", "n3"].index(name)
-        assert contract == {
-            "FAIRWAY_HOSTS": "n1,n2,n3",
-            "FAIRWAY_NODE_RANK": str(rank),
-            "FAIRWAY_WORLD_SIZE": "3",
-            "TOLD": "yes",
-        }
-
-
 def test_a_host_that_dies_fails_the_run_which_says_so(
     fairway: Any, cluster: SshCluster, signs: Any
 ) -> None:
