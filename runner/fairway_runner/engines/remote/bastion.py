@@ -17,7 +17,6 @@ import select
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -28,6 +27,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import socket
+
     from fairway_core.fields import Reach
 
 # Seconds until ssh gives a new connection up: az starts, asks Azure, and then connects.
@@ -233,6 +234,8 @@ class Tunnel:
 
     def connect(self, local: int) -> socket.socket | None:
         """The connection to its port; None where az has ended, ssh has, or time is over."""
+        import socket  # who only asks for the settings needs none
+
         deadline = time.monotonic() + START
         while time.monotonic() < deadline and not _has_ended(0):
             # No probe before: az takes the first connection for the one that is meant.
@@ -274,6 +277,8 @@ def _has_ended(descriptor: int) -> bool:
 
 def relay(tunnel: Tunnel, connection: socket.socket) -> int:
     """Copies both ways until one side has ended; how many bytes have come from there."""
+    import socket
+
     done = threading.Event()
     received = 0
 
@@ -306,6 +311,8 @@ def relay(tunnel: Tunnel, connection: socket.socket) -> int:
 
 def main(bastion_id: str, address: str, port: str) -> int:
     """Returns the exit code; what went wrong is on standard error."""
+    import socket
+
     # What a person types at ssh's terminal is not meant for it: ssh itself ends it.
     # Handled, and not ignored, which az would inherit.
     signal.signal(signal.SIGINT, lambda *_: None)
