@@ -152,16 +152,6 @@ def test_steps_follow_resumes_a_recorded_step_that_was_not_sent(
     assert sent == ["pipe-a-one", "pipe-a-one"]
 
 
-def test_steps_follow_fails_a_step_that_its_target_refuses(
-    whole: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refused = Refused.of("no-input", "the input no longer exists")
-    monkeypatch.setattr(standing, "start_step", starting({"one": refused}))
-    whole.follow()
-    assert states(whole) == ["failed", "succeeded"]
-    assert whole.status.reason == "the step one failed: the input no longer exists"
-
-
 def test_only_who_has_the_lock_removes_a_step_that_never_began(whole: Run, store: RunStore) -> None:
     """Else it may be one that another command has just begun anew."""
     half = step_of(store, "one")
@@ -225,6 +215,7 @@ def test_a_retry_goes_on_where_one_step_cannot(
     monkeypatch.setattr(standing, "start_step", starting(errors))
     whole.follow()
     assert (whole.state, states(whole)) == ("failed", ["failed", "failed"])
+    assert whole.status.reason == "the step one failed: gone"
     step_of(store, "one", "failed")
 
     def again(run: Run) -> list[int]:
