@@ -96,10 +96,14 @@ def test_standard_error_is_the_log_alone_where_json_is_wanted(
 
 
 @pytest.mark.usefixtures("run")
-def test_wait_prints_each_reason_once(here: RunFairway) -> None:
-    code, out, err = here("wait", "job-aaaaaa")
-    assert (code, out) == (5, "job-aaaaaa failed\n")
-    assert err.splitlines() == REASONS
+@pytest.mark.parametrize(
+    ("command", "code", "printed"), [("wait", 5, "job-aaaaaa failed\n"), ("logs -f", 0, "one")]
+)
+def test_wait_and_logs_print_each_reason_once(
+    here: RunFairway, command: str, code: int, printed: str
+) -> None:
+    done = here(*command.split(), "job-aaaaaa")
+    assert (done[:2], done[2].splitlines()) == ((code, printed), REASONS)
 
 
 @pytest.mark.parametrize("json_", [False, True])
