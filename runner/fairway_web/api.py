@@ -74,8 +74,11 @@ def call(
     body: dict[str, Any] | None = None,
 ) -> Callable[[Endpoint], Endpoint]:
     """Registers a function as the call at a place, such as `GET /runs`, for those whose role allows
-    the action."""
+    the action. An `answer` in a list is one of a list of them."""
     method, path = place.split(" ")
+    if isinstance(answer, list):
+        (each,) = answer
+        answer = list[each]  # type: ignore[valid-type]
     ROUTES[f"{method} /api/v1{path}"] = action
 
     async def allowed(request: Request) -> None:
@@ -208,7 +211,7 @@ def problem(error: UserError, status: int | None = None) -> JSONResponse:
     return JSONResponse({"findings": facts, "exit_code": error.exit_code}, status)
 
 
-@call("look", "GET /runs", list[schemas.Run], headers=("Link", "Findings"))
+@call("look", "GET /runs", [schemas.Run], headers=("Link", "Findings"))
 async def list_runs(request: Request, query: Annotated[RunQuery, Query()]) -> Response:
     """the runs, newest first; `state`, `target`, `name`, `tag`, `text`, `since`, `columns`,
     `limit`; the header `Link` leads to older runs, `Findings` says what is wrong with others;
@@ -308,7 +311,7 @@ async def read_script(found: Found, task: TaskQuery = "0") -> Response:
     return PlainTextResponse(await reading(runs.script, found, task))
 
 
-@call("look", "GET /runs/{run}/outputs", list[schemas.Output], headers=("Link",))
+@call("look", "GET /runs/{run}/outputs", [schemas.Output], headers=("Link",))
 async def list_outputs(
     run: Found,
     start: Annotated[
@@ -333,7 +336,7 @@ async def read_output(run: Found, path: str) -> Response:
     return FileResponse(file, media_type="application/octet-stream", filename=file.name)
 
 
-@call("look", "GET /compare", list[schemas.Compared])
+@call("look", "GET /compare", [schemas.Compared])
 async def compare_runs(
     request: Request,
     run: Annotated[list[str], Query(default_factory=list, description="a run; may be repeated")],
@@ -416,13 +419,13 @@ async def retry_run(found: Found) -> Response:
     return JSONResponse({"run_id": found.id, "tasks": len(tasks)})
 
 
-@call("look", "GET /targets", list[schemas.Target])
+@call("look", "GET /targets", [schemas.Target])
 async def list_targets(request: Request) -> Response:
     """what `fairway targets list --offline --json` prints"""
     return JSONResponse(await reading(actions.list_targets))
 
 
-@call("look", "GET /targets/{target}/nodes", list[schemas.Node])
+@call("look", "GET /targets/{target}/nodes", [schemas.Node])
 async def list_nodes(request: Request, target: Name) -> Response:
     """what `fairway nodes list TARGET --json` prints"""
     found = await reading(find_target, target)
@@ -437,14 +440,14 @@ async def act_on_node(request: Request, target: Name, node: Name, action: Name) 
     return JSONResponse({"node": node, "action": action})
 
 
-@call("look", "GET /environments", list[schemas.Environment])
+@call("look", "GET /environments", [schemas.Environment])
 async def list_environments(request: Request) -> Response:
     """the names and files of environments"""
     known = await reading(known_environments)
     return JSONResponse([{"name": name, "file": str(file)} for name, file in known.items()])
 
 
-@call("look", "GET /environments/{name}/check", list[schemas.Finding])
+@call("look", "GET /environments/{name}/check", [schemas.Finding])
 async def check_environment(request: Request, name: Name) -> Response:
     """what `fairway check NAME --json` prints"""
     found = await checking(actions.checked, actions.environment_file(name))

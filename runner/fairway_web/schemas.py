@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from fairway_web.runs import State
 
@@ -55,16 +55,6 @@ class RunDetail(Run):
     cost: Map
 
 
-class RunState(Record):
-    run_id: str
-    target: str
-    state: State
-    reason: str | None
-    exit_code: int | None
-    empty_outputs: list[Map]
-    last_known: str | None
-
-
 class Folder(Record):
     folder: str
     last_known: float
@@ -77,95 +67,41 @@ class Records(Record):
     runs: dict[str, Folder]
 
 
-class Compared(Record):
-    run_id: str
-    name: str
-    target: str
-    state: str
-    params: Map
-    metrics: Map
-    differs: Map
-
-
-class Output(Record):
-    path: str
-    size: Count
-    link: str | None = None
-
-
-class Submitted(Record):
-    run_id: str
-    target: str
-    tasks: Count
-    state: State
-
-
-class Cancelled(Record):
-    run_id: str
-    state: State
-
-
-class Retried(Record):
-    run_id: str
-    tasks: Count
-
-
-class Checked(Record):
-    name: str
-    target: str
-    tasks: Count
-    scripts: Map
-    findings: list[Map]
-
-
-class Rendered(Record):
-    name: str
-    target: str
-    template: str
-    script: str
-
-
 class Pieces(BaseModel):
     pieces: list[Annotated[str, Field(pattern="^[0-9a-f]{64}$")]]
 
 
-class Code(Record):
-    code: str
-    missing: list[str]
+def _record(title: str, /, **fields: Any) -> type[Record]:
+    return create_model(title, __base__=Record, **fields)
 
 
-class Piece(Record):
-    digest: str
-    size: Count
-
-
-class Target(Record):
-    name: str
-    engine: str
-    ready: bool
-
-
-class Node(Record):
-    name: str
-    state: str
-    address: str | None
-    run: str | None
-    reason: str | None
-
-
-class NodeAction(Record):
-    node: str
-    action: Literal["drain", "resume"]
-
-
-class Environment(Record):
-    name: str
-    file: str
-
-
-class RunCosts(Record):
-    by: str
-    currency: str
-    groups: list[Map]
-    total: Map
-    findings: list[Map]
+RunState = _record(
+    "RunState",
+    run_id=str,
+    target=str,
+    state=State,
+    reason=str | None,
+    exit_code=int | None,
+    empty_outputs=list[Map],
+    last_known=str | None,
+)
+Compared = _record(
+    "Compared", run_id=str, name=str, target=str, state=str, params=Map, metrics=Map, differs=Map
+)
+RunCosts = _record(
+    "RunCosts", by=str, currency=str, groups=list[Map], total=Map, findings=list[Map]
+)
+Output = _record("Output", path=str, size=Count, link=(str | None, None))
+Submitted = _record("Submitted", run_id=str, target=str, tasks=Count, state=State)
+Cancelled = _record("Cancelled", run_id=str, state=State)
+Retried = _record("Retried", run_id=str, tasks=Count)
+Checked = _record("Checked", name=str, target=str, tasks=Count, scripts=Map, findings=list[Map])
+Rendered = _record("Rendered", name=str, target=str, template=str, script=str)
+Code = _record("Code", code=str, missing=list[str])
+Piece = _record("Piece", digest=str, size=Count)
+Target = _record("Target", name=str, engine=str, ready=bool)
+Node = _record(
+    "Node", name=str, state=str, **dict.fromkeys(("address", "run", "reason"), str | None)
+)
+NodeAction = _record("NodeAction", node=str, action=Literal["drain", "resume"])
+Environment = _record("Environment", name=str, file=str)
