@@ -212,5 +212,5 @@ class _Checks(Validation):
                 first = self._taken.setdefault((type_, given["name"].lower()), stack)
                 if first != stack:
                     message = f"the stack `{first}` has one of the name `{given['name']}` too"
-                    hint = "give one of the stacks another `environment` or `role`"
+                    hint = "give one of the stacks another `environment`"
                     yield Finding("name-taken", message, hint, f"{type_}.{id_}")
