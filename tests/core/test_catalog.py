@@ -138,12 +138,6 @@ def test_an_image_is_pinned_or_says_that_no_version_was_found(row: Any) -> None:
     assert row.node_agent.startswith("batch.node.")
 
 
-def test_a_urn_pins_another_version() -> None:
-    pinned = image("microsoft-dsvm:ubuntu-hpc:2204-v100:22.04.2026010101")
-    assert pinned.pinned
-    assert pinned.alias == "ubuntu-hpc-2204-v100"
-
-
 @pytest.mark.parametrize("name", ["ubuntu-hpc-2405", "a:b:c:d", "microsoft-dsvm:ubuntu-hpc:2404:"])
 def test_an_unknown_image_is_answered_with_known_ones(name: str) -> None:
     with pytest.raises(UserError, match="unknown image") as caught:

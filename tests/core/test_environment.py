@@ -173,7 +173,7 @@ class TestKeys:
         ("entry", "content", "message", "hint"),
         [
             ("none.pub", None, "no such public key", "ssh-keygen -t ed25519 -f none"),
-            ("id", "-----BEGIN OPENSSH PRIVATE KEY-----", "is a private key", "id.pub"),
+            ("id", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNz", "is a private key", "id.pub"),
             ("empty.pub", "\n# nothing\n", "holds no public key", "ssh-keygen"),
             ("bad.pub", "hello world\n", "not an OpenSSH public key", "ssh-keygen"),
             ("ssh-ed25519 AAAA me", None, "not an OpenSSH public key", "ssh-keygen"),
@@ -196,6 +196,7 @@ class TestKeys:
         assert finding.path == "access.ssh_keys.1"
         assert message in finding.message
         assert hint in finding.hint
+        assert "b3BlbnNz" not in format_finding(finding)
         assert finding.location is not None
         assert finding.location.line == 8
 
@@ -207,11 +208,6 @@ class TestKeys:
         assert finding.id == "private-key"
         assert finding.location is not None
         assert "b3BlbnNz" not in format_finding(finding)
-
-    def test_a_private_key_is_never_shown(self, tmp_path: Path, home: Path) -> None:
-        (tmp_path / "id").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n")
-        finding = fault(tmp_path, self._with("id"), home=home)
-        assert "b3BlbnNzaC1rZXk" not in f"{finding.message}{finding.hint}"
 
 
 @pytest.mark.integration

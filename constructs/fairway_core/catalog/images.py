@@ -98,8 +98,9 @@ SERVER_IMAGE = "ubuntu-2404"
 def image(name: str) -> Image:
     """The image of that alias, or of a whole URN whose publisher, offer and sku are known.
 
-    >>> image("microsoft-dsvm:ubuntu-hpc:2404:24.04.2026092501").alias
-    'ubuntu-hpc-2404'
+    >>> named = image("microsoft-dsvm:ubuntu-hpc:2404:24.04.2026010101")
+    >>> named.alias, named.version
+    ('ubuntu-hpc-2404', '24.04.2026010101')
     """
     if ":" not in name:
         return look_up(name, images(), "image")

@@ -13,7 +13,6 @@ from fairway_core.autoscale import (
     PoolShape,
     ScenarioName,
     check_formula,
-    iso_duration,
     scale_formula,
 )
 from fairway_core.documents import FieldError
@@ -276,10 +275,6 @@ def test_settings_that_contradict_each_other(
         Autoscale.model_validate(settings)
     details = caught.value.errors()  # type: ignore[attr-defined]  # pydantic's own
     assert [tuple(one["ctx"]["error"].path) for one in details] == [path]
-
-
-def test_spans_as_azure_takes_them() -> None:
-    assert [iso_duration(one) for one in (300, 3600, 330)] == ["PT5M", "PT60M", "PT330S"]
 
 
 GUARDED = "x = $ActiveTasks.GetSamplePercent(300) > 70 ? avg($ActiveTasks.GetSample(300)) : 0;"
