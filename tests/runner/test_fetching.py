@@ -152,7 +152,7 @@ def test_fetch_that_fails_leaves_no_half_file(
         target.write_bytes(b"half")
         raise OSError(28, "No space left on device", str(target))
 
-    monkeypatch.setattr(fetching.scratch, "copy", fails)
+    monkeypatch.setattr(fetching, "copy_file", fails)
     with pytest.raises(UserError, match="No space left"):
         fetch(run, tmp_path / "to")
     assert found(tmp_path / "to") == {}
