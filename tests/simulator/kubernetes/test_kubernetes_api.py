@@ -13,8 +13,8 @@ import pytest
 from namespaces import Space
 
 from fairway_simulator.kubernetes import Fault, KubernetesCluster
+from fairway_simulator.kubernetes.api.patches import MERGE, STRATEGIC, patched
 from fairway_simulator.kubernetes.api.resources import CONFIG_MAPS, PODS
-from fairway_simulator.kubernetes.api.schemas import MERGE, STRATEGIC, patched
 from fairway_simulator.kubernetes.api.store import Change, Store
 from fairway_simulator.kubernetes.client import Client, Refused
 from fairway_simulator.kubernetes.controllers.job_state import parsed, spelled

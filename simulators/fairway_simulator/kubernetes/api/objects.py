@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairway_simulator.http import Answer, Stream
+from fairway_simulator.kubernetes.api.patches import APPLY, patched
 from fairway_simulator.kubernetes.api.requests import ApiError, bad_request, conflict, expired
 from fairway_simulator.kubernetes.api.resources import NAMESPACES, PODS
-from fairway_simulator.kubernetes.api.schemas import APPLY, patched
 from fairway_simulator.kubernetes.api.store import Watch, by_fields, by_labels
 from fairway_simulator.kubernetes.events import now
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_core import local_disks
 from fairway_core.kubernetes.node_setup import SCRATCH
-from fairway_simulator.kubernetes.api.schemas import MERGE
+from fairway_simulator.kubernetes.api.patches import MERGE
 from fairway_simulator.kubernetes.client import Client, Refused
 from fairway_simulator.kubernetes.events import now
 from fairway_simulator.kubernetes.kubelet.host import GPU, PAUSE, Devices, Host

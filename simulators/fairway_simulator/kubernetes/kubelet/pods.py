@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from fairway_simulator.kubernetes.api.schemas import STRATEGIC
+from fairway_simulator.kubernetes.api.patches import STRATEGIC
 from fairway_simulator.kubernetes.kubelet.containers import (
     Container,
     ContainerState,
