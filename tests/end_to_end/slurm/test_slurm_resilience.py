@@ -175,23 +175,6 @@ class TestCutOff:
         gate.open()
         assert fairway("wait", "mine", cwd=fairway.folder / "folder-2").returncode == 0
 
-    def test_a_job_whose_id_was_never_noted_is_found(
-        self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
-    ) -> None:
-        job = fairway.job(f"read <{gate.path}", template="plain")
-        run = fairway.submit(job, *TARGET)
-        path = slurm.shared / "runs" / run / "control.json"
-        orders = json.loads(path.read_text())
-        mine = orders["parts"][0]["job"]
-        orders["parts"][0]["job"], orders["complete"] = "", False
-        path.write_text(json.dumps(orders))
-        engine = fairway.folder / ".fairway" / "runs" / run / "engine.json"
-        engine.write_text(json.dumps({"submission": 0, "complete": False}))
-        assert fairway("submit", "--resume", run).returncode == 0
-        assert json.loads(path.read_text())["parts"][0]["job"] == mine
-        gate.open()
-        outcome(fairway, run)
-
     def test_a_scheduler_that_is_down_is_said_and_waited_for(
         self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
     ) -> None:
