@@ -66,9 +66,10 @@ def test_serve_command_answers_until_a_signal_ends_it(
     ("left", "stays"),
     [
         (f'{{"pid": {os.getppid()}}}', True),  # of another server that still runs
-        *((each, False) for each in ("[]", "{", '{"pid": 0}', '{"pid": "1"}', '{"pid": 1e999}')),
+        *((f'{{"pid": {pid}}}', False) for pid in ("0", '"1"', "1e999", 99_999_999, 10**30)),
+        *((each, False) for each in ("[]", "{")),
     ],
-    ids=["of-another", *"abcde"],
+    ids=["of-another", *"abcdefg"],
 )
 def test_record_of_another_server_is_there_again_and_no_others(
     store: RunStore, left: str, stays: bool
