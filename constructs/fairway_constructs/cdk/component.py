@@ -28,7 +28,7 @@ _DISALLOWED = re.compile(r"[^A-Za-z0-9_-]")
 class Addresses:
     """The Terraform addresses of one stack and who has which, and what the stack has once.
 
-    cdktf makes an address from a resource's whole path and a hash. A stack may ask for short ones,
+    cdktf makes an address from a resource's full path and a hash. A stack may ask for short ones,
     `azurerm_subnet.compute`, made from the id alone. cdktf writes two resources of one address over
     each other without a word, so a second one is refused when it is made.
 

@@ -81,7 +81,7 @@ def in_order(outdir: Path) -> list[StackFolder]:
 
 
 def left_behind(stacks: Sequence[StackFolder]) -> list[str]:
-    """Environments that are deployed and that no file asks for any more, told only where these
+    """Environments that are deployed and that no file asks for any more, named only where these
     stacks are new: else nothing was renamed.
 
     Only states in files can be listed; of those in a storage account nothing is known here.

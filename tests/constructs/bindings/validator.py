@@ -112,7 +112,7 @@ def _type(type_: Type, text: str = ".*") -> Schema:
         case ["map", element]:
             wanted = {"type": "object", "additionalProperties": _type(element)}
         case ["object", dict(members)]:
-            # Terraform wants an object whole: a member may be null, but none may be missing.
+            # Terraform wants all of an object: a member may be null, but none may be missing.
             items = {n: {"if": {"type": "null"}, "else": _type(t)} for n, t in members.items()}
             wanted = _object(items, list(members))
         case _:
