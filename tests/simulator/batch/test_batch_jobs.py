@@ -70,19 +70,21 @@ def test_a_deleted_job_is_gone_with_its_files(service: Any, client: Any) -> None
     assert not list(service.folder.glob("nodes/*/workitems/j"))
 
 
-def on(start: int, end: int) -> dict[str, Any]:
-    """Dependencies on the tasks with these numbers."""
-    return {"taskIdRanges": [{"start": start, "end": end}]}
+RANGE = {"taskIdRanges": [{"start": 1, "end": 1}]}
+IDS = {"taskIds": ["1"]}
 
 
-@pytest.mark.parametrize(("action", "state"), [("block", "active"), ("satisfy", "completed")])
+@pytest.mark.parametrize(
+    ("action", "others", "state"),
+    [("block", RANGE, "active"), ("satisfy", RANGE, "completed"), ("block", IDS, "active")],
+)
 def test_a_failure_blocks_dependents_unless_it_satisfies_them(
-    service: Any, client: Any, action: str, state: str
+    service: Any, client: Any, action: str, others: dict[str, Any], state: str
 ) -> None:
     make(client, usesTaskDependencies=True)
     condition = {"default": {"dependencyAction": action}}
     add(client, "1", "exit 3", exitConditions=condition)
-    add(client, "2", dependsOn=on(1, 1))
+    add(client, "2", dependsOn=others)
     service.wait_for_task("j", "1")
     if state == "completed":
         service.wait_for_task("j", "2")

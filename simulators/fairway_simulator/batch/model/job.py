@@ -80,8 +80,10 @@ class Job(Entity):
     def add(self, task: Task) -> None:
         self.tasks[task.key] = task
         self.count(task, 1)
-        ranges = (task.spec.get("dependsOn") or {}).get("taskIdRanges") or ()
-        ids = {str(n) for each in ranges for n in range(int(each["start"]), int(each["end"]) + 1)}
+        others = task.spec.get("dependsOn") or {}
+        ids = set(others.get("taskIds") or ())
+        for each in others.get("taskIdRanges") or ():
+            ids.update(str(n) for n in range(int(each["start"]), int(each["end"]) + 1))
         self._unmet[task.key] = ids - self._satisfied
         for key in self._unmet[task.key]:
             self._waiting[key].append(task)

@@ -10,6 +10,7 @@ from fairway_simulator.batch.wire.bodies import ServiceError, invalid_property, 
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_RANGES = 100
+_LONGEST_IDS = 64_000
 _MOST_FILES = 100
 
 
@@ -125,8 +126,12 @@ def _files(body: dict[str, Any]) -> None:
 
 
 def _dependencies(wanted: dict[str, Any]) -> None:
-    """As many as the service takes: of ranges no document says how many, so that is not many."""
-    absent(wanted, "taskIds")
+    """As many as the service takes: of ranges no document says how many, so that is not many; ids
+    of 64,000 characters together, says the description of task_ids in azure-batch."""
+    ids = wanted.get("taskIds") or ()
+    if sum(map(len, ids)) > _LONGEST_IDS:
+        reason = f"at most {_LONGEST_IDS} characters"
+        raise invalid_property("taskIds", f"{len(ids)} ids", reason)
     if len(wanted.get("taskIdRanges") or ()) > _MOST_RANGES:
         raise ServiceError(400, "TaskDependencyRangesTooLong")
 
