@@ -168,9 +168,10 @@ def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> AzurermProv
     return AzurermProvider(stack, features=features, storage_use_azuread=True)
 
 
-# Azure has a name of these once, in whatever group they are.
+_GROUP = "azurerm_resource_group"
+# Azure has a name of these once: of a group in a subscription, and of the others anywhere.
 _ONCE = (
-    "azurerm_resource_group",
+    _GROUP,
     "azurerm_storage_account",
     "azurerm_key_vault",
     "azurerm_container_registry",
@@ -182,8 +183,9 @@ class _Checks(Validation):
 
     def __init__(self, stack: Stack, ignore: frozenset[str]) -> None:
         self._stack, self._ignore = stack, ignore
-        # The stack of each name of the app that Azure has once.
-        self._taken: dict[tuple[str, str], str] = vars(stack.node.root).setdefault("_taken", {})
+        # The stack of each name of the app that Azure has once, with the type and the subscription.
+        self._taken: dict[tuple[str, str, str], str]
+        self._taken = vars(stack.node.root).setdefault("_taken", {})
 
     def validate(self) -> list[str]:
         """Returns the faults of the stack, each with its hint."""
@@ -207,10 +209,20 @@ class _Checks(Validation):
         """Resources of which another stack makes one of the same name: the second fails there."""
         if "name-taken" in self._ignore:
             return
+        own = next(each for each in document["provider"]["azurerm"] if "alias" not in each)
         for type_ in _ONCE:
             for id_, given in document.get("resource", {}).get(type_, {}).items():
-                first = self._taken.setdefault((type_, given["name"].lower()), stack)
+                name = given["name"].lower()
+                of_subscription = ".subscription_id" in name
+                if "${" in name and not of_subscription:
+                    continue  # Terraform alone will know it
+                local = type_ == _GROUP or of_subscription
+                where = own.get("subscription_id", "") if local else ""
+                first = self._taken.setdefault((type_, name, where), stack)
                 if first != stack:
                     message = f"the stack `{first}` has one of the name `{given['name']}` too"
-                    hint = "give one of the stacks another `environment`"
+                    hint = (
+                        "give one of the stacks another `environment`; if they are deployed to two "
+                        'subscriptions: ignore_checks=["name-taken"]'
+                    )
                     yield Finding("name-taken", message, hint, f"{type_}.{id_}")

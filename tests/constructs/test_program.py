@@ -762,22 +762,33 @@ def test_two_stacks_of_one_id_are_refused(lab: az.EnvironmentStack) -> None:
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {"role": "b", "ignore_checks": ["name-taken"]}, {"role": "b"}]
+    ("more", "subscriptions", "taken"),
+    [
+        ({}, 1, "resource_group key_vault storage_account"),
+        ({"role": "b"}, 1, "key_vault storage_account"),
+        ({}, 2, "storage_account"),
+        ({"role": "b", "ignore_checks": ["name-taken"]}, 1, ""),
+    ],
 )
 def test_two_stacks_that_make_what_azure_has_once_are_refused(
-    lab: az.EnvironmentStack, more: dict[str, Any]
+    lab: az.EnvironmentStack, more: dict[str, Any], subscriptions: int, taken: str
 ) -> None:
-    app = lab.node.root
+    app, own = lab.node.root, {"allowed": OFFICE}
     second = az.EnvironmentStack(app, "b", location="westeurope", environment="lab", **more)
-    for stack in (lab, second):
-        az.Vault(stack, allowed=["203.0.113.0/24"])
-    if "ignore_checks" in more:
+    for number, stack in enumerate((lab, second)):
+        subscription = TEAM.replace("1", str(number % subscriptions))
+        stack.node.find_child("azurerm").add_override("subscription_id", subscription)
+        az.Vault(stack, **own)
+        az.Storage(stack, containers=["outputs"], account="contosodata", **own)
+        # Terraform alone knows whether these are two names.
+        az.Registry(stack, **own).registry.name = "lab${random_pet.own.id}"
+    if not taken:
         app.synth()
         return
     with pytest.raises(UserError, match="`lab` has one of the name") as caught:
         app.synth()
-    kinds = {each.path.partition(".")[0] for each in caught.value.findings}
-    assert kinds == {"azurerm_key_vault", *(() if more else ("azurerm_resource_group",))}
+    found = {each.path.partition(".")[0] for each in caught.value.findings}
+    assert found == {f"azurerm_{each}" for each in taken.split()}
 
 
 def test_misspelt_argument_of_a_resource_is_refused(lab: az.EnvironmentStack) -> None:
