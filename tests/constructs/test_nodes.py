@@ -84,7 +84,9 @@ def test_nodes_of_a_cluster_have_its_usual_settings(
     alias: str,
 ) -> None:
     cluster = _cluster(synthesize, image=image(alias))
-    (configuration,) = cluster["network_interface"][0]["ip_configuration"]
+    (interface,) = cluster["network_interface"]
+    (configuration,) = interface["ip_configuration"]
+    assert interface["primary"] is configuration["primary"] is True
     assert "public_ip_address" not in configuration
     assert cluster["disable_password_authentication"] is True
     assert cluster["identity"] == {"type": "UserAssigned", "identity_ids": ["/identities/nodes"]}

@@ -155,7 +155,9 @@ def test_dangers_without_end_leave_room_for_those_of_another(make_plan: Any) -> 
 
 
 def test_comment_shows_others_than_an_unreadable_stack_and_counts_those_without_end() -> None:
-    text = comment({"aaa": None, "lab": _sample("move-disks")}, ORIGIN)
+    text = comment({"a" * 101: None, "b" * 101: _sample("move-disks")}, ORIGIN)
+    titles = re.findall(r"^## <code>(\w+)</code>$", text, re.MULTILINE)
+    assert titles == ["a" * 100, "b" * 100, "b" * 100]
     assert "Its output is not a review" in text
     assert "azurerm_managed_disk.data[0]" in text
     found: dict[str, Review | None] = {f"e{n:04}": None for n in range(1000)}

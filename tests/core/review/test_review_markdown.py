@@ -75,6 +75,11 @@ class TestMarkdown:
         assert len(comment) < 1_500
         assert "aaa" in comment
         assert "bbb" in comment
+        before = {f"a{number:02}": "x" for number in range(43)}
+        many = (GROUP, "update", before, dict.fromkeys(before, "y"))
+        comment = markdown(_review(make_plan("c", many)))
+        assert comment.count("</code> → <code>") == 40
+        assert "and 3 more attributes" in comment
 
     def test_a_new_rule_shows_what_it_admits_without_its_empty_fields(self, make_plan: Any) -> None:
         empty = {"description": "", "destination_address_prefix": "", "source_port_ranges": []}
