@@ -1,5 +1,7 @@
-"""Extensions, which Azure runs on machines: each as the arguments that a scale set, of which it is
-a part so that nodes have it from their first boot, and a VM take alike."""
+"""Programs that Azure installs on machines, its extensions, as arguments of a VM's or a scale set's.
+
+As a part of a scale set an extension is on each node from its first boot.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def on_machine(
 
 
 def _extension(publisher: str, type_: str, settings: object = None, **more: Any) -> dict[str, Any]:
-    """One that its publisher keeps at the newest minor version of the first of its line."""
+    """An extension that its publisher keeps at the newest 1.x."""
     # Without spaces, as the provider reads it back: another form would be drift.
     text = {"settings": json.dumps(settings, separators=(",", ":"))} if settings else {}
     facts = {"name": type_, "publisher": publisher, "type": type_, "type_handler_version": "1.0"}

@@ -74,8 +74,8 @@ class Monitoring(IMonitoring):
 
     With `workspace_id` the workspace is an existing one in the same region.
 
-    A machine sends once it is `watch`ed and has the agent: with `monitored`. A service
-    sends its logs by its `diagnostic_settings`. Alerts are in `alerts`.
+    A machine sends once it is `watch`ed and has the agent, which `monitored=True` puts on it. A
+    service sends its logs by its `diagnostic_settings`. Alerts are in `alerts`.
 
     >>> monitoring = Monitoring(stack, emails=["team@example.com"])
     ... # doctest: +SKIP

@@ -1,7 +1,5 @@
-"""The review of plans: the end of every plan, and what a deployment is held against.
-
-Approved stacks of a review, and the order in which they are to be deployed.
-"""
+"""The review of plans: the end of every plan, and what a deployment is held against; with the
+stacks of an approved one, and the order in which they are deployed."""
 
 from __future__ import annotations
 
