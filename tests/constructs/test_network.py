@@ -234,10 +234,11 @@ def _peered(synthesize: Synthesize, **values: Any) -> dict[str, Any]:
 
 
 class TestPeering:
+    @pytest.mark.parametrize("gateway", [True, False])
     def test_peering_makes_both_halves_each_in_its_subscription(
-        self, synthesize: Synthesize
+        self, synthesize: Synthesize, gateway: bool
     ) -> None:
-        document = _peered(synthesize, gateway=True)
+        document = _peered(synthesize, gateway=gateway)
         halves = document["resource"]["azurerm_virtual_network_peering"]
         near, far = halves["peering-to-hub"], halves["peering-from-hub"]
         assert near["remote_virtual_network_id"] == HUB
@@ -251,7 +252,7 @@ class TestPeering:
             "hub": SUBSCRIPTION,
         }
         # A gateway is offered before it is taken.
-        assert (near["use_remote_gateways"], far["allow_gateway_transit"]) == (True, True)
+        assert near["use_remote_gateways"] is far["allow_gateway_transit"] is gateway
         assert near["depends_on"] == ["azurerm_virtual_network_peering.peering-from-hub"]
 
     def test_the_other_half_may_be_its_owners(self, synthesize: Synthesize) -> None:
