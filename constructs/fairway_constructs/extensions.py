@@ -1,4 +1,4 @@
-"""Programs that Azure installs on machines, its extensions, as arguments of a VM's or a scale set's.
+"""Extensions, programs that Azure installs on machines, as arguments for a VM or a scale set.
 
 As a part of a scale set an extension is on each node from its first boot.
 """

@@ -68,7 +68,7 @@ def check_space(space: IPv4Network) -> IPv4Network:
 def require_apart(
     network: IPv4Network, other: IPv4Network, whose: str, *, path: DataPath, hint: str
 ) -> None:
-    """Raises FieldError at `path` where `network` overlaps `other`; `whose` names the other's owner."""
+    """Raises FieldError at `path` where `network` overlaps `other`, which is `whose`."""
     if network.overlaps(other):
         raise FieldError(f"`{network}` overlaps {whose} {other}", hint, path)
 
