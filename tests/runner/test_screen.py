@@ -49,6 +49,8 @@ def test_nothing_but_colours_is_left_of_any_bytes(pieces: list[str]) -> None:
     [
         (b"\x1b]0;no end\nnext\n", "0;no end\nnext\n"),
         (b"\x1b]" + b"x" * 9000, "x" * 9000),
+        (b"\x1b]" + b"x" * 9000 + b"\x07", "x" * 9000),  # as where it comes in pieces
+        (b"\x1b]one\xc2\x90two\x07", "one"),
         (b"\x1b\x1b[2J[2J", "[2J"),
         (b"\x1b[2\nJ", "2\nJ"),
         (b"last\x1b[3", "last3"),

@@ -10,16 +10,19 @@ import re
 from typing import BinaryIO
 
 # A control string up to its end: it sets titles, writes to the clipboard, or asks for an answer.
-_STRING = r"(?:\x1b[]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x18\x1a\x1b\x9c\n]"
-_SEQUENCE = r"(?:\x1b\[|\x9b)[0-?]"
+# What is longer than 4096 characters, or begins with another one, is none, and text: to look for
+# the end of each of many would take time by the square of their number.
+_STRING = (
+    r"(?:\x1b[]PX^_]|[\x90\x98\x9d-\x9f])"
+    r"[^\x07\x18\x1a\x1b\x90\x98\x9c-\x9f\n]{0,4096}"
+)
+_BETWEEN = "[ -/]{0,256}"
+_SEQUENCE = rf"(?:\x1b\[|\x9b)[0-?]{{0,256}}{_BETWEEN}"
 _OBEYED = re.compile(
-    rf"{_STRING}*(?:\x07|\x1b\\|\x9c)|{_SEQUENCE}*[ -/]*[@-~]|\x1b[ -/]*[0-~]?"
+    rf"{_STRING}(?:\x07|\x1b\\|\x9c)|{_SEQUENCE}[@-~]|\x1b{_BETWEEN}[0-~]?"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
-# What is longer than this without an end is none, and text.
-_CUT_OFF = re.compile(
-    rf"(?:{_STRING}{{0,4096}}\x1b?|{_SEQUENCE}{{0,256}}[ -/]{{0,256}}|\x1b[ -/]{{0,256}})\Z"
-)
+_CUT_OFF = re.compile(rf"(?:{_STRING}\x1b?|{_SEQUENCE}|\x1b{_BETWEEN})\Z")
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
