@@ -104,3 +104,9 @@ def test_a_template_that_is_not_there_is_answered_with_one_that_is(
     with pytest.raises(FieldError) as caught:
         find_template(template, tmp_path)
     assert caught.value.hint == hint
+
+
+def test_a_template_of_the_jobs_own_goes_first(tmp_path: Path) -> None:
+    (own := tmp_path / "job_templates" / "openmpi.sh.j2").parent.mkdir()
+    own.touch()
+    assert find_template("openmpi", tmp_path) == own

@@ -50,6 +50,8 @@ def test_run_states_by_lock_and_record_and_new_ids(store: RunStore) -> None:
 def test_runs_are_found_by_the_beginning_of_their_id(store: RunStore) -> None:
     for number, run_id in enumerate(["job-abcdef", "job-abcxyz", "other-222222"]):
         os.close(store.create(record(run_id, created=10.0 - number), {})[1])
+    (store.folder / "half-removed").mkdir()
+    (store.folder / "note.txt").touch()
     assert store.find("o").id == "other-222222"
     assert store.find("job-abcd").id == "job-abcdef"
     assert [run.id for run in store.all()] == ["other-222222", "job-abcxyz", "job-abcdef"]

@@ -72,6 +72,8 @@ def test_every_distribution_is_drawn_within_its_bounds_and_digits() -> None:
     assert sample({"triangular": [2, 2, 2]}, 2) == [2.0, 2.0]
     assert sample({"triangular": [0, 5e-324, 0]}, 2) == [0.0, 0.0]
     assert set(sample({"integer": [5, 6]}, 9)) == {5}
+    assert set(sample({"integer": [-3, 4]}, 99)) == {*range(-3, 4)}
+    assert set(sample({"choice": ["a", "b", "c"]}, 99)) == {"a", "b", "c"}
     for value in sample({"gauss": [0, 1e-7]}, 100):
         assert value == float(f"{value:.12g}")
     assert math.copysign(1, sample({"exponential": [1e300]}, 1)[0]) == 1
