@@ -419,14 +419,23 @@ def test_a_target_that_was_read_before_the_queue_was_there_finds_it(tmp_path: Pa
     assert queue_for(run) == shared
 
 
+@pytest.mark.parametrize(("longest", "may_kill"), [(0.1, True), (1e9, False)])
 def test_supervisor_of_a_removed_run_that_does_not_end_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: float, may_kill: bool
 ) -> None:
-    monkeypatch.setattr(runs, "_LONGEST_END", 0.1)
+    """At once where another user has started it. A run whose name begins so is another."""
+
+    def forbid(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    if not may_kill:
+        monkeypatch.setattr(runs.os, "kill", forbid)
+    monkeypatch.setattr(runs, "_LONGEST_END", longest)
     words = ["sh", "-c", "trap '' USR1; echo; read _", "sh", runs._MODULE, f"{tmp_path}/runs/job-b"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline()
+        for other in ("job", "job-b2"):
+            runs.cancel(tmp_path, CancelRequest(other, 0), io.BytesIO())
         with pytest.raises(Fault, match="the folder of job-b is gone") as caught:
             runs.cancel(tmp_path, CancelRequest("job-b", 0), io.BytesIO())
-        process.kill()
     assert caught.value.record["hint"].endswith(f": kill {process.pid}")

@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,8 +92,12 @@ def _cancel_orphan(folder: Path) -> None:
             hint = f"end them on {os.uname().nodename}: kill {' '.join(map(str, going))}"
             raise Fault("not-cancelled", message, hint)
         for pid in set(going) - told:
-            with suppress(ProcessLookupError):
+            try:
                 os.kill(pid, signal.SIGUSR1)
+            except ProcessLookupError:
+                continue  # it has ended
+            except PermissionError:  # another user's: waiting for it ends nothing
+                end = 0.0
         told.update(going)
         time.sleep(control.PAUSE)
 
