@@ -1,4 +1,4 @@
-"""Copies that share their bytes with files."""
+"""Copies that share their bytes with files, and secrets."""
 
 import fcntl
 import os
@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import pytest
 
-from fairway_boot.files import copy_file
+from fairway_boot.files import copy_file, write_secret
 
 
 @pytest.fixture
@@ -62,3 +62,24 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
         copy_file(tmp_path / "pipe", tmp_path / "copy")
     with pytest.raises(FileNotFoundError):
         copy_file(tmp_path / "none", tmp_path / "copy")
+
+
+def test_secret_is_replaced_for_its_folders_owner_alone_where_it_is_another(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "etc", tmp_path / "elsewhere"
+    folder.mkdir()
+    owner = (1234, 1235) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    os.chown(folder, *owner)
+    elsewhere.write_bytes(b"")
+    (folder / ".key.new").symlink_to(
+        elsewhere
+    )  # what was cut off, or laid there, is not written to
+    key = folder / "key"
+    assert write_secret(key, b"old")
+    with key.open("rb") as file:
+        assert write_secret(key, b"new")
+        assert (file.read(), key.read_bytes()) == (b"old", b"new"), "never a part of one"
+    written = key.stat()
+    assert (written.st_mode & 0o777, written.st_uid, written.st_gid) == (0o400, *owner)
+    assert not write_secret(key, b"new")
+    assert key.stat().st_ino == written.st_ino
+    assert (elsewhere.read_bytes(), os.listdir(folder)) == (b"", ["key"])  # noqa: PTH208
