@@ -173,7 +173,7 @@ def begun(line: bytes) -> int | None:
     """Returns the number of the attempt, from 1, that begins with a line of a log; None for other
     lines.
 
-    >>> begun(b"fairway: attempt 2: exit code 3"), begun(b"attempt 2")
+    >>> begun(b"fairway: attempt 2: exit code 3"), begun(b"it says fairway: attempt 2: x")
     (2, None)
     >>> begun(b"fairway: attempt 2 lost its node, and the last lines that it printed")
     3

@@ -284,6 +284,12 @@ def test_retries_begin_again_within_the_limit_of_each_cause(
         assert task.failures_by_cause == Counter(CAUSES[each] for each in causes)
 
 
+def test_an_idle_task_begins_no_more(tmp_path: Path) -> None:
+    plan = RunPlan("job-a", str(tmp_path), retries=5)
+    task = Task(plan, TaskSpec(0), tmp_path, tmp_path, limit="its GPUs were idle")
+    assert after_attempt(task, 124) == ("failed", 124)
+
+
 def test_retries_used_up_are_told_with_counts_and_else_no_limits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

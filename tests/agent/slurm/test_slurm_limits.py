@@ -68,6 +68,10 @@ def test_time_counts_from_first_task_of_all(run: Path, clock: Clock, said: list[
     assert said == [["scancel", "--state=PENDING", "12"]]
     assert first.is_over()  # it takes nothing back once more
     assert len(said) == 1
+    retried = Watch(run, TIME, 1)
+    retried.begin()
+    assert (retried.is_over(), control.read(run).of(1).limit) == (False, None)
+    assert not Watch(run, TIME, 0).look_back()  # its beginning is that of another submission
 
 
 def test_the_cost_is_that_of_all_tasks(run: Path, clock: Clock, said: list[list[str]]) -> None:
