@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from running import MakeRun, RunFairway
 from starlette.testclient import TestClient
+from waiting import PATIENCE
 
 from fairway_agent.metric_logs import values_of
 from fairway_cli.ui.progress import watch_tasks
@@ -117,7 +118,8 @@ def test_runs_are_shown_while_others_are_cancelled(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cancel waits for the run's end: minutes, with a long grace."""
-    monkeypatch.setattr(threads.acting, "most", 1)
+    for room in (threads.acting, threads.reading):
+        monkeypatch.setattr(room, "most", 1)
     entered, ended = threading.Event(), threading.Event()
 
     def cancel(_: Run, _task: str | None) -> None:
@@ -126,11 +128,12 @@ def test_runs_are_shown_while_others_are_cancelled(
 
     monkeypatch.setattr(Run, "cancel", cancel)
     make_run("job-a")
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(client.post, "/api/v1/runs/job-a/cancel") for _ in range(2)]
-        entered.wait()
         try:
-            assert client.get("/api/v1/runs").status_code == 200
+            assert entered.wait(PATIENCE)
+            shown = pool.submit(client.get, "/api/v1/runs")
+            assert shown.result(PATIENCE).status_code == 200
         finally:
             ended.set()
     assert [each.result().status_code for each in asked] == [200, 200]
