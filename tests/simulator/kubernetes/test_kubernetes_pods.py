@@ -206,9 +206,9 @@ class TestFoldersOfNodes:
 
     DISKS = "/mnt/resource_nvme/fairway"
 
-    def pod(self, name: str, node: str, path: str = DISKS, sub: str = "$(ID)") -> dict[str, Any]:
+    def pod(self, name: str, node: str, path: str = DISKS, **sub: str) -> dict[str, Any]:
         field = {"fieldRef": {"fieldPath": "metadata.name"}}
-        mount = {"name": "s", "mountPath": "/scratch", "subPathExpr": sub}
+        mount = {"name": "s", "mountPath": "/scratch", **(sub or {"subPathExpr": "$(ID)"})}
         container = {"env": [{"name": "ID", "valueFrom": field}], "volumeMounts": [mount]}
         volumes = [{"name": "s", "hostPath": {"path": path, "type": "Directory"}}]
         line = f"stat -c %a /scratch; echo {name} > /scratch/{name}; ls /scratch; {_SERVES}"
@@ -218,16 +218,17 @@ class TestFoldersOfNodes:
     @pytest.mark.parametrize(
         ("path", "sub", "said"),
         [
-            (DISKS, "$(ID)", "hostPath type check failed: /mnt/resource_nvme/fairway is not a"),
-            ("/etc/hostname", "", "hostPath type check failed: /etc/hostname is not a directory"),
-            ("/", "$(NOBODY)", "failed to expand subPath: missing value for $(NOBODY)"),
+            (DISKS, {}, "hostPath type check failed: /mnt/resource_nvme/fairway is not a"),
+            ("/etc/hostname", {}, "hostPath type check failed: /etc/hostname is not a directory"),
+            ("/", {"subPathExpr": "$(NOBODY)"}, "failed to expand subPath: missing value for $(N"),
+            ("/", {"subPath": "p"}, "the stand-in has no subPath"),
         ],
-        ids=["no disks", "no folder", "no variable"],
+        ids=["no disks", "no folder", "no variable", "a plain path"],
     )
     def test_a_pod_waits_for_what_is_not_there(
-        self, space: Space, path: str, sub: str, said: str
+        self, space: Space, path: str, sub: dict[str, str], said: str
     ) -> None:
-        space.create(self.pod("p", "sim-0", path, sub))
+        space.create(self.pod("p", "sim-0", path, **sub))
 
         def is_said() -> bool:
             events = space.items("events", "--field-selector", "involvedObject.name=p")

@@ -146,6 +146,8 @@ class Volumes:
         for mount in container.get("volumeMounts") or ():
             kind, source = self._sources[mount["name"]]
             place = _resolved(mount["mountPath"])
+            if mount.get("subPath"):
+                raise NotReady("the stand-in has no subPath, but subPathExpr")
             sub = expanded(mount.get("subPathExpr") or "", environment)
             if "$(" in sub:
                 raise NotReady(f"failed to expand subPath: missing value for {sub}")
