@@ -73,7 +73,8 @@ def azure_name(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # n
 def name_taken(resources: Resources) -> Iterator[Fault]:
     """A name that two resources of one kind would have in one place, where Azure has it once.
 
-    Terraform would find the second there already, or change the first to be it.
+    Terraform would find the second there already, or change the first to be it. Resource groups,
+    storage accounts, vaults and registries are compared across the stacks of a program too.
 
     Wrong:
         azurerm_network_security_group.train: {name: lab-nsg, resource_group_name: lab-rg}
