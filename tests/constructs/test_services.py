@@ -278,6 +278,8 @@ def test_service_is_reached_by_each_of_its_endpoints_and_a_zone_once(
     assert [link["virtual_network_id"] for link in links.values()] == [vnet, vnet]
     nodes = made["batch-nodes-endpoint"]
     assert nodes["subnet_id"] == "${azurerm_subnet.endpoints.id}"
+    policies = resources["azurerm_subnet"]["endpoints"]["private_endpoint_network_policies"]
+    assert policies == "NetworkSecurityGroupEnabled", "else no rule holds for endpoints"
     connection = nodes["private_service_connection"]
     assert connection["is_manual_connection"] is False
     assert connection["private_connection_resource_id"] == "${azurerm_batch_account.batch.id}"
