@@ -95,27 +95,36 @@ def test_every_alert_has_its_signal_and_reaches_the_action_group(
     }
     group = "${azurerm_monitor_action_group.alerts.id}"
     metrics = everything["azurerm_monitor_metric_alert"]
-    assert len(metrics) == 5
-    counts = set()
-    for name, alert in metrics.items():
+    signals = set()
+    for alert in metrics.values():
         assert alert["action"] == [{"action_group_id": group}]
         assert alert["description"]
-        if name.startswith("batch-"):
-            (each,) = alert["criteria"]
-            counts.add(each["metric_name"])
-            signal = (each["aggregation"], each["operator"], each["threshold"])
-            assert signal == ("Average", "GreaterThan", 0)
-    kinds = ("Unusable", "StartTaskFailed", "Preempted", "Idle")
-    assert counts == {f"{kind}NodeCount" for kind in kinds}
+        (each,) = alert["criteria"]
+        assert each["aggregation"] == "Average"
+        signal = (each["metric_name"], each["operator"], each["threshold"])
+        signals.add((*signal, alert["severity"], alert["window_size"]))
+    # Azure's severities: 1 is an error, 2 a warning, and 3 only tells.
+    assert signals == {
+        ("UnusableNodeCount", "GreaterThan", 0, 1, "PT15M"),
+        ("StartTaskFailedNodeCount", "GreaterThan", 0, 1, "PT15M"),
+        ("PreemptedNodeCount", "GreaterThan", 0, 3, "PT5M"),
+        ("IdleNodeCount", "GreaterThan", 0, 2, "PT1H"),
+        ("VmAvailabilityMetric", "LessThan", 1, 1, "PT5M"),
+    }
     queries = everything["azurerm_monitor_scheduled_query_rules_alert_v2"]
-    assert len(queries) == 2
-    for alert in queries.values():
+    percents = {}
+    for name, alert in queries.items():
         assert alert["action"] == {"action_groups": [group]}
         assert alert["scopes"] == ["${azurerm_log_analytics_workspace.workspace.id}"]
         (criteria,) = alert["criteria"]
         last = criteria["query"].splitlines()[-1]
         assert criteria["metric_measure_column"] in last
         assert all(dimension["name"] in last for dimension in criteria["dimension"])
+        percents[name] = (criteria["operator"], criteria["threshold"], alert["window_duration"])
+    assert percents == {
+        "file-server-full-alert": ("GreaterThan", 85, "PT15M"),
+        "gpus-idle-alert": ("LessThanOrEqual", 5, "PT1H"),
+    }
 
 
 def test_queries_read_what_the_rule_collects(everything: dict[str, Any]) -> None:
