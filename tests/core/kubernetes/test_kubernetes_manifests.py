@@ -286,6 +286,17 @@ class TestHealth:
         assert "mounts=()" in check
         keys = {each["key"] for volume in spec["volumes"] for each in _items(volume)}
         assert keys == set(one(found, "ConfigMap", "fairway-health")["data"])
+        assert spec["serviceAccountName"] == "fairway-health"
+        account = {"kind": "ServiceAccount", "name": "fairway-health"}
+        binding = one(found, "ClusterRoleBinding", "fairway-health")
+        assert binding["subjects"] == [{**account, "namespace": "fairway-health"}]
+        role = {"kind": "ClusterRole", "name": "fairway-health"}
+        assert role.items() <= binding["roleRef"].items()
+        rules = one(found, "ClusterRole", "fairway-health")["rules"]
+        assert {each: rule["verbs"] for rule in rules for each in rule["resources"]} == {
+            "nodes": ["get", "patch"],
+            "nodes/status": ["patch"],
+        }
 
     def test_another_program_is_another_pod_and_none_without_devices(self) -> None:
         def mark(target: Target) -> str:
