@@ -12,7 +12,7 @@ from running import MakeRun
 
 from fairway_core.findings import UserError
 from fairway_hpc import Job, compare, rerun, runs, submit
-from fairway_runner.runs.store import RunStore
+from fairway_runner.runs.store import Run, RunStore
 
 X = {"name": "x", "template": "plain", "command": "echo {{ params.x }}"}
 
@@ -88,7 +88,13 @@ def test_text_in_place_of_a_list_is_not_taken_letter_by_letter(
     assert run.tags == ()
 
 
-def test_wait_returns_at_the_end_or_refuses_after_its_timeout(make_run: MakeRun) -> None:
+def test_wait_returns_at_the_end_or_refuses_after_its_timeout(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A target has that time to answer; what watches over a run here has its last things to do."""
+    told: list[Any] = []
+    monkeypatch.setattr(Run, "await_lock", lambda run: told.append(run.id))
+    monkeypatch.setattr(Run, "follow", lambda run, **_: told.append(run.engine.deadline))
     make_run("job-a").wait(timeout=0)
     run = make_run("job-b", [{"state": "running"}], state="running")
     lock = run.take_lock()  # somebody watches over it
@@ -96,6 +102,7 @@ def test_wait_returns_at_the_end_or_refuses_after_its_timeout(make_run: MakeRun)
         run.wait(timeout=0)
     os.close(lock)
     assert (caught.value.findings[0].id, caught.value.exit_code) == ("wait-timeout", 5)
+    assert told == [0.0, "job-a", 0.0]
 
 
 def test_what_cannot_be_found_is_refused(
