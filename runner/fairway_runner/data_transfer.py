@@ -6,7 +6,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -59,8 +59,13 @@ def digest_of(file: Path) -> bytes:
 def at_once(operation: Callable[[T], None], items: Iterable[T]) -> None:
     """The operation on every item, many at the same time; the first failure ends it."""
     with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
-        for _ in pool.map(operation, items):  # which cancels what has not begun where one fails
-            pass
+        started = [pool.submit(operation, item) for item in items]
+        try:
+            for each in as_completed(started):
+                each.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 @contextmanager

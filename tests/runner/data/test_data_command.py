@@ -4,14 +4,18 @@ import json
 import os
 import secrets
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from azure.core.exceptions import ServiceResponseError
 from azure.storage.blob import BlobClient, ContainerClient, ContentSettings
+from waiting import PATIENCE
 
+from fairway_runner import data_transfer
 from fairway_runner.data_transfer import BLOCK
 from fairway_runner.engines.azure_storage import Storage
 
@@ -309,3 +313,27 @@ def test_a_wrong_key_is_one_message(
     assert err.count("error: ") == 1
     assert "does not accept these credentials" in err
     assert "wrong" not in err
+
+
+def test_failure_of_a_file_begins_no_other_while_the_first_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended, begun = Event(), []
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            ended.set()
+            super().shutdown(wait=wait)
+
+    def send(number: int) -> None:
+        begun.append(number)
+        if number == 1:
+            raise OSError
+        ended.wait(PATIENCE)
+
+    monkeypatch.setattr(data_transfer, "FILES_AT_ONCE", 2)
+    monkeypatch.setattr(data_transfer, "ThreadPoolExecutor", Pool)
+    with pytest.raises(OSError):  # noqa: PT011
+        data_transfer.at_once(send, range(100))
+    assert {*begun} <= {0, 1, 2}
