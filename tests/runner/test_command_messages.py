@@ -1,5 +1,6 @@
 """Messages about mistakes in job files and command lines: what, where, and what to type."""
 
+import io
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from fairway_cli.main import app
 from fairway_cli.ui.catalogue import node_table
+from fairway_cli.ui.progress import watch_tasks
 from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node
 from fairway_runner.jobs import sweep_sources as sweep_files
@@ -170,6 +172,9 @@ def test_names_of_a_run_are_text(here: RunFairway, make_run: MakeRun, words: str
     assert not {"\x1b", "\x07"} & {*out}
     assert not [line for line in out.splitlines() if line.startswith("forged")]
     out.encode("utf-8")
+    watch_tasks(run, watched := io.StringIO())
+    assert len(watched.getvalue().splitlines()) == 1
+    assert not {"\x1b", "\x07"} & {*watched.getvalue()}
 
 
 def test_the_words_of_a_node_are_text() -> None:
