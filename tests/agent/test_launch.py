@@ -88,6 +88,22 @@ def test_mpi_session_folder_differs_for_each_attempt(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        (None, "runs/r/checkpoints/0"),
+        ("kept/here", "checkpoints/kept/here"),  # which is no run's
+        ("/data/x", "/data/x"),
+    ],
+)
+def test_checkpoints_of_a_cluster_are_in_its_shared_folder(
+    tmp_path: Path, own: str | None, expected: str
+) -> None:
+    spec, run = TaskSpec(0, checkpoint=own), tmp_path / "runs" / "r"
+    task = Task(RunPlan("r", "/x"), spec, run, tmp_path / "t", 0, SshNodes())
+    assert task.nodes.directories(task)["FAIRWAY_CHECKPOINT_DIR"] == tmp_path / expected
+
+
 @pytest.mark.integration
 def test_free_port_is_below_the_ephemeral_range_or_none_in_a_full_row(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
