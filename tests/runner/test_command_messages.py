@@ -163,6 +163,7 @@ def test_names_of_a_run_are_text(here: RunFairway, make_run: MakeRun, words: str
     run = make_run("job-aaaaaa", [facts], job_file=f"{EVIL}.yaml", metrics=metrics)
     state = run.folder / "state.json"
     state.write_text(json.dumps({**json.loads(state.read_text()), "reason": EVIL}))
+    (run.folder / "provenance.json").write_text(json.dumps({"passed_over": {"nd": EVIL}}))
     outputs = run.folder / "tasks" / "0" / "outputs" / "model"
     outputs.mkdir(parents=True)
     (outputs / EVIL).write_text("1")
@@ -171,6 +172,7 @@ def test_names_of_a_run_are_text(here: RunFairway, make_run: MakeRun, words: str
     assert code == 0, err
     assert not {"\x1b", "\x07"} & {*out}
     assert not [line for line in out.splitlines() if line.startswith("forged")]
+    assert ("\npassed  nd: " in out) is words.startswith("show")
     out.encode("utf-8")
     watch_tasks(run, watched := io.StringIO())
     assert len(watched.getvalue().splitlines()) == 1
