@@ -104,6 +104,17 @@ def test_checkpoints_of_a_cluster_are_in_its_shared_folder(
     assert task.nodes.directories(task)["FAIRWAY_CHECKPOINT_DIR"] == tmp_path / expected
 
 
+def test_scratch_of_a_cluster_goes_with_its_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "root", lambda: tmp_path / "disk")
+    plan, run = RunPlan("r", "/x"), tmp_path / "runs" / "r"
+    task = Task(plan, TaskSpec(0), run, tmp_path / "t", 0, SshNodes())
+    (folder := tmp_path / "disk/tasks/r-0").mkdir(parents=True)
+    task.nodes.leave(task)
+    assert not folder.exists()
+
+
 @pytest.mark.integration
 def test_free_port_is_below_the_ephemeral_range_or_none_in_a_full_row(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -144,3 +145,12 @@ def test_a_node_that_never_answers_holds_nobody(
     said = (task.folder / "log.txt").read_text()
     assert said.count("nd-2, nd-3 may go on: no answer in time") == 2
     assert told.returncode == -9
+
+
+def test_slurm_node_that_a_task_leaves_has_no_scratch_of_it(
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder := tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(sys, "argv", ["", "leave", shared.name, "0", "0", str(folder)])
+    allocation.main()
+    assert not folder.exists()
