@@ -423,7 +423,8 @@ def test_a_target_that_was_read_before_the_queue_was_there_finds_it(tmp_path: Pa
 def test_supervisor_of_a_removed_run_that_does_not_end_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: float, may_kill: bool
 ) -> None:
-    """At once where another user has started it. A run whose name begins so is another."""
+    """At once where another user has started it. A run whose name begins so is another, and who
+    ends a task does not end the run."""
 
     def forbid(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
@@ -434,8 +435,8 @@ def test_supervisor_of_a_removed_run_that_does_not_end_is_named(
     words = ["sh", "-c", "trap '' USR1; echo; read _", "sh", runs._MODULE, f"{tmp_path}/runs/job-b"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline()
-        for other in ("job", "job-b2"):
-            runs.cancel(tmp_path, CancelRequest(other, 0), io.BytesIO())
+        for run, task in (("job", ""), ("job-b2", ""), ("job-b", "1")):
+            runs.cancel(tmp_path, CancelRequest(run, 0, task=task), io.BytesIO())
         with pytest.raises(Fault, match="the folder of job-b is gone") as caught:
             runs.cancel(tmp_path, CancelRequest("job-b", 0), io.BytesIO())
     assert caught.value.record["hint"].endswith(f": kill {process.pid}")

@@ -76,7 +76,7 @@ def free_lock(folder: Path) -> Iterator[int | None]:
 
 def cancel(shared: Path, request: messages.CancelRequest, _: object) -> messages.Done:
     folder = shared / "runs" / request.run
-    if not (folder / "plan.json").exists():
+    if not request.task and not (folder / "plan.json").exists():
         _cancel_orphan(folder)
         runs.remove(folder)  # its supervisor has written there since
     return runs.cancel(shared, request, _cancel_run, _cancel_task)
