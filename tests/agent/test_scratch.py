@@ -59,16 +59,20 @@ def test_leftovers_of_its_own_devices_alone_are_ended(
 
     other = start(lease("1", 2, 3), FAIRWAY_TASK="1", FAIRWAY_RUN="sweep-a")
     left = start(lease("2", 1, 9), FAIRWAY_TASK="2", FAIRWAY_RUN="sweep-a")
+    wide = start(lease("4"))
+    own, far = start(lease("0", 0, 1)), start(f"{lease('2', 1, 9)}-too")  # which is of another node
     folder = tmp_path / "tasks"
     for name in ("sweep-a-1", "sweep-a-2", "sweep-z-0"):
         (folder / name).mkdir(parents=True)
     try:
         assert prepare("0", 0, 1, FAIRWAY_CORES="0-1") == ["sweep-a-0", "sweep-a-1"]
         assert left.wait(300) < 0
-        assert other.poll() is None
+        assert wide.wait(300) < 0
+        assert (own.poll(), other.poll()) == (None, None)
         assert prepare("3") == ["sweep-a-3"]
         assert other.wait(300) < 0
+        assert far.poll() is None
     finally:
-        for process in (other, left):
+        for process in (other, left, wide, own, far):
             process.kill()
             process.communicate()
