@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairway_agent import processes
 from fairway_agent.resources import CORES, numbers_of, ranges
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ def prepare(environment: Mapping[str, str]) -> None:
     does: see `slurm.allocation`.
     """
     if LEASE in environment:
-        from fairway_agent import processes  # who copies files looks at none
         from fairway_boot.cluster import own_name
 
         own = f"{LEASE}={environment[LEASE]}"
@@ -78,8 +78,6 @@ def prepare(environment: Mapping[str, str]) -> None:
 def make(folder: Path, *, keep: bool = False) -> None:
     """Makes a task's own folder, and removes those beside it that others without a live process
     have left, unless it is to `keep` them."""
-    from fairway_agent import processes  # who copies files looks at none
-
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = list(folder.parent.iterdir())
     # After the look: a task has a process before it makes its folder.
