@@ -26,6 +26,14 @@ FAILED = {"first": "failed"}
 ASKED = StatesRequest({"job-a": RunRequest()})
 
 
+def test_a_run_lasts_from_the_start_of_its_first_task_to_the_last_end(cluster: Cluster) -> None:
+    folder = cluster.submitted([1, 1])
+    cluster.wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=4.0)
+    cluster.wrote(folder, "1", "failed", exit_code=3, started=2.0, ended=3.0)
+    found = cluster.state(folder)
+    assert (found.state, found.started, found.ended) == ("failed", 1.0, 4.0)
+
+
 def test_jobs_that_somebody_deleted_are_lost(cluster: Cluster) -> None:
     folder = cluster.submitted([1])
     cluster.server.objects.clear()
