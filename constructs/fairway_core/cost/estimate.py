@@ -1,4 +1,4 @@
-"""Parts with their prices, and what they come to: an hour, and a month; and a node of a target."""
+"""Parts with their prices, and what they come to: an hour, and a month."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from fairway_core.cost.parts import Part
     from fairway_core.cost.prices import Price, Prices
-    from fairway_core.target import Target
 
 HOURS_A_DAY = 24
 
@@ -144,33 +143,6 @@ def known_elsewhere(
     ]
     best = max(found, key=lambda each: each[1], default=None)
     return best if best is not None and best[1] > here else None
-
-
-def node_price(
-    prices: Prices, *, size: str, region: str, spot: bool = False, own: float | None = None
-) -> float | None:
-    """The target's own price, or the list price of the size in the region; None where neither is
-    known.
-
-    >>> from fairway_core.cost.prices import PriceTable
-    >>> node_price(PriceTable(), size="Standard_ND96isr_H100_v5", region="eastus", own=12.5)
-    12.5
-    """
-    if own is not None:
-        return own
-    if not size or not region:
-        return None
-    from fairway_core.catalog.sizes import plain_name
-
-    price = prices.price(f"{'spot' if spot else 'vm'}/{plain_name(size)}", region)
-    return None if price is None else price.hourly
-
-
-def price_of(target: Target, prices: Prices) -> float | None:
-    """Hourly price of a node of a target, from the target's own record; None if it is not known."""
-    return node_price(
-        prices, size=target.vm_size, region=target.region, spot=target.spot, own=target.price
-    )
 
 
 def _sum(amounts: Iterable[float | None]) -> float | None:

@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
-from fairway_core.cost.estimate import node_price
+from fairway_core.cost.node_price import node_price
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.records import facts_in

@@ -8,8 +8,9 @@ import pytest
 from fairway_core.catalog import vm_sizes
 from fairway_core.catalog.tables import table
 from fairway_core.cost.environment import parts_of
-from fairway_core.cost.estimate import Estimate, estimate, node_price, offers
+from fairway_core.cost.estimate import Estimate, estimate, offers
 from fairway_core.cost.meters import meter
+from fairway_core.cost.node_price import node_price
 from fairway_core.cost.parts import Counts, Part, disks, vms
 from fairway_core.cost.planned import parts_of_resource
 from fairway_core.cost.prices import Price, PriceTable, snapshot

@@ -1,0 +1,36 @@
+"""Hourly price of a node of a target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairway_core.cost.prices import Prices
+    from fairway_core.target import Target
+
+
+def node_price(
+    prices: Prices, *, size: str, region: str, spot: bool = False, own: float | None = None
+) -> float | None:
+    """The target's own price, or the list price of the size in the region; None where neither is
+    known.
+
+    >>> from fairway_core.cost.prices import PriceTable
+    >>> node_price(PriceTable(), size="Standard_ND96isr_H100_v5", region="eastus", own=12.5)
+    12.5
+    """
+    if own is not None:
+        return own
+    if not size or not region:
+        return None
+    from fairway_core.catalog.sizes import plain_name
+
+    price = prices.price(f"{'spot' if spot else 'vm'}/{plain_name(size)}", region)
+    return None if price is None else price.hourly
+
+
+def price_of(target: Target, prices: Prices) -> float | None:
+    """Hourly price of a node of a target, from the target's own record; None if it is not known."""
+    return node_price(
+        prices, size=target.vm_size, region=target.region, spot=target.spot, own=target.price
+    )
