@@ -74,12 +74,12 @@ if TYPE_CHECKING:
     from fairway_constructs.network_access import SubnetRef as SubnetRef
     from fairway_constructs.nfs_server import NfsServer as NfsServer
     from fairway_constructs.peering import Peering as Peering
+    from fairway_constructs.placement import Placement as Placement
     from fairway_constructs.private_endpoint import PrivateEndpoints as PrivateEndpoints
     from fairway_constructs.protection import delete_lock as delete_lock
     from fairway_constructs.protection import kept as kept
     from fairway_constructs.registry import IRegistry as IRegistry
     from fairway_constructs.registry import Registry as Registry
-    from fairway_constructs.scope import Placement as Placement
     from fairway_constructs.scope import place_in_group as place_in_group
     from fairway_constructs.service import RoleAssignment as RoleAssignment
     from fairway_constructs.service import Service as Service

@@ -129,8 +129,7 @@ def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -
     Raises UserError where the environment keeps its state in files.
     """
     from fairway_constructs.cdk import App
-    from fairway_stacks.stack import Project
-    from fairway_stacks.state import StateStack, state_to_make
+    from fairway_stacks.stack import Project, StateStack, state_to_make
 
     state = state_to_make(environment)
     _make(outdir)

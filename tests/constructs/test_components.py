@@ -32,7 +32,8 @@ from fairway_constructs.netapp import NetApp
 from fairway_constructs.network import Network
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.peering import Peering
-from fairway_constructs.scope import Placement, place_in_group
+from fairway_constructs.placement import Placement
+from fairway_constructs.scope import place_in_group
 from fairway_constructs.storage import Storage
 from fairway_constructs.tags import Tags
 from fairway_constructs.vault import Vault
