@@ -212,7 +212,7 @@ def test_a_size_that_is_not_listed_is_described_by_one_that_is(
         job = Job.model_validate({"name": "x", "command": "true", "nodes": 2})
         profile = fabric_profile(targets_of(stacks)[name], job)
         assert profile is not None
-        assert (profile.size.name, profile.infiniband) == ("Standard_HB200rs_v9", True)
+        assert (profile.size.name, profile.size.rdma) == ("Standard_HB200rs_v9", True)
     (tmp_path / "lab.yaml").write_text(text)
     environment = load_environment(tmp_path / "lab.yaml")
     assert [each.id for each in check_environment(environment) if each.severity == "error"] == []
