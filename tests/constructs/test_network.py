@@ -253,6 +253,7 @@ class TestPeering:
         }
         # A gateway is offered before it is taken.
         assert near["use_remote_gateways"] is far["allow_gateway_transit"] is gateway
+        assert near["allow_gateway_transit"] is far["use_remote_gateways"] is False
         assert near["depends_on"] == ["azurerm_virtual_network_peering.peering-from-hub"]
 
     def test_the_other_half_may_be_its_owners(self, synthesize: Synthesize) -> None:

@@ -287,6 +287,7 @@ def test_people_get_roles_as_identities_do(lab: az.EnvironmentStack) -> None:
 def test_every_kind_of_cluster_takes_jobs(lab: az.EnvironmentStack) -> None:
     net = _network(lab, pods=PODS)
     subnet = net.subnet("compute")
+    assert subnet.nodes == (subnet.range, net.subnet("kubernetes").range), "they mount alike"
     home = az.NfsServer(lab, "home", subnet=net.subnet("storage"), path="/data")
     storage = az.Storage(lab, containers=["outputs"], network=net)
     slurm, batch = az.SlurmFoundation(lab, disk_gib=64), az.BatchAccount(lab)
