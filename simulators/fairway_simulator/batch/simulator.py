@@ -236,11 +236,6 @@ class BatchSimulator:
         with self.node(node) as found:
             self._core.fleet.lose(found, "unknown")
 
-    def fail_start(self, node: str, *, said: str) -> None:
-        """A node's start task, for which its pool waits, has failed and printed this."""
-        with self.node(node) as found:
-            self._core.fleet.fail_start(found, said)
-
     def restore(self, node: str) -> None:
         with self.node(node) as found:
             self._core.fleet.restore(found)

@@ -20,7 +20,6 @@ from fairway_simulator.ssh.bastion import Bastion
 from fairway_simulator.ssh.cluster import SshCluster, missing
 
 ADDRESS = "10.231.77.4"
-STORAGE = "storage-of-the-box"
 
 
 @pytest.fixture

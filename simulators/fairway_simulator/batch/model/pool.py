@@ -23,7 +23,7 @@ _DEFAULTS: dict[str, Any] = {
 _RECENT = 10
 
 # The states in which a node's files can be read.
-REACHABLE = {"idle", "running", "offline", "starttaskfailed"}
+REACHABLE = {"idle", "running", "offline"}
 
 
 class Pool(Entity):

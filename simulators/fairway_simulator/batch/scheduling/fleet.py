@@ -124,12 +124,6 @@ class Fleet:
         node.become(state, self._account.clock.now())
         self._account.changed.notify_all()
 
-    def fail_start(self, node: Node, said: str) -> None:
-        """A node's start task has failed, for which the pool waits; its files can still be read
-        (learn.microsoft.com/azure/batch/batch-pool-node-error-checking)."""
-        (node.folder / "startup" / "stderr.txt").write_text(said, "utf-8")
-        self.lose(node, "starttaskfailed")
-
     def preempt(self, node: Node, notice: float) -> None:
         """Takes a Spot node away, after a notice of `notice` seconds among its Scheduled Events."""
         if notice <= 0:
