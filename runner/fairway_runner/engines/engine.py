@@ -8,6 +8,7 @@ and outputs reads files, and need not know about engines.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from importlib import import_module
@@ -117,13 +118,14 @@ class Engine(outage.Patient):
 
     def wait(self, run: RunFolder) -> None:
         """Returns when the run has ended, or is lost."""
-
         from fairway_runner.runs.records import known_state
 
         absence = outage.Absence(run, self.deadline)
-        absence.poll_until(
-            lambda: known_state(run.folder).is_final, lambda: self.go_on(run), self.pause
-        )
+        for pause in outage.pauses(self.pause):
+            absence.look(lambda: self.go_on(run))
+            if known_state(run.folder).is_final:
+                return
+            time.sleep(pause)
 
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress

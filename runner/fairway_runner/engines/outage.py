@@ -107,9 +107,6 @@ def gone_input(name: str, path: str) -> UserError:
     return Refused.of("no-input", message, hint)
 
 
-_SHORTEST_PAUSE = 0.2  # seconds; many a run has almost ended when somebody waits for it
-
-
 @dataclass
 class Absence:
     """Looks at a run that is followed, and tolerates that its target does not answer for `deadline`
@@ -144,17 +141,14 @@ class Absence:
             self.answered, self.told = time.monotonic(), False
             self.run.require_submitted()
 
-    def poll_until(
-        self, ended: Callable[[], bool], ask: Callable[[], object], pause: float
-    ) -> None:
-        """Calls `ask` until the run has `ended`, after `pause` seconds each, at first sooner."""
-        shorter = _SHORTEST_PAUSE
-        while True:
-            self.look(ask)
-            if ended():
-                return
-            time.sleep(min(pause, shorter))
-            shorter *= 1.5
+
+def pauses(longest: float) -> Iterator[float]:
+    """The seconds between one look at a run and the next, up to the `longest`: at first they are
+    few, as many a run has almost ended when somebody waits for it."""
+    pause = 0.2
+    while True:
+        yield min(pause, longest)
+        pause *= 1.5
 
 
 def clock(seconds: float) -> str:

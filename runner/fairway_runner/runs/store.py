@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fairway_runner.runs.log_lines import LogLine
     from fairway_runner.runs.results import TaskResult
 
-_SHORTEST_PAUSE = 0.2  # seconds; many a run has almost ended when somebody waits for it
 _SLACK = 60.0  # seconds beyond a task's grace in which its end is known
 
 __all__ = ["FINAL_STATES", "Run", "RunRecord", "RunStore"]
@@ -151,13 +150,13 @@ class Run(RunFolder):
         """The state of the run at one look after another, until it has ended; a look brings its
         folder up to date, with `logs` its logs too. UserError as for `wait`. What is done between
         two looks takes a tenth of the time at most."""
-        from fairway_runner.engines.outage import Absence
+        from fairway_runner.engines.outage import Absence, pauses
 
         if self.is_unsent:
             self.require_submitted()
         end = math.inf if timeout is None else time.monotonic() + timeout
-        absence, pause = Absence(self, self.engine.deadline), _SHORTEST_PAUSE
-        while True:
+        absence = Absence(self, self.engine.deadline)
+        for pause in pauses(self.engine.pause):
             left = end - time.monotonic()
             with self.engine.within(max(0.0, left)):
                 absence.look(lambda: self.follow(logs=logs))
@@ -170,8 +169,7 @@ class Run(RunFolder):
             if status.is_final:
                 break
             took = time.monotonic() - seen
-            time.sleep(max(0.0, min(max(min(pause, self.engine.pause), 9 * took), left)))
-            pause *= 1.5
+            time.sleep(max(0.0, min(max(pause, 9 * took), left)))
         if runs_here(self.record.engine):
             self.await_lock()  # what watched over it has its last things to do
 

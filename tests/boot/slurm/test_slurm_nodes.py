@@ -374,7 +374,7 @@ OVER = (
     *("", "nonsense", "Mon, 19 Sep 2016 18:29:47 GMT"),
     *("Mon, 19 Sep 2016 18:29:47 -0000", "Mon, 01 Jan 0001 00:00:00 GMT"),
 )
-"""Of a notice: no time that can be read, and times that are over."""
+"""Times of a notice that is over, or that cannot be read."""
 
 
 class TestEviction:
