@@ -1,7 +1,7 @@
-"""Secrets, images and staged blobs, which a node takes from Azure by its own identity.
+"""Secrets, registry logins and staged blobs, all fetched with the node's own Azure identity.
 
-People whose jobs get no token for vaults ask `fairway_boot/slurm/people.py` on the node. Source of
-the registry's exchange of tokens: Azure/acr, docs/AAD-OAuth.md (POST /oauth2/exchange).
+Accounts that get no token for vaults ask `fairway_boot/slurm/people.py` on the node instead. Source
+of the registry's token exchange: Azure/acr, docs/AAD-OAuth.md (POST /oauth2/exchange).
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ _ROLE = "check that the nodes' identity has the role AcrPull there"
 
 
 def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str]:
-    """The variables by which the runtime may pull the image; none where it is in no registry of
-    Azure's. What it remembers is kept in the folder. Fault where the registry refuses."""
+    """Logs in to the image's Azure registry and returns the variables that let the runtime pull it,
+    none for any other registry. Credentials are stored in the folder. Raises Fault if the registry
+    refuses."""
     server = image.partition("/")[0]
     if not server.endswith(".azurecr.io"):
         return {}
@@ -69,7 +70,7 @@ def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str
 
 
 def _token(server: str) -> str:
-    """A token of the registry's for this node's identity."""
+    """Returns a registry token for this node's identity."""
     own = identity.bearer(_MANAGEMENT)["Authorization"].partition(" ")[2]
     try:
         return exchanged(f"https://{server}", server, own)
@@ -78,8 +79,8 @@ def _token(server: str) -> str:
 
 
 def exchanged(address: str, server: str, token: str) -> str:
-    """Exchanges a token of the identity for the registry's own at an address; raises Failure if the
-    registry gives none."""
+    """Exchanges an identity's token for the registry's own. Raises Failure if the registry returns
+    none."""
     form = {"grant_type": "access_token", "service": server, "access_token": token}
     body = send("POST", f"{address}/oauth2/exchange", form=form).body
     found = body.get("refresh_token") if isinstance(body, dict) else None
@@ -94,15 +95,15 @@ _LONGEST = 1 << 18  # bytes; a secret has 25,600 at most, which JSON may write a
 
 
 def secrets_of(run: Path) -> dict[str, str]:
-    """The values of the secrets of the run in a folder; see `secret_values`."""
+    """Returns the secrets of the run in a folder; see `secret_values`."""
     return secret_values(job_facts.of_job(run).secrets, job_facts.of_target(run).vault_url)
 
 
 def secret_values(
     sources: Mapping[str, str], address: str, bearer: Callable[[str], dict[str, str]] = own_bearer
 ) -> dict[str, str]:
-    """The value of each secret by its variable; Fault, without any value, where one cannot be
-    read."""
+    """Returns the value of each secret by its variable. Raises Fault, which contains no value, if
+    one cannot be read."""
     # A service reads secrets for people's accounts.
     has_service = os.getuid() >= PEOPLE_FROM and _SERVICE.is_socket()
     read = _ask_service if has_service else KeyVault(address, bearer).read
@@ -115,7 +116,7 @@ def secret_values(
 
 
 def _ask_service(name: str) -> str:
-    """The value of a secret; Failure where it is not for this account."""
+    """Returns a secret's value. Raises Failure if this account may not read it."""
     try:
         with socket.socket(socket.AF_UNIX) as service:
             service.settimeout(_PATIENCE)
@@ -140,7 +141,8 @@ _INDEX = ".fairway.json"  # the version of each file that lies in the folder
 
 @dataclass(frozen=True)
 class Blob:
-    """A blob: its name, where it goes below the folder, its size, its version, its MD5 if known."""
+    """A blob: its name, its path below the folder, its size in bytes, its ETag, and its MD5 if
+    known."""
 
     name: str
     path: str
@@ -150,7 +152,8 @@ class Blob:
 
 
 def stage(entry: Staged, folder: Path) -> int:
-    """Brings an entry's blobs into the folder; how many were copied. Fault if it cannot."""
+    """Downloads an entry's blobs into the folder and returns how many were copied. Raises Fault if
+    one cannot be."""
     from concurrent.futures import ThreadPoolExecutor
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
@@ -173,7 +176,7 @@ def stage(entry: Staged, folder: Path) -> int:
 
 
 def _list(entry: Staged) -> Iterator[Blob]:
-    """The blobs at a path: one, or all in the folder of that name."""
+    """Yields the blobs at a path: a single blob, or all those in the folder of that name."""
     path, marker = entry.path, ""
     while True:
         query = {"restype": "container", "comp": "list", "prefix": path, "marker": marker}
@@ -191,7 +194,7 @@ def _list(entry: Staged) -> Iterator[Blob]:
 
 
 def _page(url: str, what: str) -> Element:
-    """A page of a list, which is asked for again where the connection breaks."""
+    """Fetches a page of a listing, and retries if the connection breaks."""
     from xml.etree import ElementTree  # who reads secrets needs none
 
     why = ""
@@ -205,8 +208,8 @@ def _page(url: str, what: str) -> Element:
 
 
 def below(name: str, path: str) -> str | None:
-    """Path of a blob below the folder of what is staged at `path`; None for one that is not
-    meant, or that only marks a folder. Fault for a name that cannot be a file's."""
+    """Returns a blob's path relative to the staged `path`, or None for a blob outside of it and for
+    a folder marker. Raises Fault for a name that no file can have."""
     base = path.rstrip("/")
     if name == base and not path.endswith("/"):
         return name.rpartition("/")[2]
@@ -245,7 +248,7 @@ def _copy(entry: Staged, blob: Blob, folder: Path) -> None:
 
 
 def _go_on(url: str, blob: Blob, part: Path) -> str:
-    """Copies what is missing of a file; why it is not right, or "" where it is."""
+    """Downloads the missing part of a file. Returns what is wrong with the result, or ""."""
     have = part.stat().st_size if part.exists() else 0
     # Not another version than was listed: If-Match.
     headers = {**_headers(), "If-Match": f'"{blob.etag.strip(chr(34))}"'}

@@ -1,7 +1,7 @@
-"""Runs a command in the container of a run's job, by the runtime that this host has.
+"""Runs a command in the container of a run's job, with the container runtime of this host.
 
-Started as `container RUN_FOLDER COMMAND…` with the contract in its environment: the container sees
-the directories that it names, in the same places.
+Started as `container RUN_FOLDER COMMAND…` with the contract in its environment. The container
+mounts the directories that the contract names, at the same paths.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def own_store() -> tuple[str, ...]:
-    """Options that give this user's tasks a store on the node's local disk: a home in NFS holds no
-    layers, and what a login session has for its time goes when that ends. Fault where the folder
-    is somebody else's."""
+    """Returns options that give this user's tasks an image store on the node's local disk: a home
+    on NFS cannot hold layers, and a login session's runtime directory disappears with the session.
+    Raises Fault if the folder belongs to another user."""
     place = scratch.root() / "podman"
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     for folder in (place.parent, place):
@@ -77,9 +77,9 @@ def own_store() -> tuple[str, ...]:
 
 
 def fetch_image(podman: Sequence[str], image: str, environment: Mapping[str, str]) -> None:
-    """Pulls the image unless it is there, once for all tasks that want it at a time; before that it
-    removes what killed tasks have left. `environment` is no task's: Podman leaves a process for the
-    next time. Fault where the image cannot be had."""
+    """Pulls the image unless the host has it, once for all tasks that want it at the same time, and
+    first removes what killed tasks have left. `environment` must not be a task's: Podman leaves a
+    process behind for later use. Raises Fault if the image cannot be pulled."""
     with _kept_image(image) as file:
         # Containers whose starter is gone, whose number ends their name; none of the user's own.
         listing = [*podman, "ps", "--all", "--filter=label=fairway.run", "--format={{.Names}}"]
@@ -132,7 +132,7 @@ _OWN = ("FAIRWAY", "_FAIRWAY")
 
 @dataclass(frozen=True)
 class Runtime:
-    """A program that runs containers: its name, where it is, and options of all its commands."""
+    """A container runtime: its name, its path, and the options of all its commands."""
 
     name: str
     program: str
@@ -144,17 +144,17 @@ class Runtime:
 
     @property
     def is_oci(self) -> bool:
-        """True if the runtime is Docker, or takes the same command line."""
+        """True if the runtime is Docker, or accepts the same command line."""
         return self.name in ("docker", "podman")
 
     @property
     def is_rootless(self) -> bool:
-        """True if the container's root is this user outside."""
+        """True if root in the container is this user outside."""
         return self.name == "podman" and os.getuid() != 0
 
 
 def find_runtime() -> Runtime | None:
-    """The runtime of this host; None where there is none that this user may use."""
+    """Returns this host's runtime, or None if there is none that this user may use."""
     for name in RUNTIMES:
         program = shutil.which(name)
         if program and (name not in _ASKED or _answers(program, _ASKED[name])):
@@ -163,7 +163,7 @@ def find_runtime() -> Runtime | None:
 
 
 def entry(run: Path) -> list[str]:
-    """The words by which a command runs in the job's container; empty if the job has none."""
+    """Returns the command prefix that runs a command in the job's container; empty without one."""
     if job_facts.of_job(run).container is None:
         return []
     return [*processes.program(_MODULE, waits=True), str(run)]
@@ -178,9 +178,9 @@ def words_of(
     names: Sequence[str],
     name: str,
 ) -> list[str]:
-    """The command line that runs a command in the container, in this process's directory. `seen`
-    are paths of the host, `names` the variables that it is told. With enroot the image is a file
-    that was imported before."""
+    """Returns the command line that runs a command in the container, in this process's directory.
+    `seen` lists the host paths to mount, `names` the variables to pass. With enroot the image is a
+    file that was imported before."""
     here, image, options = str(Path.cwd()), container.image, container.options
     bound = [*seen, *(f"{path}:{path}:ro" for path in IMAGE_FILES if Path(path).exists())]
     if runtime.is_oci:
@@ -215,14 +215,15 @@ def words_of(
 
 
 def apptainer(program: str, container: Container, bound: Sequence[str], here: str) -> list[str]:
-    """The words before a command in a container of Apptainer's, which starts in the folder here."""
+    """Returns the command prefix of an Apptainer container that starts in the current directory."""
     gpus = ["--nv"] if Path("/dev/nvidia0").exists() else []
     words = [program, "exec", *gpus, "--bind", ",".join(bound), "--pwd", here]
     return [*words, *container.options, f"docker://{container.image}"]
 
 
 def require_memory(container: Container) -> None:
-    """Fault where the host's /dev/shm, which is the container's too, is smaller than wanted."""
+    """Raises Fault if the host's /dev/shm, which the container shares, is smaller than
+    requested."""
     wanted = container.shm_size
     if not wanted:
         return
@@ -234,7 +235,7 @@ def require_memory(container: Container) -> None:
 
 
 def missing(where: str) -> tuple[str, str]:
-    """Returns the message for a place that cannot run containers, and a hint."""
+    """Returns the message and the hint for a host without a container runtime."""
     message = f"{where} runs no containers: it has none of {', '.join(RUNTIMES)}"
     return message, "install one: Podman needs no rights; Docker's daemon must accept this user"
 
@@ -289,7 +290,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
 
 
 def _environment(runtime: Runtime, target: TargetFacts) -> dict[str, str]:
-    """The client's environment, which the container's is chosen from."""
+    """Returns the environment of the client, from which the container's variables are chosen."""
     found = {name: value for name, value in os.environ.items() if not _OF_HOSTS.fullmatch(name)}
     if target.engine == "local":
         # Its folder is not on PATH in there.
@@ -302,8 +303,8 @@ def _environment(runtime: Runtime, target: TargetFacts) -> dict[str, str]:
 
 
 def _guard(remove: Sequence[str]) -> int:
-    """Removes the container when this process is gone, however it ended: a daemon's container
-    outlives the program that started it. Returns what is to be kept open until then."""
+    """Removes the container when this process ends, even if it is killed: a daemon's container
+    outlives the program that started it. Returns the descriptor to keep open until then."""
     gone, alive = os.pipe()
     null = subprocess.DEVNULL
     subprocess.Popen(
@@ -320,13 +321,13 @@ def _guard(remove: Sequence[str]) -> int:
 
 
 def _unmarked(secrets: Collection[str] = ()) -> dict[str, str]:
-    """The environment of what is none of the task's, and does not end with it."""
+    """Returns an environment for processes that do not belong to the task and outlive it."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
     return {name: value for name, value in kept.items() if name not in secrets}
 
 
 def _seen(run: Path, target: TargetFacts) -> list[str]:
-    """The directories that the container shares with the host, none of them in another."""
+    """Returns the directories that the container shares with the host; none lies within another."""
     named = [value for name, value in os.environ.items() if _DIRECTORY.fullmatch(name)]
     named += [str(run), str(Path.cwd()), str(processes.PACKAGE), *target.mounts.values()]
     found = sorted({path for path in named if path.startswith("/") and Path(path).is_dir()})
@@ -338,7 +339,7 @@ def _seen(run: Path, target: TargetFacts) -> list[str]:
 
 
 def _devices(runtime: str) -> list[str]:
-    """GPUs and InfiniBand, where this host has them; of the GPUs a task's own."""
+    """Returns the GPUs of the task and the InfiniBand devices, if this host has any."""
     words = []
     own = os.environ.get(GPUS, "all")
     if Path("/dev/nvidia0").exists() and own:
@@ -355,7 +356,7 @@ def _devices(runtime: str) -> list[str]:
 
 @contextmanager
 def _kept_image(image: str) -> Iterator[Path]:
-    """The file of an image on this host, for one program at a time that fetches it."""
+    """Returns the file of an image on this host; one program at a time fetches it."""
     folder = scratch.root() / "images"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{hashlib.sha256(image.encode()).hexdigest()[:16]}.sqsh"
@@ -364,7 +365,7 @@ def _kept_image(image: str) -> Iterator[Path]:
 
 
 def _import(runtime: Runtime, image: str) -> str:
-    """The image as a file, which is made once a host."""
+    """Converts the image into a file, once per host."""
     with _kept_image(image) as file:
         if not file.exists():
             draft = file.with_suffix(".new")
@@ -378,7 +379,7 @@ def _import(runtime: Runtime, image: str) -> str:
 
 
 def for_enroot(image: str) -> str:
-    """The image as Enroot writes it, with `#` behind the registry.
+    """Returns the image's name as Enroot writes it, with `#` after the registry.
 
     >>> for_enroot("contoso.azurecr.io/train:1")
     'contoso.azurecr.io#train:1'

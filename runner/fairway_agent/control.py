@@ -1,22 +1,22 @@
 """State of a run beyond its tasks: `control.json` in the run's folder.
 
 `parts` are the jobs that the scheduler was asked for, and `complete` is true if it has all of them.
-`cancelled` is the submission that a person has ended, and `cancelled_tasks` the tasks that a person
-has ended one by one. `started` is the time since when the run is active, and `limit` the limit of
-its own that it has exceeded. `unmet` lists the reasons against starting the run, once the runs that
-it comes after have ended. `notified` lists the events that somebody was notified of. `final` holds
-the tasks whose last state is known, and `best` the tasks of other runs that kept this run's inputs.
+`cancelled` is the submission that the user has cancelled, and `cancelled_tasks` the tasks cancelled
+one by one. `started` is the time at which the run became active, and `limit` the limit of its own
+that it has exceeded. `unmet` lists the reasons against starting the run, once the runs that it
+depends on have ended. `notified` lists the events that were reported to somebody. `final` holds the
+tasks whose final state is known, and `best` the tasks of other runs whose outputs this run uses.
 `ended` holds the Jobs and pods that Kubernetes' controller has ended, with the reasons. `blocked`
-holds what does not start there, with the reasons: tasks, or objects that the controller makes.
-`lacking` holds the tasks there whose first pod waits for others: the reason, and the time at which
-nodes were last started for these, 0 for never.
+holds the tasks, or objects to create, that cannot start there, with the reasons. `lacking` holds
+the tasks there whose first pod waits for others: the reason, and the time at which nodes were last
+started for these, 0 for never.
 
 All fields but `best` belong to one submission, which counts the starts of the run from 0.
 
-A program that changes a field holds `control.lock` meanwhile. One that hands a run over to its
-scheduler, or takes it back, holds `submit.lock`, and takes `control.lock` within.
+A program holds `control.lock` while it changes a field. One that hands a run over to its scheduler,
+or takes it back, holds `submit.lock`, and takes `control.lock` within.
 
-On this machine and on a plain cluster a supervisor runs a run's tasks. It is started from here,
+On this machine and on a plain cluster a supervisor runs a run's tasks. It is started here,
 detached, and holds the run's `lock` for as long as it lives. Signals tell it to look, or to end.
 """
 
@@ -49,7 +49,7 @@ _MOST = 1_000_000  # tasks of a run
 
 
 class Numbers(tuple[int, ...]):
-    """Numbers of tasks: there may be very many in a row.
+    """Task numbers, written as ranges because there may be very many.
 
     >>> Numbers([0, 1, 2, 5]).to_json(), Numbers.from_json("0-2,5")
     ('0-2,5', (0, 1, 2, 5))
@@ -71,10 +71,10 @@ class Numbers(tuple[int, ...]):
 
 @dataclass(frozen=True)
 class Part(JsonRecord, called="a part"):
-    """Tasks of one `stage` (`tasks` or `finally`) that the scheduler has as one job. `indices` are
-    the tasks' numbers; `job` is "" until it is submitted. As an array each task's number is its
-    element's. `gpus` and `cores` are what each takes of its node, where that is not the whole, and
-    `part` how large a part of the node that is."""
+    """Tasks of one `stage` (`tasks` or `finally`) that the scheduler runs as one job. `indices` are
+    the tasks' numbers, which are also their elements in an array; `job` is "" until it is
+    submitted. `gpus` and `cores` are each task's share of its node, if it does not take the entire
+    node, and `part` is that share as a fraction."""
 
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"stage": ("tasks", "finally")}
 
@@ -100,7 +100,7 @@ class Part(JsonRecord, called="a part"):
 
     @property
     def names(self) -> list[str]:
-        """The names of its tasks."""
+        """Names of its tasks."""
         return [self.task_name(index) for index in self.indices]
 
     @property
@@ -111,13 +111,13 @@ class Part(JsonRecord, called="a part"):
         return self.job, index if self.is_array else -1
 
     def comment(self, run: str, submission: int) -> str:
-        """The comment by which the job is found again, whatever happened to its submitter."""
+        """Comment that identifies the job at the scheduler, even if the submitter was killed."""
         return f"fairway {run} {self.stage} {self.number} {submission}"
 
 
 @dataclass(frozen=True)
 class Control(JsonRecord, called="the control record"):
-    """See the module's docstring for the fields."""
+    """Control record of a run; the module's docstring describes the fields."""
 
     VERSION = 1
 
@@ -138,12 +138,12 @@ class Control(JsonRecord, called="the control record"):
 
     @property
     def is_cancelled(self) -> bool:
-        """True if a person has ended the run, with all its tasks."""
+        """True if the user has cancelled the run, with all its tasks."""
         return self.cancelled is not None and self.cancelled >= self.submission
 
     @property
     def cancelled_names(self) -> set[str]:
-        """The names of tasks that a person has ended, each by itself."""
+        """Names of the tasks that the user has cancelled one by one."""
         return {
             name
             for name, submission in self.cancelled_tasks.items()
@@ -152,15 +152,15 @@ class Control(JsonRecord, called="the control record"):
 
     @property
     def jobs(self) -> list[str]:
-        """The ids of the jobs that the scheduler has."""
+        """Ids of the scheduler's jobs."""
         return [part.job for part in self.parts if part.job]
 
     def cancels(self, task: str) -> bool:
-        """True if a person has cancelled a task, by itself or with its run."""
+        """Returns True if the user has cancelled a task, by itself or with its run."""
         return self.is_cancelled or task in self.cancelled_names
 
     def of(self, submission: int) -> Control:
-        """Returns the record as of a submission. For a submission other than the recorded one it
+        """Returns the record for a submission. For a submission other than the recorded one it
         holds only the cancellations and `best`, as nothing else is known yet."""
         if self.submission == submission:
             return self
@@ -169,13 +169,13 @@ class Control(JsonRecord, called="the control record"):
 
 
 def read(folder: Path) -> Control:
-    """A run's control record, or an empty one; Fault if the file is damaged."""
+    """Returns a run's control record, or an empty one. Raises Fault if the file is damaged."""
     return records.read(folder / FILE, Control.from_json) or Control()
 
 
 def change(folder: Path, submission: int, **values: Any) -> None:
-    """Changes fields of a submission's record; a later submission begins with an empty one, and of
-    an earlier one nothing is written any more."""
+    """Changes fields of a submission's record. A later submission begins with an empty record;
+    changes to an earlier one are ignored."""
     with locked(folder):
         known = read(folder)
         if submission >= known.submission:
@@ -185,7 +185,7 @@ def change(folder: Path, submission: int, **values: Any) -> None:
 
 
 def cancel(folder: Path, submission: int, task: str = "") -> None:
-    """Notes that a submission is to end, or of it the `task` of that name alone."""
+    """Records that a submission, or only its `task` of that name, is to end."""
     with locked(folder):
         known = read(folder)
         named = {"cancelled_tasks": {**known.cancelled_tasks, task: submission}}
@@ -193,7 +193,7 @@ def cancel(folder: Path, submission: int, task: str = "") -> None:
 
 
 def note_part(folder: Path, submission: int, part: Part) -> None:
-    """Notes what the scheduler has of a part of a submission."""
+    """Records the scheduler's job for a part of a submission."""
     with locked(folder):
         known = read(folder).of(submission).parts
         parts = tuple(part if each.number == part.number else each for each in known)
@@ -201,18 +201,18 @@ def note_part(folder: Path, submission: int, part: Part) -> None:
 
 
 def note_blocked(folder: Path, submission: int, name: str, why: str) -> None:
-    """Notes what keeps something from starting; "" says that nothing does any more."""
+    """Records why something cannot start; "" removes the reason."""
     _note(folder, submission, "blocked", name, why or None)
 
 
 def note_lacking(folder: Path, submission: int, task: str, why: str, since: float) -> None:
-    """Notes why the first pod of a task waits for others, "" if it does not, and since when nodes
-    are being started for them."""
+    """Records why the first pod of a task waits for others ("" if it does not), and when nodes were
+    last started for them."""
     _note(folder, submission, "lacking", task, (why, since) if why else None)
 
 
 def _note(folder: Path, submission: int, name: str, key: str, value: Any) -> None:
-    """Changes one entry of a mapping of the record; None removes it."""
+    """Changes one entry of a mapping in the record; None removes it."""
     with locked(folder):
         kept = {**getattr(read(folder).of(submission), name), key: value}
         kept = {each: kept[each] for each in kept if kept[each] is not None}
@@ -221,7 +221,7 @@ def _note(folder: Path, submission: int, name: str, key: str, value: Any) -> Non
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Nobody else changes the record meanwhile. Who holds it already may ask again."""
+    """Holds the record's lock; the holder may take it again."""
     held: set[Path] = _HELD.__dict__.setdefault("folders", set())
     if folder in held:
         yield
@@ -246,9 +246,8 @@ def start_supervisor(
     retry: bool,
     said: bytes = b"",
 ) -> None:
-    """Starts the program that runs a run's tasks, or some of them again, and passes it the run's
-    lock, and by a pipe what is `said`; returns when it is under way. Fault where it does not start.
-    """
+    """Starts the supervisor of a run, for all of its tasks or for a retry, hands it the run's lock
+    and pipes `said` to it; returns once it is under way. Raises Fault if it does not start."""
     import subprocess  # who reads the record starts nothing
 
     from fairway_agent import processes
@@ -282,7 +281,7 @@ def start_supervisor(
 
 
 def signal_supervisor(folder: Path, number: signal.Signals) -> RunState:
-    """Sends a run's supervisor a signal, where it has one; returns the state before."""
+    """Sends a signal to a run's supervisor, if there is one, and returns the state before."""
     status = state_files.read_run(folder) or RunState()
     while status.supervisor is None and is_supervised(folder):
         time.sleep(PAUSE)  # it is about to say who it is
@@ -295,5 +294,5 @@ def signal_supervisor(folder: Path, number: signal.Signals) -> RunState:
 
 
 def is_supervised(folder: Path) -> bool:
-    """True if another process holds the run's lock."""
+    """Returns True if another process holds the run's lock."""
     return state_files.is_held(files.open_lock(folder / "lock"))

@@ -1,11 +1,11 @@
-"""Runs a command beside a task that runs on this node: in its environment, folder, container, and
-as its user.
+"""Runs a command next to a running task on this node: with its environment, directory, container
+and user.
 
     python3 -c SOURCE RUN TASK RANK COMMAND…
 
-SOURCE is the text of this file, which therefore imports nothing of Fairway: a node needs no
-more than Python 3.10. RANK is a number, or `-` for the lowest on this node. The command finds in
-FAIRWAY_PID the number of the process beside which it runs.
+SOURCE is the text of this file, which therefore imports nothing of Fairway: a node needs no more
+than Python 3.10. RANK is a number, or `-` for the lowest on this node. The command finds the id of
+the task's process in FAIRWAY_PID.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAMESPACES = {"mnt": "-m", "pid": "-p", "ipc": "-i", "net": "-n", "uts": "-u"}
 
 @dataclass(frozen=True)
 class Process:
-    """A process of a task, and what it was started with."""
+    """A process of a task, with the environment that it was started with."""
 
     pid: int
     parent: int
@@ -41,7 +41,7 @@ class Process:
 
     @property
     def rank(self) -> int | None:
-        """Rank that the process is, or belongs to; None if its environment does not say."""
+        """Rank that the process is or belongs to; None if its environment does not say."""
         for name in _RANKS:
             value = self.environment.get(name.encode(), b"")
             if value.isdigit():
@@ -50,7 +50,7 @@ class Process:
 
 
 def of_task(run: str, task: str, proc: Path = Path("/proc")) -> list[Process]:
-    """The processes of a task on this node, the oldest first."""
+    """Returns the processes of a task on this node, the oldest first."""
     wanted = {b"FAIRWAY_RUN": run.encode(), b"FAIRWAY_TASK": task.encode()}
     found = []
     for entry in os.scandir(proc):
@@ -72,7 +72,7 @@ def of_task(run: str, task: str, proc: Path = Path("/proc")) -> list[Process]:
 
 
 def _in_container(found: list[Process]) -> list[Process]:
-    """Without those that wait outside for a container that is a daemon's child."""
+    """Drops the processes that wait outside for a container started by a daemon."""
     clients = {each.pid for each in found if _CLIENT in each.environment}
     outside, parents = set(clients), {each.pid: each.parent for each in found}
     for pid in clients:
@@ -82,11 +82,12 @@ def _in_container(found: list[Process]) -> list[Process]:
 
 
 def chosen(processes: list[Process], rank: int | None) -> list[Process]:
-    """The process of a rank, or of the lowest, and those that have started it, the innermost
-    first; nothing where the rank is not on this node.
+    """Returns the process of a rank, or of the lowest one, and its ancestors, the innermost first;
+    nothing if the rank is not on this node.
 
-    The innermost has all variables: those of the job's `env:` are set on the way to it. What runs
-    beside the task itself, and has what it sets for its own ranks, is left out where it can be.
+    The innermost has all variables: those of the job's `env:` are set on the way to it. Processes
+    that run next to the task itself, with variables for ranks of their own, are avoided if
+    possible.
     """
     own = [each for each in processes if b"FAIRWAY_PID" not in each.environment]
     processes = own if own and rank is None else processes
@@ -104,7 +105,7 @@ def chosen(processes: list[Process], rank: int | None) -> list[Process]:
 
 
 def enter(process: Process, command: list[str]) -> None:
-    """Becomes the command beside the process; returns where that has ended meanwhile."""
+    """Becomes the command next to the process; returns if that has ended meanwhile."""
     root = Path("/proc", str(process.pid))
     # What names all that belongs to the run is left to the run: its end does not wait for this.
     environment = {
@@ -138,8 +139,8 @@ def enter(process: Process, command: list[str]) -> None:
 
 
 def _owner(root: Path) -> tuple[int, int, list[int]]:
-    """User, group and further groups of a process. Not those of its folder, which belongs to root
-    where the process is not "dumpable". Source: proc(5), /proc/pid."""
+    """Returns a process's user, group and further groups. The owner of its /proc folder will not
+    do: that is root if the process is not "dumpable". Source: proc(5), /proc/pid."""
     lines = (root / "status").read_text(errors="replace").splitlines()
     ids = dict(line.split(":", 1) for line in lines if line.startswith(("Uid:", "Gid:", "Groups:")))
     user, group = (int(ids[name].split()[1]) for name in ("Uid", "Gid"))  # the effective ones
@@ -147,7 +148,7 @@ def _owner(root: Path) -> tuple[int, int, list[int]]:
 
 
 def _namespaces(pid: int) -> list[str]:
-    """Words of a command that enter the container of a process; empty where it is in none."""
+    """Returns the command prefix that enters a process's container; empty if it is in none."""
 
     def differs(name: str) -> bool:
         there, here = (Path(f"/proc/{each}/ns/{name}") for each in (pid, "self"))
@@ -165,7 +166,7 @@ def _namespaces(pid: int) -> list[str]:
 
 
 def _as_root() -> None:
-    """Looks once more as root, where this user may: Batch's tasks run as another one."""
+    """Looks again as root, if this user may: Batch's tasks run as another user."""
     sudo = shutil.which("sudo")
     if os.geteuid() == 0 or sudo is None:
         return

@@ -23,8 +23,8 @@ PRIORITIES = {"low": -500, "normal": 0, "high": 500}
 
 @dataclass(frozen=True, slots=True)
 class Container(JsonRecord, called="the container"):
-    """The container of a job's tasks: its image, further options of its runtime, and the size of
-    /dev/shm, as Docker writes it, where the job names one."""
+    """The container of a job's tasks: its image, extra runtime options, and the size of /dev/shm,
+    in Docker's notation, if the job sets one."""
 
     image: str
     options: tuple[str, ...] = ()
@@ -33,8 +33,8 @@ class Container(JsonRecord, called="the container"):
 
 @dataclass(frozen=True, slots=True)
 class JobFacts(JsonRecord, called="the job"):
-    """A job's container, if it has one; its `priority`, a word of PRIORITIES or a number; where the
-    values of its secrets come from, by their variables; and its `setup`, as the job has it."""
+    """A job's container, if it has one; its `priority`, a word of PRIORITIES or a number; the
+    sources of its secrets by their variables; and its `setup`, as the job has it."""
 
     container: Container | None = None
     priority: Whole | str | None = None
@@ -43,7 +43,7 @@ class JobFacts(JsonRecord, called="the job"):
 
     @property
     def priority_word(self) -> str:
-        """The word for its priority; "" where there is none."""
+        """Name of its priority; "" if it has none."""
         if isinstance(self.priority, str):
             return self.priority
         number = self.priority or 0
@@ -51,7 +51,7 @@ class JobFacts(JsonRecord, called="the job"):
 
     @property
     def setup_is_admin(self) -> bool:
-        """True if its setup has root's rights."""
+        """True if its setup runs as root."""
         return isinstance(self.setup, dict) and Fields(self.setup, "`setup`").flag("admin")
 
     def check(self, found: Fields) -> None:
@@ -60,10 +60,10 @@ class JobFacts(JsonRecord, called="the job"):
 
 
 class TargetFacts(NamedTuple):
-    """A target: its name and its engine's; where each node has its mounts; the addresses of its
-    storage account and of its vault ("" for none); and how many nodes it has at most, 0 for any
-    number. `queue` is the folder of the machines' own in which runs queue for hosts, and `identity`
-    that of a Batch pool, "" where there is none. For pods see `kubernetes.settings`."""
+    """A target: its name and its engine's, the mounts of each node, the addresses of its storage
+    account and its vault ("" for none), and the largest number of nodes (0 for no limit). `queue`
+    is the machines' own folder in which runs queue for hosts, and `identity` that of a Batch pool,
+    "" if it has none. For pods see `kubernetes.settings`."""
 
     name: str = ""
     engine: str = ""
@@ -94,7 +94,7 @@ class TargetFacts(NamedTuple):
 
 
 def of_job(run: Path) -> JobFacts:
-    """Of the job of the run in a folder; Fault where the file is damaged."""
+    """Reads the facts about the run's job. Raises Fault if the file is damaged."""
     return read(run / "job.json", JobFacts.from_json) or JobFacts()
 
 
@@ -107,7 +107,7 @@ _OFFSET = struct.Struct(">Q")
 
 
 def read_plan(folder: Path, *, retry: bool = False) -> RunPlan:
-    """The plan of a run; with `retry` of the tasks of it that run again."""
+    """Reads a run's plan; with `retry`, that of the tasks that run again."""
     path = folder / "plan.json"
     plan = parse(path, path.read_bytes(), RunPlan.from_json)
     wanted = read_retry(folder) if retry else None
@@ -120,14 +120,14 @@ def read_retry(folder: Path) -> Retry | None:
 
 
 def read_spec(path: Path, offset: int = 0) -> TaskSpec:
-    """The task whose line begins at that byte of a file."""
+    """Reads the task whose line begins at that byte of a file."""
     with path.open("rb") as lines:
         lines.seek(offset)
         return parse(path, lines.readline(), TaskSpec.from_json)
 
 
 def write_index(tasks: Path, index: Path) -> None:
-    """Notes where each task's line begins, so that one is read without the others."""
+    """Writes the offset of each task's line, so that one can be read without the others."""
     found, position = [], 0
     with tasks.open("rb") as lines:
         for line in lines:
@@ -144,7 +144,7 @@ def read_indexed(tasks: Path, index: Path, number: int) -> TaskSpec:
 
 
 def read_specs(path: Path) -> Iterator[TaskSpec]:
-    """Every task of a file, if there is one, each read when it is wanted."""
+    """Yields the tasks of a file, if it exists, and reads each when it is needed."""
     if not path.exists():
         return
     with path.open("rb") as lines:
@@ -153,7 +153,7 @@ def read_specs(path: Path) -> Iterator[TaskSpec]:
 
 
 def read_shared_plan(run: Path, *, retry: bool = False) -> RunPlan:
-    """The plan of a run on a shared folder: with absolute paths, and the storage account."""
+    """Reads the plan of a run in a shared folder, with absolute paths and the storage account."""
     plan = read_plan(run, retry=retry)
     account = of_target(run).account_url
     return replace(

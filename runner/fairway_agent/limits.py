@@ -1,7 +1,7 @@
-"""The limits of a run as a whole, in time and cost, and how long the GPUs of a task may be idle.
+"""Limits of a run in time and cost, and how long a task's GPUs may be idle.
 
-Whatever watches a run asks here, with what it knows: since when the run goes on, and what of nodes
-it has held. Where no program is always running each task watches: it ends itself, and the first
+Whatever watches a run asks here, and passes since when the run is active and how many node-seconds
+it has used. If no program runs all the time, each task watches: it ends itself, and the first task
 that finds a limit exceeded cancels the run's other jobs.
 """
 
@@ -31,14 +31,15 @@ _SILENT = 60.0  # seconds after which a task that says nothing is not there any 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A run's use until now, in node-seconds, and the number of `nodes`, or parts, that it has."""
+    """A run's use so far, in node-seconds, and the number of `nodes`, or fractions, that it
+    holds."""
 
     seconds: float = 0.0
     nodes: float = 0
 
 
 def over(plan: RunPlan, now: float, started: float | None, held: Held) -> Over | None:
-    """The limit that a run is over; None where it is over none, or has not begun."""
+    """Returns the limit that a run has exceeded, or None; None also before it has begun."""
     if started is None:
         return None
     most, budget = plan.max_duration, plan.max_cost
@@ -50,7 +51,7 @@ def over(plan: RunPlan, now: float, started: float | None, held: Held) -> Over |
 
 
 def due(plan: RunPlan, now: float, started: float | None, held: Held) -> float | None:
-    """When the run is over a limit, if it keeps the nodes that it has; None for never."""
+    """Returns when the run will exceed a limit if it keeps its nodes; None for never."""
     if started is None:
         return None
     found = []
@@ -62,8 +63,8 @@ def due(plan: RunPlan, now: float, started: float | None, held: Held) -> float |
 
 
 def longest(plan: RunPlan, preparation: float) -> float | None:
-    """For how many seconds a scheduler has to let a task go on: enough for all that the job itself
-    may want, which keeps its own time; None for any length."""
+    """Returns the time limit in seconds to set at a scheduler: enough for all that the job, which
+    keeps its own time, may use. None for no limit."""
     spans = []
     if plan.timeout is not None:
         spans.append((plan.retries + 1) * (plan.timeout + plan.grace) + preparation)
@@ -73,7 +74,7 @@ def longest(plan: RunPlan, preparation: float) -> float | None:
 
 
 def nodes_of(folder: Path) -> dict[str, int]:
-    """Number of nodes that each task of the run in a folder takes, by the task's name."""
+    """Returns how many nodes each task of the run in a folder takes, by the task's name."""
     stages = ("tasks.jsonl", "finally.jsonl")
     specs = (spec for stage in stages for spec in job_facts.read_specs(folder / stage))
     return {spec.name: spec.nodes for spec in specs}
@@ -85,9 +86,9 @@ def held(
     now: float,
     seen: Callable[[Path], float | None] | None = None,
 ) -> Held:
-    """Computes the node-seconds of the tasks of the run in a folder, by their own state files. A
-    task that was cut off claims for ever that it runs: `seen`, called with a task's folder, returns
-    when it was last there."""
+    """Computes the node-seconds used by the tasks of the run in a folder, from their state files.
+    The state of a task that was killed says "running" for ever: `seen`, called with a task's
+    folder, returns when it last showed a sign of life."""
     total, going = 0.0, 0.0
     for name, whole in nodes.items():
         state = state_files.read_task(folder / "tasks" / name)
@@ -103,7 +104,7 @@ def held(
 
 
 def written(seconds: float) -> str:
-    """A span as people write it.
+    """Formats a duration for people.
 
     >>> written(5400.0), written(86400.0), written(1.5)
     ('90m', '1d', '1.5s')
@@ -120,8 +121,8 @@ _LATEST = 3600.0
 
 @dataclass
 class Watch:
-    """The limits of one submission of a run; `due` is when to look next, on the clock, or None.
-    `record` is the folder with the run's record, where its tasks do not write into that."""
+    """Watches the limits of one submission of a run. `due` is the time of the next check, or None.
+    `record` is the folder with the run's record, if its tasks write their states elsewhere."""
 
     folder: Path
     plan: RunPlan
@@ -132,7 +133,7 @@ class Watch:
     record: Path | None = None
 
     def begin(self) -> None:
-        """A task begins; the run has begun with its first."""
+        """Records the start of the run, which is that of its first task."""
         if not self.plan.is_limited:
             return
         with control.locked(self.folder):
@@ -143,17 +144,18 @@ class Watch:
         self.due = self.started
 
     def is_over(self) -> bool:
-        """Returns True if the run is over a limit; checks that when it is due."""
+        """Returns True if the run has exceeded a limit; checks only when that is due."""
         return self.due is not None and time.time() >= self.due and self._look()
 
     def look_back(self) -> bool:
-        """Checks the limits when no task runs that could; not of a run that has not started."""
+        """Checks the limits while no task runs to do so; returns False for a run that has not
+        started."""
         self.started = self._control.started if self.plan.is_limited else None
         return self.started is not None and self._look()
 
     @property
     def over(self) -> Over | None:
-        """The limit that it is over, as far as somebody has seen that."""
+        """Limit that the run has exceeded, as recorded by whatever noticed it first."""
         return self._control.limit
 
     def held(self, now: float) -> Held:
@@ -180,7 +182,8 @@ class Watch:
         return True
 
     def _next(self, now: float, use: Held) -> float | None:
-        """Time of the next look: not before all nodes of the partition could reach the limit."""
+        """Returns the time of the next check: no earlier than all nodes of the partition could
+        reach the limit."""
         end, budget = due(self.plan, now, self.started, use), self.plan.max_cost
         if budget is None:
             return end
@@ -191,8 +194,8 @@ class Watch:
         return look if end is None else min(look, end)
 
     def take_back(self) -> None:
-        """Has the scheduler forget the jobs of the run that wait, where that can be told of it.
-        What is about to begin sees by itself that it must not."""
+        """Removes the run's pending jobs from the scheduler, if it allows that. A job that is just
+        starting sees by itself that it must not."""
 
 
 _MOST = 1 << 20  # bytes of samples that are read at once; one of sixteen GPUs has 2,000
@@ -202,7 +205,7 @@ _GAPS = 3  # of the longest interval, after which nobody knows what was between 
 
 @dataclass
 class _Lines:
-    """The lines of a file that come from now on: those before are another attempt's."""
+    """Lines appended to a file from now on; earlier ones belong to another attempt."""
 
     file: Path
     at: int = 0
@@ -226,7 +229,7 @@ class _Lines:
 
 @dataclass
 class _Node:
-    """The time of a node's last sample, and since when each has shown idle GPUs."""
+    """The time of a node's last sample, and since when its GPUs have been idle."""
 
     last: float = 0.0
     since: float | None = None
@@ -234,14 +237,13 @@ class _Node:
 
 @dataclass
 class IdleWatch:
-    """Looks whether the GPUs of an attempt are idle for as long as its job allows. All times are
-    those of the samples: once no more come, nothing is known, and the task counts as busy.
+    """Detects that the GPUs of an attempt have been idle for as long as its job allows. All times
+    are those of the samples: without new samples nothing is known, and the task counts as busy.
 
-    `folder` has the samples of the `nodes`, taken every `seconds`; `gpus` are the numbers of those
-    that the task has of its node, None where it has all. `due` is when to look next, on the
-    monotonic clock, and `is_idle` what was seen last. Where the nodes share no folder, `printed` is
-    the file with the samples of all, each of which names its node; of the `nodes` only the number
-    is known then.
+    `folder` has the samples of the `nodes`, taken every `seconds`; `gpus` are the numbers of the
+    task's GPUs on its node, or None for all. `due` is the time of the next check on the monotonic
+    clock, and `is_idle` the last result. If the nodes share no folder, `printed` is the file with
+    all samples, each of which names its node; only the number of `nodes` is known then.
     """
 
     limit: IdleGpu

@@ -1,4 +1,4 @@
-"""Cores and GPUs of one machine, which tasks share."""
+"""Cores and GPUs of one machine, shared by tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Host:
-    """A node of a task: its name, where it is reached, and the `share` of it, if not all of it."""
+    """A node of a task: its name, its address, and the `share` of it, unless the task has all of
+    it."""
 
     name: str
     address: str
@@ -47,23 +48,24 @@ class Allocator(Protocol):
     """Reason why the last task that asked got nothing."""
 
     def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
-        """Lets a task start, on these nodes if it has any of its own; None where it is to wait.
-        `wanted` is what it takes of its node, where that is not the whole: NeverFits where no node
-        has so much."""
+        """Allocates nodes to a task and returns them: none if it needs none of its own, None if it
+        has to wait. `wanted` is its share of a node, unless it takes the entire node. Raises
+        NeverFits if no node is that large."""
 
     def give_back(self, hosts: list[Host], ranks: int, lost: Collection[str] = ()) -> None:
-        """The task has ended; `lost` are the addresses of its nodes that could not be reached."""
+        """Frees the nodes of a task that has ended; `lost` are the addresses of unreachable
+        ones."""
 
     def rest(self) -> None:
-        """No task wants to start."""
+        """Notes that no task wants to start."""
 
 
 _FLOCK = "hhqqi0q"  # struct flock of a 64-bit Linux
 
 
 def lend(file: Path, devices: Devices, wanted: Wanted) -> Share | None:
-    """A share of the node of that file, whose bytes processes lock for what they have; None where
-    others have too much, NeverFits on too small a node."""
+    """Allocates a share of a node, for which the process locks bytes of the node's file. Returns
+    None if others hold too much. Raises NeverFits if the node is too small."""
     require_room(devices, wanted)
     file.parent.mkdir(parents=True, exist_ok=True)
     with files.alone(file.with_name(f"{file.name}.lock")):
@@ -83,13 +85,13 @@ def lend(file: Path, devices: Devices, wanted: Wanted) -> Share | None:
 
 
 def give_back(share: Share) -> None:
-    """Others may have it, also where a program that was left behind still has the file open."""
+    """Frees a share, even if a leftover program still has the file open."""
     _set(share.lock, fcntl.F_UNLCK, 0, 0)
     os.close(share.lock)
 
 
 def require_room(devices: Devices, wanted: Wanted) -> None:
-    """NeverFits where a node with these has less than what is wanted."""
+    """Raises NeverFits if a node with these devices has less than what is wanted."""
     gpus, cores = len(devices.gpus), len(devices.cores)
     if (wanted.gpus or 0) > gpus or (wanted.cores or 0) > cores:
         raise NeverFits(f"it needs {wanted}, and the node has {Wanted(gpus, cores)}")
@@ -98,9 +100,9 @@ def require_room(devices: Devices, wanted: Wanted) -> None:
 def choose(
     devices: Devices, wanted: Wanted, take: Callable[[int], bool], release: Callable[[int], None]
 ) -> Share | None:
-    """A share of what is free of a node's devices; None where that is too little. `take` makes a
-    device one's own by its number, if nobody has it, and `release` undoes that for some of those
-    that are not chosen."""
+    """Returns a share of a node's free devices, or None if there are too few. `take` claims a
+    device by its number, unless it is taken, and `release` gives back claimed devices that are not
+    chosen."""
     free = [gpu for gpu in devices.gpus if take(FIRST_GPU + gpu.index)]
     gpus = _together(free, wanted.gpus or 0)
     for gpu in free:
@@ -121,7 +123,7 @@ def choose(
 
 
 def _together(free: Sequence[Gpu], count: int) -> Sequence[Gpu]:
-    """As many of the GPUs that are free: beside the same cores where there are as many."""
+    """Returns that many free GPUs, next to the same cores if possible."""
     for gpu in free:
         beside = [each for each in free if each.near == gpu.near]
         if len(beside) >= count:
@@ -149,7 +151,7 @@ _PAUSE = 0.5  # seconds between two looks at what other runs have
 
 
 def owned(path: Path) -> Path:
-    """A folder of the user's own in one that is everybody's; OSError for somebody else's."""
+    """Creates the user's own folder in a public one. Raises OSError if another user owns it."""
     path.mkdir(mode=0o700, exist_ok=True)
     if path.is_symlink() or path.stat().st_uid != os.getuid():
         raise PermissionError(1, "it belongs to another user", str(path))
@@ -158,8 +160,8 @@ def owned(path: Path) -> Path:
 
 @dataclass
 class Machine:
-    """Tasks that want a part of the machine have it for themselves. The others share its cores:
-    each takes one a rank, and one task at least goes on however large it is."""
+    """Allocator of this machine. Tasks that want a part of it have that part to themselves. The
+    others share its cores, one per rank, and at least one task runs however large it is."""
 
     lends_nodes: bool = False
     pause: float | None = None
@@ -199,4 +201,4 @@ class Machine:
                 give_back(host.share)
 
     def rest(self) -> None:
-        """Nothing to be done."""
+        """Does nothing."""

@@ -3,9 +3,9 @@
     python3 BUNDLE call MODULE.VERB SHARED   answers the request on standard input by that function
     python3 BUNDLE MODULE ARGUMENT…          is `python3 -m MODULE ARGUMENT…`
 
-A request is one line of JSON, and everything after it the payload. The answer is the last line,
-after a mark: a login shell may print more. Standard library only; Pythons that are too old for the
-other modules must be able to parse this file.
+A request is one line of JSON, followed by the payload. The answer is the last line, after a mark,
+because a login shell may print more. Standard library only; Pythons that are too old for the other
+modules must be able to parse this file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LINE = re.compile(r"((?:https?|no)_proxy|(?:HTTPS?|NO)_PROXY)=(\S+)")
 
 
 def answer(called: str, shared: str) -> None:
-    """Reads the request, whose kind its verb says, and prints the answer or why there is none."""
+    """Reads the request that belongs to the verb, and prints the answer or an error."""
     from importlib import import_module
     from pathlib import Path
 
@@ -50,7 +50,7 @@ def answer(called: str, shared: str) -> None:
 
 
 def use_proxy() -> None:
-    """Sets the machine's proxy for all that jobs start, but not what the job has set already."""
+    """Sets the machine's proxy for everything that jobs start, without replacing the job's own."""
     try:
         with open(PROXY, encoding="utf-8") as file:  # noqa: PTH123
             lines = file.read().splitlines()

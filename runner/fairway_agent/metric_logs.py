@@ -40,7 +40,8 @@ _PARTS = re.compile(
 
 
 def find(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
-    """The values of a metric in texts; Fault where its pattern takes too long (main thread)."""
+    """Returns the values of a metric in texts. Raises Fault if its pattern takes too long, which
+    only the main thread can notice."""
     try:
         with process_limits.cpu_limit():
             return values_of(pattern, texts)
@@ -49,7 +50,7 @@ def find(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
 
 
 def too_slow(name: str, pattern: re.Pattern[str]) -> tuple[str, str]:
-    """Returns the message for a pattern that takes forever, and a hint."""
+    """Returns the message and the hint for a pattern that takes too long."""
     message = (
         f"the pattern of the metric `{name}` was stopped after "
         f"{process_limits.CPU_LIMIT:g} s of processor time: "
@@ -59,7 +60,7 @@ def too_slow(name: str, pattern: re.Pattern[str]) -> tuple[str, str]:
 
 
 def values_of(pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
-    """The values that a pattern finds: numbers, `nan` and infinities."""
+    """Returns the values that a pattern finds: numbers, `nan` and infinities."""
     return [
         (index, value)
         for index, text in enumerate(texts)
@@ -85,8 +86,8 @@ def _number(match: re.Match[str]) -> float | None:
 def values_in(
     lines: Sequence[bytes], patterns: Patterns, search: Search = find, *, finite: bool = True
 ) -> list[tuple[str, float]]:
-    """The values in some lines, line by line, in the order of the patterns and then of the text;
-    `finite` leaves `nan` and infinities out.
+    """Returns the values in some lines, line by line, in the order of the patterns and then of the
+    text; `finite` leaves out `nan` and infinities.
 
     >>> patterns = {"loss": re.compile("loss=([0-9.]+)")}
     >>> values_in([b"loss=1e-3, loss=0.5."], patterns)
@@ -108,9 +109,9 @@ def values_in(
 
 @dataclass
 class MetricLog:
-    """A task's log, read once from its beginning to its end while it grows. `offset` is the byte up
-    to which it was read: the beginning of a line. Nothing from the byte `until` on is read, if one
-    is given, and no line that goes beyond it. `finite` leaves `nan` and infinities out."""
+    """A task's log, read once from start to end while it grows. `offset` is the start of the first
+    unread line. Nothing from the byte `until` on is read, if that is set, nor a line that crosses
+    it. `finite` leaves out `nan` and infinities."""
 
     path: Path
     patterns: Patterns
@@ -120,11 +121,11 @@ class MetricLog:
     finite: bool = True
 
     def read(self, *, ended: bool = True) -> Iterator[tuple[str, float]]:
-        """The values that were printed since the last call, by the name of their metric.
+        """Returns the values printed since the last call, by the name of their metric.
 
-        `ended` says that nothing more is coming, so that a last line without its end is
-        read too. A log that does not exist yet has none. What `search` raises, where a pattern
-        takes without end.
+        `ended` says that the log is complete, so that an unterminated last line is read too. A log
+        that does not exist yet has no values. Raises what `search` raises if a pattern takes too
+        long.
         """
         try:
             file = self.path.open("rb")
@@ -148,7 +149,7 @@ class MetricLog:
 
 
 def _whole_lines(chunk: bytes, *, ended: bool) -> int:
-    """Number of bytes of the chunk that are lines with their ends, or the start of a huge one."""
+    """Returns how many bytes of the chunk are complete lines, or the start of a huge one."""
     end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
     if end:
         return end
@@ -156,7 +157,7 @@ def _whole_lines(chunk: bytes, *, ended: bool) -> int:
 
 
 def next_line(path: Path, start: int) -> int:
-    """Offset of the first line that begins at this byte or behind it."""
+    """Returns the offset of the first line that begins at or after this byte."""
     if start == 0:
         return 0
     with path.open("rb") as file:
@@ -167,8 +168,8 @@ def next_line(path: Path, start: int) -> int:
 def tail_values(
     path: Path, patterns: Patterns, search: Search = find, *, finite: bool = True
 ) -> dict[str, float] | None:
-    """The last value of each metric that a log has, by its end alone, so that a long one costs no
-    more than a short one; None where one of them is not there, and may be before it."""
+    """Returns the last value of each metric from the end of a log alone, so that a long log costs
+    no more than a short one; None if a metric is missing there and may have a value further up."""
     try:
         start = max(0, path.stat().st_size - _TAIL)
     except FileNotFoundError:
@@ -183,9 +184,9 @@ def tail_values(
 def final_value(
     path: Path, name: str, pattern: re.Pattern[str], search: Search = find
 ) -> float | None:
-    """The last value of a metric that a log has, `nan` and infinities being values too; None for
-    none. They are seen where the pattern finds digits alone: a program that has diverged prints
-    `loss=nan`, which `loss=([0-9.]+)` passes over."""
+    """Returns the last value of a metric in a log, `nan` and infinities included, or None. These
+    are found even if the pattern matches only digits: a program that has diverged prints
+    `loss=nan`, which `loss=([0-9.]+)` does not match."""
     patterns = {name: with_no_number(pattern)}
     found = tail_values(path, patterns, search, finite=False)
     if found is None:
@@ -194,7 +195,7 @@ def final_value(
 
 
 def with_no_number(pattern: re.Pattern[str]) -> re.Pattern[str]:
-    """The pattern, whose group finds `nan` and infinities too.
+    """Returns the pattern with a group that matches `nan` and infinities too.
 
     >>> with_no_number(re.compile("loss[(](?:=|: )([0-9.]+)")).findall("loss(=nan loss(: 2")
     ['nan', '2']
@@ -215,15 +216,16 @@ def with_no_number(pattern: re.Pattern[str]) -> re.Pattern[str]:
 def best_of(
     values: Sequence[tuple[float, int]], *, lower: bool
 ) -> tuple[tuple[float, int] | None, list[int]]:
-    """The best of some values, each with the number of its task, of equal ones the first; and the
-    tasks that have diverged, whose last value is no finite number: none of them is the best."""
+    """Returns the best of some values, each with its task's number (the first among equals), and
+    the tasks that have diverged: their last value is not finite, and none of them can be the
+    best."""
     finite = [each for each in values if math.isfinite(each[0])]
     best = (min if lower else max)(finite, key=lambda each: each[0], default=None)
     return best, [number for value, number in values if not math.isfinite(value)]
 
 
 def diverged_words(metric: str, tasks: Sequence[int]) -> str:
-    """Says which tasks have diverged; "" for none.
+    """Formats which tasks have diverged; "" for none.
 
     >>> diverged_words("loss", [2]), diverged_words("loss", range(8))[:41]
     ('the last `loss` of task 2 is not finite', 'the last `loss` of tasks 0, 1, 2, 3, 4 an')

@@ -33,12 +33,13 @@ _CARD = "application/vnd.microsoft.card.adaptive"
 
 
 def event_of(state: str) -> str:
-    """Of what is to be heard when a run is in that state."""
+    """Returns the event that a run's state stands for."""
     return {"queued": "waiting", "cancelled": "failed"}.get(state, state)
 
 
 def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
-    """Starts what sends word of the run's state, if somebody wants it; its process id."""
+    """Starts the program that reports the run's state, if anybody wants it, and returns its process
+    id."""
     wanted = orders(plan, status)
     if not wanted:
         return None
@@ -61,7 +62,7 @@ def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
 
 
 def is_wanted(plan: RunPlan, status: RunState) -> bool:
-    """True if that state is to be notified."""
+    """Returns True if that state is to be reported."""
     return plan.notify is not None and event_of(status.state) in plan.notify.on
 
 
@@ -80,7 +81,7 @@ def orders(plan: RunPlan, status: RunState) -> list[dict[str, Any]]:
 
 
 def facts(plan: RunPlan, status: RunState, secrets: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns the facts of a notification about the run; without any secret."""
+    """Returns the facts of a notification about the run, which contain no secret."""
     mask = Mask(secrets)
     reason = (status.reason or "").encode()
     why = (mask.feed(reason) + mask.flush()).decode(errors="replace") or None
@@ -101,7 +102,7 @@ def facts(plan: RunPlan, status: RunState, secrets: Sequence[str] = ()) -> dict[
 
 
 def form_of(url: str, form: str) -> str:
-    """In which form the receiver wants it."""
+    """Returns the message format that the receiver wants."""
     if form != "auto":
         return form
     try:
@@ -114,7 +115,7 @@ def form_of(url: str, form: str) -> str:
 
 
 def body(form: str, said: dict[str, Any]) -> dict[str, Any]:
-    """The message as the receiver reads it. Slack:
+    """Returns the message in the receiver's format. Slack:
     docs.slack.dev/messaging/sending-messages-using-incoming-webhooks; Teams: an adaptive card,
     learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors."""
     if form == "slack":
@@ -129,7 +130,7 @@ def body(form: str, said: dict[str, Any]) -> dict[str, Any]:
 
 
 def mail(wanted: Mail, said: Mapping[str, Any]) -> dict[str, Any]:
-    """The message as the mail server gets it."""
+    """Returns the message in the mail server's format."""
     counts = ", ".join(f"{count} {state}" for state, count in said["tasks"].items())
     tasks = f"\nIts tasks: {counts}.\n" if counts else ""
     password = os.environ.get(wanted.secret, "") if wanted.secret else ""
@@ -153,8 +154,9 @@ _TEMPORARY = range(400, 500)  # RFC 5321, 4.2.1: another try may succeed
 
 
 def deliver(orders: Sequence[dict[str, Any]], pauses: Sequence[float] | None = None) -> list[str]:
-    """Carries all of them out, those that failed once more after each pause; why some were not
-    taken. An order is `{"url": …, "body": …}` or `{"server": …, …}`, as `notify` makes them."""
+    """Delivers all notifications, retries those that failed after each pause, and returns why some
+    were not accepted. An order is `{"url": …, "body": …}` or `{"server": …, …}`, as `notify` makes
+    them."""
     left, lost = list(orders), []
     whys: list[str] = []
     for pause in (0.0, *(PAUSES if pauses is None else pauses)):
@@ -178,7 +180,7 @@ def tell_of(whys: Sequence[str]) -> str:
 
 
 def _post(order: Mapping[str, Any]) -> tuple[str, bool]:
-    """Why it was not taken, and whether another try would be pointless."""
+    """Posts a message; returns why it was not accepted, and True if a retry would be pointless."""
     # Whatever watches a run does without them: they are as large as all the rest.
     from http.client import HTTPException
     from urllib.error import HTTPError
@@ -204,8 +206,8 @@ def _post(order: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def _mail(order: Mapping[str, Any]) -> tuple[str, bool]:
-    """Sends a mail; returns why it was not accepted, and whether another try would be pointless.
-    Never sends a password to a server that offers no encryption."""
+    """Sends a mail; returns why it was not accepted, and True if a retry would be pointless. Never
+    sends a password to a server that offers no encryption."""
     import smtplib
     import ssl
     from email.message import EmailMessage
@@ -244,7 +246,7 @@ def _mail(order: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def _sign_in(server: smtplib.SMTP, order: Mapping[str, Any], tls: ssl.SSLContext) -> str:
-    """Why nobody can sign in there; "" where the user has."""
+    """Signs the user in; returns why that failed, or ""."""
     import smtplib
 
     if not isinstance(server, smtplib.SMTP_SSL):
@@ -266,7 +268,7 @@ def main() -> None:
 
 
 def should_notify(folder: Path, plan: RunPlan, state: RunState) -> bool:
-    """True if the caller is to notify the run's state now, which is then recorded."""
+    """Returns True if the caller is to report the run's state now, and records that."""
     waits = state.state == "queued" and bool(state.reason)
     if not (state.is_final or waits) or not is_wanted(plan, state) or plan.notify is None:
         return False
@@ -281,7 +283,8 @@ def should_notify(folder: Path, plan: RunPlan, state: RunState) -> bool:
 
 
 def send(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
-    """Tells it. What a job leaves behind ends with it: there it is waited for (`waits`)."""
+    """Reports the state. A process that a job leaves behind ends with the job, which therefore
+    waits for it (`waits`)."""
     if not waits:
         notify(folder, plan, state)
     elif whys := deliver(orders(plan, state), PAID_PAUSES):
@@ -290,8 +293,8 @@ def send(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
 
 
 def is_last(folder: Path, task: str, submission: int) -> bool:
-    """Records that the task has ended; returns True if all tasks of the submission have then
-    recorded their end, which a killed one never does."""
+    """Records the end of the task. Returns True if all tasks of the submission have then recorded
+    theirs, which a killed one never does."""
     ended = folder / "ended" / str(submission)
     known, status = control.read(folder), state_files.read_task(folder / "tasks" / task)
     if known.submission != submission or status is None or not status.is_final:

@@ -29,9 +29,9 @@ BROUGHT = "from-tasks"
 
 
 def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeeded: bool) -> None:
-    """Moves what a task wrote to where it is kept. `outputs` has for each id the patterns of its
-    files below `written`, and `when` they are kept: always, success or failure. A file of several
-    outputs is kept in each. Whatever is not kept stays where it was written."""
+    """Moves a task's files to where they are kept. `outputs` has for each id the patterns of its
+    files below `written`, and `when` they are kept: always, on success or on failure. A file that
+    belongs to several outputs is kept in each. Files of no output stay where they were written."""
     outcomes = ("always", "success" if succeeded else "failure")
     # By true paths: links give a file several names, of which an output keeps the first.
     chosen = {
@@ -58,13 +58,13 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
 
 
 def empty(written: Path, outputs: Mapping[str, Output]) -> tuple[str, ...]:
-    """The outputs that have no file below `written`, of those that are kept after success."""
+    """Returns the outputs without a file below `written`, among those kept on success."""
     wanted = {name: each for name, each in outputs.items() if each.when != "failure"}
     return tuple(name for name, one in wanted.items() if next(_chosen(written, one), None) is None)
 
 
 def said_empty(names: Collection[str]) -> str:
-    """Says for people that these outputs are empty.
+    """Formats the message that these outputs are empty.
 
     >>> said_empty(["model"]), said_empty(["model", "plots"])
     ('the output `model` is empty', 'the outputs `model`, `plots` are empty')
@@ -74,8 +74,8 @@ def said_empty(names: Collection[str]) -> str:
 
 
 def drop_excluded(written: Path, outputs: Mapping[str, Output]) -> None:
-    """Removes what outputs leave out and no other keeps: who takes the files away from there, as
-    Batch does, knows what is to be kept alone. What a link leads to elsewhere stays."""
+    """Removes the files that outputs exclude and no other output keeps: Batch, which uploads them
+    from there, knows only patterns of files to keep. Targets of links are left alone."""
     listed = [output for output in outputs.values() if output.exclude]
     if not listed:
         return
@@ -88,10 +88,10 @@ def drop_excluded(written: Path, outputs: Mapping[str, Output]) -> None:
 
 
 def make_storable(written: Path) -> list[str]:
-    """Gives files and folders names that blobs can have, and removes pipes, sockets and links to
-    nothing: Batch fails a task for one file that it cannot take to storage. Returns what was done,
-    each as a sentence for people. Source: Azure documentation, Naming and referencing containers,
-    blobs, and metadata."""
+    """Renames files and folders to names that blobs can have, and removes pipes, sockets and
+    dangling links: Batch fails a task for a single file that it cannot upload. Returns a sentence
+    for each change. Source: Azure documentation, Naming and referencing containers, blobs, and
+    metadata."""
     done = []
     for folder, folders, names in os.walk(written, topdown=False):
         for name in (*folders, *names):
@@ -109,8 +109,8 @@ def make_storable(written: Path) -> list[str]:
 
 
 def _storable(name: str) -> str:
-    """The name with each byte in the form of a URL that no blob's name has; of one that would be
-    longer than names can be, both ends."""
+    """Returns the name with each byte that blob names forbid percent-encoded; of a name that would
+    be too long, only both ends."""
     # Control characters, halves of others as which Python reads what is not UTF-8, and code points
     # that nobody has assigned.
     written = "".join(
@@ -130,9 +130,8 @@ _LONGEST_NAME = 240  # bytes: file systems take 255, and a name that is taken ge
 
 
 def lay_out(tasks: Path, to: Path) -> None:
-    """Lays a link to what each task has kept, `tasks`/TASK/outputs, at `to`/TASK. Those that have
-    kept nothing have no link. The links lead from folder to folder, and not from the root: a
-    container may have both at another place."""
+    """Links the outputs of each task, `tasks`/TASK/outputs, at `to`/TASK; a task without outputs
+    has no link. The links are relative, because a container may mount both folders elsewhere."""
     shutil.rmtree(to, ignore_errors=True)  # of the attempt before
     to.mkdir(parents=True)
     for task in tasks.iterdir() if tasks.is_dir() else ():
@@ -142,7 +141,7 @@ def lay_out(tasks: Path, to: Path) -> None:
 
 
 def _chosen(written: Path, output: Output) -> Iterator[Path]:
-    """The files of one output."""
+    """Returns the files of one output."""
     for file in _matching(written, output.patterns):
         path = file.relative_to(written).as_posix()
         if not any(fnmatch(path, each) or fnmatch(file.name, each) for each in output.exclude):
@@ -157,14 +156,15 @@ def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
 
 
 def _true_path(file: Path) -> Path:
-    """Path of a file without the links to folders on the way to it; a link is itself a file."""
+    """Returns a file's path with the links to folders resolved, but not a link that is the file."""
     return file.parent.resolve() / file.name
 
 
 def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
-    """Decides what is not decided yet; Fault where a run has no best task. It is written down in
-    the run's control record as the first task begins: all tasks, and a retry, read the same.
-    Several that begin at the same time decide alike: the other run has ended."""
+    """Chooses the best tasks that are not chosen yet; raises Fault if a run has none. The first
+    task to begin writes the choice into the run's control record, so that all tasks, and a retry,
+    read the same. Tasks that begin at the same time choose alike, because the other run has
+    ended."""
     from fairway_agent import control  # who collects outputs decides nothing
 
     wanted = [each for each in plan.chained if each.best is not None]
@@ -177,8 +177,8 @@ def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
 
 
 def _best(runs: Path, entry: Chained) -> tuple[int, float]:
-    """The number of the best task of the run that an input names, and its value. As with `fairway
-    best`, those count that have succeeded and whose last value is finite."""
+    """Returns the number and value of the best task of the run that an input names. As with
+    `fairway best`, only tasks count that succeeded and whose last value is finite."""
     from fairway_agent import job_facts, state_files
     from fairway_agent.metric_logs import best_of, diverged_words, final_value  # most need none
 

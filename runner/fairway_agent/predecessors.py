@@ -1,4 +1,4 @@
-"""The runs that a run comes after."""
+"""Runs that a run depends on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUCCEEDED = "succeeded"
 
 
 def is_met(wanted: str | list[int], state: str, exit_code: int | None) -> bool:
-    """True if a run has ended as a downstream run requires."""
+    """Returns True if a run has ended as a downstream run requires."""
     if isinstance(wanted, list):
         return exit_code in wanted
     states = {"succeeded": ("succeeded",), "failed": ("failed", "lost")}
@@ -31,7 +31,7 @@ def is_met(wanted: str | list[int], state: str, exit_code: int | None) -> bool:
 
 
 def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
-    """An event that is set when all these runs have ended; the bell rings when it is."""
+    """Returns an event that is set when all these runs have ended; the bell rings then."""
     ended = threading.Event()
 
     def wait() -> None:
@@ -49,9 +49,9 @@ def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
 
 
 def decide(folder: Path, plan: RunPlan, submission: int) -> list[str] | None:
-    """Returns the reasons against starting the run of a folder, as `run-id failed`. The list is
-    empty if the run is to begin; None while that depends on runs that are still active. This is
-    decided once for each submission: later changes of those runs have no effect."""
+    """Returns the reasons against starting the run of a folder, as `run-id failed`: an empty list
+    if it may begin, or None while that depends on runs that are still active. The decision is made
+    once for each submission: later changes of those runs have no effect."""
     with control.locked(folder):
         known = control.read(folder).of(submission).unmet
         if known is not None:
@@ -67,8 +67,8 @@ def decide(folder: Path, plan: RunPlan, submission: int) -> list[str] | None:
 def unmet(
     folders: Sequence[str], conditions: Mapping[str, str | list[int]], *, going: str | None = None
 ) -> list[str]:
-    """The runs that have ended otherwise than `conditions` require, as `run-id failed`. One that
-    goes on does not count; with `going` it counts as lost, and has that text."""
+    """Returns the runs that did not end as `conditions` require, as `run-id failed`. Active runs do
+    not count, unless `going` is set: then they count as lost, with that text."""
     found = []
     for folder in map(Path, folders):
         try:
@@ -81,7 +81,8 @@ def unmet(
 
 
 def _unmet(folder: Path, wanted: str | list[int], going: str | None) -> str:
-    """Actual end of a run that was to end otherwise; "" where it was to end so, or goes on."""
+    """Returns how a run actually ended if that is not as required; "" if it is, or the run is
+    active."""
     known = state_files.read_run(folder)
     if known is None:
         return "was removed"
@@ -102,7 +103,7 @@ def _unmet(folder: Path, wanted: str | list[int], going: str | None) -> str:
 
 
 def _tasks(folder: Path) -> Iterator[TaskState]:
-    """States of the tasks of a run, in their order."""
+    """Returns the states of a run's tasks, in their order."""
     has_last = (folder / "finally.jsonl").exists()
     numbers = range(job_facts.read_plan(folder).tasks - has_last)
     for name in (*map(str, numbers), *[LAST] * has_last):
@@ -111,7 +112,8 @@ def _tasks(folder: Path) -> Iterator[TaskState]:
 
 
 def require(folders: Sequence[Path], conditions: Mapping[str, str | list[int]]) -> list[Path]:
-    """The runs that go on; Fault where one is gone, or has not ended as required."""
+    """Returns the runs that are still active. Raises Fault if a run is gone, or did not end as
+    required."""
     going = []
     for folder in folders:
         known = state_files.read_run(folder)

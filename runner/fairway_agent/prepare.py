@@ -1,10 +1,10 @@
 """Prepares a node for a task: a folder, staged inputs, the job's setup.
 
 Started as `prepare RUN_FOLDER` on each node of a task. Anything that already exists is left as it
-is: inputs that have not changed, and a setup that has succeeded here for this run. As `prepare
-RUN_FOLDER OPTION COMMAND…` on the task's main host it has every node prepared, and then becomes the
-task's command; OPTION is the option that makes FAIRWAY_EACH_NODE run outside of the job's
-container, or empty. The setup's output then goes to the setup's log.
+is: unchanged inputs, and a setup that has succeeded here for this run. As `prepare RUN_FOLDER
+OPTION COMMAND…` on the task's main host it has every node prepared, and then becomes the task's
+command; OPTION is the option that makes FAIRWAY_EACH_NODE run outside of the job's container, or
+empty. The setup's output then goes to the setup's log.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ SETUP_FAILED = "setup-failed"  # in a task's folder: written by the node on whic
 
 
 def has_setup(run: Path) -> bool:
-    """True if the job of the run in a folder has a setup."""
+    """Returns True if the job of the run in a folder has a setup."""
     return (run / "setup.jsonl").exists()
 
 
 def has_failed(run: Path) -> bool:
-    """True if the setup of the run in a folder has failed."""
+    """Returns True if the setup of the run in a folder has failed."""
     known = state_files.read_task(run / "setup")
     return known is not None and known.state == "failed"
 
 
 def set_up(run: Path, prepare: Callable[[int | None], int]) -> int:
-    """Prepares a task's nodes, which may mean the setup; the exit code. `prepare` does so, prints
-    to the descriptor that it is given, and returns an exit code."""
+    """Prepares a task's nodes, which may include the setup, and returns the exit code. `prepare`
+    does the work, prints to the descriptor that it gets, and returns an exit code."""
     if not has_setup(run):
         return prepare(None)
     folder = run / "setup"
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def _prepare_all(run: Path, option: str, printed: int | None) -> int:
-    """Prepares every node; the first exit code that is not 0."""
+    """Prepares every node and returns the first exit code that is not 0."""
     words = [*processes.program("fairway_agent.prepare"), str(run)]
     if os.environ["FAIRWAY_NODES"] != "1":
         # On the nodes themselves, whatever container the job has.
@@ -116,7 +116,7 @@ def _fail(why: str) -> None:
 
 
 def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:
-    """Runs the job's setup unless it has succeeded here; its exit code."""
+    """Runs the job's setup unless it has succeeded here, and returns its exit code."""
     done = scratch.root() / "set-up" / run.name
     done.parent.mkdir(exist_ok=True)
     # Other tasks of the run may begin on this node at the same moment.

@@ -1,4 +1,4 @@
-"""Limits on processor time and memory for what is the user's: a pattern, a template."""
+"""Limits on processor time and memory for code from users: patterns and templates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CPU_LIMIT = 10.0  # seconds of this process's own time, so that a busy machine c
 
 
 class OverLimit(Exception):
-    """It took more processor time than it may."""
+    """The code has used more processor time than it may."""
 
 
 _is_prepared = False
@@ -30,9 +30,9 @@ _is_prepared = False
 
 @contextmanager
 def cpu_limit() -> Iterator[None]:
-    """Raises OverLimit from within when CPU_LIMIT is over, and once more each time that it is
-    over again where something swallows that. Signals reach the main thread alone: in another
-    thread there is no limit."""
+    """Raises OverLimit in the block after CPU_LIMIT of processor time, and again after each further
+    CPU_LIMIT in case something swallows it. Signals reach only the main thread: in other threads
+    there is no limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -46,7 +46,7 @@ def cpu_limit() -> Iterator[None]:
 
 @contextmanager
 def prepared() -> Iterator[None]:
-    """Within it limits cost little: a sweep renders templates for each of its tasks."""
+    """Makes limits cheap within the block: a sweep renders templates for each of its tasks."""
     global _is_prepared
     if _is_prepared or threading.current_thread() is not threading.main_thread():
         yield
@@ -73,7 +73,7 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def taken() -> int | None:
-    """The bytes that this process has for its data; None where the system does not say (macOS)."""
+    """Returns the size of this process's data in bytes; None if the system does not say (macOS)."""
     sizes = _sizes(os.getpid())
     return None if sizes is None else int(os.pread(sizes, 200, 0).split()[5]) * _PAGE
 
@@ -88,9 +88,9 @@ def _sizes(_process: int) -> int | None:
 
 @contextmanager
 def memory_limit(size: int) -> Iterator[None]:
-    """Raises MemoryError from within where the process takes `size` bytes more than now, all its
-    threads together. On systems that do not say what it has, and in another thread than the main
-    one, there is no limit."""
+    """Raises MemoryError in the block if the process, all threads together, takes `size` bytes more
+    than now. There is no limit on systems that do not report the size, nor outside the main
+    thread."""
     now = taken() if threading.current_thread() is threading.main_thread() else None
     if now is None:
         yield

@@ -1,4 +1,4 @@
-"""Programs of Fairway's own and of tasks: starting, waiting for, signalling and ending them."""
+"""Processes of Fairway and of tasks: starting, waiting for, signalling and ending them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ BUNDLE = PACKAGE.parent
 
 
 def program(module: str, *, waits: bool = False) -> list[str]:
-    """The start of a command line that runs one of the bundle's modules, or of those that are
-    installed where this is no bundle. `waits` says of the program what WAITS says."""
+    """Returns the command line that runs a module of the bundle, or of the installed package if
+    this is no bundle. `waits` marks the program with WAITS."""
     mark = ["-X", WAITS] if waits else []
     if not (BUNDLE / "__main__.py").exists():
         # A json.py in the current folder is the job's, and not Python's own. Where this is
@@ -60,7 +60,7 @@ _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 def members(sessions: Collection[int]) -> set[int]:
-    """The ids of the live processes of some sessions that this user may end."""
+    """Returns the ids of the sessions' live processes that this user may end."""
     found = set()
     for name, text in _each("stat") if sessions else ():
         fields = text.rpartition(b")")[2].split(None, 4)
@@ -70,7 +70,7 @@ def members(sessions: Collection[int]) -> set[int]:
 
 
 def _may_be_ended(pid: int) -> bool:
-    """Not so where a task has started something as another user, by sudo."""
+    """Returns False for a process that a task has started as another user, with sudo."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -81,8 +81,8 @@ def _may_be_ended(pid: int) -> bool:
 
 
 def _is_told_first(pid: int, number: signal.Signals) -> bool:
-    """True if the process does the job's work, and is not a launcher that waits for one that does;
-    a shell counts if it has a trap for the signal."""
+    """Returns True if the process does the job's work, rather than being a launcher that waits for
+    one; a shell counts if it has a trap for the signal."""
     process = Path("/proc", str(pid))
     try:
         # Not the name that the kernel shows: a script has its own there, and not its shell's.
@@ -100,9 +100,8 @@ def _is_told_first(pid: int, number: signal.Signals) -> bool:
 
 
 def sessions_of(folder: Path, mark: str) -> set[int]:
-    """The sessions in which processes of the run in that folder are alive, known by their
-    FAIRWAY_RUN; not those whose variable `mark` says that they are of another project's run, which
-    may have the same ID."""
+    """Returns the sessions with live processes of the run in that folder, found by FAIRWAY_RUN. The
+    variable `mark` excludes those of a run with the same ID in another project."""
     run, real = f"FAIRWAY_RUN={folder.name}", os.path.realpath(folder)
 
     def is_own(variables: Collection[str]) -> bool:
@@ -113,25 +112,26 @@ def sessions_of(folder: Path, mark: str) -> set[int]:
 
 
 def _folders(mark: str) -> Iterator[str]:
-    """Folders with which a mark may begin: the folder's own name may have a `#` too."""
+    """Yields the folders that a mark may begin with: a folder's own name may contain a `#` too."""
     parts = mark.partition("=")[2].split("#")
     for end in range(1, len(parts) + 1):
         yield os.path.realpath("#".join(parts[:end]))
 
 
 def sessions_with(variable: str) -> set[int]:
-    """The sessions of processes that were started with a variable, as `NAME=value`."""
+    """Returns the sessions of processes that were started with a variable, as `NAME=value`."""
     meant = os.fsencode(variable)
     return sessions_of_all(int(pid) for pid, text in _each("environ") if meant in text.split(b"\0"))
 
 
 def sessions_where(is_meant: Callable[[str], bool]) -> set[int]:
-    """The sessions of processes that were started with such a variable, as `NAME=value`."""
+    """Returns the sessions of processes with a variable, as `NAME=value`, that the predicate
+    accepts."""
     return sessions_of_all(pid for pid, names in environments() if any(map(is_meant, names)))
 
 
 def sessions_of_all(pids: Iterable[int]) -> set[int]:
-    """The sessions of processes, as far as these have not ended meanwhile."""
+    """Returns the sessions of processes, except of those that have ended meanwhile."""
     found = set()
     for pid in pids:
         with suppress(ProcessLookupError):
@@ -140,20 +140,20 @@ def sessions_of_all(pids: Iterable[int]) -> set[int]:
 
 
 def environments() -> Iterator[tuple[int, list[str]]]:
-    """The environment of each of the user's processes, as `NAME=value`."""
+    """Yields the environment of each of the user's processes, as `NAME=value`."""
     for name, text in _each("environ"):
         yield int(name), text.decode(errors="replace").split("\0")
 
 
 def running(*words: str) -> list[int]:
-    """The processes in whose command lines these words follow one another."""
+    """Returns the processes whose command lines contain these arguments in a row."""
     part = os.fsencode("\0".join(("", *words, "")))
     return [int(name) for name, text in _each("cmdline") if part in text]
 
 
 def _each(file: str) -> Iterator[tuple[str, bytes]]:
-    """Content of a file in /proc of each process that has not ended meanwhile, by the process's id,
-    as far as this user may read it."""
+    """Yields the id and the content of that /proc file of each process, as far as this user may
+    read it and the process still runs."""
     # Without a Path or an object for the file: this looks at every process after every task.
     for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208 - as above
         with suppress(OSError):
@@ -167,8 +167,8 @@ def _each(file: str) -> Iterator[tuple[str, bytes]]:
 
 def end(sessions: Collection[int], grace: float) -> None:
     """Ends every process of the sessions. The program's own processes get SIGTERM and `grace`
-    seconds, in which a launcher ends by itself once its ranks have; then everything that is left
-    gets SIGKILL."""
+    seconds, in which a launcher ends by itself once its ranks have ended; everything that is left
+    then gets SIGKILL."""
     if not members(sessions):
         return
     signal_sessions(sessions, signal.SIGTERM)
@@ -179,7 +179,7 @@ def end(sessions: Collection[int], grace: float) -> None:
 
 
 def end_all(find: Callable[[], set[int]], grace: float) -> None:
-    """Ends every process of the sessions that are found, as `end` does."""
+    """Ends every process of the sessions that `find` returns, as `end` does."""
     end(find(), grace)
     # Also what made a session of its own just then.
     while left := [each for each in find() if members({each})]:
@@ -187,7 +187,7 @@ def end_all(find: Callable[[], set[int]], grace: float) -> None:
 
 
 def adopt_orphans() -> None:
-    """From now on whatever a descendant of this process leaves behind becomes its child."""
+    """Makes this process the parent of whatever its descendants leave behind."""
     import ctypes  # it takes longer than all else here, and few need it
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -195,13 +195,13 @@ def adopt_orphans() -> None:
 
 
 def end_orphans(own: Collection[int], grace: float) -> None:
-    """Ends all children of this process but its `own`, with their sessions."""
+    """Ends all children of this process except its `own`, with their sessions."""
     end_all(lambda: sessions_of_all(reap(own)) - {os.getsid(0)}, grace)
     reap(own)
 
 
 def reap(own: Collection[int]) -> set[int]:
-    """Reaps this process's children that have ended, but its `own`; the ids of those alive."""
+    """Reaps this process's ended children, except its `own`, and returns the ids of live ones."""
     try:
         text = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
     except OSError:  # a kernel without CONFIG_PROC_CHILDREN
@@ -211,20 +211,20 @@ def reap(own: Collection[int]) -> set[int]:
 
 
 def signal_sessions(sessions: Collection[int], number: signal.Signals) -> None:
-    """Sends the signal to the program's own processes, or to all where there are none."""
+    """Sends the signal to the sessions' processes; see `signal_processes`."""
     signal_processes(members(sessions), number)
 
 
 def signal_processes(pids: Collection[int], number: signal.Signals) -> None:
-    """Sends the signal to those processes that do the job's work, or to all where none does. Each
-    parent before its children: a shell with a trap would otherwise see the end of the program that
-    it waits for, and could end before it is told itself."""
+    """Sends the signal to the processes that do the job's work, or to all if none does. Parents
+    come before their children: a shell with a trap would otherwise see the end of its child, and
+    could end before it gets the signal itself."""
     told = [pid for pid in pids if _is_told_first(pid, number)] or pids
     _send(sorted(told, key=lambda pid: (_begun(pid), pid)), number)
 
 
 def _begun(pid: int) -> int:
-    """When a process was started, in ticks since the boot; 0 where it has ended."""
+    """Returns when a process was started, in ticks since boot; 0 if it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -233,7 +233,7 @@ def _begun(pid: int) -> int:
 
 
 def kill(sessions: Collection[int]) -> None:
-    """Ends every process of the sessions at once; returns when none is left."""
+    """Kills every process of the sessions; returns when none is left."""
     while alive := members(sessions):
         _send(alive, signal.SIGKILL)
         time.sleep(0.01)
@@ -248,12 +248,12 @@ def _send(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 class Guard:
-    """A second process that ends a task's processes when their supervisor is killed. It learns of
-    sessions through a pipe, and of the supervisor's end by that pipe's."""
+    """A second process that ends a task's processes if their supervisor is killed. It learns of
+    sessions through a pipe, and of the supervisor's end when the pipe closes."""
 
     def __init__(self, others: Iterable[int], grace: float, is_mark: Callable[[str], bool]) -> None:
-        """Forks the guard; `others` are descriptors that it must not keep open, and `is_mark`
-        knows the variables of all processes that are to be ended."""
+        """Forks the guard. `others` are descriptors that it must not keep open; `is_mark`
+        recognises the variables of all processes to end."""
         reading, self._writing = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -274,7 +274,7 @@ class Guard:
         os.close(reading)
 
     def watch(self, session: int) -> None:
-        """The session is to be ended if the supervisor dies."""
+        """Adds a session to those that end if the supervisor dies."""
         os.write(self._writing, f"+{session}\n".encode())
 
     def forget(self, session: int) -> None:
@@ -290,9 +290,9 @@ TASK_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, si
 
 
 def signal_wakeups(*numbers: signal.Signals) -> tuple[socket.socket, socket.socket]:
-    """Returns two sockets. The first has something to read once one of these signals has come: the
-    number of each. Threads write to the second to the same end. A signal that gets a handler of its
-    own afterwards is read too."""
+    """Returns two sockets. The first becomes readable when one of these signals arrives, and yields
+    its number; threads write to the second to the same effect. A signal that gets a handler of its
+    own later is reported too."""
     wakeup, writer = socket.socketpair()
     writer.setblocking(False)
     signal.set_wakeup_fd(writer.dup().detach(), warn_on_full_buffer=False)
@@ -301,14 +301,14 @@ def signal_wakeups(*numbers: signal.Signals) -> tuple[socket.socket, socket.sock
 
 
 def outlive(*numbers: signal.Signals) -> None:
-    """Lets these signals do nothing here, but not in the programs that are started."""
+    """Ignores these signals here, but not in the programs that are started."""
     for number in numbers:
         signal.signal(number, lambda *_: None)
 
 
 def wait(wakeup: socket.socket, deadline: float | None) -> None:
-    """Returns when `wakeup` has something to read, which is taken from it, when the `deadline`
-    on the monotonic clock is over, or after an hour: the caller looks what it was."""
+    """Waits until `wakeup` is readable, and drains it, or until the `deadline` on the monotonic
+    clock, at most an hour; callers check what has happened."""
     left = _LONGEST if deadline is None else deadline - time.monotonic()
     with selectors.DefaultSelector() as selector:
         selector.register(wakeup, selectors.EVENT_READ)

@@ -1,9 +1,9 @@
-"""Dataclasses that a program makes in a quarter of the time.
+"""Dataclasses that are created in a quarter of the time.
 
 Python writes, compiles and runs the text of six methods for each frozen dataclass. That is most of
-the time that a module of them takes, and a short command imports a hundred and uses few. Here only
-`__init__` is written for each, when the first object is made, and they share the others. The type
-checker alone refuses a change of one that is frozen.
+the import time of a module of them, and a short command imports a hundred and uses few. Here only
+`__init__` is compiled for each, when the first object is made; the other methods are shared. Only
+the type checker refuses to change a frozen one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ else:
     def dataclass(
         cls: type | None = None, /, *, frozen: bool = False, eq: bool = True, **settings: Any
     ) -> Any:
-        """As `dataclasses.dataclass` does it, but for `order`, `init` and InitVar."""
+        """Decorates a class like `dataclasses.dataclass`, except for `order`, `init` and
+        InitVar."""
 
         def made(cls: type) -> type:
             own = vars(cls).keys()
@@ -34,7 +35,7 @@ else:
 
 
 def _unwritten(cls: Any) -> Any:
-    """An `__init__` that at the first call has `dataclasses` write the one of the class."""
+    """Returns an `__init__` that has `dataclasses` compile the real one at the first call."""
 
     written: Any = None
 

@@ -2,8 +2,9 @@
 scheduler's report on their jobs.
 
 A task writes its own states while it runs. A state that it cannot write, because it has not begun,
-its node died or the scheduler ended it, is decided here by one rule for all schedulers, whenever
-somebody looks. A final state stays as it is. Looking changes nothing at the scheduler.
+its node died or the scheduler ended it, is decided here by one rule for all schedulers, whenever a
+client or a program of the run looks. A final state never changes. Looking changes nothing at the
+scheduler.
 """
 
 from __future__ import annotations
@@ -37,10 +38,9 @@ REPORT_WAIT = 60.0
 
 @dataclass(frozen=True)
 class JobView:
-    """A task as its scheduler sees it: its `state` by the names of a task's, and the `reason` of
-    that. A final one has an `exit_code` and when it `ended`, 0 where that is not known;
-    `unreported` says of it that the task itself may know more, `suspended` of one that runs that it
-    makes no progress."""
+    """A task as its scheduler sees it: its `state`, one of a task's, and the `reason` for it. A
+    final state has an `exit_code` and the time at which it `ended`, 0 if unknown; `unreported` says
+    that the task itself may know more. `suspended` says that a running task makes no progress."""
 
     state: str
     reason: str = ""
@@ -52,8 +52,8 @@ class JobView:
 
 
 def resolve(status: TaskState, view: JobView | None, *, cancelled: bool, now: float) -> TaskState:
-    """The state of a task that wrote `status` last, where its scheduler has this view of it, None
-    where there is nothing new; `cancelled` says that somebody has ended its run, or itself."""
+    """Returns the state of a task that last wrote `status`, given its scheduler's view of it (None
+    for nothing new); `cancelled` says that somebody has cancelled the task or its run."""
     if status.is_final:
         # A task that the kernel kills for its memory knows the exit code alone.
         lacks_reason = status.state == "failed" and not status.reason
@@ -81,8 +81,8 @@ def resolve(status: TaskState, view: JobView | None, *, cancelled: bool, now: fl
 
 
 def _is_doubtful(status: TaskState | None, view: JobView | None) -> bool:
-    """True if a task may have gone on since its scheduler was asked: one that says that it runs and
-    has its job wait, or one without a job. Only another question can tell."""
+    """Returns True if a task may have moved on since its scheduler was asked: it runs although its
+    job is queued, or has no job. Only asking again can tell."""
     if view is None or (status is not None and status.is_final):
         return False
     runs = status is not None and status.state == "running" and not status.stopped
@@ -90,12 +90,12 @@ def _is_doubtful(status: TaskState | None, view: JobView | None) -> bool:
 
 
 def others_first(count: int) -> str:
-    """Reason why a job waits for its turn, as a person reads it."""
+    """Formats why a job waits for its turn."""
     return "1 other job comes first" if count == 1 else f"{count:,} other jobs come first"
 
 
 def _queued(status: TaskState, reason: str) -> TaskState:
-    """One that has begun before keeps how often, and says why it waits."""
+    """Returns a queued state that keeps the counts of earlier starts, and says why it waits."""
     kept = replace(
         status.again,
         submission=status.submission,
@@ -119,7 +119,7 @@ def _ended(status: TaskState, view: JobView, now: float) -> TaskState:
 
 
 class Reconciliation(ABC):
-    """One run, and what its scheduler says of its jobs. WATCH looks at the run's own limits."""
+    """One run and its scheduler's view of its jobs. WATCH checks the run's own limits."""
 
     WATCH: ClassVar = Watch
 
@@ -138,26 +138,26 @@ class Reconciliation(ABC):
         self.ends: list[float] = []
 
     def is_cancelled(self, part: Part, index: int) -> bool:
-        """True if a person has cancelled a task, by itself or with its run."""
+        """Returns True if the user has cancelled a task, by itself or with its run."""
         if self.cancelled or not self.control.cancelled_tasks:
             return self.cancelled
         return part.task_name(index) in self.control.cancelled_names
 
     @abstractmethod
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
-        """Scheduler's view of a task that wrote `status` last."""
+        """Returns the scheduler's view of a task that last wrote `status`."""
 
     @abstractmethod
     def list_again(self) -> None:
         """Asks the scheduler anew for the jobs of this run."""
 
     def refresh(self, others: Sequence[Path]) -> None:  # noqa: B027 - Kubernetes' controllers do so
-        """Brings the states of runs that this one comes after up to date, if nobody else does."""
+        """Updates the states of the runs that this one depends on, unless something else does."""
 
     @cached_property
     def unmet(self) -> list[str]:
-        """Why tasks were cancelled that nobody has cancelled, or never began: the runs that have
-        ended otherwise than this one requires, each with its outcome."""
+        """Runs that did not end as this one requires, each with its outcome: why its tasks were
+        cancelled without anybody's order, or never began."""
         number = self.control.submission
         plan = job_facts.read_shared_plan(self.folder, retry=number > 0)
         if not plan.after:
@@ -166,7 +166,8 @@ class Reconciliation(ABC):
         return predecessors.decide(self.folder, plan, number) or []
 
     def run(self) -> tuple[RunPlan, RunState]:
-        """Writes the states of tasks that have changed, and the run's; the plan and the latter."""
+        """Writes the states of tasks that have changed, and the run's; returns the plan and the
+        latter."""
         counts = Counter(self.final.values())
         before = len(self.final)
         doubtful: list[tuple[Part, int, TaskState | None]] = []
@@ -194,14 +195,14 @@ class Reconciliation(ABC):
         return self._record(counts)
 
     def _read(self, part: Part, index: int) -> TaskState | None:
-        """The last state of a task's own; None before it has written one."""
+        """Returns the state that the task itself wrote last; None before it has written one."""
         folder = part.task_folder(self.folder, index)
         return state_files.read_task(folder) if folder.name in self.begun else None
 
     def _write_state(
         self, part: Part, index: int, before: TaskState | None, view: JobView | None
     ) -> str:
-        """The state of a task now, which is written where it is another."""
+        """Returns the state of a task now, and writes it if it has changed."""
         folder = part.task_folder(self.folder, index)
         has_begun = folder.name in self.begun
         cancelled = self.is_cancelled(part, index)
@@ -277,7 +278,7 @@ class Reconciliation(ABC):
 
 
 def _name(counts: Counter[str], *, setup_failed: bool) -> str:
-    """The run's state, from how many of its tasks are in which."""
+    """Returns the run's state, given how many of its tasks are in which."""
     going = counts["queued"] + counts["running"]
     if going:
         return "queued" if going == counts["queued"] == counts.total() else "running"
@@ -289,8 +290,8 @@ def reconcile(
     look: Callable[[Path, Control], Reconciliation],
     tell: Callable[[Path, RunPlan, RunState], None] | None = None,
 ) -> dict[str, str]:
-    """Brings these runs up to date, and has news told where somebody is to. One with a damaged file
-    is left as it is: returns what is said of those, by their names."""
+    """Updates these runs, and reports news through `tell`. Runs with a damaged file are left alone,
+    and returned as messages by the run's name."""
     damaged: dict[str, str] = {}
     for folder in folders:
         news = None

@@ -1,4 +1,4 @@
-"""Reads the fields of a record, each of the kind that it must be."""
+"""Records of fields whose types are checked when they are read."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ class Unfit(Exception):
 
 
 class OtherVersion(Unfit):
-    """Another release wrote it."""
+    """Error for a record that another release wrote."""
 
 
 class Damaged(Fault):
-    """A file of a run cannot be read; the text names it and says why."""
+    """Error for an unreadable file of a run; the text names it and says why."""
 
 
 def shown(value: object) -> str:
-    """The beginning of a value, without characters that could move a terminal's cursor."""
+    """Returns the beginning of a value, without characters that could move a terminal's cursor."""
     return "".join(c if c.isprintable() else "\ufffd" for c in str(value)[:40])
 
 
 class Fields:
-    """The fields of one mapping; Unfit, which names field and record, for one that is missing or
-    of another kind. What is read `or_none` may be null, or missing."""
+    """Typed access to the fields of a mapping. Raises Unfit, which names field and record, for one
+    that is missing or of another type. Fields read with `or_none` may be null or missing."""
 
     __slots__ = ("facts", "what")
 
@@ -81,15 +81,15 @@ class Fields:
         raise self.unfit(name)
 
     def count(self, name: str) -> int:
-        """A whole number that is not negative."""
+        """Returns an integer that is not negative."""
         return int(self._between(name, int, 0, _MOST))
 
     def whole(self, name: str) -> int:
-        """A whole number, which may be negative."""
+        """Returns an integer, which may be negative."""
         return int(self._between(name, int, 1 - _MOST, _MOST))
 
     def span(self, name: str) -> float:
-        """Seconds, not negative."""
+        """Returns seconds, not negative."""
         return float(self._between(name, (int, float), 0, _MOST))
 
     def moment(self, name: str) -> float:
@@ -102,26 +102,26 @@ class Fields:
         return self.or_none(name, self.text)
 
     def flag(self, name: str) -> bool:
-        """Yes or no; no where it is missing."""
+        """Returns a boolean; False if the field is missing."""
         return self._of_kind(name, bool, self.facts.get(name, False))
 
     def each(self, name: str) -> list[Any]:
-        """A list; an empty one where it is missing."""
+        """Returns a list; an empty one if the field is missing."""
         return self._of_kind(name, list, self.facts.get(name, []))
 
     def mapping(self, name: str) -> dict[str, Any]:
-        """A mapping; an empty one where it is missing."""
+        """Returns a mapping; an empty one if the field is missing."""
         return self._of_kind(name, dict, self.facts.get(name, {}))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts; an empty one where it is missing."""
+        """Returns a list of strings; an empty one if the field is missing."""
         values = self.each(name)
         if all(isinstance(value, str) for value in values):
             return tuple(values)
         raise self.unfit(name)
 
     def variables(self, name: str) -> dict[str, str]:
-        """Environment variables; none where it is missing."""
+        """Returns environment variables; none if the field is missing."""
         values = self.mapping(name)
         if all(isinstance(value, str) for value in values.values()):
             return values
@@ -133,7 +133,7 @@ class Fields:
         raise self.unfit(name)
 
     def _between(self, name: str, kind: Any, least: float, end: float) -> float:
-        """A number that is less than `end`; no NaN lies between two numbers."""
+        """Returns a number below `end`; NaN is never between two numbers."""
         value: Any = self.facts.get(name)
         if isinstance(value, kind) and not isinstance(value, bool) and least <= value < end:
             number: float = value
@@ -141,12 +141,12 @@ class Fields:
         raise self.unfit(name)
 
     def or_none(self, name: str, read: Callable[[str], T]) -> T | None:
-        """A field that may be null, or missing, else read as one of these fields is."""
+        """Reads a field by one of these methods; returns None if it is null or missing."""
         return None if self.facts.get(name) is None else read(name)
 
 
 def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
-    """Parses a file's JSON, and converts it with `make`; Damaged if that fails."""
+    """Parses a file's JSON and converts it with `make`. Raises Damaged if that fails."""
     try:
         return make(json.loads(text))
     except RecursionError:
@@ -160,7 +160,7 @@ def parse(path: Path, text: bytes, make: Callable[[Any], T]) -> T:
 
 
 def read(path: Path, make: Callable[[Any], T]) -> T | None:
-    """Reads and parses a file as `parse` does; None if there is none."""
+    """Reads and parses a file as `parse` does; returns None if it does not exist."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -181,13 +181,13 @@ Moment = Annotated[float, Fields.moment]
 
 
 class JsonRecord:
-    """The base of such a dataclass; `called` is what messages call it.
+    """Base of dataclasses that are read from and written to JSON; messages call one `called`.
 
-    A field is a text, a whole number or a span that is not negative, one of the kinds above, a
-    flag, whatever has a `from_json`, a tuple, a list or a mapping of these, any of several of them
-    or None, or an `object`, which nobody looks at. One that has a default may be missing, but for
-    those in ONE_OF, which hold one of few texts. A SPARSE record is written without fields that are
-    None. A file that outlives the program has a VERSION: one of another is refused.
+    A field is a string, a non-negative integer or duration, one of the types above, a boolean, any
+    type with a `from_json`, a tuple, list or mapping of these, a union of them or with None, or an
+    `object`, which is not checked. A field with a default may be missing, except those in ONE_OF,
+    which hold one of a few strings. A SPARSE record is written without fields that are None. A file
+    that outlives the program has a VERSION, and another version is refused.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class JsonRecord:
         return new
 
     def check(self, found: Fields) -> None:
-        """Unfit where a field is of its kind and yet none that it may be."""
+        """Raises Unfit for a value of the right type that the field still cannot have."""
 
     def to_json(self) -> dict[str, object]:
         record: Any = self
@@ -237,7 +237,7 @@ class JsonRecord:
 
 @cache
 def _readers(cls: Any) -> dict[str, tuple[Read, bool]]:
-    """Readers of a record's fields by name, each with True for a field that must be there."""
+    """Returns a reader for each of a record's fields, with True for a required one."""
     kinds = get_type_hints(cls, include_extras=True)
     return {
         each.name: (
@@ -294,7 +294,7 @@ def _one_of(readers: list[Read], may_be_none: bool) -> Read:
 
 
 def _row(readers: list[Read]) -> Read:
-    """A tuple of as many values, each of a kind of its own."""
+    """Reads a tuple of fixed length, each item with a reader of its own."""
 
     def read(found: Fields, name: str) -> tuple[Any, ...]:
         values = found.each(name)

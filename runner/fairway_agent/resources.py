@@ -1,4 +1,4 @@
-"""GPUs and cores of a node: which there are, what a task asks for, and its share of them."""
+"""GPUs and cores of a node: which exist, what a task asks for, and its share of them."""
 
 from __future__ import annotations
 
@@ -36,25 +36,26 @@ _FIRST_PORT, _END_OF_PORTS = 10_000, 32_768  # see `ports`
 
 
 class NeverFits(Exception):
-    """No node has what a task wants, no matter what else is there; the text says so."""
+    """Error for a request larger than any node, whatever else runs there; the text says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted(JsonRecord, called="what a task wants"):
-    """GPUs and cores of its node that a task wants. Without a number of cores it gets those that go
-    with its GPUs, and without a number of GPUs none."""
+    """GPUs and cores of its node that a task asks for. Without a number of cores it gets those that
+    go with its GPUs; without a number of GPUs it gets none."""
 
     gpus: int | None = None
     cores: int | None = None
 
     @classmethod
     def of(cls, gpus: int | None, cores: int | None) -> Wanted | None:
-        """The share of a node that a task wants; None for entire nodes, if it names neither."""
+        """Returns the share of a node that a task asks for; None for entire nodes, if it names
+        neither."""
         return None if gpus is None and cores is None else cls(gpus, cores)
 
     def cores_of(self, cores: int, gpus: int) -> int:
-        """Number of a node's cores that the task gets: by default as large a part of them as of
-        the GPUs, and none where there are more GPUs than cores.
+        """Returns how many of a node's cores the task gets: by default its fraction of the GPUs,
+        and none if there are more GPUs than cores.
 
         >>> Wanted(gpus=1).cores_of(96, 8), Wanted(gpus=2, cores=3).cores_of(96, 8)
         (12, 3)
@@ -73,10 +74,10 @@ class Wanted(JsonRecord, called="what a task wants"):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Share of a node allocated to a task. It has the numbers of its GPUs and cores, the fraction
-    of the node that this is (of the resource of which it has most), and the first and last port of
-    a range that no other share of the node has. Cores are left out if another program keeps the
-    task on its own. `lock` is the descriptor that holds the share, if this process has it."""
+    """Share of a node allocated to a task: the numbers of its GPUs and cores, the fraction of the
+    node (of the resource of which it has most), and the first and last port of a range that no
+    other share of the node has. Cores are left out if another program keeps the task on its own.
+    `lock` is the descriptor that holds the share, if this process does."""
 
     gpus: tuple[int, ...]
     cores: tuple[int, ...]
@@ -86,11 +87,11 @@ class Share:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """A number for each of its devices, which no other device of the node has."""
+        """Number of each of its devices, unique on the node."""
         return (*self.cores, *(FIRST_GPU + gpu for gpu in self.gpus))
 
     def environment(self) -> dict[str, str]:
-        """The variables that tell programs of the share, GPUs by nvidia-smi's numbers."""
+        """Variables that describe the share to programs, GPUs by nvidia-smi's numbers."""
         gpus, (first, last) = ",".join(map(str, self.gpus)), self.ports
         return {
             **_UNBOUND,
@@ -104,7 +105,7 @@ class Share:
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Pins programs that this thread starts in the meantime to the share's cores."""
+        """Pins programs that this thread starts in the block to the share's cores."""
         before = os.sched_getaffinity(0)
         pin(self.cores)
         try:
@@ -130,7 +131,7 @@ class Lent(JsonRecord, called="what a task has of its node"):
 
 
 def devices_in(fields: Fields, name: str) -> tuple[int, ...]:
-    """The field's numbers of devices; Unfit where it holds anything else."""
+    """Parses the field's device numbers. Raises Unfit for anything else."""
     found = fields.each(name)
     if len(found) <= _MOST and all(type(each) is int and 0 <= each < _MOST for each in found):
         return tuple(found)
@@ -138,8 +139,8 @@ def devices_in(fields: Fields, name: str) -> tuple[int, ...]:
 
 
 def ports_beside(slots: Sequence[int], most: int) -> tuple[int, int]:
-    """The range of ports that goes with these of a node's `most` slots: each slot has as many,
-    and those of the first slots in a row are taken.
+    """Returns the range of ports that goes with these of a node's `most` slots. Each slot has as
+    many; the range consists of those of the first consecutive slots.
 
     >>> ports_beside([12, 13, 40], 104)
     (12616, 13051)
@@ -151,26 +152,26 @@ def ports_beside(slots: Sequence[int], most: int) -> tuple[int, int]:
 
 
 def pin(cores: Sequence[int]) -> None:
-    """Keeps this process on the cores, and what it starts from now on."""
+    """Pins this process, and what it starts from now on, to the cores."""
     with suppress(OSError):  # they were taken from the node meanwhile: it runs where it may
         os.sched_setaffinity(0, cores)
 
 
 def own_cores() -> tuple[int, ...]:
-    """The cores on which a scheduler keeps this process; none where it may have all of the node's:
-    then others see to it that it has its part of their time, or nobody does."""
+    """Returns the cores that a scheduler has pinned this process to; none if it may use all of the
+    node's: then its share of processor time is enforced in another way, or not at all."""
     cores = tuple(sorted(os.sched_getaffinity(0)))
     return () if len(cores) == os.cpu_count() else cores
 
 
 def ports_of(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    """A task's own range of ports; None where it has whole nodes."""
+    """Returns a task's own range of ports; None if it has entire nodes."""
     first, _, last = environment.get(PORTS, "").partition("-")
     return (int(first), int(last)) if last else None
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers as taskset and /sys write them.
+    """Formats ascending numbers as taskset and /sys do.
 
     >>> ranges([0, 1, 2, 5, 7, 8])
     '0-2,5,7-8'
@@ -185,7 +186,7 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def numbers_of(text: str, most: int = _MOST) -> tuple[int, ...]:
-    """The numbers of such a text; ValueError for another, and for more than `most`.
+    """Parses such a text. Raises ValueError for any other, and for more than `most` numbers.
 
     >>> numbers_of("0-2,5,7-8"), numbers_of("")
     ((0, 1, 2, 5, 7, 8), ())
@@ -208,7 +209,7 @@ _PATIENCE = 60.0  # seconds: a driver that is not loaded yet takes its time
 
 @dataclass(frozen=True, slots=True)
 class Gpu(JsonRecord, called="a GPU"):
-    """A GPU by its number, and the cores that are nearest to it; none where that is not known."""
+    """A GPU by its number, and the cores nearest to it; none if these are unknown."""
 
     index: int
     near: tuple[int, ...] = ()
@@ -219,7 +220,7 @@ class Gpu(JsonRecord, called="a GPU"):
 
 @dataclass(frozen=True, slots=True)
 class Devices(JsonRecord, called="the node's devices"):
-    """The GPUs of a node, and the cores that tasks may have, of `processors` in all."""
+    """The GPUs of a node, and the cores that tasks may use, of `processors` in all."""
 
     gpus: tuple[Gpu, ...]
     cores: tuple[int, ...]
@@ -243,7 +244,7 @@ def look(root: Path = Path("/")) -> Devices:
 
 
 def _nvidia(root: Path) -> Iterator[Gpu]:
-    """By nvidia-smi; where there is none, as in some containers, by the device files."""
+    """Asks nvidia-smi, or looks for device files if it is missing, as in some containers."""
     if shutil.which(_QUERY[0]) is None:
         yield from map(Gpu, device_files(root / "dev"))
         return
@@ -261,13 +262,13 @@ def _nvidia(root: Path) -> Iterator[Gpu]:
 
 
 def device_files(folder: Path = Path("/dev")) -> list[int]:
-    """The numbers of NVIDIA's GPUs that have files of devices there."""
+    """Returns the numbers of NVIDIA's GPUs with device files there."""
     files = folder.glob("nvidia[0-9]*")
     return sorted(int(file.name[6:]) for file in files if file.name[6:].isdecimal())
 
 
 def _amd(root: Path) -> Iterator[Gpu]:
-    """Source: the kernel's KFD topology, in whose order ROCm counts; a node without `gpu_id` is a
+    """Reads the kernel's KFD topology, in whose order ROCm counts; a node without `gpu_id` is a
     processor."""
     nodes = (root / "sys/class/kfd/kfd/topology/nodes").glob("[0-9]*")
     index = 0
@@ -285,7 +286,7 @@ def _amd(root: Path) -> Iterator[Gpu]:
 
 
 def _near(root: Path, address: str) -> tuple[int, ...]:
-    """The cores beside a device of the PCI bus; none where the kernel does not say."""
+    """Returns the cores next to a PCI device; none if the kernel does not say."""
     with suppress(OSError, ValueError):
         path = root / "sys/bus/pci/devices" / address.replace("/", "") / "local_cpulist"
         return numbers_of(path.read_text())

@@ -1,9 +1,9 @@
-"""Takes a sample of this node every few seconds, for as long as what started it lives.
+"""Samples this node every few seconds, for as long as its parent lives.
 
 Started as `sampler RUN_FOLDER SECONDS [PARENT]`; appends lines of JSON to `figures/NODE.jsonl` in
-the run's folder. Where nodes share no folder RUN_FOLDER is `-`: lines go to standard output, and
-each names its node. It ends by SIGTERM, and by itself when the process PARENT has ended, which is
-the one that started it unless another is named.
+the run's folder. If nodes share no folder, RUN_FOLDER is `-`: lines go to standard output, and each
+names its node. It ends on SIGTERM, and by itself when the process PARENT has ended, by default the
+one that started it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MICROSECONDS = 1e6
 
 @dataclass
 class Machine:
-    """A node's use between two looks; `proc` and `sys` are where its kernel tells of it."""
+    """A node's use between two samples; `proc` and `sys` are the kernel's folders to read."""
 
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
@@ -43,9 +43,9 @@ class Machine:
     _at: float = 0.0
 
     def sample(self, now: float) -> dict[str, float]:
-        """The use since the look before, `now` being the time on the monotonic clock. `cpu` and
-        `io_wait` are shares of 1, memory is in bytes, all else in bytes a second. What the kernel
-        does not tell is left out, as are all rates at the first look."""
+        """Returns the use since the previous sample, `now` being the time on the monotonic clock.
+        `cpu` and `io_wait` are fractions, memory is in bytes, all else in bytes per second. Values
+        that the kernel does not report are left out, as are all rates in the first sample."""
         counters: dict[str, float] = {}
         for part in (self._cpu, self._pressure, self._disks, self._network, self._fabric):
             with suppress(OSError, ValueError, IndexError):
@@ -72,20 +72,20 @@ class Machine:
         return found | {name: value / seconds for name, value in grown.items()}
 
     def _cpu(self) -> dict[str, float]:
-        """Source: proc_stat(5). Guests' time is in user's and nice's already."""
+        """Source: proc_stat(5). Guests' time is included in user's and nice's already."""
         words = (self.proc / "stat").read_text().split("\n", 1)[0].split()
         times = [float(word) for word in words[1:9]]
         return {"cpu_total": sum(times), "cpu_busy": sum(times) - times[3] - times[4]}
 
     def _pressure(self) -> dict[str, float]:
-        """Seconds in which something waited for a disk or a file system. Source:
+        """Returns the seconds in which something waited for a disk or a file system. Source:
         docs.kernel.org/accounting/psi.html; kernels without it have no such file."""
         line = (self.proc / "pressure/io").read_text().split("\n", 1)[0]
         return {"io_wait": float(line.rpartition("total=")[2]) / _MICROSECONDS}
 
     def _disks(self) -> dict[str, float]:
-        """Source: docs.kernel.org/admin-guide/iostats.html. Whole disks with a device of their
-        own: what is made of them, as a partition or a RAID, would count twice."""
+        """Source: docs.kernel.org/admin-guide/iostats.html. Counts physical disks only: partitions
+        and RAIDs on them would count twice."""
         read = written = 0.0
         for line in (self.proc / "diskstats").read_text().splitlines():
             words = line.split()
@@ -98,8 +98,8 @@ class Machine:
         """Source: proc_pid_net(5), and `master` of the kernel's ABI/testing/sysfs-class-net.
 
         An adapter that belongs to another device, as with Azure's accelerated networking, counts
-        with that one; those of a bond or a bridge, which is no device, count themselves. Where
-        there is no device, all count.
+        with that one; those of a bond or a bridge, which is no device, count themselves. If there
+        is no device, all count.
         """
         found: dict[str, list[str]] = {}
         for line in (self.proc / "net/dev").read_text().splitlines()[2:]:
@@ -127,7 +127,7 @@ class Machine:
         }
 
     def _ports(self) -> Iterator[Path]:
-        """The ports of InfiniBand: adapters of Ethernet are in the same folder."""
+        """Returns the InfiniBand ports; Ethernet adapters are in the same folder."""
         for port in sorted((self.sys / "class/infiniband").glob("*/ports/*")):
             with suppress(OSError):
                 if (port / "link_layer").read_text().strip() == "InfiniBand":
@@ -148,19 +148,19 @@ _GRACE = 10.0  # seconds for the samplers of other nodes to end
 
 
 def sampler(run: Path | None, seconds: float, parent: int | None = None) -> list[str]:
-    """The command line that samples the node on which it runs: into the run's folder, or to its
-    output. It ends with the process `parent`, which is to start it directly; where another starts
-    it, with that one, which it learns only once Python runs."""
+    """Returns the command line that samples this node, into the run's folder or to its output. The
+    sampler ends with the process `parent`, which has to start it directly; otherwise with the
+    process that started it, which it learns only once Python runs."""
     words = [*processes.program("fairway_agent.sampler"), str(run or "-"), f"{seconds:g}"]
     return words if parent is None else [*words, str(parent)]
 
 
 @dataclass
 class Sampling:
-    """Sampler process of a task's nodes, started after the first seconds. A sample is taken every
-    `seconds`; none if that is None. `words` makes the command line that runs a sampler on each
-    node, and is called when it starts; `environment` is that of the command, without the variables
-    that are `hidden`. Its output is appended to the file `printed`, if given."""
+    """Sampler of a task's nodes, started after the first seconds. It takes a sample every
+    `seconds`, none if that is None. `words` returns the command line that runs a sampler on each
+    node, and is called when it starts; `environment` is that of the command, without the `hidden`
+    variables. Its output is appended to the file `printed`, if given."""
 
     seconds: float | None = None
     words: Callable[[float], list[str]] = lambda _: []
@@ -173,17 +173,17 @@ class Sampling:
 
     @property
     def pid(self) -> int:
-        """The id of the process that samples; 0 before it is started."""
+        """Id of the sampler's process; 0 before it is started."""
         return 0 if self.process is None else self.process.pid
 
     def due(self) -> float | None:
-        """When it is to be started, on the monotonic clock; None where it was, or is not to be."""
+        """When to start it, on the monotonic clock; None if it was started, or is not to be."""
         if self.process is not None or self.failed or self.seconds is None:
             return None
         return self.begun + self.seconds
 
     def keep(self) -> None:
-        """Starts it when it is due."""
+        """Starts the sampler when it is due."""
         due = self.due()
         if self.seconds is None or due is None or time.monotonic() < due:
             return
@@ -202,7 +202,7 @@ class Sampling:
             self.failed = True  # the task goes on without
 
     def wait_for(self, process: subprocess.Popen[bytes]) -> int:
-        """Samples while the process runs; its exit code."""
+        """Samples while the process runs, and returns its exit code."""
         with suppress(subprocess.TimeoutExpired):
             process.wait(self.seconds)
         self.keep()

@@ -1,4 +1,4 @@
-"""The local disk of a node: where tasks and staged inputs lie on it."""
+"""The local disk of a node: where tasks keep their folders and staged inputs."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _GRACE = 5.0  # seconds for what another run has left on the node
 
 
 def root() -> Path:
-    """The node's local NVMe disks where it has any, else its folder for temporary files."""
+    """Returns the node's local NVMe disks if it has any, else its folder for temporary files."""
     base = _NVME if os.access(_NVME, os.W_OK) else Path("/var/tmp")  # noqa: S108 - a folder for each user
     return base / f"fairway-{os.getuid()}"
 
 
 def lease(run: Path, task: str, attempt: int, nodes: Sequence[Host]) -> str:
-    """Returns the lease of an attempt: its number, the names of its nodes, since the main host may
-    start programs elsewhere, and before them its share of a node, if it has only a share."""
+    """Returns the lease of an attempt: its number and the names of its nodes, as the main host may
+    start programs elsewhere, preceded by its share of a node, if it has only a share."""
     share = nodes[0].share if nodes else None
     own = f"#{_SHARE}{ranges(share.numbers)}" if share is not None else ""
     return f"{run}#{task}#{attempt}{own}#{','.join(host.name for host in nodes)}"
 
 
 def input_folder(shared: Path, entry: Staged) -> Path:
-    """Folder of a staged input: the one that the job names, or the same for the same blobs."""
+    """Returns the folder of a staged input: the one that the job names, or one per set of blobs."""
     if entry.to is not None:
         return Path(entry.to)
     key = f"{entry.account}\0{entry.container}\0{entry.path}"
@@ -49,11 +49,11 @@ def input_folder(shared: Path, entry: Staged) -> Path:
 
 
 def prepare(environment: Mapping[str, str]) -> None:
-    """Makes the attempt's own folder, and ends and removes what others have left behind.
+    """Creates the attempt's own folder, and ends and removes what others have left behind.
 
-    The caller's run has this node, or its share of it, for itself: whatever else carries a lease
-    of the same devices is a leftover of a run whose supervisor was killed. In Slurm's jobs nothing
-    does: see `slurm.allocation`.
+    The caller's run has this node, or its share of it, to itself: any other lease of the same
+    devices is a leftover of a run whose supervisor was killed. Slurm's jobs are an exception: see
+    `slurm.allocation`.
     """
     if LEASE in environment:
         from fairway_boot.cluster import own_name
@@ -76,8 +76,8 @@ def prepare(environment: Mapping[str, str]) -> None:
 
 
 def make(folder: Path, *, keep: bool = False) -> None:
-    """Makes a task's own folder, and removes those beside it that others without a live process
-    have left, unless it is to `keep` them."""
+    """Creates a task's own folder, and removes those next to it that belong to no live process,
+    unless it is to `keep` them."""
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = list(folder.parent.iterdir())
     # After the look: a task has a process before it makes its folder.
@@ -92,7 +92,7 @@ def make(folder: Path, *, keep: bool = False) -> None:
 
 
 def _share_of(variable: str) -> set[int] | None:
-    """The devices that a lease is about; None where it is about whole nodes."""
+    """Returns the devices of a lease; None if it is for entire nodes."""
     _, _, share = variable.rpartition("#")[0].rpartition("#")
     if not share.startswith(_SHARE):
         return None

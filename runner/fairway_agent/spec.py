@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class Staged(JsonRecord, called="a staged input"):
     """An input that is copied from storage before a task starts: the blobs below `path` of a
     container. `stage` says where to: `scratch` is each node's own disk, `shared` the folder of all
-    nodes; `to` is a folder that the job names. `account` is the storage account's address, which
-    is known where the task runs. `source` is the folder of the project that submits from which they
-    are brought into storage first, where that is so; see `Chained`."""
+    nodes; `to` is a folder that the job names. `account` is the address of the storage account,
+    which is known where the task runs. `source`, if set, is the folder of the submitting project
+    from which the blobs are uploaded first; see `Chained`."""
 
     name: str
     container: str
@@ -43,8 +43,8 @@ class Staged(JsonRecord, called="a staged input"):
 
 @dataclass(frozen=True, slots=True)
 class Best(JsonRecord, called="`best`"):
-    """Choice of a run's best task: the one whose last value of a metric, which its pattern finds in
-    the tasks' output, is the lowest, or the highest."""
+    """Choice of a run's best task: the one whose last value of a metric, found in the tasks' output
+    by the pattern, is the lowest or the highest."""
 
     metric: str
     pattern: str
@@ -53,10 +53,10 @@ class Best(JsonRecord, called="`best`"):
 
 @dataclass(frozen=True, slots=True)
 class Chained(JsonRecord, called="an input of another run"):
-    """An input that a task of another run has kept: the folder `path`, below the one in which the
-    folder `runs` is. It is copied there from `source`, the same in the project that submits, where
-    it is not the other run's own. A `*` in `path` stands for the number of a task: of the `best`
-    one, which is known once the other run has ended."""
+    """An input that a task of another run has kept: the folder `path`, relative to the parent of
+    the folder `runs`. If that is not the other run's own project, it is copied from `source`, the
+    same folder in the submitting project. A `*` in `path` stands for the number of the `best` task,
+    which is known once the other run has ended."""
 
     name: str
     path: str
@@ -64,7 +64,7 @@ class Chained(JsonRecord, called="an input of another run"):
     best: Best | None = None
 
     def path_for(self, best: BestTasks) -> str:
-        """The folder, where these are the best tasks by the names of inputs."""
+        """Returns the folder, given the best tasks by the names of inputs."""
         if self.best is None:
             return self.path
         return self.path.replace("/*/", f"/{best[self.name][0]}/", 1)
@@ -73,8 +73,8 @@ class Chained(JsonRecord, called="an input of another run"):
 @dataclass(frozen=True, slots=True)
 class Mail(JsonRecord, called="`notify.mail`"):
     """Mail recipients of a run's notifications, with the server (`HOST` or `HOST:PORT`) and the
-    sender. For a server that requires a `user`, the job's secret of this name holds the password.
-    """
+    sender. For a server that requires a `user`, the job's secret of this name holds the
+    password."""
 
     to: tuple[str, ...]
     server: str
@@ -86,8 +86,8 @@ class Mail(JsonRecord, called="`notify.mail`"):
 @dataclass(frozen=True, slots=True)
 class Receiver(JsonRecord, called="`notify`"):
     """Recipients of a run's notifications: the address of a webhook ("" for none), the events
-    (`on`) to report, the form, and the mail recipients. `secret` names the job's secret that holds
-    the address."""
+    (`on`) to report, the message format, and the mail recipients. `secret` names the job's secret
+    that holds the address."""
 
     webhook: str
     on: tuple[str, ...]
@@ -97,7 +97,7 @@ class Receiver(JsonRecord, called="`notify`"):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets that it takes to tell them."""
+        """Secrets that delivery needs."""
         names = (self.secret, self.mail.secret if self.mail else None)
         return tuple(name for name in names if name is not None)
 
@@ -112,7 +112,7 @@ class Budget(JsonRecord, called="`max_cost`"):
 
     @property
     def node_seconds(self) -> float:
-        """For how many seconds one node may be held.
+        """Node-seconds that the budget pays for.
 
         >>> Budget(200.0, "USD", 12.5).node_seconds / 3600
         16.0
@@ -121,7 +121,7 @@ class Budget(JsonRecord, called="`max_cost`"):
 
     @property
     def text(self) -> str:
-        """As people write it.
+        """Amount and currency, formatted for people.
 
         >>> Budget(200.0, "USD", 12.5).text, Budget(0.5, "EUR", 12.5).text
         ('200 USD', '0.50 EUR')
@@ -141,8 +141,8 @@ CONDITIONS = ("succeeded", "failed", "ended")
 
 @dataclass(frozen=True, slots=True)
 class IdleGpu(JsonRecord, called="`idle_gpu`"):
-    """`below` how many percent the GPUs of a task are not busy, for how many `seconds` that may
-    go on, and what comes `then`: the task's end, or a warning."""
+    """Rule for idle GPUs: they count as idle `below` a percentage of use; after so many `seconds`
+    the task ends, or a warning is given, as `then` says."""
 
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"then": (CANCEL, WARN)}
 
@@ -154,8 +154,8 @@ class IdleGpu(JsonRecord, called="`idle_gpu`"):
 @dataclass(frozen=True, slots=True)
 class Retry(JsonRecord, called="the retry"):
     """Tasks of an ended run that run again: `only` their numbers, `done` how many of the others
-    ended in which state, `is_set_up` whether the setup is left out. `after` takes the place of the
-    plan's, unless it is None. `submission` counts the times that the run was started, from 0."""
+    ended in which state, `is_set_up` true if the setup is skipped. `after` replaces the plan's,
+    unless it is None. `submission` counts the starts of the run, from 0."""
 
     only: tuple[int, ...]
     done: Mapping[str, int] = field(default_factory=dict)
@@ -168,17 +168,16 @@ class Retry(JsonRecord, called="the retry"):
 class RunPlan(JsonRecord, called="the plan"):
     """Settings of a run that hold for all its tasks.
 
-    `tasks` counts them, the one of `finally:` included. `directory` is where they run. `after`
-    names the runs to wait for; `conditions` says, by run ID, how those of them must have ended that
-    need not have succeeded. `needs` lists the programs that the main host must have.
+    `tasks` counts them, including `finally:`. `directory` is where they run. `after` names the runs
+    to wait for; `conditions` says, by run ID, how those must have ended that need not have
+    succeeded. `needs` lists the programs that the main host must have.
 
     `timeout` limits an attempt and `max_duration` the run, `sample_every` is the time between two
     samples of the nodes, and `grace` is the time a task has after its `signal`, all in seconds.
-    `max_cost` limits the cost of the run, and `idle_gpu` the time for which the GPUs of a task may
-    do nothing. `retries` is the number of failures after which a task begins again; `retry_limits`
-    is the number of ends that are no failure of its own, by their cause. `secrets` are names of
-    variables, and `environment` holds the variables that every task gets. `retry` says that some
-    tasks run again.
+    `max_cost` limits the cost of the run, and `idle_gpu` how long the GPUs of a task may be idle.
+    `retries` is the number of failures after which a task is retried; `retry_limits` is the number
+    of retries for other ends, by their cause. `secrets` are names of variables, and `environment`
+    holds the variables that every task gets. `retry` says that some tasks run again.
     """
 
     VERSION = 1
@@ -218,12 +217,12 @@ class RunPlan(JsonRecord, called="the plan"):
 
     @property
     def is_limited(self) -> bool:
-        """True if the run as a whole has a limit."""
+        """True if the run itself has a limit."""
         return self.max_duration is not None or self.max_cost is not None
 
     def awaits(self, entry: Chained) -> bool:
-        """True if an input is an output of one of this run's upstream runs: it is there once these
-        have ended, and only then is the best task known."""
+        """True if an input is an output of one of the runs that this one depends on: it exists once
+        these have ended, and only then is the best task known."""
         if entry.best is not None:
             return True
         runs = {each.rpartition("/")[2] for each in self.after}
@@ -261,8 +260,8 @@ _NAMES = ("setup", "release", LAST)
 @dataclass(frozen=True, slots=True)
 class Output(JsonRecord, called="an output"):
     """Files that a task keeps: those below its output folder that match the `pattern`, or one of
-    those in `also`, `when` it ended with success, with failure, or always. `exclude` are shell
-    patterns of paths and names that are left out. One that is `required` must not be empty."""
+    those in `also`, `when` it ended with success, with failure, or always. `exclude` holds shell
+    patterns of paths and names to leave out. A `required` output must not be empty."""
 
     pattern: str
     when: str
@@ -277,9 +276,9 @@ class Output(JsonRecord, called="an output"):
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec(JsonRecord, called="a task"):
-    """One task: its number, or its name; the point of a sweep that it is; its size; what it keeps;
-    the directory of its checkpoints, where the job names one; variables of its own; its script.
-    `wanted` is what it takes of its node, where that is not the whole."""
+    """One task: its number or name; its point of a sweep; its size; its outputs; the directory of
+    its checkpoints, if the job names one; its own variables; its script. `wanted` is its share of a
+    node, unless it takes the entire node."""
 
     SPARSE = True
 
@@ -300,7 +299,7 @@ class TaskSpec(JsonRecord, called="a task"):
 
     @property
     def is_last(self) -> bool:
-        """True if it comes after all others, and sees their outputs."""
+        """True if it runs after all others, and sees their outputs."""
         return self.index == LAST
 
     def check(self, found: Fields) -> None:

@@ -35,7 +35,7 @@ WAS_FULL = "the disk was full for a while, and states were written late"
 
 
 def end_state(counts: Mapping[str, int], *, setup_failed: bool = False) -> str:
-    """The state of a run that has ended, from how many of its tasks are in which."""
+    """Returns the state of a run that has ended, given how many of its tasks are in which."""
     if counts.get("failed") or setup_failed:
         return "failed"
     return next((state for state in ("lost", "cancelled") if counts.get(state)), "succeeded")
@@ -57,19 +57,18 @@ of the metric by which they are the best."""
 
 @dataclass(frozen=True, slots=True)
 class TaskState(JsonRecord, called="the state"):
-    """A task, or a setup: its state and why; its last attempt, from 0, or −1 before the first;
-    since when that runs and when it ended, in seconds since 1970; how it ended.
+    """State of a task, or of a setup, and the reason; its last attempt, from 0, or −1 before the
+    first; when that started and ended, in seconds since 1970; how it ended.
 
-    `held` is for how many seconds its attempts that have ended had their nodes, `node` where it
-    runs (the names of several are joined by commas), and `log_size` how many bytes an ended task
-    has printed. `job`, `submission` and `stopped` are a scheduler's: its id of the job, the
-    submission that this was for, and whether the scheduler ended it. `requeues` counts how often
-    Slurm or Batch began the task elsewhere. `ends` counts the attempts of this start of the run
-    that did not end well, by their cause: an `error`, a `node` that was lost, a `preemption`.
-    `gpus` and `cores` are the numbers of those that it has, and `part` how large a part of the node
-    that is, where it has not the whole. `best` says which tasks of other runs kept its inputs,
-    where that was decided as it began. `empty_outputs` names the outputs of a task that has
-    succeeded in which there was no file.
+    `held` is for how many seconds its ended attempts had their nodes, `node` where it runs (names
+    joined by commas), and `log_size` how many bytes an ended task has printed. `job`, `submission`
+    and `stopped` belong to a scheduler: its job id, the submission that this was for, and true if
+    the scheduler ended it. `requeues` counts how often Slurm or Batch restarted the task elsewhere.
+    `ends` counts the attempts of this start of the run that did not end well, by cause: an `error`,
+    a lost `node`, a `preemption`. `gpus` and `cores` are the numbers of its devices, and `part` the
+    fraction of the node, if it has not the entire node. `best` says which tasks of other runs kept
+    its inputs, if that was decided when it began. `empty_outputs` names the outputs without a file
+    of a task that has succeeded.
     """
 
     SPARSE = True
@@ -110,7 +109,7 @@ class TaskState(JsonRecord, called="the state"):
 
     @property
     def again(self) -> TaskState:
-        """It is to run again: its attempts count on."""
+        """State of a task that is to run again: its attempts go on counting."""
         return TaskState(attempt=self.attempt, started=self.started, held=self.held)
 
     @property
@@ -125,9 +124,10 @@ class TaskState(JsonRecord, called="the state"):
 
 @dataclass(frozen=True, slots=True)
 class RunState(JsonRecord, called="the state"):
-    """A run: its state and why; since when and until when, in seconds since 1970; the process that
-    supervises it; which time it was started, from 0; how many of its tasks are in which state.
-    `limit` names the limit of its own that it was over, and `exit_code` is its code then."""
+    """State of a run and the reason; when it started and ended, in seconds since 1970; its
+    supervisor's process id; the number of its submission, from 0; how many of its tasks are in
+    which state. `limit` names the limit of its own that it exceeded, and `exit_code` is its code
+    then."""
 
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"state": STATES}
 
@@ -151,9 +151,9 @@ class RunState(JsonRecord, called="the state"):
 
 
 def exit_code_of(state: RunState, codes: Iterable[int | None]) -> int:
-    """The job's own code, by those of its setup and of its tasks in their order: 0, or that of the
-    first that did not succeed; 124 of a run that was over its own limit; 130 and 5 where a run was
-    cancelled or lost, no matter how its tasks' programs were ended then."""
+    """Returns the job's own code, given those of its setup and of its tasks in their order: 0, or
+    that of the first that did not succeed; 124 for a run over its own limit; 130 and 5 for a
+    cancelled and a lost one, no matter how its programs ended then."""
     if state.state == "succeeded":
         return 0
     if state.exit_code:
@@ -168,9 +168,9 @@ FILE = "state.json"
 
 @dataclass
 class States:
-    """The states that a supervisor writes; those that cannot be written for what may pass, such as
-    a full disk, are kept in `late`, the newest of each file, and written later, with `why` as their
-    reason."""
+    """States that a supervisor writes. Those that cannot be written because of something temporary,
+    such as a full disk, are kept in `late`, the newest of each file, and written later, with `why`
+    as their reason."""
 
     late: dict[Path, RunState | TaskState] = field(default_factory=dict)
     why: str = WAS_FULL
@@ -195,8 +195,8 @@ class States:
             del self.late[path]
 
     def wait(self, wakeup: socket.socket, deadline: float | None) -> None:
-        """Waits as `processes.wait` does, but no longer than until what is late may be written, and
-        writes it then."""
+        """Waits as `processes.wait` does, but no longer than until the next try to write late
+        states."""
         from fairway_agent import processes  # who reads states waits for nothing
 
         if self.late:
@@ -206,14 +206,14 @@ class States:
         self.write_late()
 
     def await_room(self, wakeup: socket.socket, longest: float) -> None:
-        """Until all of it is written, for `longest` seconds at most."""
+        """Waits until all states are written, for `longest` seconds at most."""
         end = time.monotonic() + longest
         while self.late and time.monotonic() < end:
             self.wait(wakeup, end)
 
 
 def read_run(folder: Path) -> RunState | None:
-    """State of a run; None before it was written. Fault where the file is damaged."""
+    """Reads the state of a run; None before it is written. Raises Fault if the file is damaged."""
     return read(folder / FILE, RunState.from_json)
 
 
@@ -223,7 +223,7 @@ def read_task(folder: Path) -> TaskState | None:
 
 
 def goes_on(folder: Path) -> bool:
-    """True if a run has yet to end; False for one with a damaged file."""
+    """Returns True if a run has yet to end; False also if its file is damaged."""
     try:
         known = read_run(folder)
     except Damaged:
@@ -232,7 +232,7 @@ def goes_on(folder: Path) -> bool:
 
 
 def is_held(lock: int) -> bool:
-    """True if another process holds the lock of a run; its descriptor here is closed."""
+    """Returns True if another process holds the lock of a run; closes the descriptor."""
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -243,7 +243,7 @@ def is_held(lock: int) -> bool:
 
 
 def write(folder: Path, state: RunState | TaskState) -> None:
-    """Replaces the state of a folder as a whole."""
+    """Replaces the state file of a folder atomically."""
     files.write_json(folder / FILE, state.to_json())
 
 

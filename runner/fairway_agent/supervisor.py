@@ -1,11 +1,11 @@
 """Runs the tasks of one run to their end, detached from the terminal that started it.
 
 Started by the engine as `python -m fairway_agent.supervisor FOLDER LOCK STARTED [retry]`: the run's
-folder, a descriptor that holds the run's lock, and one on which to say that the run is under way;
-`retry` says that some of its tasks are to run again, as `retry.json` has it. Standard input has the
-tasks' secrets, as JSON. As long as this process lives it holds the lock; a run that is not finished
+folder, a descriptor that holds the run's lock, and one on which to report that the run is under
+way; `retry` says that some of its tasks run again, as `retry.json` has it. Standard input has the
+tasks' secrets, as JSON. This process holds the lock as long as it lives; a run that is not finished
 and whose lock is free has lost its supervisor. SIGUSR1 cancels the run. SIGTERM says that the
-machine stops: the tasks are told to save what they have, and the run is lost, to be retried.
+machine stops: the tasks get the signal to save what they have, and the run is lost, to be retried.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
 @dataclass
 class Supervisor:
     """Starts tasks in their order, as many at a time as its allocator and the plan allow, and
-    records what became of each. It looks after `running`; what is `waiting` has its turn next.
+    records the outcome of each. It watches those `running`; those `waiting` have their turn next.
 
     `stage` is the one whose tasks run. `blocked` says that the next task waits for what others use,
-    `notified` is the process that sends word of that. `patience` knows why a task cannot be started
-    just now. `limit` names the limit of its own that the run is over, and `limit_due` when it will
-    be over one, on the monotonic clock. `spent` is for how many node-seconds it has held nodes in
-    attempts that have ended. `cancelled` has the names of tasks that a person has ended, each by
-    itself. `ending` is why all are to end: a person cancels the run, or its machine stops.
+    and `notified` is the process that reports that. `patience` knows why a task cannot start just
+    now. `limit` names the run's own limit that it has exceeded, and `limit_due` when it will exceed
+    one, on the monotonic clock. `spent` counts the node-seconds of attempts that have ended.
+    `cancelled` has the names of tasks that the user has cancelled one by one. `ending` is why all
+    are to end: the user cancels the run, or its machine stops.
     """
 
     folder: Path
@@ -86,8 +86,8 @@ class Supervisor:
     states: state_files.States = field(default_factory=state_files.States)
 
     def run(self, ready: int) -> None:
-        """Runs everything to its end; returns when the run's last state is written. Fault, with
-        nothing begun, where a file of the run is damaged."""
+        """Runs everything to its end; returns once the run's final state is written. Raises Fault,
+        with nothing started, if a file of the run is damaged."""
         self._begin(ready)
         broken = False
         try:
@@ -107,7 +107,8 @@ class Supervisor:
         self.states.await_room(self.wakeup, _ROOM_WAIT)
 
     def _notify(self, state: RunState) -> int | None:
-        """Starts what sends word of a state, if somebody is to hear of it; its process id."""
+        """Starts the program that reports a state, if anybody wants it, and returns its process
+        id."""
         if self.plan.notify is None:
             return None
         from fairway_agent.notify import notify  # most runs tell nobody
@@ -156,7 +157,7 @@ class Supervisor:
         return "lost" if self.ending == MACHINE else "cancelled"
 
     def _queue_again(self) -> None:
-        """Says of the tasks of a retry that they are to come, and not what became of them."""
+        """Resets the states of a retry's tasks to queued."""
         if not self.plan.retry:
             return
         control.change(self.folder, self.plan.submission, cancelled_tasks={})
@@ -184,14 +185,14 @@ class Supervisor:
             self.reason = f"not started: {', '.join(unmet)}"
 
     def _may_wait(self) -> bool:
-        """True if the run's tasks may have to wait for what other runs hold."""
+        """Returns True if the run's tasks may have to wait for resources of other runs."""
         if self.allocator.lends_nodes:
             return True
         first = next(job_facts.read_specs(self.folder / "tasks.jsonl"), None)
         return first is not None and first.wanted is not None
 
     def _tasks_of(self, stage: str) -> Iterator[Attempts]:
-        """The tasks of a stage, read when they are wanted: there may be very many."""
+        """Yields the tasks of a stage, read when they are needed: there may be very many."""
         retry = self.plan.retry
         only = set(retry.only) if retry and stage == "tasks" else None
         for spec in job_facts.read_specs(self.folder / f"{stage}.jsonl"):
@@ -230,7 +231,7 @@ class Supervisor:
         processes.end_orphans(self._own, _STRAY_GRACE)
 
     def _next(self, tasks: Iterator[Attempts]) -> Attempts | None:
-        """The task that has its turn next: one that has had one before, or the next of a stage."""
+        """Returns the task whose turn is next: one that had to wait, or the next of a stage."""
         if not self.waiting:
             self.waiting.extend(islice(tasks, 1))
         return self.waiting[0] if self.waiting else None
@@ -262,7 +263,8 @@ class Supervisor:
         return bool(self.ending) or self.limit is not None or setup_failed
 
     def _allot(self, task: Task) -> str | None:
-        """Gets the task its nodes: why it never starts, "" if it may now, None if it is to wait."""
+        """Allocates the task's nodes. Returns why it can never start, "" if it may start now, or
+        None if it has to wait."""
         limit = self.plan.max_parallel
         if self.running and limit is not None and len(self.running) >= limit:
             return None
@@ -279,7 +281,7 @@ class Supervisor:
         return None if hosts is None else ""
 
     def _start(self, attempts: Attempts, refusal: str) -> None:
-        """Starts a task that has been allotted its nodes; without its setup a run has failed."""
+        """Starts a task on its allocated nodes; without its setup a run has failed."""
         task, is_setup = attempts.task, self.stage == "setup"
         name = "the setup" if is_setup else f"task {task.name}"
         if refusal:
@@ -328,7 +330,7 @@ class Supervisor:
                 self.reason = f"the setup failed with exit code {attempts.exit_code}"
 
     def _end_cancelled(self) -> None:
-        """Ends tasks that a person has ended; one that waits is counted when its turn comes."""
+        """Ends cancelled tasks that run; one that waits is counted when its turn comes."""
         for name in control.read(self.folder).cancelled_names - self.cancelled:
             self.cancelled.add(name)
             if running := [task for task in self._running_tasks() if task.name == name]:
@@ -342,7 +344,7 @@ class Supervisor:
                 self.states.write(folder / state_files.FILE, status)
 
     def _keep_limit(self) -> None:
-        """Sets the limit that the run is over, or when it is over one."""
+        """Updates the limit that the run has exceeded, or the time at which it will exceed one."""
         self.limit_due = None
         if not self.plan.is_limited or self._is_ending():
             return

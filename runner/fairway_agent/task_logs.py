@@ -1,4 +1,4 @@
-"""A task's log: its secrets masked, attempt and rank marks, and hints about missing programs."""
+"""A task's log: masked secrets, marks of attempts and ranks, and hints about missing programs."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Mask:
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        """`secrets` are their values; each line of one is a secret of its own, because a
-        terminal or a launcher changes what stands between lines. Errors and settings are often
-        printed as Python or JSON write them, with a backslash before a quote."""
+        """Takes the secrets' values. Each line of one is a secret of its own, because a terminal or
+        a launcher may change the line ends. Errors and settings often print values as Python or
+        JSON write them, with a backslash before a quote: these forms are masked too."""
         words: set[bytes] = set()
         for secret in secrets:
             if len(secret.strip()) < _SHORTEST:
@@ -47,7 +47,7 @@ class Mask:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Takes the next bytes; returns those that can be no part of a secret any more."""
+        """Takes the next bytes; returns those that can no longer be part of a secret."""
         data = self._held + data
         spans = self._spans(data)
         # From there on the data may be the beginning of a secret.
@@ -60,12 +60,13 @@ class Mask:
         return _masked(data[:end], spans)
 
     def flush(self) -> bytes:
-        """Returns the data that was held back, once no more is coming."""
+        """Returns the bytes that were held back, once no more will come."""
         data, self._held = self._held, b""
         return _masked(data, self._spans(data))
 
     def _spans(self, data: bytes) -> list[tuple[int, int]]:
-        """Start and end of each secret, in order; those that touch or overlap are one."""
+        """Returns start and end of each secret, in order; touching or overlapping ones are
+        merged."""
         found = []
         for word in self._words:
             start = data.find(word)
@@ -82,8 +83,9 @@ class Mask:
 
 
 def _open_end(data: bytes, word: bytes) -> int:
-    """Start of the longest end of the data that the word begins with; the data's length if there
-    is none. Only places with the word's first bytes are looked at: a word may be very long."""
+    """Returns where the longest suffix of the data begins that is a prefix of the word; the data's
+    length if there is none. Only places with the word's first bytes are tried: it may be very
+    long."""
     start = max(0, len(data) - len(word) + 1)
     while (start := data.find(word[:_FIRST], start)) >= 0:
         if word.startswith(data[start:]):
@@ -106,17 +108,17 @@ def _masked(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
 
 
 class Pump:
-    """Copies what a task prints into its log, without its secrets, until the pipe is closed."""
+    """Copies a task's output into its log, with secrets masked, until the pipe is closed."""
 
     def __init__(self, printed: IO[bytes], log: BinaryIO, secrets: Iterable[str]) -> None:
-        """Takes over both files: what is `printed`, unbuffered or not, and the `log`."""
+        """Takes over both files: `printed`, the task's output, unbuffered or not, and the `log`."""
         self._thread = threading.Thread(
             target=self._copy, args=(printed, log, Mask(secrets)), daemon=True
         )
         self._thread.start()
 
     def join(self) -> None:
-        """Returns when all that the task printed is in the log."""
+        """Waits until the task's entire output is in the log."""
         self._thread.join(_PATIENCE)
 
     @staticmethod
@@ -146,7 +148,7 @@ _LINE = re.compile(rb"fairway: attempt (\d{1,9})(: | lost its node| left no more
 
 
 def split_label(line: bytes) -> tuple[int | None, bytes]:
-    """The rank that a line of a log is labelled with, and the line without the label.
+    """Splits a line of a log into the rank that labels it, or None, and the rest.
 
     >>> split_label(b"[1,3]<stdout>: loss 0.5"), split_label(b"loss 0.5")
     ((3, b'loss 0.5'), (None, b'loss 0.5'))
@@ -156,8 +158,8 @@ def split_label(line: bytes) -> tuple[int | None, bytes]:
 
 
 def attempt_line(attempt: int, why: str, checkpoint: str) -> str:
-    """The line of an attempt, which counts from 0; people count from 1. `checkpoint` is the folder
-    of what attempts save, which is named where there is something in it.
+    """Returns the log line of an attempt, which counts from 0, while people count from 1.
+    `checkpoint` is the folder of checkpoints, which is named unless it is empty.
 
     >>> attempt_line(1, "exit code 3", "/nowhere")
     'fairway: attempt 2: exit code 3'
@@ -185,7 +187,8 @@ def begun(line: bytes) -> int | None:
 
 
 def append(log: Path, line: str) -> None:
-    """Adds the line to a log, whose last one may lack its end; a full disk costs the line."""
+    """Appends the line to a log, whose last line may be unterminated; a full disk loses the
+    line."""
     with suppress(OSError), log.open("a+b") as file:
         if file.tell():
             file.seek(-1, 2)
@@ -194,12 +197,12 @@ def append(log: Path, line: str) -> None:
 
 
 def say(text: str) -> None:
-    """A line of Fairway's own in the task's log."""
+    """Writes a line of Fairway's own into the task's log."""
     print_line(f"fairway: {text}")
 
 
 def print_line(line: str) -> None:
-    """A line of this program's output; none where its disk is full."""
+    """Prints a line of this program's output, or nothing if its disk is full."""
     try:
         print(line, flush=True)  # noqa: T201
     except OSError:
@@ -227,7 +230,7 @@ def how_to_get(program: str) -> str:
 
 
 def missing_program(needs: Collection[str], log: Path) -> str:
-    """The program that a shell did not find, by the end of a log; "" for none."""
+    """Returns the program that a shell did not find, from the end of a log; "" for none."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -241,7 +244,7 @@ def missing_program(needs: Collection[str], log: Path) -> str:
 
 
 def on_nodes(program: str, *, contained: bool) -> str:
-    """The message and advice for a program that a node, or its container, lacks."""
+    """Returns message and hint for a program that a node, or its container, lacks."""
     if contained:
         return f"`{program}` is not on the PATH of the job's container: use an image that has it"
     return (

@@ -1,7 +1,7 @@
-"""Loads the secrets of the proxy of an environment's page from a vault into memory.
+"""Loads the secrets of the environment page's proxy from a vault into memory.
 
-Started as a program with its settings and a folder that only root can read. Whenever something has
-changed, such as a renewed certificate, it has the proxy restarted.
+Started as a program with its settings and a folder that only root can read. It restarts the proxy
+whenever something has changed, such as a renewed certificate.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OIDC = "oidc.conf"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answers with 0, or with 1 where the vault gives none or something else."""
+    """Returns 0, or 1 if the vault has none of it or something else."""
     given = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     vault = KeyVault(given["vault"], Metadata(identity={"client_id": given["client_id"]}).bearer)
     folder = Path(arguments[1])
@@ -48,8 +48,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def files_of(vault: KeyVault, certificate: str, secret: str, folder: Path) -> dict[str, str]:
-    """The files of the proxy by name; Failure where the vault holds no such thing. The key of its
-    cookies is the one that `folder` has, or a new one."""
+    """Returns the proxy's files by name. Raises Failure if the vault holds no such secret. The key
+    of its cookies is the one in `folder`, or a new one."""
     chain, key = certificate_of(vault.read(certificate), certificate)
     word = vault.read(secret).strip()
     if not _PLAIN.fullmatch(word) or "${" in word:
@@ -62,8 +62,8 @@ def files_of(vault: KeyVault, certificate: str, secret: str, folder: Path) -> di
 
 
 def certificate_of(value: str, name: str) -> tuple[str, str]:
-    """The certificates, that of the page first, and its key, each as PEM. A vault keeps them as
-    PEM or as PKCS #12 in base64, whichever the certificate was made with."""
+    """Returns the certificate chain, the page's own first, and its key, each as PEM. A vault keeps
+    them as PEM, or as PKCS #12 in base64, depending on how the certificate was created."""
     if "-----BEGIN" not in value:
         try:
             packed = base64.b64decode(value, validate=True)
