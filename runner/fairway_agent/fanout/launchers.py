@@ -1,6 +1,6 @@
 """Environment of a task's launcher: how it reaches its nodes, and where Open MPI keeps its session.
 
-It reaches them in one of four ways with one interface; only this module names them:
+There are four ways to reach nodes, with one interface; only this module names them:
 
     local   every node is this machine
     ssh     the hosts of a cluster trust one another by OpenSSH
@@ -45,11 +45,11 @@ _WAYS = {
 def contract(
     name: str, path: str, *, nodes: int, inside: Sequence[str] = (), contained: bool = False
 ) -> dict[str, str]:
-    """The variables by which a launcher reaches the nodes of its task.
+    """Returns the variables that let a launcher reach the nodes of its task.
 
-    `path` is the PATH that it has. `contained` says that the launcher of a single node runs in the
-    job's container, where there is no other node and none of these programs; `inside` are the words
-    that enter the container on each of several.
+    `path` is its PATH. `contained` says that the launcher of a single node runs in the job's
+    container, which has no other node and none of these programs; `inside` is the command prefix
+    that enters the container on each of several nodes.
     """
     place, program, like = _WAYS[name]
     folder = processes.BUNDLE / place
@@ -70,7 +70,8 @@ def contract(
 
 
 def of_root() -> dict[str, str]:
-    """The variables that let Open MPI run as root, as in many containers; none for other users."""
+    """Returns the variables that let Open MPI run as root, as in many containers; none for other
+    users."""
     names = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
     return dict.fromkeys(names, "1") if os.geteuid() == 0 else {}
 
@@ -79,11 +80,10 @@ def session(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that make Open MPI keep its session files in a folder, which it creates
     on each node.
 
-    Settings for this in `environment` stay, unless they were made for the task that submitted this
-    run.
+    Such settings in `environment` stay, unless they were made for the task that submitted this run.
 
-    By default Open MPI takes a folder in /tmp that is named after its process. A killed process
-    leaves it there, and a later one with the same number cannot start.
+    By default Open MPI uses a folder in /tmp named after its process id. A killed process leaves it
+    behind, and a later one with the same id cannot start.
     """
     own = str(folder)
     outer = environment.get(_OURS, own)
@@ -97,8 +97,8 @@ def session(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def past_proxy(hosts: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables of what is reached directly, with a task's own nodes too: by their names, which
-    are in no range, and by their addresses, as urllib knows no ranges.
+    """Returns the variables for hosts that bypass the proxy, including a task's own nodes: these by
+    name, which no range covers, and by address, as urllib knows no ranges.
 
     >>> past_proxy(["nd-0"], {"no_proxy": "localhost,10.0.0.0/8"})
     {'no_proxy': 'localhost,10.0.0.0/8,nd-0'}
@@ -118,12 +118,12 @@ _TRIES = 200
 
 
 def free_port(count: int = 1, own: tuple[int, int] | None = None) -> int:
-    """The first of `count` ports in a row on which nobody listens, on any address; of a task's
-    `own` range, its first and last port, where they are found there.
+    """Returns the first of `count` consecutive ports on which nobody listens, on any address; from
+    the task's `own` range, its first and last port, if they are free there.
 
-    They lie below those that the kernel gives to outgoing connections: between here and the
-    job's own `bind` any program's connection could take one of these. Raises OSError where no
-    such ports are left.
+    They lie below the ports that the kernel gives to outgoing connections: between here and the
+    job's own `bind` any program's connection could take one of those. Raises OSError if no such
+    ports are left.
     """
     if own is not None:
         for port in range(own[0], own[1] + 2 - count):

@@ -1,24 +1,24 @@
 """Runs a command on another node of the cluster, or once on every node of the task, and ends it
 there when it is ended here.
 
-    remote_exec [--exactly] HOST WORD…   on that node, as rsh does, with words that its shell reads;
-                                         with `--exactly` as the words stand
+    remote_exec [--exactly] HOST WORD…   on that node, like rsh, with words that its shell parses;
+                                         with `--exactly` they are passed unchanged
     remote_exec --each WORD…             on each node of the task, all at the same time; fails with
                                          the first that fails, which ends the others
 
 The command gets this one's environment and current folder, with `--each` also FAIRWAY_NODE_RANK,
-and what it prints and its exit code come back; the folder is one that both nodes see. Signals are
-passed on to the programs there; with `--each` the commands get those to the task by themselves.
+and its output and exit code come back; the folder is one that both nodes see. Signals are passed on
+to the programs there; with `--each` the commands get the task's signals by themselves.
 
-MPI's launchers start their daemons by it: where a node is lost and its launcher does not
-notice, all of the attempt on this host is ended, so that a run never hangs.
+MPI's launchers start their daemons with it: if a node is lost and its launcher does not notice, the
+entire attempt on this host is ended, so that a run never hangs.
 
-On the other node `remote_exec --serve` runs the command, which comes by lines on standard input.
-The first is JSON: the command's `argv`, `cwd` and `environment`. Then come `beat`, every few
+On the other node `remote_exec --serve` runs the command, which it reads as lines from standard
+input. The first is JSON: the command's `argv`, `cwd` and `environment`. Then come `beat`, every few
 seconds, and `signal NAME`; the end of the stream, or silence, ends the command. So nothing is left
 running, whatever happens to the host that started it. None of this is in a command line, where
-others could read it. Whatever the command starts carries a mark, by which it is found again even
-where a daemon has left the command's session.
+others could read it. Whatever the command starts carries a mark, so that it is found even if a
+daemon has left the command's session.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def _connection(host: str) -> list[str]:
 
 
 def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
-    """Runs a command on a host until it has ended, with beats; passes on signals that arrive."""
+    """Runs a command on a host until it has ended, sends beats, and passes on signals that
+    arrive."""
     process = subprocess.Popen(_connection(host), stdin=subprocess.PIPE)
 
     def say(line: bytes) -> None:
@@ -100,7 +101,7 @@ def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
 
 
 def lose(host: str) -> None:
-    """Says that a node could not be reached, to people and to the supervisor."""
+    """Reports to the user and to the supervisor that a node could not be reached."""
     sys.stderr.write(f"fairway: node {host} cannot be reached any more\n")
     if folder := os.environ.get("FAIRWAY_TASK_FOLDER"):
         with Path(folder, LOST_NODES).open("a", encoding="utf-8") as file:
@@ -108,7 +109,7 @@ def lose(host: str) -> None:
 
 
 def lost_nodes(folder: Path) -> list[str]:
-    """The nodes of the task of a folder that could not be reached, each once."""
+    """Returns the nodes of a folder's task that could not be reached, each once."""
     with suppress(FileNotFoundError):
         return list(dict.fromkeys((folder / LOST_NODES).read_text(encoding="utf-8").split()))
     return []
@@ -122,7 +123,7 @@ def unreachable(hosts: Iterable[str]) -> list[str]:
 
 
 def printed(host: str, argv: Sequence[str]) -> str:
-    """The output of a program on a host; "" if it fails, or there is no connection."""
+    """Returns the output of a program on a host; "" if it fails, or there is no connection."""
     command = [*_SSH, "--", host, f"exec {shlex.join(argv)}"]
     with tempfile.TemporaryFile() as file:  # of which no more is read than it may print
         code = subprocess.call(command, **{**_SILENT, "stdout": file})
@@ -153,7 +154,7 @@ def main() -> None:
 
 
 def _as_rsh(host: str, words: list[str]) -> int:
-    """Runs what a launcher starts on a node; its exit code."""
+    """Runs a launcher's command on a node and returns its exit code."""
     environment = {n: v for n, v in os.environ.items() if not n.startswith(_OWN)}
     folder = os.environ.get("FAIRWAY_TASK_FOLDER")
     reached = Path(folder, REACHED, host) if folder else None
@@ -176,7 +177,8 @@ def _as_rsh(host: str, words: list[str]) -> int:
 
 
 def each_node(argv: list[str], hosts: list[str], printed: int | None = None) -> int:
-    """The first exit code that is not 0, once all have ended; `printed` is for their output."""
+    """Runs a command on every node; returns the first exit code that is not 0, once all have ended.
+    `printed` takes their output."""
     running: dict[int, subprocess.Popen[bytes]] = {}
     for rank, host in enumerate(hosts):
         # The first is the main host, which is this one.
@@ -204,8 +206,8 @@ def each_node(argv: list[str], hosts: list[str], printed: int | None = None) -> 
 
 
 def grace(environment: Mapping[str, str]) -> float:
-    """Seconds that the other nodes' commands have to end when one has failed: they may be saving
-    their state, as when the whole task was asked to end."""
+    """Seconds that the other nodes' commands have to end after one has failed: they may be saving
+    their state, as when the entire task was asked to end."""
     return max(_GRACE, float(environment.get("FAIRWAY_GRACE", 0)))
 
 
@@ -246,7 +248,7 @@ _UNFOUND = 127
 
 
 class Served:
-    """A command of another node."""
+    """A command that another node has sent."""
 
     def __init__(self, command: Command) -> None:
         self.mark = f"{_MARK}={secrets.token_hex(8)}"
@@ -261,7 +263,7 @@ class Served:
         self.told: float | None = None
 
     def grace(self) -> float:
-        """The seconds that it still has where the other side is gone, since that told it to end."""
+        """Seconds left for it if the other side is gone, counted from the order to end."""
         told = time.monotonic() if self.told is None else self.told
         return max(0.0, told + _CUT_GRACE - time.monotonic())
 
@@ -270,7 +272,8 @@ class Served:
 
 
 def serve(served: Served, part: bytes) -> int:
-    """The command's exit code, or LOST if the other side is gone; `part` came behind it."""
+    """Returns the command's exit code, or LOST if the other side is gone. `part` is the input read
+    after the command."""
     wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
     heard, part = time.monotonic(), _obeyed(served, part)
     with selectors.DefaultSelector() as selector:
@@ -293,7 +296,7 @@ def serve(served: Served, part: bytes) -> int:
 
 
 def _obeyed(served: Served, text: bytes) -> bytes:
-    """Executes the complete lines of the text; returns the rest, a line without its end."""
+    """Executes the complete lines of the text; returns the rest, an unterminated line."""
     *lines, part = text.split(b"\n")
     for line in lines:
         word, _, name = line.decode().strip().partition(" ")
@@ -304,7 +307,7 @@ def _obeyed(served: Served, text: bytes) -> bytes:
 
 
 def _first_line() -> tuple[bytes, bytes]:
-    """The first line, which may be long, and what has come behind it."""
+    """Returns the first line, which may be long, and the input read after it."""
     text, data = bytearray(), b""
     while b"\n" not in data:
         data = os.read(0, 65536)
@@ -316,8 +319,8 @@ def _first_line() -> tuple[bytes, bytes]:
 
 
 def answer(adapt: Callable[[Command], Command] = lambda each: each) -> int:
-    """Runs the command that comes through standard input, as this node adapts it; its exit code,
-    or LOST where the node shuts down meanwhile: a command that saves may end with 0."""
+    """Runs the command from standard input, as this node adapts it. Returns its exit code, or LOST
+    if the node shuts down meanwhile: a command that saves its state then may end with 0."""
     # Those for the command come through the channel: this one says that the machine shuts down.
     stops: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))

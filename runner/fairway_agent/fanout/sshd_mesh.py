@@ -1,8 +1,8 @@
 """Connections between the nodes of one task: an sshd of the task's own on each of them.
 
-It needs no privilege and no open port outside the nodes' subnet, and lives as long as the
-task. All nodes have the run's key pair, which is the servers' host key too, so that both
-sides know each other without asking.
+It needs no privilege and no open port outside the nodes' subnet, and lives as long as the task. All
+nodes have the run's key pair, which is also the servers' host key, so that both sides know each
+other without asking.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ Host *
 
 @dataclass(frozen=True)
 class Meeting:
-    """One task's servers: its `name`, which no other task on the same nodes has; the `folder` on
-    each node where keys and configurations lie; the file of the run's private `key` as it came;
-    and the command that answers for a node, to which a file is added that says what it is."""
+    """One task's servers: its `name`, which no other task on these nodes has; the `folder` on each
+    node for keys and configurations; the file of the run's private `key` as it came; and the
+    command that answers for a node, with the file that describes the node as an extra argument."""
 
     name: str
     folder: Path
@@ -101,8 +101,8 @@ class Meeting:
 
 def open_node(meeting: Meeting, address: str, base: Path, code: Path) -> None:
     """Lets the task's other nodes start programs here: in the folder `code`, with this process's
-    environment, and with their sessions noted below `base`. OSError or CalledProcessError where
-    that cannot be."""
+    environment, and with their sessions recorded below `base`. Raises OSError or CalledProcessError
+    if that fails."""
     (base / "sessions").mkdir(parents=True, exist_ok=True)
     context = base / "context.json"
     facts = {"environment": dict(os.environ), "code": str(code), "base": str(base)}
@@ -113,7 +113,7 @@ def open_node(meeting: Meeting, address: str, base: Path, code: Path) -> None:
 
 
 def install_keys(meeting: Meeting) -> None:
-    """Puts the run's keys where server and client look for them, readable to this user only."""
+    """Installs the run's keys for server and client, readable by this user only."""
     folder = meeting.folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = folder / "key"
@@ -134,12 +134,13 @@ def install_keys(meeting: Meeting) -> None:
 
 
 def program() -> str | None:
-    """The sshd of this machine; None where it has none."""
+    """Returns the path of this machine's sshd; None if it has none."""
     return shutil.which("sshd", path=f"/usr/sbin:{os.environ.get('PATH', '')}")
 
 
 def start_server(meeting: Meeting, address: str, context: Path) -> int:
-    """Starts this node's server in the background; returns its port. OSError where it fails."""
+    """Starts this node's server in the background and returns its port. Raises OSError if it
+    fails."""
     sshd = program()
     if sshd is None:
         raise OSError("sshd is not on this node, or not in this image: install openssh-server")
@@ -163,8 +164,8 @@ def start_server(meeting: Meeting, address: str, context: Path) -> int:
 
 
 def connect(meeting: Meeting, hosts: Sequence[str]) -> Path:
-    """Finds the port of each host's server; returns the configuration for ssh that has them.
-    OSError where one cannot be reached."""
+    """Finds the port of each host's server, and returns a configuration for ssh with these ports.
+    Raises OSError if one cannot be reached."""
     folder = meeting.folder
     with ThreadPoolExecutor(min(32, len(hosts))) as pool:
         found = list(pool.map(lambda host: _port_of(meeting, host), hosts))
@@ -192,8 +193,8 @@ def _port_of(meeting: Meeting, host: str) -> int:
 
 
 def _ask(words: Sequence[str], timeout: float | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Runs a client; the shell that its server starts reads no bashrc, whose words would be taken
-    for an answer, and which may take as long as it likes."""
+    """Runs a client. The shell that its server starts reads no bashrc, which might print something
+    that looks like an answer, or take any length of time."""
     return subprocess.run(
         words,
         stdin=subprocess.DEVNULL,
@@ -204,7 +205,7 @@ def _ask(words: Sequence[str], timeout: float | None = None) -> subprocess.Compl
 
 
 def order(config: Path, hosts: Sequence[str], command: str) -> dict[str, bytes]:
-    """Runs one of `serve`'s own commands on the hosts at once; what each printed."""
+    """Runs one of `serve`'s own commands on all hosts at once and returns what each printed."""
 
     def ask(host: str) -> bytes:
         words = ["ssh", "-F", str(config), host, command]
@@ -229,7 +230,7 @@ _OWN_NAMES = {"HOSTNAME", "HOME", "PWD", "OLDPWD", "TMPDIR", "USER", "LOGNAME", 
 
 
 def serve(context_file: str) -> int:
-    """Does what the other node asks; returns the exit code that it is to have."""
+    """Carries out the other node's request and returns its exit code."""
     context = json.loads(Path(context_file).read_bytes())
     os.environ.clear()
     os.environ.update(context["environment"])
@@ -264,7 +265,8 @@ ORIGINAL = os.environ.get("SSH_ORIGINAL_COMMAND", "true")
 
 
 def sessions(base: Path) -> set[int]:
-    """The sessions here that other nodes have started, with those that MPI's daemons make."""
+    """Returns the sessions here that other nodes have started, and those that MPI's daemons
+    create."""
     noted = {int(entry.name) for entry in (base / "sessions").glob("[0-9]*")}
     return noted | processes.sessions_with(f"{_MARK}={base}") if noted else noted
 
@@ -277,7 +279,7 @@ def served(base: Path) -> set[int]:
 
 
 def _as_here(command: remote_exec.Command) -> remote_exec.Command:
-    """The command of another node with what is this node's own."""
+    """Adapts a command of another node to this node's own paths and variables."""
     sent = {
         name: value
         for name, value in command.environment.items()

@@ -1,1 +1,1 @@
-"""Runs that lie in the folder that all nodes of a cluster see."""
+"""Runs in the folder that all nodes of a cluster see."""

@@ -23,7 +23,7 @@ MOST = 4 << 20  # bytes in one answer
 
 @dataclass(frozen=True, slots=True)
 class Piece(JsonRecord, called="a piece"):
-    """Content of a file from the byte `offset` on, packed as text."""
+    """Content of a file from the byte `offset` on, encoded as text."""
 
     offset: int
     data: str
@@ -32,8 +32,8 @@ class Piece(JsonRecord, called="a piece"):
 def pieces_of(
     files: Iterable[tuple[str, Path]], known: Mapping[str, int], budget: list[int]
 ) -> tuple[dict[str, Piece], bool]:
-    """Returns the piece of each file beyond the bytes `known` of it, by name, as far as the budget
-    of bytes goes, which this reduces; also returns True if there is more."""
+    """Returns the piece of each file after its `known` bytes, by name, as far as the budget of
+    bytes goes, which this reduces; also returns True if there is more."""
     more = False
     found: dict[str, Piece] = {}
     for name, file in files:
@@ -52,9 +52,9 @@ def pieces_of(
 
 @dataclass(frozen=True, slots=True)
 class RunRequest(JsonRecord, called="the request"):
-    """`done` names the tasks whose last state is known already, `logs` from which byte on logs are
-    wanted, by the name of the task. With `samples` those of its nodes are wanted too, of each from
-    the byte on that is known here, by its name."""
+    """Request for a run. `done` names the tasks whose final state the caller knows; `logs` has the
+    byte from which each task's log is wanted. `samples`, if set, has the same for its nodes'
+    samples."""
 
     done: tuple[str, ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
@@ -63,10 +63,10 @@ class RunRequest(JsonRecord, called="the request"):
 
 @dataclass(frozen=True, slots=True)
 class RunReport(JsonRecord, called="the report"):
-    """State of a run, None before it was written; by name, the states of its setup and of its tasks
+    """State of a run, None before it is written; by name, the states of its setup and of its tasks
     that were not known to be done; new pieces of logs, and of samples by the names of nodes. `more`
-    says that there are others. `damaged` names a file of the run that cannot be read: nothing else
-    is told then."""
+    says that there are others. `damaged` names an unreadable file of the run: the report holds
+    nothing else then."""
 
     state: RunState | None
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
@@ -85,8 +85,8 @@ class StatesRequest(JsonRecord, called="the request"):
 
 @dataclass(frozen=True, slots=True)
 class StatesReport(JsonRecord, called="the states of runs"):
-    """By id what is told of each run, None for one that has no folder. `silent` says who did not
-    answer the host: part of the states may be old then."""
+    """Report on each run by its id, None for one without a folder. `silent` says who did not answer
+    the host: some of the states may be outdated then."""
 
     runs: Mapping[str, RunReport | None]
     silent: str = ""
@@ -94,7 +94,7 @@ class StatesReport(JsonRecord, called="the states of runs"):
 
 @dataclass(frozen=True, slots=True)
 class ReceiveRequest(JsonRecord, called="the request"):
-    """The folder of this run is to be made, from the payload; `code` names its snapshot."""
+    """Request to create the folder of this run from the payload; `code` names its snapshot."""
 
     run: str
     code: str
@@ -102,7 +102,7 @@ class ReceiveRequest(JsonRecord, called="the request"):
 
 @dataclass(frozen=True, slots=True)
 class ReceiveReport(JsonRecord, called="the answer to a submission"):
-    """The place in which the run's snapshot is to be put, and whether the snapshot is there."""
+    """Path at which to put the run's snapshot, and True if the snapshot exists already."""
 
     draft: str
     has_code: bool
@@ -112,10 +112,10 @@ class ReceiveReport(JsonRecord, called="the answer to a submission"):
 class SubmitRequest(JsonRecord, called="the request"):
     """The submission of a run, with the snapshot `code`.
 
-    Slurm's jobs ask for nodes of the `partition`: `vm_size` and `gpus` are what the target says of
-    one, `nice`, `account` and `qos` what sbatch takes. A pod of Kubernetes takes these `resources`
-    of a node; `key` is the private one by which the pods of a task reach each other, "" where each
-    task has one, and `topology` the path of the file that NCCL reads there, "" if there is none.
+    Slurm's jobs ask for nodes of the `partition`: `vm_size` and `gpus` describe a node of the
+    target; `nice`, `account` and `qos` are sbatch's. A pod of Kubernetes takes these `resources` of
+    a node; `key` is the private key with which the pods of a task reach each other, "" if each task
+    has its own, and `topology` the path of the file that NCCL reads there, "" for none.
     """
 
     run: str
@@ -134,15 +134,15 @@ class SubmitRequest(JsonRecord, called="the request"):
 
 @dataclass(frozen=True, slots=True)
 class SubmitReport(JsonRecord, called="the answer to a submission"):
-    """The ids of the submission's jobs."""
+    """Ids of the submission's jobs."""
 
     jobs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequest(JsonRecord, called="the request"):
-    """A run's submission, or its `task` of that name alone, that is to end; at once with `kill`.
-    `jobs` are those that the scheduler has of it, as known to who asks."""
+    """Request to end a run's submission, or only its `task` of that name; immediately with `kill`.
+    `jobs` are the scheduler's jobs that the caller knows of."""
 
     run: str
     submission: int
@@ -153,7 +153,7 @@ class CancelRequest(JsonRecord, called="the request"):
 
 @dataclass(frozen=True, slots=True)
 class RunsRequest(JsonRecord, called="the request"):
-    """The runs of `target` that are not among the `known`; or the run to `remove`."""
+    """Request for the runs of `target` other than the `known` ones, or to `remove` a run."""
 
     target: str = ""
     known: tuple[str, ...] = ()
@@ -162,7 +162,7 @@ class RunsRequest(JsonRecord, called="the request"):
 
 @dataclass(frozen=True, slots=True)
 class RunsReport(JsonRecord, called="the list of runs"):
-    """By id the texts of a run's files by name, still to be checked; and its last submission."""
+    """By run id, the texts of the run's files by name, still unchecked, and its last submission."""
 
     runs: Mapping[str, object]
     submissions: Mapping[str, int]
@@ -170,13 +170,13 @@ class RunsReport(JsonRecord, called="the list of runs"):
 
 @dataclass(frozen=True, slots=True)
 class NodesRequest(JsonRecord, called="the request"):
-    """The nodes of a target, once the `action` is done to the `node`; with `health` also what else
-    it needs. `group` is the name of a plain cluster, or a partition of Slurm's.
+    """Request for the nodes of a target, after the `action` on the `node`; with `health` also for
+    the rest of the target. `group` is the name of a plain cluster, or a partition of Slurm's.
 
-    `queue` is the folder of a plain cluster's people, or a queue of Kueue's. Kubernetes' nodes have
-    the labels of `selector`, and `rdma` is the name of their adapters; with `health` it is also
-    asked for the `claims`, and which of the `rights` the head's account does not have: each a verb
-    and a resource, and whether that is in all namespaces. `run` asks for the pods of a run instead.
+    `queue` is the folder of a plain cluster's users, or a queue of Kueue's. Kubernetes' nodes have
+    the labels of `selector`, and `rdma` is the name of their adapters; `health` also covers the
+    `claims`, and which of the `rights` the head's account lacks: each is a verb, a resource, and
+    True for all namespaces. `run` asks for the pods of a run instead.
     """
 
     group: str = ""
@@ -193,12 +193,12 @@ class NodesRequest(JsonRecord, called="the request"):
 
 @dataclass(frozen=True, slots=True)
 class NodeReport(JsonRecord, called="a node"):
-    """A node, the `reason` why it is not fit, the runs that have it, and what it offers these;
-    `machine` is the VM that it is, by what its scheduler has noted. `pod` names a run's pod there.
+    """A node, the `reason` why it is unfit, the runs that use it, and what it offers them;
+    `machine` is its VM, as its scheduler has noted it. `pod` names a run's pod there.
 
-    Of a plain cluster's: for how many seconds it has been silent (`age`), and whether that is short
-    enough to count on it (`fresh`). `own` says that it is the main host, and `unreachable` that it
-    takes no connection.
+    On a plain cluster: for how many seconds it has been silent (`age`), and True if that is short
+    enough to rely on it (`fresh`). `own` says that it is the main host, and `unreachable` that it
+    accepts no connection.
     """
 
     name: str
@@ -220,7 +220,7 @@ class NodeReport(JsonRecord, called="a node"):
 
 @dataclass(frozen=True, slots=True)
 class HeldJob(JsonRecord, called="a job"):
-    """A job that Slurm does not start, and why."""
+    """A job that Slurm holds, and why."""
 
     job: str
     name: str
@@ -230,7 +230,7 @@ class HeldJob(JsonRecord, called="a job"):
 @dataclass(frozen=True, slots=True)
 class Health(JsonRecord, called="the health of the target"):
     """Health of a target: the bytes that are `free` in its shared folder, and any problem there
-    (`fault`); and the `time` at the host. Of a plain cluster, whether its main host has ssh; of a
+    (`fault`); and the `time` at the host. Of a plain cluster, True if its main host has ssh; of a
     partition, its state (`available`) and the jobs that Slurm holds; of a namespace, any problem of
     each claim and of the queue, and the rights that the head's account `lacks`."""
 
@@ -247,7 +247,7 @@ class Health(JsonRecord, called="the health of the target"):
 
 @dataclass(frozen=True, slots=True)
 class PodReport(JsonRecord, called="a pod"):
-    """A pod: the part of its run, and its number in that."""
+    """A pod: its run's part, and its number in that."""
 
     name: str
     part: str
@@ -256,7 +256,7 @@ class PodReport(JsonRecord, called="a pod"):
 
 @dataclass(frozen=True, slots=True)
 class NodesReport(JsonRecord, called="the report of the nodes"):
-    """The nodes; the health where that was asked for, and so the running pods of a run's tasks."""
+    """The nodes, and if requested the target's health and the running pods of a run's tasks."""
 
     nodes: tuple[NodeReport, ...] = ()
     health: Health | None = None
@@ -265,7 +265,8 @@ class NodesReport(JsonRecord, called="the report of the nodes"):
 
 @dataclass(frozen=True, slots=True)
 class InputsRequest(JsonRecord, called="the request"):
-    """Folders of other runs that this run reads: which are missing, or `adopt` those brought."""
+    """Folders of other runs that this run reads: asks which are missing, or to `adopt` uploaded
+    ones."""
 
     run: str
     paths: tuple[str, ...]
@@ -274,7 +275,7 @@ class InputsRequest(JsonRecord, called="the request"):
 
 @dataclass(frozen=True, slots=True)
 class InputsReport(JsonRecord, called="the answer about inputs"):
-    """The missing ones, each with the folder in which it is to be put."""
+    """The missing folders, each with the path at which to put it."""
 
     missing: Mapping[str, str] = field(default_factory=dict)
 

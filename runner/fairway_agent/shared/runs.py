@@ -1,7 +1,7 @@
-"""Runs on the shared folder: their files, code and inputs as they come, and where they stand.
+"""Runs in the shared folder: receiving their files, code and inputs, and reporting their states.
 
-Inputs that other runs have kept lie in the folder of the other run, or where that ran elsewhere
-below `chained/`, named by what is in them.
+Inputs that other runs have kept lie in the folder of the other run, or, if that ran elsewhere,
+below `chained/`, named by their content.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CHAINED = "chained"
 
 
 def inputs(shared: Path, request: messages.InputsRequest, _: object) -> messages.InputsReport:
-    """Says which are missing, or takes those over that were put there for the run."""
+    """Returns the missing inputs, or adopts those that were uploaded for the run."""
     paths = [PurePosixPath(path) for path in request.paths]
     if request.adopt:
         for path in paths:
@@ -53,14 +53,14 @@ def inputs(shared: Path, request: messages.InputsRequest, _: object) -> messages
 
 
 def forget_inputs(shared: Path, run: str) -> None:
-    """The run is removed, and so are those of its inputs that no other run has."""
+    """Removes the inputs of a removed run that no other run uses."""
     everybody = shared / CHAINED / ".users"
     for users in list(everybody.iterdir()) if everybody.is_dir() else ():
         give_up(shared / CHAINED, users.name, run)
 
 
 def give_up(base: Path, name: str, run: str) -> None:
-    """A run does not use that folder below `base` any more; the last to do so removes it."""
+    """Ends a run's use of that folder below `base`; the last user's removes the folder."""
     users = base / ".users" / name
     (users / run).unlink(missing_ok=True)
     with suppress(OSError):  # others have it, or none ever had
@@ -72,7 +72,7 @@ def give_up(base: Path, name: str, run: str) -> None:
 
 
 def adopt(base: Path, name: str, run: str, what: str) -> Path:
-    """The folder of that name below `base`, made of the draft, and kept while runs have it."""
+    """Moves the draft to the folder of that name below `base`, which is kept while runs use it."""
     folder, draft, users = base / name, base / f".{name}.{run}", base / ".users" / name
     users.mkdir(parents=True, exist_ok=True)
     (users / run).touch()
@@ -88,7 +88,7 @@ def adopt(base: Path, name: str, run: str, what: str) -> Path:
 
 
 def unwritable(shared: Path, error: OSError) -> Fault:
-    """The fault of a shared folder in which nothing can be made."""
+    """Returns the fault of a shared folder that is not writable."""
     message = f"nothing can be written to {shared}: {error.strerror}"
     hint = "it must be a folder that you may write to and that all nodes see"
     return Fault("unwritable-folder", message, hint)
@@ -97,7 +97,7 @@ def unwritable(shared: Path, error: OSError) -> Fault:
 def receive(
     shared: Path, request: messages.ReceiveRequest, payload: IO[bytes]
 ) -> messages.ReceiveReport:
-    """Makes the run's folder from the payload, a tar file, unless it is there."""
+    """Creates the run's folder from the payload, a tar file, unless it exists."""
     run, code = request.run, request.code
     folder = shared / "runs" / run
     try:
@@ -142,7 +142,7 @@ def copy_code(shared: Path, code: str, folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Removes a run, also the half of one, with its code and inputs where no other has them."""
+    """Removes a run, even a partial one, with its code and inputs unless others use them."""
     gone = folder.with_name(f".{folder.name}.removed")
     if folder.is_dir():
         shared = folder.parents[1]
@@ -155,7 +155,7 @@ def remove(folder: Path) -> None:
 
 
 def facts_of(path: Path) -> dict[str, Any]:
-    """A file's mapping; nothing where there is none that can be read."""
+    """Returns a file's mapping; an empty one if it cannot be read."""
     try:
         value: object = read_json(path)
     except ValueError:
@@ -167,21 +167,21 @@ _INDEX = "tasks.offsets"
 
 
 def forget(folder: Path, submission: int) -> None:
-    """The scheduler has nothing of it; of a run's first submission nothing is left."""
+    """Forgets a submission that the scheduler does not have; removes a run that has no other."""
     control.change(folder, submission, parts=(), complete=False)
     if submission == 0:
         remove(folder)
 
 
 def shape_of(spec: TaskSpec) -> Shape:
-    """The shape of a task, by which tasks are elements of one array: its nodes, its processes on
-    each, and its GPUs and cores where it takes a part of one."""
+    """Returns the shape of a task, which all elements of an array share: its nodes, its processes
+    on each, and its GPUs and cores if it takes a part of one."""
     wanted = spec.wanted or Wanted()
     return spec.nodes, spec.processes_per_node, wanted.gpus, wanted.cores
 
 
 def spec_of(folder: Path, stage: str, index: int) -> TaskSpec:
-    """A task's own line of the plan."""
+    """Returns a task's own line of the plan."""
     path = folder / f"{stage}.jsonl"
     if stage == "tasks":
         return job_facts.read_indexed(path, folder / _INDEX, index)
@@ -191,9 +191,9 @@ def spec_of(folder: Path, stage: str, index: int) -> TaskSpec:
 def prepare_parts(
     shared: Path, folder: Path, number: int, code: str, *, alone: bool = False
 ) -> list[Part]:
-    """Makes the run's folder ready for the submission of that number, with the snapshot `code`; its
-    parts. Tasks of one part have the same shape; with `alone` each task of several nodes is a part
-    of its own."""
+    """Prepares the run's folder for the submission of that number, with the snapshot `code`, and
+    returns its parts. Tasks of one part have the same shape; with `alone` each task of several
+    nodes is a part of its own."""
     if not (folder / "code").is_dir():
         copy_code(shared, code, folder)
     plan = job_facts.read_shared_plan(folder, retry=number > 0)
@@ -220,7 +220,7 @@ def prepare_parts(
 
 
 def _queue(folder: Path, parts: list[Part], plan: RunPlan, number: int) -> None:
-    """Says of the run, and of tasks that run again, that they are to come."""
+    """Sets the state of the run, and of tasks that run again, to queued."""
     if number:
         for part in parts:
             for index in part.indices:
@@ -260,7 +260,7 @@ _SOME = b"x" * 4096  # over its quota a folder still takes files without any byt
 
 
 def write_fault(folder: Path) -> str:
-    """The reason why nothing can be written to a folder; "" where it can."""
+    """Returns why nothing can be written to a folder; "" if it is writable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -272,7 +272,7 @@ def write_fault(folder: Path) -> str:
 
 
 def health(shared: Path, **more: Any) -> messages.Health:
-    """The health of a target: of its shared folder, and what `more` its kind says."""
+    """Returns the health of a target: of its shared folder, and `more` of its own kind."""
     fault, free = write_fault(shared), 0
     for folder in (shared, *shared.parents):  # or the nearest above it that can be looked at
         with suppress(OSError):
@@ -287,7 +287,7 @@ def cancel(
     end_run: Callable[[Path, messages.CancelRequest], None],
     end_task: Callable[[Path, messages.CancelRequest], None],
 ) -> messages.Done:
-    """Ends a submission, or a task of it, unless the run is gone."""
+    """Ends a submission, or one of its tasks, unless the run is gone."""
     folder = shared / "runs" / request.run
     if folder.is_dir():
         (end_task if request.task else end_run)(folder, request)
@@ -303,8 +303,8 @@ def reconciled(
     request: messages.StatesRequest,
     reconcile_all: Callable[[list[Path]], dict[str, str]],
 ) -> messages.StatesReport:
-    """The states of the runs, after asking the scheduler, which also reports damaged runs. If it
-    does not answer, they are what was known before, and `silent` says so."""
+    """Returns the states of the runs, after asking the scheduler, which also reports damaged runs.
+    If it does not answer, the states are the last known ones, and `silent` says so."""
     silent, damaged = "", {}
     try:
         damaged = reconcile_all([shared / "runs" / run for run in request.runs])
@@ -320,7 +320,7 @@ def reconciled(
 def reports(
     shared: Path, runs: Mapping[str, messages.RunRequest]
 ) -> dict[str, messages.RunReport | None]:
-    """Reports on each requested run; None for one that has no folder."""
+    """Reports on each requested run; None for one without a folder."""
     budget, found = [messages.MOST], dict[str, messages.RunReport | None]()
     for run, asked in runs.items():
         try:

@@ -1,1 +1,1 @@
-"""Runs as jobs of Slurm's."""
+"""Runs as Slurm jobs."""

@@ -1,5 +1,5 @@
-"""The nodes of an allocation of Slurm's, whose first one runs the task's attempts, and processes on
-a node where Slurm tracks these by their parents: a daemon that has left its session is in no step,
+"""The nodes of a Slurm allocation, whose first one runs the task's attempts, and processes on a
+node where Slurm tracks these by their parents: a daemon that has left its session is in no step,
 outlives its job, and keeps using the GPUs.
 
     allocation before SHARED                ends what killed jobs have left, before a task's script
@@ -8,9 +8,9 @@ outlives its job, and keeps using the GPUs.
 
 SHARED is the folder of all runs. If a job has a cgroup, Slurm itself ends all of its processes.
 
-A container is entered by Pyxis, a plugin of Slurm's, by Apptainer, or by what else the node has: a
-task of one node runs in it as a whole; on several nodes the launcher's script stays outside, and
-what it starts once a node is in it.
+A container is entered with Pyxis, a plugin of Slurm's, with Apptainer, or with another runtime of
+the node. A task of one node runs in it completely; on several nodes the launcher's script stays
+outside, and what it starts once per node runs in it.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ STEP_OPTIONS, PREFIX = "step-options", "container"
 
 @dataclass(frozen=True)
 class Entry:
-    """Way into a container: `step` are options of srun, `prefix` words before the command."""
+    """Way into a container: `step` holds options of srun, `prefix` what precedes the command."""
 
     step: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
 
     def alone(self, command: Sequence[str]) -> list[str]:
-        """The command line of a task of one node."""
+        """Returns the command line of a task of one node."""
         if not self.step:
             return [*self.prefix, *command]
         srun = ("srun", "--overlap", "--nodes=1", "--ntasks=1", "--mpi=none", "--input=none")
         return [*srun, "--quiet", *self.step, *command]
 
     def write(self, folder: Path) -> None:
-        """Leaves it where the programs of a task of several nodes look."""
+        """Writes the entry where the programs of a task of several nodes look for it."""
         for name, words in ((STEP_OPTIONS, self.step), (PREFIX, self.prefix)):
             (folder / name).write_bytes(b"".join(word.encode() + b"\0" for word in words))
 
 
 def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
-    """Way into the container of a run's job on this node; None where the job has none.
-    `directory` is where its commands start, `folders` are what they see of the node. Fault where
-    this node cannot run it."""
+    """Returns the way into the container of a run's job on this node; None if the job has none.
+    `directory` is where its commands start, `folders` are mounted. Raises Fault if this node cannot
+    run it."""
     container = job_facts.of_job(run).container
     if container is None:
         return None
@@ -101,7 +101,7 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
 
 @cache
 def _has_pyxis() -> bool:
-    """True if srun supports containers: the plugin adds the option to its help."""
+    """Returns True if srun supports containers: the plugin adds the option to its help."""
     with suppress(commands.Refused):
         return "--container-image" in commands.run(["srun", "--help"])
     return False
@@ -120,8 +120,8 @@ _VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
 class SlurmNodes(SharedNodes):
-    """Nodes that Slurm has chosen. `entry` is how the job's container is entered, if it has one,
-    and `signalling` are the steps that send the other nodes a signal."""
+    """Nodes that Slurm has chosen. `entry` is the way into the job's container, if it has one, and
+    `signalling` are the steps that send a signal to the other nodes."""
 
     WAY: ClassVar = "srun"
 
@@ -130,7 +130,7 @@ class SlurmNodes(SharedNodes):
         self.signalling: list[subprocess.Popen[bytes]] = []
 
     def prepare(self, task: Task) -> None:
-        """Also ends what jobs that were killed have left there, where Slurm does not."""
+        """Also ends what killed jobs have left there, unless Slurm does so."""
         shared = task.run_folder.parents[1]
         if not are_contained(os.environ):
             end_leftovers(shared, os.environ)
@@ -141,7 +141,8 @@ class SlurmNodes(SharedNodes):
         self.entry = entry_of(task.run_folder, task.plan.directory, folders)
 
     def signal(self, task: Task, number: signal.Signals) -> None:
-        """On every node: whatever launcher has started them, and in whichever session."""
+        """Signals the task's processes on every node, whichever launcher and session they belong
+        to."""
         signal_task(task.plan.run, task.name, number)
         if words := _on_others(task):
             words += [*processes.program(_HERE), "signal"]
@@ -150,14 +151,15 @@ class SlurmNodes(SharedNodes):
             self.signalling.append(subprocess.Popen(step, env=_for_step(), stderr=quiet))
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
-        """On each node; a step of several nodes ends with srun."""
+        """Samples each node; a step of several nodes ends with srun."""
         plan, count = task.plan, len(task.hosts)
         step = [*STEP, f"--nodes={count}", f"--ntasks={count}"] if count > 1 else []
         words = partial(sampler, task.run_folder)
         return Sampling(plan.sample_every, lambda s: [*step, *words(s)], _for_step, plan.secrets)
 
     def clean(self, task: Task, code: int) -> None:
-        """Ends it before the attempt's end is known, with the steps that a launcher left."""
+        """Ends the sampling, and steps that a launcher left, before the attempt's end is
+        recorded."""
         for step in self.signalling:
             try:
                 step.wait(_STEP_PATIENCE)
@@ -179,7 +181,8 @@ class SlurmNodes(SharedNodes):
             self._step(task, [*words, *processes.program(_HERE), "leave", *names])
 
     def _step(self, task: Task, words: list[str]) -> None:
-        """Runs what ends something on the other nodes, and goes on where one does not answer."""
+        """Runs a step that ends something on the other nodes, and continues if one does not
+        answer."""
         null = subprocess.DEVNULL
         try:
             subprocess.call(words, env=_for_step(), stdin=null, stderr=null, timeout=_STEP_PATIENCE)
@@ -193,7 +196,7 @@ class SlurmNodes(SharedNodes):
         return {**super().facts(task), "job": job_id(), "requeues": requeues}
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """Enters the container by `entry` alone, and has the nodes prepared where they need it."""
+        """Enters the container with `entry` alone, and has the nodes prepared if they need it."""
         command = ["bash", str(script)]
         if self.entry is not None and len(task.hosts) == 1:
             command = self.entry.alone(command)
@@ -210,8 +213,8 @@ class SlurmNodes(SharedNodes):
         return [*processes.program(_PREPARE), str(task.run_folder), "--outside", *command]
 
     def contract(self, task: Task) -> dict[str, str]:
-        """With a share of its node also what Slurm says of its GPUs; and its launcher finds as many
-        tasks of Slurm's as it has processes: as a job it is one, with all the CPUs."""
+        """Adds Slurm's variables for the GPUs of a share, and as many Slurm tasks as the launcher
+        has processes: the job itself is one task with all the CPUs."""
         found = super().contract(task)
         if task.share is None:
             return found
@@ -223,13 +226,14 @@ class SlurmNodes(SharedNodes):
         return found | {"SLURM_CPUS_PER_TASK": str(max(1, cpus // int(width)))}
 
     def reach(self, task: Task, path: str) -> dict[str, str]:
-        """Within a container there is no srun, and no other node."""
+        """Returns no way to other nodes in a container, which has no srun."""
         is_contained = self.entry is not None
         return launchers.contract(self.WAY, path, nodes=len(task.hosts), contained=is_contained)
 
 
 def job_id() -> str:
-    """As Slurm's commands take it: `12`, or `12_3` for an element of an array."""
+    """Returns the job's id in the form of Slurm's commands: `12`, or `12_3` for an array's
+    element."""
     array = os.environ.get("SLURM_ARRAY_JOB_ID")
     if array:
         return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
@@ -237,7 +241,8 @@ def job_id() -> str:
 
 
 def _on_others(task: Task) -> list[str]:
-    """The command that runs a program once on each node but the main one; empty for one node."""
+    """Returns the command that runs a program once on each node but the main one; empty for one
+    node."""
     names = [host.name for host in task.hosts[1:]]
     return [*STEP, f"--nodes={len(names)}", f"--nodelist={','.join(names)}"] if names else []
 
@@ -252,7 +257,7 @@ _RUN, _JOB, _TIMES = "FAIRWAY_SHARED_DIR", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"
 
 
 def are_contained(environment: Mapping[str, str], root: Path = Path("/")) -> bool:
-    """True if Slurm has a cgroup for the job, in which it ends every process."""
+    """Returns True if Slurm has a cgroup for the job, in which it ends every process."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -261,7 +266,8 @@ def are_contained(environment: Mapping[str, str], root: Path = Path("/")) -> boo
 
 
 def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
-    """Ends what this user's tasks left here whose job Slurm has no more, or has begun anew."""
+    """Ends this user's leftover processes here of jobs that Slurm no longer has, or has
+    restarted."""
     own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
     found: dict[int, tuple[str, str]] = {}  # each with its job, and how often that had begun anew
     for pid, variables in processes.environments():
@@ -287,19 +293,19 @@ def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
 
 
 def signal_task(run: str, task: str, number: signal.Signals) -> None:
-    """Tells those that do the job's work; launchers end by themselves when these have."""
+    """Signals the processes that do the job's work; launchers end by themselves after these."""
     processes.signal_processes(processes_of(run, task), number)
 
 
 def processes_of(run: str, task: str) -> set[int]:
-    """Finds the processes with the task's names in their environment: on other nodes too, whichever
-    launcher started them, and in whichever session."""
+    """Returns the processes with the task's names in their environment: on other nodes too,
+    whichever launcher started them, and in whichever session."""
     wanted = {f"FAIRWAY_RUN={run}", f"FAIRWAY_TASK={task}"}
     return {pid for pid, variables in processes.environments() if wanted <= set(variables)}
 
 
 def end_all(run: str, task: str, grace: float) -> None:
-    """Ends what carries the task's names, wherever it is on this node."""
+    """Ends every process on this node that carries the task's names."""
     if processes_of(run, task):
         signal_task(run, task, signal.SIGTERM)
     began = time.monotonic()

@@ -1,9 +1,9 @@
 """Program of a Slurm job on its first node: runs one task of a run, in all of its attempts.
 
-Started by the batch script as `job RUN_FOLDER STAGE SUBMISSION PART [TASK]`; an element of an array
-is the task with its own number. Slurm's signals say how it is to end: USR1 that its time is up,
-USR2 that its nodes are about to go away and the task is to start again elsewhere, TERM that Slurm
-ends or requeues it.
+Started by the batch script as `job RUN_FOLDER STAGE SUBMISSION PART [TASK]`; an array's element is
+the task with its own number. Slurm's signals say how it is to end: USR1 that its time is up, USR2
+that its nodes are about to go away and the task is to start again elsewhere, TERM that Slurm ends
+or requeues it.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ class Slurm(scheduled.Scheduled):
     part: int = 0
 
     def ended(self, task: Task, code: int) -> int:
-        """Hears Slurm out: a task that SIGTERM has ended may be ended by Slurm."""
+        """Waits for Slurm's verdict: a task that ended by SIGTERM may have been ended by Slurm."""
         end = time.monotonic() + _SIGNALLED_WITHIN
         while code == TERMINATED and not self.asked and time.monotonic() < end:
             processes.wait(self.wakeup, end)
         return code
 
     def close(self, task: Task) -> None:
-        """Has the run's end told by its last task: nobody else is there."""
+        """Has the run's last task report the end of the run: nothing else runs by then."""
         if task.plan.notify is None:
             return
         from fairway_agent import notify
@@ -81,7 +81,8 @@ class Slurm(scheduled.Scheduled):
                 runs.notify_end(task.run_folder)
 
     def may_begin(self, task: Task) -> bool:
-        """Slurm itself has seen to it that they have succeeded, where that is all they must."""
+        """Leaves it to Slurm's own dependencies if success is all that is required of other
+        runs."""
         if not task.plan.conditions:
             return True
         submission = task.submission or 0
@@ -107,7 +108,7 @@ class Slurm(scheduled.Scheduled):
             time.sleep(_PAUSE)
 
     def prepare(self, task: Task) -> None:
-        """Finds out which nodes the job has, or what of one."""
+        """Finds out which nodes, or which share of one, the job has."""
         compact = os.environ["SLURM_JOB_NODELIST"]
         names = [compact]
         if "[" in compact or "," in compact:
@@ -124,7 +125,7 @@ class Slurm(scheduled.Scheduled):
         scheduled.read_secrets(task.run_folder, task.plan)
 
     def hand_over(self, attempts: Attempts, code: int) -> None:
-        """Its nodes are about to go: it waits for others, and starts again from its checkpoint."""
+        """Requeues the task, whose nodes are about to go; it restarts from its checkpoint."""
         task = attempts.task
         task.failures_by_cause[PREEMPTION] += 1
         code = code or TERMINATED

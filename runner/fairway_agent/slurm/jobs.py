@@ -1,4 +1,4 @@
-"""Slurm's jobs: what squeue says of them, and sacct of those that slurmctld has forgotten."""
+"""Slurm's jobs, as squeue lists them, and sacct those that slurmctld has forgotten."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPEC
 @dataclass(frozen=True)
 class Element:
     """A job, or one element of an array, as squeue sees it. `job` is the array's id, `index` the
-    element's; -1 for a job that is no array. `ended` and `starts`, when Slurm expects one that
-    waits to start, are in Slurm's own form, `comment` is as it was submitted. `ahead` counts the
-    jobs that come before one that waits."""
+    element's; -1 for a job that is no array. `ended`, and `starts`, when Slurm expects a pending
+    job to start, are in Slurm's own form; `comment` is as it was submitted. `ahead` counts the jobs
+    that come before a pending one."""
 
     job: str
     index: int
@@ -46,7 +46,7 @@ class Element:
 
     @property
     def id(self) -> str:
-        """As Slurm's commands take it."""
+        """Id in the form of Slurm's commands."""
         return self.job if self.index < 0 else f"{self.job}_{self.index}"
 
 
@@ -69,7 +69,7 @@ _NOT_YET = (*HELD, "Dependency", "BeginTime", "JobArrayTaskLimit")
 
 
 def jobs_named(names: Iterable[str]) -> list[Element]:
-    """The jobs of these names, those that ended a short while ago included."""
+    """Returns the jobs of these names, including those that ended a short while ago."""
     found, left = [], sorted(names)
     while left:
         some, left = left[:_MOST_NAMES], left[_MOST_NAMES:]
@@ -91,8 +91,8 @@ def _listed(*which: str) -> list[list[str]]:
 
 
 def renamed(job: str, comment: str) -> list[Element]:
-    """The elements of a job that has another name than its run by now: an operator may give it one.
-    Slurm uses a number again after it has lost its state; so the comment says whose it is."""
+    """Returns the elements of a job that no longer has its run's name: an operator may rename it.
+    The comment says whose it is, as Slurm reuses a number after it has lost its state."""
     try:
         rows = _listed("-j", job)
     except commands.Refused:  # slurmctld knows no such job
@@ -102,7 +102,7 @@ def renamed(job: str, comment: str) -> list[Element]:
 
 
 def _queue(partition: str) -> list[tuple[int, int]]:
-    """The jobs that wait for their turn in a partition: of each its priority, and its id."""
+    """Returns the priority and the id of each job that waits for its turn in a partition."""
     words = ["squeue", "-h", "-t", "PENDING", "-p", partition, "-o", "%Q|%F|%r"]
     rows = (line.split("|", 2) for line in commands.run(words).splitlines())
     return [
@@ -131,7 +131,7 @@ def _element(
 
 
 def look_up(job: str, index: int) -> Element | None:
-    """A job that has ended; None where there is no accounting, or it knows no end of it."""
+    """Returns a job that has ended; None without accounting, or if that knows no end of it."""
     name = job if index < 0 else f"{job}_{index}"
     # Not --json: Slurm 22.05 reports success there for jobs that failed.
     fields = "State,Reason,NodeList,End,Comment"
@@ -192,7 +192,7 @@ _ENDS: dict[str, tuple[str, int, str]] = {
 
 
 def view_of(element: Element, now: float, node: str = "") -> JobView:
-    """A task's job as squeue or sacct has it; `node` is where the task said last that it ran."""
+    """Returns the view of a task's job from squeue or sacct; `node` is where the task last ran."""
     if element.state in _ENDS:
         state, code, reason = _ENDS[element.state]
         if element.reason == "DependencyNeverSatisfied":
@@ -217,7 +217,7 @@ def view_of(element: Element, now: float, node: str = "") -> JobView:
 
 
 def explain(element: Element) -> str:
-    """Why a job waits, for a person."""
+    """Formats why a job waits."""
     if element.reason in TURNS and element.ahead:
         return others_first(element.ahead)
     known = _REASONS.get(element.reason)
@@ -225,7 +225,7 @@ def explain(element: Element) -> str:
 
 
 def expected(element: Element, now: float) -> str:
-    """When Slurm expects a job to start that waits for its turn, to be added to why; or ""."""
+    """Formats when Slurm expects a pending job to start, to be appended to the reason; or ""."""
     moment = seconds(element.starts) if element.reason in TURNS else 0.0
     if not now < moment < now + _LATEST:
         return ""
@@ -234,7 +234,7 @@ def expected(element: Element, now: float) -> str:
 
 
 def seconds(text: str) -> float:
-    """Slurm's own form of a time, in seconds since 1970; 0 where it has none."""
+    """Parses Slurm's form of a time into seconds since 1970; 0 if it is unset."""
     try:
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
     except ValueError:

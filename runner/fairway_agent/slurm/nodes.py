@@ -1,12 +1,12 @@
-"""The nodes of a partition: how they are, what is done with one, what a run asks of them, and how
-one gets there as Slurm allows it: through a job of your own.
+"""The nodes of a partition: their state, actions on one, resources that a run asks for, and access
+as Slurm allows it: through a job of one's own.
 
     nodes PARTITION NODE shell [WORD…]      a shell, or a command, on the node
-    nodes PARTITION NODE relay SOCKET PORT  what connects to SOCKET here reaches PORT there
+    nodes PARTITION NODE relay SOCKET PORT  forwards connections to SOCKET here to PORT there
     nodes PARTITION NODE end PORT           the other end of one connection, on the node
 
-The first two run on the login host. Nodes need not let anybody in by ssh. Where no job of this
-user runs on the node, a shell there is a job of its own, which waits for its turn.
+The first two run on the login host. Nodes need not accept ssh. If no job of this user runs on the
+node, a shell there is a job of its own, which waits for its turn.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COMMENT = re.compile(r"^NodeName=(\S+) .* Comment=(\S+)", re.MULTILINE)
 
 
 def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
-    """The nodes of a partition, each with what runs there."""
+    """Returns the nodes of a partition, each with the jobs that run there."""
     if request.action:
         _act(request.action, request.node)
     found = tuple(_nodes(request.group))
@@ -73,7 +73,7 @@ def _nodes(partition: str) -> list[NodeReport]:
 
 
 def _runs(partition: str) -> dict[str, list[str]]:
-    """The runs, or the names of others' jobs, on each node."""
+    """Returns the runs, or the names of other users' jobs, on each node."""
     found: dict[str, list[str]] = {}
     listed = commands.run(["squeue", "-h", "-t", "R,CF,CG", "-p", partition, "-o", "%j|%N"])
     for line in listed.splitlines():
@@ -84,7 +84,7 @@ def _runs(partition: str) -> dict[str, list[str]]:
 
 
 def _act(action: str, node: str) -> None:
-    """Drains, resumes or reboots; Fault where Slurm does not let this user, or has no such node."""
+    """Drains, resumes or reboots a node. Raises Fault if Slurm forbids it, or has no such node."""
     user = os.environ.get("USER", "somebody")
     changes = {
         "reboot": ("reboot", "ASAP", "nextstate=RESUME", f"reason=rebooted by {user}", node),
@@ -137,11 +137,12 @@ class Resources:
     node: Node = Node()
 
     def cpus_of(self, wanted: Wanted) -> int:
-        """Number of CPUs of a node that a task gets, one at least: Slurm gives no job less."""
+        """Returns how many CPUs of a node a task gets, at least one: Slurm gives no job less."""
         return max(1, wanted.cores_of(self.node.cpus, self.node.gpus))
 
     def part_of(self, wanted: Wanted | None) -> float | None:
-        """Part of a node that a task wants, by what it has most of; None for whole nodes."""
+        """Returns the fraction of a node that a task takes, by the resource of which it takes most;
+        None for entire nodes."""
         if wanted is None:
             return None
         gpus = (wanted.gpus or 0) / max(1, self.node.gpus)
@@ -149,8 +150,8 @@ class Resources:
 
 
 def partition_resources(request: SubmitRequest) -> Resources:
-    """The resources that a run asks for in its partition; Fault if there is none. The target's
-    settings of a node are asked for only as far as Slurm knows of them."""
+    """Returns the resources that a run asks for in its partition. Raises Fault if there is none.
+    The target's settings of a node are requested only as far as Slurm knows of them."""
     name, nodes = request.partition, []
     listed = commands.run(["sinfo", "-h", "-p", name, "-o", "%f|%G|%c|%m"]).split()
     if not listed:
@@ -189,7 +190,7 @@ def main() -> None:
 
 
 def _step(partition: str, node: str) -> list[str]:
-    """The start of the command line that runs one process on the node."""
+    """Returns the start of the command line that runs one process on the node."""
     words = ["srun", "--nodes=1", "--ntasks=1", f"--nodelist={node}", "--mpi=none", "--quiet"]
     # Or else what has no line's end is held back, and with it most of what is no text.
     words.append("--unbuffered")
@@ -204,7 +205,7 @@ def _step(partition: str, node: str) -> list[str]:
 
 
 def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) -> None:
-    """Connects each program that comes to the socket, until this is ended."""
+    """Forwards each connection to the socket, until this process is ended."""
     command = [*step, *processes.program(_MODULE), *address, "end", port]
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))  # so that the socket goes
@@ -231,7 +232,7 @@ def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) ->
 
 
 def end(port: int) -> None:
-    """Copies between this process and the port, until the port has nothing more to say."""
+    """Copies between this process and the port, until the port closes."""
     with socket.create_connection(("localhost", port)) as connection:
         threading.Thread(target=_send, args=(sys.stdin.buffer, connection), daemon=True).start()
         while data := connection.recv(_CHUNK):

@@ -1,4 +1,4 @@
-"""Asks Slurm where runs stand, writes it into their folders, and ends runs early."""
+"""Asks Slurm for the states of runs, writes them into their folders, and ends runs early."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
 
 
 def _cancel_run(folder: Path, request: CancelRequest) -> None:
-    """Cancels the run's submission, also one that another process is still making."""
+    """Cancels the run's submission, even one that another process is still making."""
     with files.alone(folder / control.SUBMIT_LOCK):
         jobs: list[str] = []
         with contextlib.suppress(Damaged):  # Slurm still names those that have not ended
@@ -67,8 +67,8 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
 
 
 def _cancel_orphans(request: CancelRequest) -> None:
-    """Ends the jobs of a run whose folder somebody has removed, and returns when they have ended:
-    they write there. Slurm uses a number again, and so their comment has to say whose they are."""
+    """Ends the jobs of a run whose folder was removed by hand, and waits until they have ended:
+    they write there. Their comment has to say whose they are, as Slurm reuses job numbers."""
     going = [
         each
         for each in jobs_named([request.run])
@@ -85,8 +85,8 @@ def _cancel_orphans(request: CancelRequest) -> None:
 
 
 def await_end(run: str, jobs: Collection[str], what: str, then: str) -> None:
-    """Returns when Slurm has ended these jobs of the run; Fault that says `what` is wrong, and what
-    to type `then`, where that takes too long."""
+    """Waits until Slurm has ended these jobs of the run. Raises Fault, which says `what` is wrong
+    and what to type `then`, if that takes too long."""
     end = time.monotonic() + _LONGEST_END
     while going := [
         each.id for each in jobs_named([run]) if each.job in jobs and each.state not in ENDED
@@ -98,12 +98,14 @@ def await_end(run: str, jobs: Collection[str], what: str, then: str) -> None:
 
 
 def _ask(job: str) -> None:
-    """Tells the batch script alone: that tells the program, and waits for as long as its grace."""
+    """Signals only the batch script, which passes it on and waits as long as the program's
+    grace."""
     commands.run(["scancel", "--batch", "--signal=TERM", job])
 
 
 def _cancel_task(folder: Path, request: CancelRequest) -> None:
-    """Notes it, by which the task ends where it begins only now, and tells Slurm of its job."""
+    """Records the cancellation, so that a task that is just starting ends too, and signals its
+    job."""
     with files.alone(folder / control.SUBMIT_LOCK):
         control.cancel(folder, request.submission, request.task)
         parts = control.read(folder).parts
@@ -124,23 +126,24 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
 
 
 class Watch(limits.Watch):
-    """See `limits`: the first task that sees it takes the run's other jobs back."""
+    """Watch that removes the run's pending jobs; see `limits`."""
 
     def take_back(self) -> None:
-        """Cancels pending jobs; where Slurm does not answer, each sees by itself not to begin."""
+        """Cancels pending jobs; if Slurm does not answer, each sees by itself that it must not
+        begin."""
         for job in control.read(self.folder).jobs:
             with contextlib.suppress(commands.Refused, Fault):
                 commands.run(["scancel", "--state=PENDING", job])
 
 
 def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
-    """One squeue for all of the runs."""
+    """Reports the states of the runs, after one squeue for all of them."""
     return runs.reconciled(shared, request, reconcile_all)
 
 
 def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
-    """Brings the states of all these runs up to date, with one look at Slurm. One with a damaged
-    file is left as it is: returns what is said of those, by their names."""
+    """Updates the states of all these runs, with one look at Slurm. Runs with a damaged file are
+    left alone, and returned as messages by the run's name."""
     going = [folder for folder in folders if goes_on(folder)]
     if not going:
         return {}
@@ -149,7 +152,7 @@ def reconcile_all(folders: Sequence[Path]) -> dict[str, str]:
 
 
 def _listed(folders: Iterable[Path]) -> dict[tuple[str, int], Element]:
-    """The jobs of these runs, by their ids and indices."""
+    """Returns the jobs of these runs, by their ids and indices."""
     listed = jobs_named(folder.name for folder in folders)
     return {(element.job, element.index): element for element in listed}
 
@@ -159,8 +162,8 @@ def _tell(folder: Path, plan: RunPlan, state: RunState) -> None:
 
 
 def notify_end(folder: Path) -> None:
-    """In the last job of a run: brings its state up to date, and has its end told, also where
-    somebody without its secrets has seen it before."""
+    """Updates the run's state in its last job, and reports its end, even if a process without the
+    run's secrets has noticed it before."""
     reconcile_all([folder])
     with control.locked(folder):
         state = state_files.read_run(folder)
@@ -173,7 +176,7 @@ def notify_end(folder: Path) -> None:
 
 
 class _Reconciliation(Reconciliation):
-    """One run, and what Slurm says of its jobs."""
+    """One run, and Slurm's view of its jobs."""
 
     WATCH: ClassVar = Watch
 
@@ -183,7 +186,7 @@ class _Reconciliation(Reconciliation):
         self._others: dict[str, dict[int, Element]] = {}
 
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
-        """By what squeue says of its element, or sacct; without a job it was not to begin."""
+        """Looks the element up in squeue, or in sacct; a task without a job was not to begin."""
         job, element = part.element(index)
         if not job:
             return JobView("cancelled", exit_code=CANCELLED)
@@ -200,7 +203,8 @@ class _Reconciliation(Reconciliation):
         return JobView("lost", "Slurm does not know its job")
 
     def _renamed(self, part: Part) -> dict[int, Element]:
-        """The elements of a part's job by their indices, where its name is not its run's."""
+        """Returns the elements of a part's job by their indices, if it no longer has its run's
+        name."""
         if part.job not in self._others:
             comment = part.comment(self.folder.name, self.control.submission)
             self._others[part.job] = {each.index: each for each in renamed(part.job, comment)}
@@ -211,5 +215,5 @@ class _Reconciliation(Reconciliation):
         self._others.clear()
 
     def refresh(self, others: Sequence[Path]) -> None:
-        """By another look at Slurm."""
+        """Looks at Slurm again."""
         reconcile_all(others)

@@ -1,7 +1,7 @@
-"""Hands a run to Slurm, once for each submission.
+"""Submits a run to Slurm, once for each submission.
 
-What Slurm has is noted part by part. Where that was cut off, the job of a part is found by
-the mark in its comment, or by the trace that it leaves in the run's folder when it starts.
+Each job is recorded part by part. After an interruption, the job of a part is found by the mark in
+its comment, or by the trace that it leaves in the run's folder when it starts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ exec "$python" -s {bundle} fairway_agent.slurm.job {words}
 
 
 def batch_script(folder: Path, part: Part, submission: int) -> str:
-    """The batch script: all that it does is in Fairway's own files on the shared folder."""
+    """Returns the batch script, which only starts Fairway's own files in the shared folder."""
     words = [str(folder), part.stage, str(submission), str(part.number)]
     if not part.is_array:
         words.append(str(part.indices[0]))
@@ -76,7 +76,7 @@ def arguments(
     *,
     has_setup: bool = False,
 ) -> list[str]:
-    """The words of the command line."""
+    """Returns sbatch's command line."""
     words = [
         "sbatch",
         "--parsable",
@@ -114,7 +114,8 @@ def arguments(
 
 
 def _of_node(part: Part, resources: Resources) -> list[str]:
-    """sbatch's options for a task's share of its nodes: all, or as much memory as CPUs."""
+    """Returns sbatch's options for a task's share of its nodes: all, or memory in proportion to
+    CPUs."""
     wanted = part.wanted
     if wanted is None:
         return ["--exclusive", "--mem=0"]
@@ -144,7 +145,7 @@ _REFUSED = {
 
 
 def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
-    """Submits the run for the time of that number, unless that is done. Fault where Slurm refuses
+    """Makes the run's submission of that number, unless that is done. Raises Fault if Slurm refuses
     it: then nothing of it is left there."""
     folder, number = shared / "runs" / request.run, request.submission
     with files.alone(folder / control.SUBMIT_LOCK):
@@ -186,7 +187,8 @@ def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
 
 
 def _hand_over(folder: Path, number: int, plan: RunPlan, resources: Resources, before: str) -> None:
-    """Submits parts that Slurm does not have, and notes each; one not noted is found again."""
+    """Submits the parts that Slurm does not have, and records each; an unrecorded one is found
+    again."""
     listed = jobs_named([folder.name])
     for part in control.read(folder).parts:
         if part.job:
@@ -212,7 +214,7 @@ def _hand_over(folder: Path, number: int, plan: RunPlan, resources: Resources, b
 
 
 def _found(folder: Path, part: Part, number: int, partition: str, listed: Iterable[Element]) -> str:
-    """The job among those `listed` that an earlier try has submitted for this part; "" for none."""
+    """Returns the `listed` job that an earlier try submitted for this part; "" for none."""
     here = set(partition.split(","))
     comment = part.comment(folder.name, number)
     for element in listed:
@@ -226,8 +228,9 @@ def _found(folder: Path, part: Part, number: int, partition: str, listed: Iterab
 
 
 def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
-    """The dependency on the upstream runs' jobs; "" if all have ended. Fault if one has
-    not ended as required, or no longer exists. The run's own job checks conditions but success."""
+    """Returns the dependency on the upstream runs' jobs; "" if all have ended. Raises Fault if one
+    has not ended as required, or no longer exists. The run's own job checks conditions other than
+    success."""
     folders = [runs / Path(each).name for each in plan.after]
     reconcile_all(folders)
     jobs: dict[str, list[str]] = {"afterok": [], "afterany": []}

@@ -1,7 +1,7 @@
 """Nodes of a plain cluster that a task has, and an attempt of it on its main host.
 
 Started as `attempt RUN_FOLDER SCRIPT` with the contract in its environment, it prepares the nodes,
-and runs the task's script. What the job's setup prints goes to the setup's log.
+and runs the task's script. The output of the job's setup goes to the setup's log.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def main() -> None:
 
 
 def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
-    """The exit code of the task's script; not 0 where a node was lost, whatever a launcher says."""
+    """Runs the task's script and returns its exit code; not 0 if a node was lost, whatever the
+    launcher says."""
     processes.outlive(*processes.TASK_SIGNALS)  # for the script's programs, which get them too
     code = sampling.wait_for(subprocess.Popen(command))
     # The nodes to which a launcher's connection did not end by itself, and that do not answer: one
@@ -70,14 +71,14 @@ _ATTEMPT = "fairway_agent.ssh.attempt"
 
 
 class SshNodes(SharedNodes):
-    """Nodes that a run of a cluster has been lent; a task knows its own when it starts."""
+    """Nodes lent to a run of a cluster; a task learns its own when it starts."""
 
     MARK: ClassVar = scratch.LEASE
     WAY: ClassVar = "ssh"
     LOSSES_ARE_FAILURES: ClassVar = True
 
     def mark(self, task: Task) -> str:
-        """The attempt's lease, which marks whatever runs for it, on every node."""
+        """Returns the attempt's lease, which marks its processes on every node."""
         return scratch.lease(task.run_folder, task.name, task.attempt, task.hosts)
 
     def prepare(self, task: Task) -> None:
@@ -85,7 +86,7 @@ class SshNodes(SharedNodes):
         shutil.rmtree(task.folder / remote_exec.REACHED, ignore_errors=True)
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """On the main host, by ssh where that is another one."""
+        """Runs the script on the main host, over ssh if that is another machine."""
         attempt = [*processes.program(_ATTEMPT, waits=True), str(task.run_folder), str(script)]
         main = task.hosts[0]
         if main.is_near:
@@ -93,7 +94,7 @@ class SshNodes(SharedNodes):
         return [*processes.program(remote_exec.PROGRAM), "--exactly", main.address, *attempt]
 
     def loss(self, task: Task) -> Loss | None:
-        """Returns the nodes that could not be reached any more; None if there are none."""
+        """Returns the nodes that became unreachable; None if there are none."""
         lost = remote_exec.lost_nodes(task.folder)
         if not lost:
             return None
@@ -103,13 +104,13 @@ class SshNodes(SharedNodes):
         return Loss(NODE, reason, lost)
 
     def contract(self, task: Task) -> dict[str, str]:
-        """Also the Python of the nodes' programs; the user's own arguments for mpirun stay."""
+        """Adds the Python of the nodes' programs; the user's own arguments for mpirun stay."""
         found = super().contract(task)
         del found["FAIRWAY_MPI_ARGS"]
         return {**found, "_FAIRWAY_PYTHON": sys.executable or "python3"}
 
     def reach(self, task: Task, path: str) -> dict[str, str]:
-        """With a container the script of one node is in it, and of several what it starts there."""
+        """In a container: for one node the script runs inside, for several what it starts there."""
         words = container.entry(task.run_folder)
         count = len(task.addresses())
         return launchers.contract(self.WAY, path, nodes=count, inside=words, contained=bool(words))

@@ -1,5 +1,5 @@
-"""A run's nodes of a plain cluster: its tasks get some each, or GPUs and cores of one that they
-share with others of the run, and of no other run."""
+"""A run's nodes of a plain cluster. Its tasks get some each, or GPUs and cores of one that they
+share with other tasks of the run, but with no other run."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ _QUEUE = "fairway-queue"  # as the machines call the folder, beside Fairway's ow
 
 
 def queue_of(named: str, shared: Path, cluster: str) -> Path:
-    """The folder in which a cluster's runs queue: the one that the target names, or that the
-    machines have made since the target was read, or else that of their own files. Where several
-    people have accounts, `clusters/<cluster>` lies in it instead of in each person's.
+    """Returns the folder in which a cluster's runs queue: the one that the target names, or that
+    the machines have created since the target was read, or else one among their own files. If
+    several people have accounts, it contains `clusters/<cluster>` in place of each person's own.
 
-    Fault where the machines have not made the named one: jobs start on the hosts that it names."""
+    Raises Fault if the machines have not created the named one: jobs start on the hosts that it
+    names.
+    """
     if not named:
         for directory in (*shared.parents, Path("/var/lib")):
             found = directory / _QUEUE
@@ -60,7 +62,7 @@ def queue_of(named: str, shared: Path, cluster: str) -> Path:
 
 
 def _is_the_machines(folder: Path) -> bool:
-    """True if the folder does not belong to another person."""
+    """Returns True unless the folder belongs to another person."""
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and not os.getuid() != found.st_uid >= _PEOPLE_FROM
 
@@ -68,9 +70,9 @@ def _is_the_machines(folder: Path) -> bool:
 @dataclass
 class Queue:
     """The place of one run in the queue of a cluster, and the nodes that it has. `began` is when it
-    came, in nanoseconds since 1970. `lost` says of nodes that failed this run when that was, by the
-    age of their announcements: one is used again when it has announced itself anew. `reason` is why
-    the run waits."""
+    joined, in nanoseconds since 1970. `lost` maps nodes that failed this run to the age of their
+    announcements at that time: a node is used again after a new announcement. `reason` is why the
+    run waits."""
 
     shared: Path
     cluster: str
@@ -86,7 +88,7 @@ class Queue:
         return self.shared / "clusters" / self.cluster
 
     def take(self, count: int, wanted: str = "", leave_out: Collection[str] = ()) -> list[Host]:
-        """As many nodes, which are this run's until they are given back; none where it is to
+        """Takes that many nodes, which are this run's until they are given back; none if it has to
         wait, with the `reason`, which calls them `wanted`. Nodes to `leave_out` are not taken."""
         with self.turn() as has_turn:
             if not has_turn:
@@ -113,7 +115,8 @@ class Queue:
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
-        """The moment in which this run alone may take something, unless another is ahead."""
+        """Waits for no other run: within it this run alone may take nodes, unless another is
+        ahead."""
         for name in ("nodes", "queue"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         with alone(self.folder / "queue.lock"):
@@ -125,7 +128,7 @@ class Queue:
             yield not ahead
 
     def hosts(self) -> tuple[list[ClusterHost], list[ClusterHost]]:
-        """The nodes that are known, and those of them that are there and well."""
+        """Returns the known nodes, and those of them that are present and healthy."""
         known, now = known_hosts(self.shared, self.cluster), time.time()
 
         def is_usable(host: ClusterHost) -> bool:
@@ -139,14 +142,14 @@ class Queue:
             os.close(self.taken.pop(host.name))
 
     def lose(self, names: list[str]) -> None:
-        """These nodes were lost by a task: they are used again when they announce themselves."""
+        """Records that a task has lost these nodes, until they announce themselves again."""
         now = time.time()
         for host in known_hosts(self.shared, self.cluster):
             if host.name in names or host.address in names:
                 self.lost[host.name] = now - host.age
 
     def rest(self) -> None:
-        """The run wants no more nodes for now: those behind it may go on."""
+        """Lets the runs behind this one go ahead: it wants no more nodes for now."""
         if self.ticket is not None:
             with suppress(FileNotFoundError):
                 self._ticket_path().unlink()
@@ -157,7 +160,7 @@ class Queue:
         return self.folder / "queue" / f"{self.began:020d}-{self.run}"
 
     def used_by(self, hosts: list[ClusterHost]) -> str:
-        """Names the other runs that use these nodes, each with its number of nodes, where known."""
+        """Names the other runs that use these nodes, each with its number of nodes, if known."""
         found = Counter(
             run
             for host in hosts
@@ -170,7 +173,7 @@ class Queue:
 
 
 def note_user(shared: Path, cluster: str, host: Host, run: str) -> None:
-    """Says which run uses a node that the caller has locked."""
+    """Records which run uses a node that the caller has locked."""
     # It is there, and may be another person's: opened to be made, the kernel would refuse it.
     with (shared / "clusters" / cluster / "nodes" / host.name).open("r+", encoding="utf-8") as file:
         file.truncate()
@@ -182,7 +185,8 @@ _SURE = 30.0  # seconds after which a node may have died since it took a connect
 
 @dataclass
 class _SharedNode:
-    """A node whose `devices` tasks share: those `used`, by number, and how many tasks have some."""
+    """A node whose `devices` tasks share: the numbers of those `used`, and how many tasks use
+    them."""
 
     host: Host
     devices: Devices
@@ -190,7 +194,7 @@ class _SharedNode:
     shares: int = 0
 
     def take(self, wanted: Wanted) -> Host | None:
-        """The node with a share of it; None where other tasks have too much."""
+        """Returns the node with a share of it; None if other tasks use too much."""
         used = set(self.used)
 
         def take(number: int) -> bool:
@@ -211,9 +215,9 @@ class _SharedNode:
 
 @dataclass
 class Nodes:
-    """Each task of the run has nodes of its own, or a share of one that the run has. `reached` says
-    of nodes when they last took a connection, on the monotonic clock, and `devices` what they have
-    said of themselves."""
+    """Allocator that gives each task nodes of its own, or a share of one of the run's. `reached`
+    maps nodes to the last time that they accepted a connection, on the monotonic clock, and
+    `devices` to what they have reported."""
 
     queue: Queue
     lends_nodes: bool = True
@@ -227,8 +231,8 @@ class Nodes:
         return self.queue.reason
 
     def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
-        """Nodes for a task, or what it wants of one, all of which take connections; None where it
-        is to wait. NeverFits where every node has less than is wanted."""
+        """Allocates nodes, or a share of one, that accept connections; returns None if the task has
+        to wait. Raises NeverFits if every node has less than is wanted."""
         if wanted is None:
             return self._own(nodes) or None
         host, small = self._share(wanted), dict[str, NeverFits]()
@@ -253,7 +257,8 @@ class Nodes:
         return hosts
 
     def _share(self, wanted: Wanted) -> Host | None:
-        """A share of a node that tasks share; None without room, or if another run comes first."""
+        """Returns a share of a node that tasks share; None without room, or if another run comes
+        first."""
         with self.queue.turn() as has_turn:
             usable = {host.name for host in self.queue.hosts()[1]} if has_turn else set()
             for name, node in self.shared.items():
@@ -262,8 +267,8 @@ class Nodes:
         return None
 
     def _open(self, host: Host, wanted: Wanted) -> Host | None:
-        """The first share of a node that the run has just got; None where it does not say what it
-        has, so that it is lost until it announces itself again."""
+        """Returns the first share of a node that the run has just got; None if the node does not
+        report its devices, so that it counts as lost until it announces itself again."""
         try:
             devices = self.devices.get(host.name) or _devices(host)
         except OSError:
@@ -284,7 +289,8 @@ class Nodes:
         return self.shared[host.name].take(wanted)
 
     def _reachable(self, hosts: list[Host]) -> list[Host]:
-        """The nodes if all take connections; none if one does not, which is then left out."""
+        """Returns the nodes if all accept connections; none otherwise, and leaves out those that do
+        not."""
         now = time.monotonic()
         asked = [
             host.address
@@ -302,7 +308,7 @@ class Nodes:
         return []
 
     def give_back(self, hosts: list[Host], ranks: int, lost: Collection[str] = ()) -> None:
-        """The nodes are free, and those that were lost are not used until they are back."""
+        """Frees the nodes; lost ones are not used until they are back."""
         self.queue.lose(list(lost))
         for host in () if lost else hosts:
             self.reached[host.name] = time.monotonic()
@@ -323,7 +329,7 @@ class Nodes:
 
 
 def _devices(host: Host) -> Devices | None:
-    """The devices of a node; None where it does not tell them."""
+    """Returns the devices of a node; None if it does not report them."""
     if host.is_near:
         return devices_of.look()
     said = remote_exec.printed(host.address, processes.program(devices_of.__name__))

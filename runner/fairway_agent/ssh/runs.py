@@ -1,4 +1,4 @@
-"""Starts and ends runs of a plain cluster, and says where they and its nodes stand.
+"""Starts and ends runs of a plain cluster, and reports their states and its nodes.
 
 A run's `lock` is held by its supervisor for as long as it lives, and before that by the program
 that starts it. Started as `runs FOLDER LOCK READY [retry]` on the main host, this is that
@@ -65,7 +65,7 @@ def submit(shared: Path, request: messages.SubmitRequest, _: object) -> messages
 
 @contextmanager
 def free_lock(folder: Path) -> Iterator[int | None]:
-    """The run's lock, held; None where somebody else has it."""
+    """Returns the run's lock, held; None if another process holds it."""
     lock = files.try_lock(folder / "lock")
     try:
         yield lock
@@ -83,8 +83,8 @@ def cancel(shared: Path, request: messages.CancelRequest, _: object) -> messages
 
 
 def _cancel_orphan(folder: Path) -> None:
-    """Ends the supervisor of a run whose folder somebody has removed, and returns when it and its
-    tasks have ended: they have nodes, and write there. Its lock is gone with the folder."""
+    """Ends the supervisor of a run whose folder was removed by hand, and waits until it and its
+    tasks have ended: they hold nodes, and write there. Its lock is gone with the folder."""
     end, told = time.monotonic() + _LONGEST_END, set[int]()
     while going := processes.running(_MODULE, str(folder)):
         if time.monotonic() > end:
@@ -103,13 +103,14 @@ def _cancel_orphan(folder: Path) -> None:
 
 
 def _cancel_task(folder: Path, request: messages.CancelRequest) -> None:
-    """Notes that it is to end, and has the run's supervisor look."""
+    """Records the cancellation, and has the run's supervisor look."""
     control.cancel(folder, request.submission, request.task)
     signal_supervisor(folder, signal.SIGHUP)
 
 
 def _cancel_run(folder: Path, request: messages.CancelRequest) -> None:
-    """Tells the supervisor to end; of a run that was never started or is lost, writes the end."""
+    """Tells the supervisor to end; for a run that never started or is lost, writes the end
+    itself."""
     with free_lock(folder) as lock:
         status = state_files.read_run(folder) or RunState()
         if lock is not None and status.goes_on:
@@ -122,7 +123,7 @@ def _cancel_run(folder: Path, request: messages.CancelRequest) -> None:
 
 
 def states(shared: Path, request: messages.StatesRequest, _: object) -> messages.StatesReport:
-    """A run that goes on and that nobody watches is lost."""
+    """Reports the states of the runs; an active run without a supervisor is lost."""
     found = runs.reports(shared, request.runs)
     for run, report in found.items():
         if not report or not report.state or not report.state.goes_on:
@@ -138,7 +139,7 @@ def states(shared: Path, request: messages.StatesRequest, _: object) -> messages
 
 
 def nodes(shared: Path, request: messages.NodesRequest, _: object) -> messages.NodesReport:
-    """The nodes, with the run on each. With `health` each is connected to."""
+    """Returns the nodes, with the run on each. With `health` each is connected to."""
     queue = queue_of(request.queue, shared, request.group)
     used, known = users(queue, request.group), known_hosts(queue, request.group)
     ssh = shutil.which("ssh") is not None

@@ -1,6 +1,6 @@
-"""The attempts of one task: each is started with the contract that its script relies on, looked
-after and ended, and it is decided whether another follows. Whatever runs tasks does so here:
-supervisors, jobs of Slurm's, pods, and tasks of Batch."""
+"""The attempts of one task: each is started with the contract that its script relies on, watched
+and ended, and then another may follow. Everything that runs tasks uses this module: supervisors,
+Slurm jobs, pods, and Batch tasks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def launch(task: Task) -> None:
 
 
 def program(task: Task, script: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Starts the script, with what it prints in the task's log."""
+    """Starts the script, with its output in the task's log."""
     secrets = [os.environ.get(name, "") for name in task.plan.secrets]
     log = task.nodes.open_log(task)
     share = task.share if task.nodes.IS_HERE else None
@@ -78,7 +78,7 @@ def program(task: Task, script: Path, environment: dict[str, str]) -> subprocess
 
 
 def idle_watch(task: Task) -> IdleWatch | None:
-    """The watch for idle GPUs; None if the job has no such limit, or nothing is sampled."""
+    """Returns the watch for idle GPUs; None if the job has no such limit, or nothing is sampled."""
     limit, seconds = task.plan.idle_gpu, task.plan.sample_every
     if limit is None or seconds is None or task.name in ("setup", LAST):
         return None
@@ -93,7 +93,7 @@ def idle_watch(task: Task) -> IdleWatch | None:
 
 
 def contract(task: Task) -> dict[str, str]:
-    """The environment of the task's script; its directories exist when it starts."""
+    """Returns the environment of the task's script, after creating its directories."""
     plan, spec = task.plan, task.spec
     ranks, hosts = task.ranks, task.addresses()
     own = {**plan.environment, **spec.environment}
@@ -144,7 +144,7 @@ def _directories(task: Task) -> dict[str, str]:
 
 
 def _inputs(task: Task) -> dict[str, str]:
-    """The variables of the inputs that another run has kept."""
+    """Returns the variables of the inputs that another run has kept."""
     if not task.plan.chained:
         return {}
     base, known = task.run_folder.parents[1], outputs.decide_best(task.run_folder, task.plan)
@@ -174,8 +174,8 @@ def missing_input(task: Task) -> str:
 
 
 def _is_there(folder: Path) -> bool:
-    """A node that shares the folder believes for a while that what it did not find there before is
-    not there, until it lists it."""
+    """Returns True if the path exists. A node that shares the folder caches the absence of a file
+    until it lists the folder."""
     for parent in (folder.parents[1], folder.parent):
         with suppress(OSError):
             list(parent.iterdir())
@@ -187,9 +187,10 @@ _START_WAIT = 600.0  # seconds in which what keeps tasks from being started may 
 
 
 def has_retry(task: Task, cause: str) -> bool:
-    """True if the task may begin again after an attempt that ended for this cause and is already
-    counted. A cause with a limit in `retry` has that limit. Without one, a lost node is free where
-    a scheduler takes nodes away, and counts as a failure elsewhere. Failures have `retries`."""
+    """Returns True if the task may start again after an attempt that ended for this cause and is
+    already counted. A cause with a limit in `retry` has that limit. Without one, a lost node is
+    free if a scheduler takes nodes away, and counts as a failure elsewhere. Failures have
+    `retries`."""
     limits, lost_is_failure = task.plan.retry_limits, task.nodes.LOSSES_ARE_FAILURES
     if task.limit:
         return False
@@ -203,11 +204,11 @@ def has_retry(task: Task, cause: str) -> bool:
 
 
 def after_attempt(task: Task, code: int, *, is_last: bool = False) -> tuple[str, int]:
-    """The state of a task when an attempt has ended with an exit code, and the code that counts.
-    An attempt that did not end well is counted; `is_last` says that no other follows it.
+    """Returns the state of a task whose attempt has ended with an exit code, and the code that
+    counts. An attempt that did not end well is counted; `is_last` says that no other follows it.
 
-    One that was told to end for a reason that is not its own has not done its work, even if it
-    saves and ends with 0: somebody has cancelled it, its supervisor's machine stops, or it loses
+    An attempt that was told to end for a reason that is not its own has not done its work, even if
+    it saves and ends with 0: the user has cancelled it, its supervisor's machine stops, or it loses
     nodes.
     """
     stopped_for = task.stopped_for
@@ -226,15 +227,15 @@ def after_attempt(task: Task, code: int, *, is_last: bool = False) -> tuple[str,
 
 @dataclass
 class Patience:
-    """Patience with what keeps tasks from being started, such as a full disk: for `seconds`,
-    `until` a time on the monotonic clock once there is something; `hindrance` is what there is."""
+    """Patience with a temporary hindrance to starting tasks, such as a full disk: it lasts for
+    `seconds`, `until` a time on the monotonic clock once there is a `hindrance`."""
 
     seconds: float = _START_WAIT
     until: float | None = None
     hindrance: str | None = None
 
     def lasts(self, error: Exception) -> bool:
-        """True if the error may pass, and there is still time for that."""
+        """Returns True if the error may be temporary, and there is still time for that."""
         if not isinstance(error, OSError) or error.errno not in state_files.PASSING:
             return False
         now = time.monotonic()
@@ -252,33 +253,33 @@ class Backend:
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError,)
 
     def begin(self, task: Task) -> bool:
-        """Waits for what an attempt needs; False where it is asked to end before."""
+        """Waits for what an attempt needs; returns False if the task is asked to end before."""
         return True
 
     def look(self, task: Task) -> None:
-        """Tells the task to end where it is to."""
+        """Tells the task to end if it should."""
 
     def next_timer(self) -> float | None:
-        """When to look next, on the monotonic clock."""
+        """Returns when to look next, on the monotonic clock."""
         return None
 
     def ended(self, task: Task, code: int) -> int:
-        """Hears that an attempt has ended; the exit code that counts."""
+        """Records the end of an attempt and returns the exit code that counts."""
         return code
 
     def interrupted(self, attempts: Attempts, code: int) -> bool:
-        """True if the attempt was cut short; the consequence is then recorded."""
+        """Returns True if the attempt was cut short, and then records the consequence."""
         return False
 
     def refusal(self, error: Exception) -> tuple[int, str]:
-        """The exit code of a task that could not be started, and why it ended."""
+        """Returns the exit code of a task that could not be started, and the reason."""
         return IO_ERROR, f"it could not be started: {error}"
 
 
 @dataclass
 class Attempts:
-    """One task's attempts. `state` is what the task is in: `queued` before each attempt, then
-    `running`, and once more `queued` or its last one, with its exit code."""
+    """One task's attempts. `state` is that of the task: `queued` before each attempt, then
+    `running`, and then `queued` again or its final one, with its exit code."""
 
     task: Task
     backend: Backend = field(default_factory=Backend)
@@ -287,8 +288,8 @@ class Attempts:
     exit_code: int = 0
 
     def start(self) -> None:
-        """Starts the next attempt. Where that fails for what may pass, the task stays queued, and
-        `patience` knows the hindrance; for something else it fails."""
+        """Starts the next attempt. If that fails for a temporary reason, the task stays queued, and
+        `patience` knows the hindrance; for any other reason the task fails."""
         task, number, process = self.task, self.task.attempt, self.task.process
         try:
             if not self.backend.begin(task):
@@ -309,14 +310,14 @@ class Attempts:
         self.state = "running"
 
     def poll(self) -> int | None:
-        """Does what is due; the exit code of the attempt once it has ended."""
+        """Does what is due; returns the exit code of the attempt once it has ended."""
         self.backend.look(self.task)
         self.task.check_timers()
         code = self.task.ended()
         return None if code is None else self.backend.ended(self.task, code)
 
     def next_timer(self) -> float | None:
-        """When to poll next, if nothing happens before, on the monotonic clock."""
+        """Returns when to poll next, if nothing happens before, on the monotonic clock."""
         due = (self.task.next_timer(), self.backend.next_timer())
         return min((each for each in due if each is not None), default=None)
 

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def scratch_folder(task: Task) -> Path:
-    """The task's own folder on each node's local disk."""
+    """Returns the task's own folder on each node's local disk."""
     return scratch.root() / "tasks" / f"{task.plan.run}-{task.name}"
 
 
 def is_prepared(task: Task) -> bool:
-    """True if the task's nodes need nothing but folders before its script."""
+    """Returns True if the task's nodes need nothing but folders before its script."""
     return not task.plan.staged and not has_setup(task.run_folder)
 
 
@@ -44,7 +44,7 @@ class SharedNodes(Nodes):
     LOSSES_ARE_FAILURES: ClassVar = False
 
     def prepare(self, task: Task) -> None:
-        """Forgets what the attempt before has said of its nodes."""
+        """Forgets what the previous attempt reported about its nodes."""
         task.folder.mkdir(parents=True, exist_ok=True)
         for name in (SETUP_FAILED, remote_exec.LOST_NODES):
             (task.folder / name).unlink(missing_ok=True)
@@ -67,7 +67,8 @@ class SharedNodes(Nodes):
         return scratch_folder(task) / f"mpi{task.attempt}"
 
     def directories(self, task: Task) -> dict[str, Path]:
-        """Directories in the folder all nodes see; the one on each node's disk is in `contract`."""
+        """Returns the directories in the shared folder; the one on each node's disk is in
+        `contract`."""
         found = super().directories(task)
         del found["FAIRWAY_SCRATCH_DIR"]
         own = found["FAIRWAY_CHECKPOINT_DIR"]  # an absolute one stays itself
@@ -75,7 +76,7 @@ class SharedNodes(Nodes):
         return found
 
     def contract(self, task: Task) -> dict[str, str]:
-        """Variables with the paths of staged inputs and of the task's own folders on each node."""
+        """Adds the paths of staged inputs and of the task's own folders on each node."""
         shared = task.run_folder.parents[1]
         inputs = {
             f"FAIRWAY_INPUT_{entry.name.upper()}": str(scratch.input_folder(shared, entry))
@@ -95,8 +96,8 @@ over; the run is over a limit of its own; its nodes are about to go."""
 
 @dataclass
 class Scheduled(Backend):
-    """A scheduler. `asked` is how it, a person by it, or the run's own limit wants the task to end,
-    and `passed_on` how the task was told to."""
+    """Backend of a task under a scheduler. `asked` is how the scheduler, a user through it, or the
+    run's own limit wants the task to end, and `passed_on` how the task was told to."""
 
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault)
     # What ends the task wherever it is met: a damaged file, for one.
@@ -115,7 +116,7 @@ class Scheduled(Backend):
     passed_on: str = ""
 
     def ask(self, how: str) -> Callable[..., None]:
-        """The handler of a signal that asks it to end so."""
+        """Returns the handler of a signal that asks for this kind of end."""
 
         def handle(*_: object) -> None:
             self.asked = how
@@ -123,14 +124,14 @@ class Scheduled(Backend):
         return handle
 
     def may_begin(self, task: Task) -> bool:
-        """True if the runs that the task's run comes after have ended as required."""
+        """Returns True if the runs that this one depends on have ended as required."""
         return True
 
     def prepare(self, task: Task) -> None:
-        """Makes this process ready for the task's attempts."""
+        """Prepares this process for the task's attempts."""
 
     def begin(self, task: Task) -> bool:
-        """Forgets why the one before ended, which is said now."""
+        """Forgets why the previous attempt ended, which the log says now."""
         self.before_file(task).unlink(missing_ok=True)
         return True
 
@@ -148,13 +149,14 @@ class Scheduled(Backend):
         return time.monotonic() + self.watch.due - time.time()
 
     def is_cancelled(self, task: Task) -> bool:
-        """True if a person has cancelled the run, or this task of it."""
+        """True if the user has cancelled the run, or this task of it."""
         known = control.read(task.run_folder).of(task.submission or 0)
         return known.cancels(task.name)
 
     def interrupted(self, attempts: Attempts, code: int) -> bool:
-        """Its nodes go, or the scheduler ends it: because somebody cancelled it, or to start it
-        again elsewhere. Which of the two is said when this has ended; see `reconcile`."""
+        """Returns True if its nodes go, or the scheduler ends it: because the user cancelled it, or
+        to start it again elsewhere. Which of the two is known once this has ended; see
+        `reconcile`."""
         task = attempts.task
         if self.asked == HAND_OVER:
             self.hand_over(attempts, code)
@@ -170,7 +172,7 @@ class Scheduled(Backend):
         return True
 
     def hand_over(self, attempts: Attempts, code: int) -> None:
-        """Has the task started again on other nodes."""
+        """Has the task restarted on other nodes."""
 
     def close(self, task: Task) -> None:
         """Does what follows the task's end."""
@@ -179,27 +181,28 @@ class Scheduled(Backend):
         task.resume_count(self.ended_before(task))
 
     def ended_before(self, task: Task) -> str:
-        """Why the attempt before this process ended, where it goes on with the same submission."""
+        """Returns why the attempt before this process ended, if it belongs to the same
+        submission."""
         with suppress(OSError):
             return self.before_file(task).read_text(encoding="utf-8")
         return self.BEGUN_AGAIN
 
     def before_file(self, task: Task) -> Path:
-        """The file that says so; the task's own state is written over meanwhile by why it waits."""
+        """File with that reason: the task's own state is overwritten meanwhile by why it waits."""
         return task.folder / "before.txt"
 
 
 def task_in(run: Path, plan: RunPlan, spec: TaskSpec, nodes: Nodes, submission: int) -> Task:
-    """The task of that line of the plan, with its folder in the run's."""
+    """Returns the task of that line of the plan, with its folder in the run's."""
     folder = run / "tasks" / spec.name
     once_there_is_room(lambda: folder.mkdir(parents=True, exist_ok=True))
     return Task(plan, spec, run, folder, nodes=nodes, submission=submission)
 
 
 def prepare(attempts: Attempts, scheduler: Scheduled) -> None:
-    """Makes this process ready for a task's attempts, or writes its end where it must not begin:
-    it or its run is cancelled or over a limit, its setup has failed, or its nodes were lost as
-    often as they may."""
+    """Prepares this process for a task's attempts, or writes its end if it must not begin: it or
+    its run is cancelled or over a limit, its setup has failed, or it has lost its nodes as often as
+    it may."""
     task = attempts.task
     scheduler.resume(task)
     if not scheduler.may_begin(task):
@@ -217,7 +220,7 @@ def prepare(attempts: Attempts, scheduler: Scheduled) -> None:
 
 
 def run_attempts(attempts: Attempts, scheduler: Scheduled) -> int:
-    """Runs a task until its end is written; the exit code that the scheduler sees."""
+    """Runs a task until its end is written; returns the exit code for the scheduler."""
     try:
         prepare(attempts, scheduler)
         _run(attempts, scheduler)
@@ -260,13 +263,13 @@ def _end(task: Task, scheduler: Scheduled) -> None:
 
 
 def keep_before(file: Path, why: str) -> None:
-    """Says with which words the task begins its log where the scheduler starts it next."""
+    """Stores the first line of the task's log for the next time that the scheduler starts it."""
     with suppress(OSError):
         file.write_text(why, encoding="utf-8")
 
 
 def read_secrets(run: Path, plan: RunPlan) -> None:
-    """Brings the job's secrets into this process's memory, and from there into the task's."""
+    """Fetches the job's secrets into this process's memory, which passes them to the task."""
     if plan.secrets:
         from fairway_agent import access  # its imports take longer than the rest
 
@@ -274,7 +277,7 @@ def read_secrets(run: Path, plan: RunPlan) -> None:
 
 
 def once_there_is_room(action: Callable[[], object]) -> None:
-    """Does it, again and again while the disk is full."""
+    """Calls the function, and retries while the disk is full."""
     end = time.monotonic() + _ROOM_WAIT
     while True:
         try:

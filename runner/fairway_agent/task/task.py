@@ -34,8 +34,8 @@ _STRAY_GRACE = 2.0  # seconds for what a finished task left running
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Nodes that an attempt has lost: the cause for which it counts, what a person is told, and the
-    addresses of those that could not be reached any more."""
+    """Nodes that an attempt has lost: the cause for which it counts, the reason for people, and the
+    addresses of the unreachable ones."""
 
     cause: str
     reason: str
@@ -43,8 +43,8 @@ class Loss:
 
 
 class Nodes:
-    """Nodes of a task: how they are reached, and where its files lie. Here they are this machine,
-    which the ranks of a task share; other kinds override what differs."""
+    """Nodes of a task: how they are reached, and where its files lie. This class is for this
+    machine, which the ranks of a task share; other kinds override what differs."""
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
     MARK: ClassVar = "_FAIRWAY_MARK"
@@ -56,14 +56,15 @@ class Nodes:
     LOSSES_ARE_FAILURES: ClassVar = True
 
     def mark(self, task: Task) -> str:
-        """The value of `MARK` in its processes' environment: it begins with the run's folder."""
+        """Returns the value of `MARK` in its processes' environment, which begins with the run's
+        folder."""
         return f"{task.run_folder}#{task.name}"
 
     def prepare(self, task: Task) -> None:
-        """Makes them ready for the next attempt."""
+        """Prepares the nodes for the next attempt."""
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """The command line that runs the script: in the job's container, but for the setup."""
+        """Returns the command line of the script: in the job's container, except for the setup."""
         inside: list[str] = []
         if task.is_contained:
             from fairway_agent import container  # most jobs have none
@@ -72,33 +73,35 @@ class Nodes:
         return [*inside, "bash", str(script)]
 
     def sessions(self, task: Task) -> set[int]:
-        """The sessions of processes here that were started from other nodes."""
+        """Returns the sessions of processes here that were started from other nodes."""
         return set()
 
     def signal(self, task: Task, number: signal.Signals) -> None:
-        """Sends the task's programs the signal, wherever they run."""
+        """Sends the signal to the task's programs, wherever they run."""
         processes.signal_sessions(task.sessions(), number)
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
-        """The sampling of the nodes during an attempt; none if something else samples them."""
+        """Returns the sampling of the nodes during an attempt; none if something else samples
+        them."""
         return Sampling()
 
     def clean(self, task: Task, code: int) -> None:
         """Ends what an attempt with this exit code has left on the other nodes."""
 
     def leave(self, task: Task) -> None:
-        """Removes what lies there of a task that has ended."""
+        """Removes the files there of a task that has ended."""
         shutil.rmtree(task.folder / "scratch", ignore_errors=True)
 
     def loss(self, task: Task) -> Loss | None:
         """Returns the nodes that the last attempt has lost; None if it has lost none."""
 
     def setup_failed(self, task: Task) -> bool:
-        """True if the attempt ended because the job's setup failed on one of the nodes."""
+        """Returns True if the attempt ended because the job's setup failed on one of the nodes."""
         return False
 
     def facts(self, task: Task) -> dict[str, Any]:
-        """The fields of the task's state that say where it runs, and for which submission."""
+        """Returns the fields of the task's state that say where it runs, and for which
+        submission."""
         return {}
 
     def record(self, task: Task, status: TaskState) -> None:
@@ -109,7 +112,7 @@ class Nodes:
         return watch
 
     def directories(self, task: Task) -> dict[str, Path]:
-        """The directories of the contract, by variable, which are made for each attempt."""
+        """Returns the contract's directories by variable; they are created for each attempt."""
         return {
             "FAIRWAY_SHARED_DIR": task.run_folder / "shared",
             "FAIRWAY_SCRATCH_DIR": task.folder / "scratch",
@@ -119,40 +122,41 @@ class Nodes:
         }
 
     def session_folder(self, task: Task) -> Path:
-        """Folder that MPI's launchers make for the attempt alone: one that nobody can guess. The
+        """Returns a folder for MPI's launchers in this attempt alone, with an unguessable name. The
         run's folder may be on the network, and its path too long for a socket."""
         return Path(os.environ.get("TMPDIR") or "/tmp", f"fairway-{os.urandom(8).hex()}")  # noqa: S108 - as above
 
     def contract(self, task: Task) -> dict[str, str]:
-        """The variables that these nodes add to the contract."""
+        """Returns the variables that these nodes add to the contract."""
         return {}
 
     def reach(self, task: Task, path: str) -> dict[str, str]:
-        """The variables by which the launcher reaches them."""
+        """Returns the variables that let the launcher reach them."""
         return launchers.contract(self.WAY, path, nodes=len(task.addresses()))
 
     def log_file(self, task: Task) -> Path:
-        """The file from which what the task prints can be read."""
+        """Returns the file from which the task's output can be read."""
         return task.folder / "log.txt"
 
     def open_log(self, task: Task) -> BinaryIO:
-        """Opens the file that keeps what the task prints."""
+        """Opens the file that keeps the task's output."""
         return self.log_file(task).open("ab")
 
     def append_log_line(self, task: Task, line: str) -> None:
-        """Adds a line of Fairway's own to the log."""
+        """Appends a line of Fairway's own to the log."""
         task_logs.append(self.log_file(task), line)
 
     def written(self, task: Task) -> Path:
-        """The folder in which its outputs are, each in a folder of its own, as it writes them."""
+        """Returns the folder into which the task writes its outputs, each in a folder of its
+        own."""
         return task.folder / "work"
 
     def kept(self, task: Task) -> Path:
-        """Folder with what each task of the run has kept, in TASK/outputs."""
+        """Returns the folder with the kept outputs of each task of the run, in TASK/outputs."""
         return task.run_folder / "tasks"
 
     def collect(self, task: Task, *, succeeded: bool) -> None:
-        """Keeps the outputs that are to be kept; OSError where that fails."""
+        """Keeps the outputs as the job asks. Raises OSError if that fails."""
         if task.spec.outputs:
             kept = task.folder / "outputs"
             outputs.collect(self.written(task), kept, task.spec.outputs, succeeded=succeeded)
@@ -160,22 +164,20 @@ class Nodes:
 
 @dataclass
 class Task:
-    """A task and where it stands.
+    """A task and its progress.
 
-    `plan` is the run's, `spec` the task's own line in it; `folder` is where its files lie. `nodes`
-    is how its nodes are reached, and `hosts` are these, its main host first; it has none where its
-    ranks share this machine. `submission` is that of the run, where a scheduler may start the task
-    several times in it.
-    `attempt` is the last that was begun, and -1 before; `failures_by_cause` counts those of this
-    supervisor, or of this submission, that did not end well.
-    `held` is for how many seconds its attempts that have ended had its nodes.
-    `stopped_for` is why it was told to end for a reason that is not its own; see
-    `attempts.after_attempt`. `before` is why the attempt before the next one ended.
-    `states` are its supervisor's, which writes late what finds no room.
-    `session_folder` is where MPI's launchers keep what they know of the last attempt.
-    `idle` watches whether its GPUs do nothing, where the job limits that, and `limit` is why it was
-    ended for it. `lacks` says that its launcher is not on its nodes, or that it has not written an
-    output that it must. `reason` is why it ended, where what runs it knows that.
+    `plan` is the run's, `spec` the task's own line in it; `folder` has its files. `nodes` says how
+    its nodes are reached, and `hosts` lists them, its main host first; it has none if its ranks
+    share this machine. `submission` is that of the run, if a scheduler may start the task several
+    times in it. `attempt` is the last that was started, and -1 before; `failures_by_cause` counts
+    the failed attempts of this supervisor, or of this submission. `held` is for how many seconds
+    its ended attempts had its nodes. `stopped_for` is why it was told to end for a reason that is
+    not its own; see `attempts.after_attempt`. `before` is why the attempt before the next one
+    ended. `states` belongs to its supervisor, and writes late what does not fit on a full disk.
+    `session_folder` is where MPI's launchers keep their files during the last attempt. `idle`
+    watches for idle GPUs, if the job limits that, and `limit` is the reason if that ended it.
+    `lacks` says that its launcher is not on its nodes, or that it has not written a required
+    output. `reason` is why it ended, if its backend knows that.
     """
 
     plan: RunPlan
@@ -233,20 +235,21 @@ class Task:
         return self.process.pid
 
     def sessions(self) -> set[int]:
-        """All sessions in which its processes are here: a daemon has one of its own."""
+        """Returns the sessions of its processes here; a daemon has one of its own."""
         mark = f"{self.nodes.MARK}={self.nodes.mark(self)}"
         return {self.session} | processes.sessions_with(mark) | self.nodes.sessions(self)
 
     def addresses(self) -> list[str]:
-        """The addresses of its nodes, or this machine as often as it wants nodes."""
+        """Returns the addresses of its nodes, or this machine's, once for each node that it
+        wants."""
         return [host.address for host in self.hosts] or ["localhost"] * self.spec.nodes
 
     # One attempt; `launch` starts it.
 
     def stop(self, why: str = "", *, timed_out: bool = False) -> None:
-        """Asks the task's program to end, `why` where the reason is not its own; it is killed when
-        its grace is over. One that has just ended by itself keeps its end, but a failure that is
-        cancelled has no other attempt."""
+        """Asks the task's program to end, `why` if the reason is not its own; it is killed after
+        its grace. A program that has just ended by itself keeps its end, but a failure that is
+        cancelled is not retried."""
         code = None if self.process is None else self.process.poll()
         goes_on = code is None and self.kill_at is None
         if goes_on or (code != 0 and why == CANCELLATION):
@@ -258,7 +261,7 @@ class Task:
         self.nodes.signal(self, signal.Signals[f"SIG{self.plan.signal}"])
 
     def next_timer(self) -> float | None:
-        """When something is to be done about it next, on the monotonic clock."""
+        """Returns when to check the timers next, on the monotonic clock."""
         due = [self.sampling.due(), self.kill_at]
         if self.kill_at is None:
             due += [self._timeout_at(), self.idle.due if self.idle else None]
@@ -269,7 +272,7 @@ class Task:
         return None if timeout is None else time.monotonic() + self.started + timeout - time.time()
 
     def check_timers(self) -> None:
-        """Does what is due: ends a task that is over its time, kills one over its grace."""
+        """Does what is due: ends a task after its timeout, kills one after its grace."""
         self.sampling.keep()
         now, timeout = time.monotonic(), self._timeout_at()
         if self.kill_at is not None:
@@ -281,7 +284,7 @@ class Task:
             self._look_at_gpus(self.idle, now)
 
     def _look_at_gpus(self, watch: IdleWatch, now: float) -> None:
-        """Ends it, or warns, where its GPUs do nothing; says it, too, when they work again."""
+        """Ends the task, or warns, if its GPUs are idle; also records when they are busy again."""
         before, why = watch.is_idle, watch.reason
         if watch.look(now) == before:
             return
@@ -296,7 +299,8 @@ class Task:
             self.record(replace(self.status("running"), reason=why))
 
     def ended(self) -> int | None:
-        """The exit code if the task's script has ended, with nothing of it left on any node."""
+        """Returns the exit code once the task's script has ended and nothing of it runs on any
+        node."""
         assert self.process is not None
         code = self.process.poll()
         if code is None:
@@ -330,8 +334,8 @@ class Task:
     # Its attempts.
 
     def resume_count(self, begun_again: str = task_logs.RETRIED) -> None:
-        """Counts on from the attempts of an earlier process; `begun_again` is why the last of them
-        ended, if this goes on with the same submission."""
+        """Continues the count of an earlier process's attempts; `begun_again` is why the last of
+        them ended, if this process belongs to the same submission."""
         last = state_files.read_task(self.folder) or TaskState()
         self.attempt, self.held = last.attempts - 1, last.held or 0.0
         if self.submission is not None and last.submission == self.submission:
@@ -339,7 +343,7 @@ class Task:
             self.before = begun_again
 
     def failure_reason(self) -> str | None:
-        """Why its last attempt ended, where that is known."""
+        """Returns why its last attempt ended, if that is known."""
         if self.reason:
             return self.reason
         loss, stopped = self.nodes.loss(self), self.stopped_for == MACHINE
@@ -347,13 +351,14 @@ class Task:
         return known or (MACHINE_STOPPED if stopped else None)
 
     def retries_exhausted(self, cause: str) -> bool:
-        """True if more of its attempts have ended for this cause than the job's `retry` allows."""
+        """Returns True if more of its attempts have ended for this cause than the job's `retry`
+        allows."""
         limit = self.plan.retry_limits.get(cause)
         return limit is not None and self.failures_by_cause[cause] > limit
 
     def finish(self, state: str, code: int) -> str:
-        """Records the end and keeps the outputs that are to be kept; the state that it has then:
-        a task whose outputs cannot be kept has failed."""
+        """Records the end, keeps the outputs, and returns the final state: a task whose outputs
+        cannot be kept has failed."""
         reason, written = self.failure_reason(), self.nodes.written(self)
         empty: tuple[str, ...] = ()
         limits = self.plan.retry_limits
