@@ -1,7 +1,7 @@
 """One attempt of a task on Batch, and the files that Batch keeps of it. Batch starts this as the
 task's command, on the task's main node.
 
-The number of the attempt is in a file that the next attempt finds.
+A file that the next attempt finds holds the number of the attempt.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _ATTEMPT_PAUSE = 0.5  # seconds between two looks whether the task is to end
 @dataclass
 class Batch(Scheduled):
     """Backend of an attempt on Batch. Its attempt ends early if Azure takes one of its nodes away,
-    which `events` announces, or if a client has removed the file RUNNING, the only way in that a
-    client has."""
+    which `events` announces, or if a client has removed the file RUNNING, which is all that a
+    client can reach."""
 
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault, NeverFits)
     RETRIES_HERE: ClassVar = False
@@ -60,7 +60,7 @@ class Batch(Scheduled):
         return self.nodes.folders.work / RUNNING
 
     def resume(self, task: Task) -> None:
-        """Counts on from its attempts before, whichever node they had."""
+        """Continues the count of its previous attempts, on whichever nodes they ran."""
         track = self.nodes.track
         last = track.read() or TaskState()
         task.held = last.held or 0.0
@@ -72,23 +72,24 @@ class Batch(Scheduled):
             task.before = self.ended_before(task)
 
     def before_file(self, task: Task) -> Path:
-        """On what all nodes mount."""
+        """File in the folder that all nodes mount."""
         return self.nodes.folders.before_file
 
     def is_cancelled(self, task: Task) -> bool:
-        """Batch begins nothing of a job that was ended; says so where its run is over a limit."""
+        """Leaves cancelled jobs to Batch, which starts nothing of them; reports a limit of the
+        run."""
         self._look_at_limits(task)
         return False
 
     def begin(self, task: Task) -> bool:
-        """Waits for what the task wants of its node; False where it is to end before."""
+        """Waits for the task's share of its node; returns False if it is to end before."""
         super().begin(task)
         self._running.touch()
         sys.stdout.flush()
         return task.spec.wanted is None or self._take_share(task, task.spec.wanted)
 
     def _take_share(self, task: Task, wanted: Wanted) -> bool:
-        """Waits for what others still have of the node, and says what the task has."""
+        """Waits until others release enough of the node, and reports the task's share."""
         file = self.nodes.folders.work / "logs" / SHARE_FILE
         file.unlink(missing_ok=True)  # of an attempt before
         devices, said = look(), False
@@ -109,7 +110,7 @@ class Batch(Scheduled):
         return True
 
     def look(self, task: Task) -> None:
-        """Also whether the task was cancelled, or a node of it goes; and gives a sign of life."""
+        """Also checks if the task was cancelled or loses a node, and gives a sign of life."""
         if task.kill_at is None and not self._running.exists():
             say("the run is cancelled")
             task.stop(state_files.CANCELLATION)
@@ -126,11 +127,11 @@ class Batch(Scheduled):
             self.nodes.over, task.reason = over, f"the run ends: {over.reason}"
 
     def next_timer(self) -> float | None:
-        """Soon: nothing wakes it up for a file or a thread."""
+        """Returns a time soon: no file and no thread wakes it up."""
         return time.monotonic() + _ATTEMPT_PAUSE
 
     def ended(self, task: Task, code: int) -> int:
-        """Keeps what the next attempt is told. One that is cancelled is never done."""
+        """Keeps the facts for the next attempt. A cancelled one never counts as done."""
         folders = self.nodes.folders
         if task.stopped_for == state_files.CANCELLATION:
             code = state_files.CANCELLED
@@ -142,7 +143,7 @@ class Batch(Scheduled):
         return code
 
     def interrupted(self, attempts: Attempts, code: int) -> bool:
-        """Batch begins it elsewhere, or it goes on here: nothing has failed."""
+        """Returns True if Batch restarts it elsewhere, or it continues here: nothing has failed."""
         task = attempts.task
         if task.stopped_for != state_files.PREEMPTION:
             return False
@@ -152,11 +153,11 @@ class Batch(Scheduled):
         return True
 
     def refusal(self, error: Exception) -> tuple[int, str]:
-        """The exit code by which Batch knows that it was not begun."""
+        """Returns the exit code that tells Batch that the task did not start."""
         return state_files.NO_START, f"{_NOT_STARTED}{error}"
 
     def close(self, task: Task) -> None:
-        """Says in the log why nothing was started, or kept."""
+        """Writes into the log why nothing was started, or kept."""
         if task.share is not None:
             machine.give_back(task.share)
         last = self.nodes.recorded
@@ -168,7 +169,7 @@ class Batch(Scheduled):
 
 
 def run_task() -> int:
-    """The whole attempt; returns the exit code that Batch sees."""
+    """Runs the entire attempt; returns the exit code for Batch."""
     os.dup2(1, 2)
     folders = Folders()
     code = folders.setup_code()
@@ -196,8 +197,8 @@ def run_task() -> int:
 
 
 def _watched(task: Task, scheduler: Batch) -> int:
-    """Runs the attempt, and has it end where Azure takes a node away, or Batch ends this program,
-    as does a node that shuts down; its exit code."""
+    """Runs the attempt and returns its exit code. Ends it if Azure takes a node away, or Batch or a
+    shutdown of the node ends this program."""
     nodes = scheduler.nodes
 
     def end(*_: object) -> None:
@@ -211,7 +212,8 @@ def _watched(task: Task, scheduler: Batch) -> int:
 
 
 def _task_here(folders: Folders, spec: TaskSpec, first: int) -> tuple[int, Task, BatchNodes]:
-    """The attempt's number, its task and nodes; the next attempt is told if it cannot begin."""
+    """Returns the attempt's number, its task and nodes; leaves word for the next attempt if it
+    cannot begin."""
     folders.make_directories(spec)
     number = count_attempt(folders.shared / "attempts", folders.task, first)
     try:
@@ -223,8 +225,8 @@ def _task_here(folders: Folders, spec: TaskSpec, first: int) -> tuple[int, Task,
 
 
 def task_of(folders: Folders, spec: TaskSpec, number: int) -> tuple[Task, BatchNodes]:
-    """The task that runs here, before its attempt of that number; it has the job's secrets. OSError
-    or Fault where its nodes or secrets are not to be had."""
+    """Returns the task that runs here, before its attempt of that number, with the job's secrets.
+    Raises OSError or Fault if its nodes or secrets are not available."""
     values = folders.secret_values()
     os.environ.update(values)  # into this process's memory alone
     code, secrets = str(folders.code), tuple(values)
@@ -238,8 +240,8 @@ def task_of(folders: Folders, spec: TaskSpec, number: int) -> tuple[Task, BatchN
 
 
 def final_state(nodes: BatchNodes) -> TaskState | None:
-    """The end of a task that is not to begin again, where Batch does so all the same, as it does
-    after any exit code but 0; None where it is to begin."""
+    """Returns the end of a task that must not run again although Batch has restarted it, as it does
+    after any exit code but 0; None if it may begin."""
     last = nodes.track.read()
     if last is None or last.submission != nodes.folders.submission:
         return None
@@ -247,14 +249,15 @@ def final_state(nodes: BatchNodes) -> TaskState | None:
 
 
 def _not_begun(folders: Folders, code: int, why: str) -> int:
-    """Says how a task ended that could not be begun; returns its exit code."""
+    """Records the end of a task that could not start, and returns its exit code."""
     write_ending(folders, TaskState("failed", ended=time.time(), exit_code=code, reason=why))
     return fail(why, code)
 
 
 def _wait_to_go(task: Task) -> None:
-    """Ending now would be a failure, and Batch starts a task elsewhere whose node it takes. Where
-    it is not taken after all, the task goes on here, and the attempt counts as nothing."""
+    """Waits until Batch takes the node, and restarts the task elsewhere; ending now would be a
+    failure. If the node is not taken after all, the task continues here, and the attempt does not
+    count."""
     say("the job has ended; this node waits to be taken away")
     time.sleep(_HELD)
     say("the node was not taken away: the task starts again here")
@@ -262,7 +265,7 @@ def _wait_to_go(task: Task) -> None:
 
 
 def _keep_log(folders: Folders, number: int) -> None:
-    """Keeps what this attempt printed for the next, which begins with an empty file."""
+    """Keeps this attempt's output for the next, which begins with an empty file."""
     logs = folders.shared / "logs" / folders.task
     sys.stdout.flush()
     try:
@@ -273,8 +276,8 @@ def _keep_log(folders: Folders, number: int) -> None:
 
 
 def _bring_earlier_logs(folders: Folders, number: int) -> None:
-    """Lays what earlier attempts printed beside this one's, to be kept as well; then says which
-    attempt this is, by which a reader knows that nothing more of the earlier ones is coming."""
+    """Puts the output of earlier attempts next to this one's, so that Batch keeps it as well, then
+    writes this attempt's number, which tells a reader that the earlier logs are complete."""
     logs = folders.work / "logs"
     logs.mkdir(exist_ok=True)
     for log in sorted((folders.shared / "logs" / folders.task).glob("*.txt")):
@@ -284,8 +287,9 @@ def _bring_earlier_logs(folders: Folders, number: int) -> None:
 
 
 def count_attempt(folder: Path, task: str, first: int) -> int:
-    """The number of the attempt that begins now, from 0; `first` is what it is at least. The file
-    lies on what all nodes mount, so that a task that goes on elsewhere counts on."""
+    """Returns the number of the attempt that begins now, from 0, and at least `first`. The file
+    lies in the folder that all nodes mount, so that a task that moves to another node continues the
+    count."""
     folder.mkdir(parents=True, exist_ok=True)
     with files.alone(folder / f"{task}.lock"):
         text = (folder / task).read_text(encoding="ascii") if (folder / task).exists() else ""

@@ -1,4 +1,4 @@
-"""Folders of a task on a node, and what the run's record says of the task."""
+"""Folders of a task on a node, and the run's record of the task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Folders:
-    """The directories of this job on this node, from the environment that Batch gave."""
+    """Directories of this job on this node, from the environment that Batch sets."""
 
     def __init__(self) -> None:
         folder = (
@@ -40,7 +40,7 @@ class Folders:
 
     @cached_property
     def base(self) -> Path:
-        """The task's own directory, of the same path on each of its nodes."""
+        """The task's own directory, which has the same path on each of its nodes."""
         shared = os.environ.get("AZ_BATCH_TASK_SHARED_DIR")
         return Path(shared, "fairway") if shared else Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"])
 
@@ -60,15 +60,15 @@ class Folders:
         return job_facts.of_job(self.record)
 
     def secret_values(self) -> dict[str, str]:
-        """The values of the job's secrets by variable, read by the pool's own identity; Fault,
-        without any value, where one cannot be read."""
+        """Returns the job's secrets by variable, read with the pool's own identity. Raises Fault,
+        which contains no value, if one cannot be read."""
         identity = self.target.identity
         metadata = Metadata(identity={"msi_res_id": identity} if identity else {})
         return access.secret_values(self.job_facts.secrets, self.target.vault_url, metadata.bearer)
 
     @property
     def run(self) -> str:
-        """The run's id; that of a schedule's run is told apart by the job's number."""
+        """The run's id; that of a schedule's run includes the job's number."""
         run = self.plan.run
         if "FAIRWAY_SCHEDULE" in os.environ:
             return f"{run}-{os.environ['AZ_BATCH_JOB_ID'].rpartition('-')[2]}"
@@ -76,12 +76,12 @@ class Folders:
 
     @property
     def submission(self) -> int:
-        """Number of the run's submission, from 0, where its job has to know it."""
+        """Number of the run's submission, from 0, if its job has to know it."""
         return int(os.environ.get("FAIRWAY_SUBMISSION", "0"))
 
     @property
     def meeting(self) -> Meeting:
-        """Meeting by which the task's nodes reach each other."""
+        """Meeting through which the task's nodes reach each other."""
         shared = os.environ.get("AZ_BATCH_TASK_SHARED_DIR", "")
         return Meeting(
             name=f"{self.run}/{self.task}",
@@ -92,12 +92,12 @@ class Folders:
 
     @property
     def kept(self) -> Path:
-        """Folder to which Batch brings, for the run's last task, what the others have kept."""
+        """Folder into which Batch downloads the other tasks' outputs for the run's last task."""
         return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], BROUGHT)
 
     @cached_property
     def shared_root(self) -> Path | None:
-        """Fairway's folder on what all nodes mount; None where they mount nothing."""
+        """Fairway's folder on the file system that all nodes mount; None without one."""
         mounts = [Path(path) for path in self.target.mounts.values()]
         if not mounts and (folder := os.environ.get("AZ_BATCH_NODE_MOUNTS_DIR")):
             # What the pool itself mounts, where the target does not name it.
@@ -106,13 +106,13 @@ class Folders:
 
     @cached_property
     def shared(self) -> Path:
-        """FAIRWAY_SHARED_DIR: the run's own on what all nodes mount, or else this node's."""
+        """FAIRWAY_SHARED_DIR: the run's own on the mounted file system, or else this node's."""
         root = self.shared_root or Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway")
         return root / "runs" / self.run
 
     @property
     def before_file(self) -> Path:
-        """Why the attempt before ended."""
+        """File with the reason why the previous attempt ended."""
         return self.shared / "attempts" / f"{self.task}.ending"
 
     def checkpoint(self, spec: TaskSpec) -> Path:
@@ -123,7 +123,7 @@ class Folders:
 
     @cached_property
     def scratch(self) -> Path:
-        """FAIRWAY_SCRATCH_DIR: on the node's local NVMe disks where it has any."""
+        """FAIRWAY_SCRATCH_DIR: on the node's local NVMe disks if it has any."""
         disk = Path("/mnt/resource_nvme")
         if os.path.ismount(disk) and os.access(disk, os.W_OK):
             return disk / "fairway" / self.run / self.task
@@ -131,7 +131,7 @@ class Folders:
 
     @property
     def work(self) -> Path:
-        """The folder from which Batch takes files away."""
+        """Folder from which Batch uploads files."""
         return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"])
 
     @property
@@ -140,7 +140,7 @@ class Folders:
         return self.base / "outputs"
 
     def directories(self, spec: TaskSpec) -> dict[str, Path]:
-        """The directories of the contract, by variable."""
+        """Directories of the contract, by variable."""
         return {
             "FAIRWAY_SHARED_DIR": self.shared,
             "FAIRWAY_SCRATCH_DIR": self.scratch,
@@ -148,13 +148,13 @@ class Folders:
         }
 
     def make_directories(self, spec: TaskSpec) -> None:
-        """Makes them on this node, and those of the task's outputs."""
+        """Creates them on this node, and those of the task's outputs."""
         outputs = [self.written / name for name in spec.outputs]
         for directory in (self.base, *self.directories(spec).values(), *outputs):
             directory.mkdir(parents=True, exist_ok=True)
 
     def inputs(self) -> dict[str, str]:
-        """FAIRWAY_INPUT_<ID> of the inputs that were staged here."""
+        """FAIRWAY_INPUT_<ID> of the inputs staged here."""
         found = {}
         for each in self.plan.staged:
             root = self.job / "inputs" / each.name
@@ -164,19 +164,19 @@ class Folders:
         return found
 
     def spec(self) -> TaskSpec:
-        """The line of the task that runs here."""
+        """Line of the plan of the task that runs here."""
         if self.task == "setup" or "FAIRWAY_LAST" in os.environ:
             name = "setup.jsonl" if self.task == "setup" else "finally.jsonl"
             return job_facts.read_spec(self.record / name)
         return job_facts.read_indexed(self.record / "tasks.jsonl", self.index, int(self.task))
 
     def setup_code(self) -> int:
-        """The exit code of the job's setup on this node; 0 where it has none."""
+        """Exit code of the job's setup on this node; 0 if it has none."""
         return int(json.loads(self.setup_file.read_bytes())["exit_code"])
 
 
 def fail(text: str, code: int) -> int:
-    """Says why nothing was started, and returns the exit code."""
+    """Prints why nothing was started, and returns the exit code."""
     say(text)
     sys.stdout.flush()
     return code

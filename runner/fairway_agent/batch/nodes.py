@@ -1,4 +1,4 @@
-"""The nodes that Batch has given a task, and what Azure plans for them."""
+"""The nodes that Batch has given a task, and Azure's scheduled events for them."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 
 class BatchNodes(Nodes):
-    """A task's nodes in a pool: `config` is that of ssh to the others. `notice` is what Azure has
-    announced of one, which a thread may say, and `over` the limit of its own that the run is over.
-    `recorded` is the task's last state: Batch says where its tasks stand, but others of the run may
-    want to know more, for whom `track` leaves word."""
+    """A task's nodes in a pool: `config` is ssh's configuration for the others. `notice` is the
+    event that Azure has announced for one, set by a thread, and `over` the run's own limit that it
+    has exceeded. `recorded` is the task's last state: Batch knows the states of its tasks, but
+    other tasks of the run may need more, for which `track` keeps a file."""
 
     WAY: ClassVar = "sshd"
     LOSSES_ARE_FAILURES: ClassVar = False
@@ -54,14 +54,14 @@ class BatchNodes(Nodes):
         self.track = Track(folders, folders.task, is_tracked(plan))
 
     def give_notice(self, task: Task, kind: str) -> None:
-        """Has the task end soon: Azure says this about one of its nodes."""
+        """Has the task end soon, because Azure announces this for one of its nodes."""
         say(f"Azure announces: {kind}; the job has {task.plan.grace:g} s to save what it has")
         if task.process is not None:
             task.record(replace(task.status("running"), stopped=True))
         self.notice = kind
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """In the job's container, where this program is."""
+        """Returns the command line in the job's container, in which this program runs."""
         return ["bash", str(script)]
 
     def sessions(self, task: Task) -> set[int]:
@@ -80,8 +80,8 @@ class BatchNodes(Nodes):
         return {"node": node, "submission": task.submission}
 
     def record(self, task: Task, status: TaskState) -> None:
-        """Leaves word, for clients of its end and of idle GPUs. What ends with another code than 0
-        Batch begins again: `stopped` says that it must not."""
+        """Records the state for clients, which read its end and idle GPUs there. Batch restarts
+        what ends with an exit code other than 0: `stopped` says that it must not run again."""
         lost = any(task.retries_exhausted(cause) for cause in (PREEMPTION, NODE))
         is_over = self.over is not None or bool(task.limit)
         if status.is_final and (status.state == "cancelled" or lost or is_over):
@@ -92,7 +92,7 @@ class BatchNodes(Nodes):
             write_ending(self.folders, status, self.over)
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
-        """All nodes' samples come to the main node, into a file that is kept with the logs."""
+        """Collects all nodes' samples on the main node, in a file that is kept with the logs."""
         each_node = str(self.folders.programs / "fairway-each-node")
         return Sampling(
             task.plan.sample_every,
@@ -107,12 +107,12 @@ class BatchNodes(Nodes):
         return self.folders.work / "logs" / "figures.txt"
 
     def idle_watch(self, task: Task, watch: IdleWatch) -> IdleWatch:
-        """By the samples that all of them print here."""
+        """Uses the samples that all nodes print here."""
         names = [host.name for host in task.hosts]
         return replace(watch, nodes=names, printed=self._samples(), due=time.monotonic())
 
     def append_log_line(self, task: Task, line: str) -> None:
-        """To what this program prints, which is the task's log."""
+        """Prints the line, as this program's output is the task's log."""
         print_line(line)
 
     def open_log(self, task: Task) -> BinaryIO:
@@ -129,7 +129,7 @@ class BatchNodes(Nodes):
         return self.folders.scratch / f"mpi{task.attempt}"
 
     def contract(self, task: Task) -> dict[str, str]:
-        """Also where inputs were staged, and how the other nodes are reached."""
+        """Adds the paths of staged inputs, and the way to the other nodes."""
         found = {**self.folders.inputs(), "FAIRWAY_MPI_ARGS": "", **launchers.of_root()}
         return found if self.config is None else {**found, "FAIRWAY_SSH_CONFIG": str(self.config)}
 
@@ -137,11 +137,11 @@ class BatchNodes(Nodes):
         return self.folders.written
 
     def kept(self, task: Task) -> Path:
-        """Batch has brought it from storage, where it lies below the run's name."""
+        """Returns the folder into which Batch has downloaded it, below the run's name."""
         return self.folders.kept / task.plan.run
 
     def collect(self, task: Task, *, succeeded: bool) -> None:
-        """Puts outputs and the other nodes' files where Batch takes them from."""
+        """Puts outputs and the other nodes' files where Batch uploads them from."""
         work, folders = self.folders.work, self.folders
         if work != folders.base:
             shutil.rmtree(work / "outputs", ignore_errors=True)
@@ -165,13 +165,14 @@ class BatchNodes(Nodes):
             _keep_scheduled(folders, task.spec, succeeded=succeeded)
 
     def leave(self, task: Task) -> None:
-        """Removes its folder on the local disk; Batch removes what lies in its own."""
+        """Removes its folder on the local disk; Batch removes its own."""
         if self.folders.scratch.parent.parent.name == "fairway":
             shutil.rmtree(self.folders.scratch, ignore_errors=True)
 
 
 def _keep_scheduled(folders: Folders, spec: TaskSpec, *, succeeded: bool) -> None:
-    """Lays what is kept of a schedule's run into a folder of its own: Batch has one place."""
+    """Moves the outputs of a schedule's run into a folder of its own: Batch has one place for
+    all."""
     work = folders.work
     kept = work / "kept" / folders.run / folders.task
     kept.mkdir(parents=True, exist_ok=True)
@@ -188,7 +189,7 @@ _TRIES = 5  # without any answer at all: this machine has no such service
 
 
 class ScheduledEvents(threading.Thread):
-    """Looks for events about this node, and in `file` for those that another node left."""
+    """Watches for events of this node, and in `file` for those that another node reports."""
 
     def __init__(self, file: Path, act: Callable[[str], None]) -> None:
         super().__init__(daemon=True)
@@ -199,7 +200,7 @@ class ScheduledEvents(threading.Thread):
         self.stopped = threading.Event()
 
     def run(self) -> None:
-        """Asks until there is one, which it acts on once."""
+        """Polls until there is an event, and acts on it once."""
         failures, name, is_there = 0, None, False
         while not self.stopped.wait(_PAUSE):
             if self._file.exists():
@@ -219,7 +220,7 @@ class ScheduledEvents(threading.Thread):
                 return
 
     def approve(self) -> None:
-        """Says that nothing here has to be waited for any more."""
+        """Approves the event: nothing here has to be waited for any more."""
         if self._event is not None:
             try:
                 self._metadata.acknowledge(self._event)
@@ -228,7 +229,7 @@ class ScheduledEvents(threading.Thread):
 
 
 def watch_for_main() -> int:
-    """On a node that is not the main one: tells that one of an event."""
+    """Reports an event of this node, which is not the main one, to the main node."""
     folders = Folders()
     main = batch_nodes()[0].address
 
@@ -244,7 +245,7 @@ def watch_for_main() -> int:
 
 
 def batch_nodes() -> list[Host]:
-    """The task's nodes, the main one first, which Batch's list need not begin with."""
+    """Returns the task's nodes, the main one first: Batch's list need not begin with it."""
     listed = os.environ.get("AZ_BATCH_HOST_LIST", "")
     nodes = [host for host in listed.split(",") if host]
     if len(nodes) < 2:
@@ -254,15 +255,15 @@ def batch_nodes() -> list[Host]:
 
 
 def share_of(devices: Devices, wanted: Wanted) -> Share | None:
-    """Allocates a task its share of the node; None while an earlier task holds too much. NeverFits
-    if the node is too small. All tasks of a pool run as one user, and see the folder."""
+    """Allocates a task its share of the node; None while an earlier task holds too much. Raises
+    NeverFits if the node is too small. All tasks of a pool run as one user, and see the folder."""
     folder = Path(os.environ["AZ_BATCH_NODE_SHARED_DIR"], "fairway-devices")
     return machine.lend(machine.owned(folder) / "node", devices, wanted)
 
 
 def own_address(hosts: Sequence[Host]) -> str:
-    """This node's own among the addresses: the one that a socket can be bound to.
-    FAIRWAY_NODE_ADDRESS says it where one machine has several of them."""
+    """Returns this node's own among the addresses: the one that a socket can be bound to.
+    FAIRWAY_NODE_ADDRESS overrides it on a machine with several of them."""
     addresses = [host.address for host in hosts]
     told = os.environ.get("FAIRWAY_NODE_ADDRESS", "")
     if told in addresses:

@@ -1,7 +1,7 @@
-"""Sends the notification that a run on a pool has ended: the job's release task does it.
+"""Notification that a run on a pool has ended, sent by the job's release task.
 
-The service runs that on each node that had the job, once all tasks have ended or the job was ended.
-The node on which the last of them ended tells; each finds all their endings beside it.
+Batch runs that on each node that had the job, once all tasks have ended or the job was terminated.
+The node on which the last of them ended sends it; each finds all their endings next to it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ FILE = "ending.json"
 
 @dataclass(frozen=True, slots=True)
 class Ending(JsonRecord, called="the ending"):
-    """Of a `task` its last state, by what the attempt said that ended at `node`; `job` is the
-    service's. `limit` names the limit of the run that it was over, and `why` what a person is told
-    of that."""
+    """The final state of a `task`, as recorded by the attempt that ended at `node`; `job` is
+    Batch's. `limit` names the limit of the run that it exceeded, and `why` is the reason for
+    people."""
 
     job: str
     task: str
@@ -55,7 +55,7 @@ DONE = "FAIRWAY_DONE"
 
 
 def send() -> int:
-    """Tells it, if that is for this node to do; returns 0: nothing waits for it."""
+    """Sends the notification if that is this node's duty; always returns 0."""
     folders = Folders()
     plan = replace(folders.plan, run=folders.run)
     endings = endings_in(
@@ -71,7 +71,7 @@ def send() -> int:
 
 
 def endings_in(folder: Path, job: str) -> list[Ending]:
-    """Endings of the tasks of a job, as far as they could leave word."""
+    """Returns the endings of a job's tasks, as far as they could record them."""
     found = []
     for path in sorted(folder.rglob("*.json")):
         with suppress(OSError, ValueError, RecursionError, Unfit):
@@ -87,8 +87,8 @@ def last(endings: Sequence[Ending]) -> Ending:
 
 
 def state_of(endings: Sequence[Ending], tasks: int, done: Mapping[str, int]) -> RunState:
-    """The state of a run whose tasks ended so; one that has said nothing of its end was ended
-    before it had begun, or with its node."""
+    """Returns the state of a run with these endings; a task without one was ended before it began,
+    or with its node."""
     counts = Counter(done)
     counts.update(each.state.state for each in endings if each.state.is_final)
     if (silent := tasks - counts.total()) > 0:
@@ -113,12 +113,13 @@ _PAUSE = 10.0  # seconds between two signs of life
 
 
 def is_tracked(plan: RunPlan) -> bool:
-    """True if the run's tasks record their state in the shared folder."""
+    """Returns True if the run's tasks record their state in the shared folder."""
     return plan.is_limited or plan.idle_gpu is not None or bool(plan.retry_limits)
 
 
 class PoolWatch(limits.Watch):
-    """The limits of a run whose tasks leave word in its `folder`; its record is on each node."""
+    """Watch of a run whose tasks record their states in its `folder`; its record is on each
+    node."""
 
     def begin(self) -> None:
         """Begins the watch; if the start cannot be written, this task sees no limit of the run."""
@@ -126,7 +127,7 @@ class PoolWatch(limits.Watch):
             super().begin()
 
     def is_over(self) -> bool:
-        """Not where nobody can tell."""
+        """Returns False if the state of the run is unknown."""
         with suppress(OSError, Fault):
             return super().is_over()
         return False
@@ -139,7 +140,8 @@ class PoolWatch(limits.Watch):
         return None
 
     def held(self, now: float) -> Held:
-        """One whose node is lost says nothing more, and may wait long for another."""
+        """Does not count lost nodes: their tasks report nothing more, and may wait long for
+        others."""
         return limits.held(self.folder, self.nodes, now, _seen)
 
 
@@ -153,7 +155,7 @@ def watch_of(folders: Folders, plan: RunPlan, submission: int) -> PoolWatch:
 
 @dataclass
 class Track:
-    """The word of the task `name`; none is left unless `is_on`."""
+    """State file of the task `name`; nothing is written unless `is_on`."""
 
     folders: Folders
     name: str
@@ -162,22 +164,23 @@ class Track:
 
     @property
     def folder(self) -> Path:
-        """Folder in which the word lies, shared by all nodes."""
+        """Folder of the file, shared by all nodes."""
         return self.folders.shared / "tasks" / self.name
 
     def read(self) -> TaskState | None:
-        """State that the attempt before has left; `held` is until its last sign of life."""
+        """Returns the state that the previous attempt has left; `held` counts until its last sign
+        of life."""
         return state_files.read_task(self.folder) if self.is_on else None
 
     def write(self, status: TaskState) -> None:
-        """Leaves word."""
+        """Writes the state."""
         if self.is_on:
             with suppress(OSError):  # a disk that is full costs the word
                 self.folder.mkdir(parents=True, exist_ok=True)
                 state_files.write(self.folder, status)
 
     def lived(self, status: TaskState) -> float:
-        """For how many seconds an attempt has had its nodes that was cut off."""
+        """Returns for how many seconds an interrupted attempt had its nodes."""
         seen, started = _seen(self.folder), status.started
         return max(0.0, seen - started) if seen is not None and started is not None else 0.0
 
@@ -190,7 +193,7 @@ class Track:
 
 
 def write_ending(folders: Folders, status: TaskState, over: Over | None = None) -> None:
-    """Writes how the task has ended, or that its GPUs are idle, where others look for it."""
+    """Writes how the task has ended, or that its GPUs are idle, for others to read."""
     names = ("AZ_BATCH_JOB_ID", "AZ_BATCH_NODE_ID")
     job, node = (os.environ.get(name, "") for name in names)
     limit, why = (over.limit, over.reason) if over is not None else (None, None)
@@ -202,7 +205,7 @@ def write_ending(folders: Folders, status: TaskState, over: Over | None = None) 
 
 
 def _seen(folder: Path) -> float | None:
-    """When there was the last sign of life of a task; None where there was none."""
+    """Returns the time of a task's last sign of life; None if there was none."""
     with suppress(OSError, ValueError):
         return float((folder / _ALIVE).read_text(encoding="ascii"))
     return None

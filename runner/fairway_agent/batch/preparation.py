@@ -1,8 +1,8 @@
-"""A node is made ready for a job, and left: what the job's preparation and release tasks do.
+"""Preparation and release of a node for a job: the programs of its preparation and release tasks.
 
-Its archives have been unpacked by the command line before this. It never fails, because a
-node whose preparation fails gets no task and the job would wait for ever: what became of the
-setup is written down, and each task looks there.
+The command line before this has unpacked its archives. It never fails, because a node whose
+preparation fails gets no task and the job would wait for ever: the result of the setup is written
+down, and each task looks there.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def prepare() -> int:
 
 
 def release() -> int:
-    """Runs what the job says for a node when the run has ended; its exit code."""
+    """Runs the job's release command after the end of the run, and returns its exit code."""
     folders = Folders()
     try:
         return _run(folders, job_facts.read_spec(folders.record / "release.jsonl"), "release")
@@ -64,8 +64,8 @@ def release() -> int:
 
 
 def share_inputs(folders: Folders) -> None:
-    """Moves the inputs that all nodes are to see into the folder that they share; what lies
-    there already and is the same stays. One node at a time does so."""
+    """Moves the inputs for all nodes into the folder that they share, except those already there
+    and unchanged. One node at a time does so."""
     root = folders.shared_root
     for each in folders.plan.staged:
         if each.stage != "shared" or root is None:
@@ -93,7 +93,7 @@ def _share(file: Path, target: Path) -> None:
 
 
 def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
-    """Runs the job's setup or its release, whose `name` it is; the exit code."""
+    """Runs the job's setup or its release, as `name` says, and returns the exit code."""
     secrets = folders.secret_values()
     folders.make_directories(spec)
     if folders.job_facts.setup_is_admin:  # what root installs on the node is not for all to change
@@ -133,7 +133,7 @@ def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
 
 
 def coordinate() -> int:
-    """Makes the directories, starts the server and what watches for events; returns at once."""
+    """Creates the directories, starts the server and the watch for events; returns at once."""
     os.dup2(1, 2)
     folders = Folders()
     code = folders.setup_code()

@@ -1,4 +1,4 @@
-"""The cluster's API server, as a pod reaches it; and how objects there are named and marked."""
+"""Client of the cluster's API server for pods, and the names and labels of objects there."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _KUEUE = "/apis/kueue.x-k8s.io"
 
 
 class Refused(Fault):
-    """Request that the API server refuses: `status` is HTTP's, the text the server's own. A caller
-    whose request may be refused adds what it asked for."""
+    """Error for a request that the API server refuses: `status` is HTTP's, the text the server's
+    own. A caller whose request may be refused adds what it asked for."""
 
     def __init__(self, status: int, message: str) -> None:
         has_rights = status not in (UNKNOWN, FORBIDDEN)
@@ -56,7 +56,7 @@ class Refused(Fault):
 
 @contextmanager
 def suppressed(*statuses: int) -> Iterator[None]:
-    """Goes on after the block where the API server refuses something in it with such a status."""
+    """Ignores a refusal of the API server with such a status within the block."""
     try:
         yield
     except Refused as refused:
@@ -66,7 +66,7 @@ def suppressed(*statuses: int) -> Iterator[None]:
 
 @dataclass
 class Api:
-    """The server and this pod's account, in whose namespace all of a target is."""
+    """The server and this pod's account, whose namespace holds everything of a target."""
 
     # Where a pod finds what it is known by; the variable is for trials.
     account: Path = field(
@@ -76,12 +76,12 @@ class Api:
 
     @property
     def namespace(self) -> str:
-        """This pod's own."""
+        """This pod's namespace."""
         return self._read("namespace")
 
     @cached_property
     def kueue(self) -> str:
-        """Path of Kueue's API, in the version that Kueue prefers; "" without a Kueue."""
+        """Path of Kueue's API, in the version that Kueue prefers; "" without Kueue."""
         with suppressed(NOT_FOUND):
             return f"/apis/{self.call('GET', _KUEUE)['preferredVersion']['groupVersion']}"
         return ""
@@ -89,7 +89,8 @@ class Api:
     def get(
         self, base: str, kind: str, name: str, *, everywhere: bool = False
     ) -> dict[str, Any] | None:
-        """One object, `everywhere` for one that is in no namespace; None where there is none."""
+        """Returns one object, `everywhere` for one without a namespace; None if it does not
+        exist."""
         path = f"{base}/{kind}/{quote(name)}" if everywhere else self._path(base, kind, name)
         with suppressed(NOT_FOUND):
             return dict(self.call("GET", path))
@@ -98,7 +99,7 @@ class Api:
     def list(
         self, base: str, kind: str, query: Mapping[str, str], *, everywhere: bool = False
     ) -> Sequence[dict[str, Any]]:
-        """The objects that the query's selectors mean; `everywhere` as in `get`."""
+        """Returns the objects that the query selects; `everywhere` as in `get`."""
         path = f"{base}/{kind}" if everywhere else self._path(base, kind)
         for _ in range(_LISTS):
             with suppressed(EXPIRED):
@@ -117,31 +118,33 @@ class Api:
                 return
 
     def create(self, base: str, kind: str, manifest: Mapping[str, Any]) -> bool:
-        """Makes an object; False where one of that name is there, perhaps by a request cut off."""
+        """Creates an object; returns False if one of that name exists, perhaps from an interrupted
+        request."""
         with suppressed(TAKEN):
             self.call("POST", self._path(base, kind), manifest)
             return True
         return False
 
     def delete(self, base: str, kind: str, name: str, *, at_once: bool = False) -> None:
-        """Deletes an object with all that it owns, which goes first; nothing where it is gone."""
+        """Deletes an object, and first all that it owns; does nothing if it is gone."""
         options = {"gracePeriodSeconds": 1} if at_once else {"propagationPolicy": "Foreground"}
         with suppressed(NOT_FOUND):
             self.call("DELETE", self._path(base, kind, name), options)
 
     def patch(self, base: str, kind: str, name: str, change: Mapping[str, Any]) -> None:
-        """Changes fields of an object; nothing where it is gone."""
+        """Changes fields of an object; does nothing if it is gone."""
         with suppressed(NOT_FOUND):
             self.call("PATCH", self._path(base, kind, name), change)
 
     def close(self) -> None:
-        """Ends the connection; what is asked after that has another."""
+        """Closes the connection; later requests open another."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """The API server's answer; Refused where it refuses, and Fault where it is down."""
+        """Returns the API server's answer. Raises Refused if it refuses, and Fault if it is
+        down."""
         end, pause = time.monotonic() + _PATIENCE, _FIRST_PAUSE
         while True:
             why, wait = self._try(method, path, body)
@@ -155,7 +158,7 @@ class Api:
             pause = min(_LONGEST_PAUSE, 2 * pause)
 
     def _try(self, method: str, path: str, body: object) -> tuple[str | tuple[Any], float]:
-        """The answer, in a tuple; or why there is none yet, and for how long to wait."""
+        """Returns the answer, in a tuple, or why there is none yet, and for how long to wait."""
         kind = "strategic-merge-patch+json" if method == "PATCH" else "json"
         headers = {
             "Authorization": f"Bearer {self._read('token')}",  # which is renewed in its file
@@ -234,7 +237,7 @@ it; `nodes` takes it at its word only about the VM that the node is."""
 
 
 def job_name(run: str, submission: int, part: int | str) -> str:
-    """The name of the Job of a part: a function of these, so that no part is there twice.
+    """Returns the name of a part's Job: a function of these, so that no part can exist twice.
 
     >>> job_name("digits-7k2m9p", 0, 1), len(job_name("a" * 63, 12, 345))
     ('digits-7k2m9p-0-1', 52)
@@ -244,7 +247,7 @@ def job_name(run: str, submission: int, part: int | str) -> str:
 
 
 def run_label(run: str) -> str:
-    """The run's id as the value of a label, which ends with a letter or a number."""
+    """Returns the run's id as the value of a label, which must end with a letter or a digit."""
     return run if run[-1].isalnum() else _cut(run, _LABEL_LENGTH - 1 - _DIGEST, always=True)
 
 

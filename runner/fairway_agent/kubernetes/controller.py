@@ -1,8 +1,9 @@
-"""Starts what of a run is due, and ends what does not go on, until the run has ended: one small pod
-of each run. Nobody else ends anything of it by what is seen of it; others only look.
+"""Controller of a run: one small pod that starts the parts that are due, and ends those that do not
+progress, until the run has ended. Nothing else ends objects because of their state; others only
+look.
 
-Started as `controller RUN_FOLDER SUBMISSION`. Where it is ended, another begins in its place, and
-finds in the run's folder what is done.
+Started as `controller RUN_FOLDER SUBMISSION`. If it is ended, another replaces it, and finds in the
+run's folder what is done.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ def main() -> None:
 
 @dataclass
 class Controller:
-    """One submission of the run in a folder; `since` has the time when each pod that is stuck was
-    first seen so."""
+    """One submission of the run in a folder; `since` has the time at which each stuck pod was first
+    seen stuck."""
 
     api: Api
     folder: Path
@@ -64,7 +65,7 @@ class Controller:
     since: dict[str, float] = field(default_factory=dict)
 
     def step(self) -> bool:
-        """Does what is due; whether more is to come."""
+        """Does what is due; returns True if more is to come."""
         try:
             objects = self._look()
             state = state_files.read_run(self.folder)
@@ -86,7 +87,7 @@ class Controller:
         return True
 
     def _look(self) -> Objects:
-        """Brings the run and those before it up to date, and ends what does not go on."""
+        """Updates the run and those that it depends on, and ends what does not progress."""
         others = [each for each in map(Path, self.plan.after) if goes_on(each)]
         objects = look(self.api, [each.name for each in (*others, self.folder)])
         known = self._known
@@ -99,7 +100,7 @@ class Controller:
         return objects
 
     def _end_stuck(self, objects: Objects, known: Control, now: float) -> None:
-        """Ends what has been stuck for long enough, and remembers what is stuck."""
+        """Ends pods that have been stuck for long enough, and remembers the other stuck ones."""
         before, self.since = self.since, {}
         for part in known.parts:
             first = part.names[0]
@@ -119,7 +120,8 @@ class Controller:
                 control.note_lacking(self.folder, self.number, first, *lacking(objects, part))
 
     def _end(self, part: Part, pod: str, why: str) -> None:
-        """Ends a pod or a Job; the reason is in the run's record before, for a look meanwhile."""
+        """Ends a pod or a Job, after writing the reason into the run's record for whoever looks
+        meanwhile."""
         folders = [part.task_folder(self.folder, index) for index in part.indices]
         # Others of its tasks may run: then its index alone fails.
         alone = part.nodes == 1 and any(folder.exists() for folder in folders)
@@ -131,13 +133,13 @@ class Controller:
 
     @property
     def _known(self) -> Control:
-        """The record of this submission, without its parts before it has them all."""
+        """Returns the record of this submission, without its parts until it has them all."""
         known = control.read(self.folder).of(self.number)
         return known if known.complete else replace(known, parts=())
 
     def _is_needless(self, part: Part, objects: Objects) -> bool:
-        """True if a part's Job waits for nodes in vain: its run is over a limit, or its tasks were
-        ended one by one. A pod that began would only find that out."""
+        """Returns True if a part's Job waits for nodes in vain: its run is over a limit, or its
+        tasks were cancelled one by one. A pod that began would only find that out."""
         seen, state = control.read(self.folder), state_files.read_run(self.folder)
         if state is not None and seen.limit is not None:
             return not state.is_final and not state.tasks.get("running")
@@ -150,7 +152,7 @@ class Controller:
         return not runs and final.issuperset(part.indices)
 
     def start(self) -> None:
-        """Makes the Jobs that are due."""
+        """Creates the Jobs that are due."""
         known = self._known
         if not known.complete or known.is_cancelled or known.limit is not None:
             return
@@ -159,14 +161,14 @@ class Controller:
 
 
 def ask_again(api: Api, objects: Objects, parts: Iterable[Part], now: float) -> None:
-    """Lets the autoscaler start nodes for pods as for any others, once their request does not."""
+    """Lets the autoscaler start nodes for pods in the usual way, if their own request does not."""
     for part in parts:
         for name in unrequested(objects, part.job, now):
             api.patch(CORE, "pods", name, {"metadata": {"annotations": {REQUESTED: None}}})
 
 
 def due(folder: Path, known: Control, plan: RunPlan) -> Iterator[Part]:
-    """The parts whose Jobs are to be made now."""
+    """Returns the parts whose Jobs are to be created now."""
     if plan.after and predecessors.decide(folder, plan, known.submission) != []:
         return
     ended = known.cancelled_names
@@ -185,7 +187,7 @@ def due(folder: Path, known: Control, plan: RunPlan) -> Iterator[Part]:
 
 
 def _width(folder: Path, part: Part, plan: RunPlan) -> int:
-    """Number of tasks of a part that may run at once; 0 once all have ended."""
+    """Returns how many tasks of a part may run at once; 0 once all have ended."""
     states = [state_files.read_task(part.task_folder(folder, index)) for index in part.indices]
     going = sum(known is None or not known.is_final for known in states)
     return going if plan.max_parallel is None else min(going, plan.max_parallel)

@@ -1,5 +1,5 @@
-"""The pods of a task on several nodes, and how they find each other: each says in the task's folder
-where it is, and has a server of the task's own."""
+"""The pods of a task on several nodes, and how they find each other: each writes its address into
+the task's folder, and has a server of the task's own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FIRST_PAUSE, _PAUSE = 0.1, 1.0
 
 @dataclass(frozen=True)
 class Member(JsonRecord, called="a pod"):
-    """One pod of a task: its id, its name, the node's, and its address."""
+    """One pod of a task: its id, its name, its node's name, and its address."""
 
     uid: str
     pod: str
@@ -42,15 +42,15 @@ class Member(JsonRecord, called="a pod"):
 
     @classmethod
     def here(cls) -> Member:
-        """This pod."""
+        """Returns this pod."""
         names = ("_FAIRWAY_POD_UID", "_FAIRWAY_POD", "_FAIRWAY_NODE", "FAIRWAY_NODE_ADDRESS")
         return cls(*(os.environ[name] for name in names))
 
 
 class Gang:
-    """The pods of a task in one submission of its run. They are waited for since `began`, for as
-    long as `patience` says, and so again each time that nodes are started for them, last when
-    `scaled` says, though not for ever from `first` on. `met` are those of the attempt that runs."""
+    """The pods of a task in one submission of its run. The wait for them starts at `began`, lasts
+    for `patience`, and starts over each time that nodes are started for them, last at `scaled`,
+    though not for ever from `first` on. `met` are those of the attempt that runs."""
 
     def __init__(self, run: Path, task: str, submission: int, size: int) -> None:
         own, pods = base(), pods_of(run)
@@ -70,11 +70,11 @@ class Gang:
         self.begin()
 
     def begin(self) -> None:
-        """Waits anew, for another attempt."""
+        """Starts the wait for another attempt."""
         self.first = self.began = time.monotonic()
 
     def join(self, rank: int, code: Path) -> None:
-        """Lets the others reach this pod. Fault where its image lacks what that takes."""
+        """Lets the others reach this pod. Raises Fault if its image lacks the programs for that."""
         mine = Member.here()
         try:
             sshd_mesh.open_node(self.meeting, mine.address, base(), code)
@@ -87,7 +87,7 @@ class Gang:
         files.write_json(self.folder / f"{rank}.json", mine.to_json())
 
     def members(self) -> list[Member | None]:
-        """The members by rank; None for one that is not there, or that was asked to end."""
+        """Returns the members by rank; None for a missing one, or one that was told to end."""
         paths = [self.folder / f"{rank}.json" for rank in range(self.size)]
         found = [records.read(file, Member.from_json) for file in paths]
         return [
@@ -96,14 +96,14 @@ class Gang:
         ]
 
     def _told(self, rank: int) -> str:
-        """The id of the last pod in that place that was told to end."""
+        """Returns the id of the last pod in that place that was told to end."""
         try:
             return (self.folder / f"{rank}.told").read_text(encoding="ascii")
         except FileNotFoundError:
             return ""
 
     def is_whole(self) -> bool:
-        """True if all pods are there; raises Fault once they were waited for long enough."""
+        """Returns True if all pods are there. Raises Fault after waiting for long enough."""
         found = self.members()
         lacking = sum(member is None for member in found)
         why = self._blocked() if lacking else ""
@@ -127,7 +127,8 @@ class Gang:
         return not lacking
 
     def meet(self) -> tuple[list[Host], Path]:
-        """All nodes, this one first, and ssh's configuration; OSError if one is not reached."""
+        """Returns all nodes, this one first, and ssh's configuration. Raises OSError if one is not
+        reached."""
         found = [member for member in self.members() if member is not None]
         hosts = [Host(member.node, member.address) for member in found]
         config = sshd_mesh.connect(self.meeting, [host.address for host in hosts])
@@ -135,8 +136,8 @@ class Gang:
         return hosts, config
 
     def gather(self) -> tuple[list[Host], Path] | None:
-        """Connects to all pods, as `meet` does; None where one is missing, or is to be replaced.
-        Fault or OSError once that was waited for long enough."""
+        """Connects to all pods, as `meet` does; returns None if one is missing, or is to be
+        replaced. Raises Fault or OSError after waiting for long enough."""
         if not self.is_whole():
             return None
         try:
@@ -150,7 +151,8 @@ class Gang:
             return None
 
     def _blocked(self) -> str:
-        """Why another pod does not come, by the run's controller; "" where nothing is known."""
+        """Returns why another pod does not come, according to the run's controller; "" if
+        unknown."""
         return self._seen().blocked.get(self.task, "")
 
     def _seen(self) -> Control:
@@ -163,7 +165,7 @@ class Gang:
         return Fault("no-nodes", message, "once that is repaired: `fairway retry RUN`")
 
     def is_late(self) -> bool:
-        """True if the pods were waited for long enough, since nodes were last started for them."""
+        """Returns True after waiting long enough since nodes were last started for the pods."""
         _, since = self._seen().lacking.get(self.task, ("", 0.0))
         if since > self.scaled:
             self.scaled, self.began = since, time.monotonic()
@@ -174,22 +176,22 @@ class Gang:
         return self.first + MOST_WAITS * self.patience
 
     def leave(self, rank: int) -> None:
-        """Says that Kubernetes has told this pod to end, as it does with one that it evicts."""
+        """Records that Kubernetes has told this pod to end, as it does when it evicts one."""
         told = Member.here().uid.encode("ascii")
         files.write_bytes(self.folder / f"{rank}.told", told)
 
     def was_told(self) -> bool:
-        """True if Kubernetes told a pod of the attempt to end, which is then noted."""
+        """Returns True if Kubernetes told a pod of the attempt to end, and records that."""
         return any(self._told(rank) == each.uid for rank, each in enumerate(self.met))
 
     def has_changed(self) -> bool:
-        """True if a pod of the attempt was replaced by another, or is about to be."""
+        """Returns True if a pod of the attempt was replaced by another, or is about to be."""
         known = [member and member.uid for member in self.members()]
         return bool(self.met) and known != [member.uid for member in self.met]
 
 
 def base() -> Path:
-    """This pod's own folder, of the same path in each."""
+    """Returns this pod's own folder, which has the same path in each."""
     folder = scratch.root() / "pods" / os.environ["_FAIRWAY_POD"]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
@@ -202,10 +204,11 @@ def serve(
     is_told: Callable[[], bool],
     is_over: Callable[[], bool],
 ) -> int:
-    """In the pods that are not the first: until Kubernetes tells this one to end, and then for as
-    long as the first pod has programs here. That has heard of it too, and gives them their signal
-    and grace, which Kubernetes bounds. `is_over` says that the whole task has ended. Only the first
-    pod says that the task is done: one that ended with 0 would never be replaced."""
+    """Serves the first pod from another one, until Kubernetes tells this pod to end, and then for
+    as long as the first pod has programs here. The first pod learns of that too, and gives them
+    their signal and grace, which Kubernetes bounds. `is_over` says that the task has ended on all
+    nodes. Only the first pod reports that the task is done: one that ended with 0 would never be
+    replaced."""
     while not is_told():
         _wait(wakeup, None)
     with suppress(OSError):  # then it counts as one that was lost
@@ -218,7 +221,7 @@ def serve(
 
 
 def _wait(wakeup: socket.socket, deadline: float | None) -> None:
-    """Also collects what its server leaves behind, which is its pod's first process to do."""
+    """Also reaps what its server leaves behind, as its pod's first process has to."""
     processes.wait(wakeup, deadline)
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -226,6 +229,6 @@ def _wait(wakeup: socket.socket, deadline: float | None) -> None:
 
 
 def _served() -> set[int]:
-    """The processes here that other pods of the task have started."""
+    """Returns the processes here that other pods of the task have started."""
     own = base()
     return processes.members(sshd_mesh.sessions(own) | sshd_mesh.served(own))

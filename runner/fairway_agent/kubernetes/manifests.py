@@ -1,4 +1,4 @@
-"""The objects of a run, as pure functions of what is known of it.
+"""Manifests of a run's objects, as pure functions of the run's facts.
 
 Field by field: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/job-v1/
 """
@@ -74,7 +74,8 @@ _ENDED = {
 def part_job(
     run: str, submission: int, part: Part, plan: RunPlan, settings: Settings, command: Sequence[str]
 ) -> Manifest:
-    """The Job of a part: a pod a task, or one a node of its only task, led by the first."""
+    """Returns the Job of a part: a pod for each task, or for each node of its only task, led by the
+    first."""
     is_gang = part.nodes > 1
     count = part.nodes if is_gang else len(part.indices)
     # A queue admits all pods of a Job or none, and no more run at once than nodes have room for.
@@ -106,7 +107,7 @@ def part_job(
 def controller_job(
     run: str, submission: int, settings: Settings, command: Sequence[str]
 ) -> Manifest:
-    """The Job of what starts parts of a run when they are due: one small pod."""
+    """Returns the Job of a run's controller: one small pod."""
     labels = _labels(run, submission, CONTROLLER)
     container = {
         **_container(settings, command),
@@ -199,8 +200,8 @@ def _tolerating(keys: Sequence[str]) -> list[Manifest]:
 
 
 def _scratch(settings: Settings, wanted: Wanted | None) -> tuple[Manifest, Manifest]:
-    """The volume of a task's scratch, and its mount. In a folder of the node, once that is set up,
-    each pod has one of its own, which goes when nothing holds it: see `pod`."""
+    """Returns the volume of a task's scratch, and its mount. In a folder of the node, if it is set
+    up, each pod has one of its own, which is removed when no process holds it: see `pod`."""
     mount = {"name": _SCRATCH, "mountPath": SCRATCH}
     if settings.scratch.startswith("/"):
         folder = {"path": settings.scratch, "type": "Directory"}
@@ -213,7 +214,8 @@ def _scratch(settings: Settings, wanted: Wanted | None) -> tuple[Manifest, Manif
 
 
 def topology_map(path: str) -> str:
-    """The name of the ConfigMap with NCCL's topology file of that path, under the file's own name.
+    """Returns the name of the ConfigMap with NCCL's topology file of that path, under the file's
+    own name.
 
     >>> topology_map("/opt/microsoft/ndv5/topo.xml")
     'fairway-topology-ndv5'
@@ -222,7 +224,7 @@ def topology_map(path: str) -> str:
 
 
 def _beside_others(spec: Manifest, wanted: Wanted) -> None:
-    """Lets a pod know what it has of its node, and fill one that others of its kind have begun."""
+    """Tells a pod its share of its node, and prefers nodes that pods of its kind already use."""
     [container] = spec["containers"]
     cpus = {"resourceFieldRef": {"resource": "limits.cpu"}}
     container["env"].append({"name": "_FAIRWAY_CPUS", "valueFrom": cpus})

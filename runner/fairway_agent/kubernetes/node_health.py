@@ -1,8 +1,8 @@
 """Health of a node, as a condition that says what is broken; a broken node takes no more pods.
 
-Runs on every node with GPUs or InfiniBand, and starts there the program that Slurm has as its
-health check. The condition is named after the problem and is True where there is one, as those of
-the Node Problem Detector are: https://github.com/kubernetes/node-problem-detector (Problem API).
+Runs on every node with GPUs or InfiniBand, and starts the program that Slurm uses as its health
+check. The condition is named after the problem and is True if there is one, as those of the Node
+Problem Detector are: https://github.com/kubernetes/node-problem-detector (Problem API).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _KEY_VALUES = Path("/var/lib/hyperv/.kvp_pool_3")
 
 @dataclass(frozen=True)
 class Verdict:
-    """A status of the condition, and the message beside it."""
+    """A status of the condition, and its message."""
 
     status: str
     message: str
@@ -62,8 +62,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class NodeHealth:
-    """The node `name`, and the `check` that prints what is wrong there; it means nothing until the
-    drivers `offer` these resources. A fault counts where it is there after a `pause` too."""
+    """The node `name`, and the `check` that prints its faults; this means nothing until the drivers
+    `offer` these resources. A fault counts if it is still there after a `pause`."""
 
     api: Api
     name: str
@@ -73,7 +73,7 @@ class NodeHealth:
     clock: Callable[[], float] = time.time
 
     def look(self, machine: str = "") -> Verdict:
-        """Looks at the node once, and writes what follows to it; Fault where that cannot be."""
+        """Checks the node once, and writes the result to it. Raises Fault if that fails."""
         found = self._verdict(self._node())
         for left in reversed(range(_TRIES)):
             node = self._node()
@@ -118,7 +118,7 @@ class NodeHealth:
 
 
 def run(check: Sequence[str]) -> Verdict:
-    """Starts the check; a check that breaks off itself says nothing about the node."""
+    """Starts the check; a check that crashes says nothing about the node."""
     try:
         done = subprocess.run(
             check, capture_output=True, text=True, check=False, timeout=_LONGEST, errors="replace"
@@ -138,11 +138,12 @@ def run(check: Sequence[str]) -> Verdict:
 
 
 def change_of(node: Mapping[str, Any], found: Verdict, machine: str) -> dict[str, Any]:
-    """The change by which a broken node takes no more pods, and a sound one takes them again where
-    this program had cordoned it; and which VM it is. Empty where nothing is to change.
+    """Returns the change that cordons a broken node, or uncordons a healthy one that this program
+    had cordoned, and records its VM. Empty if nothing is to change.
 
-    Who lets a broken node back has decided: it stays so until it was sound. But AKS too lets each
-    node back that it has updated; since that has booted, it counts as another.
+    If somebody uncordons a broken node, that decision stands until the node has been healthy. AKS
+    uncordons each node that it has updated, too; as the node has booted since, it counts as
+    another.
     """
     notes: dict[str, str] = node["metadata"].get("annotations") or {}
     is_closed, is_ours = bool(node["spec"].get("unschedulable")), CORDONED in notes
@@ -167,8 +168,8 @@ def change_of(node: Mapping[str, Any], found: Verdict, machine: str) -> dict[str
 
 
 def _hold(node: Mapping[str, Any], *, hold: bool) -> dict[str, str | None]:
-    """The notes by which the autoscaler leaves a new node there until it has its drivers: no pod
-    that waits for them can use it before. What another keeps stays that one's."""
+    """Returns the annotations that stop the autoscaler from removing a new node before it has its
+    drivers: no pod that needs them can use it before. Another program's annotations stay."""
     notes = node["metadata"].get("annotations") or {}
     if hold and KEPT not in notes:
         return {HELD: "true", KEPT: "true"}
@@ -178,13 +179,13 @@ def _hold(node: Mapping[str, Any], *, hold: bool) -> dict[str, str | None]:
 
 
 def _made(node: Mapping[str, Any]) -> float:
-    """When the node came, in seconds since 1970."""
+    """Returns when the node was created, in seconds since 1970."""
     text = node["metadata"]["creationTimestamp"]
     return calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ"))
 
 
 def condition_of(node: Mapping[str, Any], found: Verdict, now: float) -> dict[str, str]:
-    """The condition, which keeps its time as long as its status stays."""
+    """Returns the condition, which keeps its time as long as its status stays."""
     old, stamp = _old(node), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
     is_same = old.get("status") == found.status
     return {
@@ -203,7 +204,7 @@ def _old(node: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def machine_of(metadata: Metadata, key_values: Path = _KEY_VALUES) -> str:
-    """Says which VM this is, and on which host; "" where Azure's metadata service does not."""
+    """Returns this node's VM and its host; "" if Azure's metadata service does not say."""
     try:
         found = metadata.machine()
     except Failure as failure:
@@ -213,7 +214,7 @@ def machine_of(metadata: Metadata, key_values: Path = _KEY_VALUES) -> str:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Looks at this node again and again; what it finds is in the pod's log."""
+    """Checks this node again and again; the results are in the pod's log."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     parser = ArgumentParser(prog="node_health")
     parser.add_argument("--offers", action="append", default=[], metavar="RESOURCE")

@@ -1,4 +1,4 @@
-"""The nodes of a target and how they are, what is done with one, and the pods of a run there."""
+"""The nodes of a target and their state, actions on one, and the pods of a run there."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _RIGHTS = "the head pod's account may not: fairway targets prepare TARGET --prin
 
 
 def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
-    """The nodes of a target, each with what runs there; or the pods of a run's tasks, for who wants
-    to go into one."""
+    """Returns the nodes of a target, each with the runs there; or the pods of a run's tasks, for a
+    user who wants to enter one."""
     api = Api()
     if request.run:
         return NodesReport(pods=tuple(_pods(api, shared / "runs" / request.run)))
@@ -72,8 +72,8 @@ def _nodes(api: Api, request: NodesRequest) -> list[NodeReport]:
 
 
 def _report(node: Object, rdma: str, pods: Sequence[Object]) -> NodeReport:
-    """A node, with the runs there and the name of one of their tasks' pods; `pods` are the metadata
-    of those that run."""
+    """Returns a node's report, with the runs there and the name of one of their tasks' pods; `pods`
+    has the metadata of those that run."""
     status = node.get("status") or {}
     conditions = {each["type"]: each for each in conditions_of(node)}
     has_trouble = [
@@ -101,8 +101,8 @@ def _report(node: Object, rdma: str, pods: Sequence[Object]) -> NodeReport:
 
 
 def _machine(node: Object) -> str:
-    """Which VM a node is, by the cloud's own word, which nobody can change; "" where it has none.
-    Others may write what the health check notes: of another VM it says nothing."""
+    """Returns a node's VM from the cloud's own field, which nobody can change; "" without one. The
+    health check's annotation could be forged: if it names another VM, it is ignored."""
     provider, _, resource = ((node.get("spec") or {}).get("providerID") or "").partition("://")
     if provider != "azure":
         return ""
@@ -113,7 +113,7 @@ def _machine(node: Object) -> str:
 
 
 def _act(api: Api, action: str, node: str) -> None:
-    """Drains or resumes; Fault where the head's account may not."""
+    """Drains or resumes a node. Raises Fault if the head's account may not."""
     change: Object = {"spec": {"unschedulable": action == "drain"}}
     if action == "drain":
         # It is a person's from now on, also if its health check had closed it.
@@ -126,7 +126,8 @@ def _act(api: Api, action: str, node: str) -> None:
 
 
 def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
-    """The shared folder, the claims of the target's volumes, and its queue."""
+    """Returns the health of the shared folder, of the claims of the target's volumes, and its
+    queue."""
     return runs.health(
         shared,
         claims={name: _claim(api, name) for name in request.claims},
@@ -140,7 +141,7 @@ def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
 
 
 def _may(api: Api, right: str, everywhere: bool) -> bool:
-    """True if this account has a right."""
+    """Returns True if this account has a right."""
     verb, _, name = right.partition(" ")
     resource, _, group = name.partition(".")
     asked = {"verb": verb, "resource": resource, "group": group}

@@ -41,7 +41,7 @@ _SCALES = "the pool scales up"
 
 
 def held_by_queue(api: Api) -> dict[str, str]:
-    """Why Kueue does not admit Jobs yet, by their uids."""
+    """Returns why Kueue does not admit Jobs yet, by their uids."""
     listed = api.list(api.kueue, "workloads", {}) if api.kueue else ()
     before, found = Counter[str](), {}
     for workload in sorted(filter(_waits, listed), key=_order):
@@ -53,8 +53,8 @@ def held_by_queue(api: Api) -> dict[str, str]:
 
 
 class Scaling(NamedTuple):
-    """The autoscaler's last statement about a pod, "" where there is none, and when it last started
-    nodes for it, in seconds since 1970; 0 where that is not known."""
+    """The autoscaler's last statement about a pod, "" if there is none, and when it last started
+    nodes for it, in seconds since 1970, 0 if unknown."""
 
     says: str = ""
     since: float = 0.0
@@ -87,7 +87,7 @@ def _waits(workload: Object) -> bool:
 
 
 def _why(workload: Object, ahead: int) -> str | None:
-    """None where Kueue has not looked at it yet."""
+    """Returns why Kueue holds a workload; None if Kueue has not looked at it yet."""
     if not _is_active(workload):
         evicted = (each for each in conditions_of(workload) if each["type"] == "Evicted")
         said = next((each.get("message") for each in evicted), "") or "it was stopped by someone"
@@ -117,7 +117,7 @@ def _why(workload: Object, ahead: int) -> str | None:
 
 
 def conditions_of(found: Mapping[str, Any]) -> Iterable[Object]:
-    """The conditions of an object, as far as it has any."""
+    """Returns an object's conditions, if it has any."""
     return (found.get("status") or {}).get("conditions") or ()
 
 
@@ -139,9 +139,9 @@ _MOST_NAMES = 100  # of runs in one request
 
 @dataclass
 class Objects:
-    """The Jobs of some runs by their names; of each its pods that go on and those that failed; why
-    Kueue holds one back, by its uid; what the autoscaler says of pods, by theirs; and, where a pod
-    has no node, the nodes that are `broken`."""
+    """The Jobs of some runs by name; the active and the failed pods of each; why Kueue holds one
+    back, by its uid; what the autoscaler says of pods, by theirs; and, if a pod has no node, the
+    nodes that are `broken`."""
 
     jobs: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, list[Object]] = field(default_factory=lambda: defaultdict(list))
@@ -150,7 +150,7 @@ class Objects:
     broken: list[Object] = field(default_factory=list)
 
     def scaling_of(self, pod: Object) -> Scaling:
-        """Returns what is known of the nodes that are started for a pod."""
+        """Returns the autoscaler's statement about a pod."""
         about = pod["metadata"]
         known = self.scaling.get(about.get("uid", ""), Scaling())
         is_asked_for = REQUESTED in (about.get("annotations") or {})
@@ -183,7 +183,7 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
 
 
 def broken(api: Api) -> list[Object]:
-    """Lists the nodes that their health check has closed; none where the head may not see nodes."""
+    """Lists the nodes that the health check has cordoned; none if the head may not see nodes."""
     nodes: Sequence[Object] = ()
     with suppressed(FORBIDDEN):
         nodes = api.list(CORE, "nodes", {}, everywhere=True)
@@ -203,18 +203,18 @@ def index_of(pod: Object) -> int:
 
 
 def condition(found: Object, kind: str, status: str = "True") -> Object | None:
-    """An object's condition of that type, where it has that status."""
+    """Returns an object's condition of that type, if it has that status."""
     listed = (each for each in conditions_of(found) if each["type"] == kind)
     return next((each for each in listed if each["status"] == status), None)
 
 
 def is_over(pod: Object) -> bool:
-    """True if the pod's containers have ended and do not start again."""
+    """Returns True if the pod's containers have ended and do not start again."""
     return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
 def holds(intervals: str | None, number: int) -> bool:
-    """True if a number is among those that a Job's status lists.
+    """Returns True if a number is among those that a Job's status lists.
 
     >>> holds("0,1,3-5", 4), holds("0,1,3-5", 2), holds(None, 0)
     (True, False, False)
@@ -227,7 +227,7 @@ def holds(intervals: str | None, number: int) -> bool:
 
 
 def moment(text: str | None) -> float:
-    """A time of the API's in seconds since 1970; 0 where there is none.
+    """Parses a time of the API into seconds since 1970; 0 for none.
 
     >>> moment("2026-11-22T10:00:00Z") - moment("2026-11-22T09:59:00Z")
     60.0
@@ -246,8 +246,9 @@ def jobs_of(api: Api, folder: Path) -> Sequence[Object]:
 
 
 def owns(folder: Path, found: Object) -> bool:
-    """True if a Job or a pod belongs to the run in this folder: its programs look for the run
-    there, on the same claims. False if the run's files are gone, so that this cannot be known."""
+    """Returns True if a Job or a pod belongs to the run in this folder: its programs look for the
+    run there, on the same claims. False if the run's files are gone, so that this cannot be
+    known."""
     spec = found["spec"].get("template", found)["spec"]
     words = [word for each in spec.get("containers") or () for word in each.get("command") or ()]
     if str(folder) not in words:

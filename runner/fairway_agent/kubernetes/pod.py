@@ -59,8 +59,9 @@ _LOOK = 5.0  # seconds between two looks whether a pod was replaced
 
 
 class PodNodes(SharedNodes):
-    """A pod's node; with a `gang` those of several, and `config` is that of ssh to the others.
-    `signalling` sends these the signal, and `is_broken` says that a pod of the attempt is gone."""
+    """A pod's node, or with a `gang` those of several, with `config` as ssh's configuration for the
+    others. `signalling` sends these the signal, and `is_broken` says that a pod of the attempt is
+    gone."""
 
     WAY: ClassVar = "sshd"
 
@@ -84,7 +85,7 @@ class PodNodes(SharedNodes):
         return Loss(cause, _GONE[cause], lost)
 
     def look(self, task: Task) -> None:
-        """Ends an attempt of which a pod was replaced: its launcher may wait for ever."""
+        """Ends an attempt that has lost a pod: its launcher might wait for ever."""
         if self.gang is not None and not self.is_broken and time.monotonic() >= self.look_at:
             self.look_at = time.monotonic() + _LOOK
             if self.gang.has_changed():
@@ -95,7 +96,7 @@ class PodNodes(SharedNodes):
         return sshd_mesh.sessions(base())
 
     def signal(self, task: Task, number: signal.Signals) -> None:
-        """In all pods at once: one that does not answer is no reason for others to wait."""
+        """Signals all pods at once, so that none waits for one that does not answer."""
         if self.config is not None:
             order = (self.config, _others(task), f"fairway-signal {task.plan.signal}")
             self.signalling = threading.Thread(target=sshd_mesh.order, args=order, daemon=True)
@@ -114,7 +115,7 @@ class PodNodes(SharedNodes):
         return {**super().facts(task), "job": os.environ["_FAIRWAY_POD"]}
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
-        """With what leads to its other nodes; of a part of one with the name of its samples."""
+        """Adds the way to the other nodes, and for a share of a node the name of its samples."""
         plan, words = task.plan, partial(sampler, task.run_folder)
         each = [*processes.program(remote_exec.PROGRAM), "--each"] if self.config else []
         found = {**os.environ, **self._ssh_config(), "FAIRWAY_HOSTS": ",".join(task.addresses())}
@@ -125,7 +126,7 @@ class PodNodes(SharedNodes):
         )
 
     def idle_watch(self, task: Task, watch: IdleWatch) -> IdleWatch:
-        """By what a pod with a part of its node sees of its own GPUs."""
+        """Uses a pod's own samples if it has a share of its node."""
         if task.share is None:
             return watch
         return replace(watch, nodes=[_sampled(task)], gpus=None, due=time.monotonic())
@@ -134,7 +135,7 @@ class PodNodes(SharedNodes):
         return {} if self.config is None else {"FAIRWAY_SSH_CONFIG": str(self.config)}
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """In the job's container, where this is; its nodes are prepared before if need be."""
+        """Prepares the nodes if need be; the command already runs in the job's container."""
         command = ["bash", str(script)]
         if is_prepared(task) and self.config is None:
             scratch.make(scratch_folder(task), keep=True)
@@ -142,8 +143,8 @@ class PodNodes(SharedNodes):
         return [*processes.program(_PREPARE), str(task.run_folder), "", *command]
 
     def contract(self, task: Task) -> dict[str, str]:
-        """With a share of its node: in its container a task's GPUs are counted anew; and its
-        processors, of which it has the time but not the numbers, look like all of the node's."""
+        """Adds the share of its node. In its container a task's GPUs are numbered anew, and all of
+        the node's processors are visible, although it has only a part of their time."""
         found = {**super().contract(task), **self._ssh_config(), **launchers.of_root()}
         if task.share is None:
             return found
@@ -159,7 +160,8 @@ def _others(task: Task) -> list[str]:
 
 
 def _sampled(task: Task) -> str:
-    """The name of the task's samples: several tasks on a node each see their own GPUs alone."""
+    """Returns the name of the task's samples: several tasks on a node each see only their own
+    GPUs."""
     return f"{task.hosts[0].name}.{task.name}"
 
 
@@ -180,7 +182,7 @@ class Kubernetes(Scheduled):
     part: Part = field(kw_only=True)
 
     def prepare(self, task: Task) -> None:
-        """Finds out which node this is, or what of it, and lets the other pods reach it."""
+        """Finds out the node, or the share of it, and lets the other pods reach it."""
         here, wanted = gang.Member.here(), self.part.wanted
         host = Host(here.node, here.address)
         task.hosts = [host if wanted is None else with_share(host, wanted, self.part.part)]
@@ -203,7 +205,7 @@ class Kubernetes(Scheduled):
         return not self.asked
 
     def look(self, task: Task) -> None:
-        """Also whether its pods are still there."""
+        """Also checks that its pods are still there."""
         super().look(task)
         self.nodes.look(task)
 
@@ -265,7 +267,7 @@ def hold_scratch(folder: Path) -> None:
 def with_share(
     host: Host, wanted: Wanted, part: float | None, devices: Path = Path("/dev")
 ) -> Host:
-    """The pod's node, with what of it the pod has; the `part` is that of the submission."""
+    """Returns the pod's node with the pod's share of it; `part` is that of the submission."""
     count = wanted.gpus or 0
     # Those of the node, where the container has no other files of devices than its own.
     found = device_files(devices) if count else []
@@ -275,14 +277,14 @@ def with_share(
 
 
 def end_of(folder: Path, submission: int) -> TaskState | None:
-    """Returns the last state of a task that has ended in this submission of its run."""
+    """Returns the final state of a task that has ended in this submission of its run."""
     known = state_files.read_task(folder)
     is_over = known is not None and known.is_final and known.submission == submission
     return known if is_over else None
 
 
 def _part(run: Path, submission: int, number: int) -> Part:
-    """The part of the submission that this pod was started for."""
+    """Returns the part of the submission that this pod was started for."""
     known = control.read(run)
     found = [each for each in known.parts if each.number == number]
     if known.submission != submission or not found:

@@ -1,4 +1,5 @@
-"""Asks the API server where runs stand, writes it into their folders, and ends and removes runs."""
+"""Asks the API server for the states of runs, writes them into their folders, and ends and removes
+runs."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
 
 
 def _cancel_run(folder: Path, request: CancelRequest) -> None:
-    """Cancels the run's submission, also one that another process is still making."""
+    """Cancels the run's submission, even one that another process is still making."""
     api, spared = Api(), ""
     with files.alone(folder / control.SUBMIT_LOCK):
         with suppress(Damaged):
@@ -67,14 +68,15 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
 
 
 def delete(api: Api, folder: Path, spared: str = "") -> None:
-    """Deletes all Jobs of a run but the one that is `spared`; their pods have their grace."""
+    """Deletes all Jobs of a run except the `spared` one; their pods have their grace."""
     for job in jobs_of(api, folder):
         if job["metadata"]["name"] != spared:
             api.delete(BATCH, "jobs", job["metadata"]["name"])
 
 
 def _cancel_task(folder: Path, request: CancelRequest) -> None:
-    """Notes it, by which nothing of the task begins any more, and deletes what there is of it."""
+    """Records the cancellation, so that nothing of the task starts any more, and deletes its
+    objects."""
     api = Api()
     with files.alone(folder / control.SUBMIT_LOCK):
         control.cancel(folder, request.submission, request.task)
@@ -105,16 +107,15 @@ _GONE = JobView("lost", "its Job is gone from Kubernetes")
 
 
 def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
-    """One look at the API server for all of the runs."""
+    """Reports the states of the runs, after one look at the API server for all of them."""
     return runs.reconciled(shared, request, lambda folders: reconcile_all(Api(), folders))
 
 
 def reconcile_all(
     api: Api, folders: Sequence[Path], objects: Objects | None = None
 ) -> dict[str, str]:
-    """Brings the states of all these runs up to date, from one look at the API server, or from
-    `objects`. One with a damaged file is left as it is: returns what is said of those, by their
-    names."""
+    """Updates the states of all these runs, from one look at the API server, or from `objects`.
+    Runs with a damaged file are left alone, and returned as messages by the run's name."""
     going = [folder for folder in folders if goes_on(folder)]
     if not going:
         return {}
@@ -123,7 +124,7 @@ def reconcile_all(
 
 
 class _Reconciliation(Reconciliation):
-    """One run, and what the API server says of its Jobs."""
+    """One run, and the API server's view of its Jobs."""
 
     def __init__(self, folder: Path, known: Control, api: Api, objects: Objects) -> None:
         super().__init__(folder, known)
@@ -131,7 +132,7 @@ class _Reconciliation(Reconciliation):
         self.objects = objects
 
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
-        """By its Job and its pods; or by the controller, where that is to make the Job."""
+        """Looks at its Job and pods, or at the controller if that is yet to create the Job."""
         cancelled = self.is_cancelled(part, index)
         if part.job:
             return self._look_at_job(part, index, status, cancelled=cancelled)
@@ -160,7 +161,7 @@ class _Reconciliation(Reconciliation):
         return None if view.state == "queued" and has_begun and status.job == pod else view
 
     def _controllers_end(self) -> str:
-        """Reason why the controller starts nothing any more; "" if it does, or there is none."""
+        """Returns why the controller starts nothing any more; "" if it does, or there is none."""
         name = self._controller
         for pod, why in stuck(self.objects, name):
             if self.now - moment(pod["metadata"]["creationTimestamp"]) >= PATIENCE:

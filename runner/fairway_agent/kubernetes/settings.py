@@ -1,4 +1,4 @@
-"""Pod settings of a target and of the job's container, and what a task takes of its node."""
+"""Pod settings of a target and of the job's container, and a task's share of its node."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ autoscaler starts nodes again and again that do not come."""
 
 
 def patience(least: int, most: int) -> float:
-    """Seconds for which the first pod of a task waits for the others, on a target that has at
-    `least` and at `most` these numbers of nodes: as long as it may take to start one, if they
-    differ.
+    """Returns for how many seconds the first pod of a task waits for the others, on a target that
+    has at `least` and at `most` these numbers of nodes: if they differ, as long as starting one may
+    take.
 
     >>> patience(4, 4) / 60, patience(1, 4) / 60
     (15.0, 50.0)
@@ -44,12 +44,12 @@ def patience(least: int, most: int) -> float:
 
 @dataclass(frozen=True)
 class PodFacts(JsonRecord, called="`kubernetes` of the target"):
-    """Facts of a Kubernetes cluster for a target's pods. They are images and service accounts, for
-    the head's own pods and for tasks; the taints of nodes that the former may use; claims, by the
-    mounts that they provide; labels of the nodes that pods may use, and the taints that these nodes
-    bear; the folder of these nodes for scratch, or the most that it takes of their system disk; the
-    Kueue queue in which pods wait, and its priority classes, by the words that jobs use; and for
-    how many seconds the first pod of a task waits for the others."""
+    """Facts of a Kubernetes cluster for a target's pods: images and service accounts, for the
+    head's own pods and for tasks; the taints of nodes that the former may use; claims, by the
+    mounts that they provide; labels of the nodes that pods may use, and the taints of these nodes;
+    the folder of these nodes for scratch, or the most that it takes of their system disk; the Kueue
+    queue in which pods wait, and its priority classes, by the words that jobs use; and for how many
+    seconds the first pod of a task waits for the others."""
 
     image: str
     head_image: str
@@ -85,11 +85,10 @@ def pods_of(run: Path) -> PodFacts | None:
 
 @dataclass(frozen=True)
 class Settings(PodFacts):
-    """Settings of a run's pods: the facts of its target, with the job's own image, and its
-    volumes at these `paths`. `resources` are those of a whole node, `most` is how many nodes there
-    can be, 0 for any number, `priority` the class of priority in the queue, `shm_size` the size of
-    /dev/shm, "" for all that there is, and `topology` the path of NCCL's topology file, "" for
-    none."""
+    """Settings of a run's pods: the facts of its target, with the job's own image, and its volumes
+    at these `paths`. `resources` are those of an entire node, `most` is the largest number of
+    nodes, 0 for no limit, `priority` the priority class in the queue, `shm_size` the size of
+    /dev/shm, "" for all memory, and `topology` the path of NCCL's topology file, "" for none."""
 
     paths: Mapping[str, str] = field(default_factory=dict)
     resources: Mapping[str, str] = field(default_factory=dict)
@@ -100,7 +99,8 @@ class Settings(PodFacts):
 
 
 def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Settings:
-    """From the files of a run, the resources of a whole node and the path of NCCL's topology."""
+    """Reads the settings from the files of a run, the resources of an entire node and the path of
+    NCCL's topology."""
     job, target = job_facts.of_job(folder), job_facts.of_target(folder)
     pods, container = pods_of(folder), job.container
     assert pods is not None, "it is a target of Kubernetes"
@@ -117,7 +117,7 @@ def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Se
 
 
 def _quantity(size: str) -> str:
-    """A size of Docker's as Kubernetes writes it.
+    """Converts a size in Docker's notation to Kubernetes'.
 
     >>> _quantity("8g"), _quantity("")
     ('8Gi', '')
@@ -137,7 +137,7 @@ _FORM = re.compile(r"^([+-]?\d*\.?\d+)([eE][+-]?\d+)?([numkMGTPE]i?|Ki)?$")
 
 
 def parse(text: object) -> Fraction:
-    """The amount; ValueError for what is none."""
+    """Parses an amount. Raises ValueError for anything else."""
     match = _FORM.match(str(text).strip())
     if match is None or (match[3] or "") not in _FACTORS:
         raise ValueError(f"{text!r} is not a quantity")
@@ -151,7 +151,7 @@ _MI = 1 << 20
 
 
 def counts(resources: Mapping[str, str]) -> tuple[int, int]:
-    """Number of GPUs and of cores of a whole node, each 0 where it is not said.
+    """Returns the numbers of GPUs and of cores of an entire node, each 0 if it is not given.
 
     >>> counts({"cpu": "86", "nvidia.com/gpu": "8"}), counts({})
     ((8, 86), (0, 0))
@@ -162,7 +162,8 @@ def counts(resources: Mapping[str, str]) -> tuple[int, int]:
 
 
 def resources_of(resources: Mapping[str, str], wanted: Wanted | None) -> dict[str, str]:
-    """Resources a task requests: all, or the same part of the memory as of what it has most of.
+    """Returns the resources that a task requests: all, or memory in proportion to the resource of
+    which it takes the largest part.
 
     >>> from fairway_agent.resources import Wanted
     >>> node = {"cpu": "86", "memory": "1710Gi", "nvidia.com/gpu": "8", "rdma/ib": "8"}
@@ -185,12 +186,12 @@ def resources_of(resources: Mapping[str, str], wanted: Wanted | None) -> dict[st
 
 
 def part_of(resources: Mapping[str, str], wanted: Wanted | None) -> float | None:
-    """Part of a node that a task wants, from 0 to 1; None for a whole one."""
+    """Returns the fraction of a node that a task takes; None for an entire one."""
     return None if wanted is None else round(float(_part(resources, wanted)), 6)
 
 
 def on_one_node(resources: Mapping[str, str], wanted: Wanted | None) -> int:
-    """The number of such tasks that a node has room for."""
+    """Returns how many such tasks fit on a node."""
     if wanted is None:
         return 1
     asked = resources_of(resources, wanted)
@@ -206,7 +207,7 @@ def _part(resources: Mapping[str, str], wanted: Wanted) -> Fraction:
 
 
 def _cpu(resources: Mapping[str, str], wanted: Wanted) -> str:
-    """Whole processors; parts of them where a node has more GPUs than processors."""
+    """Returns an amount of processors: an integer, unless a node has more GPUs than processors."""
     gpus, cores = counts(resources)
     own = wanted.cores_of(cores, gpus)
     if own:
@@ -215,5 +216,5 @@ def _cpu(resources: Mapping[str, str], wanted: Wanted) -> str:
 
 
 def _gpu(resources: Mapping[str, str]) -> str:
-    """The name of the GPU resource, as `nvidia.com/gpu`; "" if there is none."""
+    """Returns the name of the GPU resource, as `nvidia.com/gpu`; "" if there is none."""
     return next((name for name in resources if name.endswith("/gpu")), "")

@@ -1,7 +1,7 @@
-"""Hands a run to Kubernetes, once for each submission.
+"""Submits a run to Kubernetes, once for each submission.
 
-The names of its objects follow from the run, its submission and the part: to submit it again
-makes no second one.
+The names of its objects follow from the run, its submission and the part, so that submitting it
+again creates no second one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PAUSE = 0.5
 
 
 class Taken(Fault):
-    """A run of another shared folder has the names of this one."""
+    """Error for names that belong to a run of another shared folder."""
 
     def __init__(self, folder: Path) -> None:
         run = folder.name
@@ -61,8 +61,8 @@ class Taken(Fault):
 
 
 def make(api: Api, folder: Path, name: str) -> None:
-    """Makes a Job of the run, unless it is there; the end of one that is being deleted is waited
-    for. Fault where that lasts, and Taken where it is somebody else's."""
+    """Creates a Job of the run, unless it exists; waits for the end of one that is being deleted.
+    Raises Fault if that takes too long, and Taken if it is somebody else's."""
     end, manifest = time.monotonic() + PATIENCE, _manifest(folder, name)
     while not api.create(BATCH, "jobs", manifest):
         there = api.get(BATCH, "jobs", name)
@@ -89,8 +89,8 @@ _CLASSES = "workloadpriorityclasses"
 
 
 def require_quota(found: Object | None, job: Mapping[str, Any]) -> None:
-    """Refused where a Job asks for more than its queue has when nothing else runs: it would wait
-    there for ever. `found` is where that has its quota."""
+    """Raises Refused if a Job asks for more than its queue has when nothing else runs: it would
+    wait there for ever. `found` is the ClusterQueue with its quota."""
     if found is None:
         return
     queue, spec = job["metadata"]["labels"][QUEUE], job["spec"]
@@ -108,7 +108,7 @@ def require_quota(found: Object | None, job: Mapping[str, Any]) -> None:
 
 
 def cluster_queue(api: Api, queue: str) -> Object | None:
-    """ClusterQueue with the quota of a queue; None where it cannot be known."""
+    """Returns the ClusterQueue with the quota of a queue; None if it cannot be known."""
     local = api.get(api.kueue, "localqueues", queue) if api.kueue else None
     if local is None:
         raise Refused(_UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job")
@@ -119,8 +119,8 @@ def cluster_queue(api: Api, queue: str) -> Object | None:
 
 
 def _most(queue: Object, resource: str) -> Fraction | None:
-    """A flavor's most of a resource, with what may be borrowed; None for no limit, or not
-    counted."""
+    """Returns a flavor's limit of a resource, with what it may borrow; None for no limit, or a
+    resource that is not counted."""
     spec = queue["spec"]
     in_cohort = bool(spec.get("cohortName") or spec.get("cohort"))
     amounts = []
@@ -157,8 +157,8 @@ _REFUSED = {
 
 
 def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
-    """Submits the run for the time of that number, unless that is done. Fault where the API server
-    refuses it: then nothing of it is left there."""
+    """Makes the run's submission of that number, unless that is done. Raises Fault if the API
+    server refuses it: then nothing of it is left there."""
     folder, number = shared / "runs" / request.run, request.submission
     api = Api()
     with files.alone(folder / control.SUBMIT_LOCK):
@@ -183,7 +183,7 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
 
 
 def _write_objects(folder: Path, wanted: Control, request: SubmitRequest) -> None:
-    """Writes down what is to be made, for the program that does so when it is due."""
+    """Writes the manifests for the controller, which creates them when they are due."""
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
     found = settings.of_run(folder, request.resources, request.topology)
     if request.key:
@@ -232,7 +232,7 @@ def _submit_parts(api: Api, folder: Path, wanted: Control) -> None:
 
 
 def create(api: Api, folder: Path, submission: int, part: Part) -> None:
-    """Makes the Job of a part, unless it is there, and notes that."""
+    """Creates the Job of a part, unless it exists, and records that."""
     if not part.job:
         name = job_name(folder.name, submission, part.number)
         make(api, folder, name)
@@ -245,7 +245,7 @@ def _manifest(folder: Path, name: str) -> manifests.Manifest:
 
 
 def _require_quota(api: Api, folder: Path, wanted: Control) -> None:
-    """Refused where a part, of now or of later, would wait in its queue for ever."""
+    """Raises Refused if a part, due now or later, would wait in its queue for ever."""
     queues: dict[str, Any] = {}
     for part in wanted.parts:
         job = _manifest(folder, job_name(folder.name, wanted.submission, part.number))
@@ -261,7 +261,7 @@ def _require_quota(api: Api, folder: Path, wanted: Control) -> None:
 
 
 def _delete(api: Api, jobs: Sequence[Object], wanted: Control) -> None:
-    """Deletes those that have the names of this submission."""
+    """Deletes the Jobs that have the names of this submission."""
     for job in jobs:
         if job["metadata"]["labels"].get(SUBMISSION) == str(wanted.submission):
             api.delete(BATCH, "jobs", job["metadata"]["name"])

@@ -1,4 +1,4 @@
-"""Kubernetes' words for where a task stands and why, as everybody else's."""
+"""State of a task from Kubernetes' objects, in the words that all schedulers share."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _BAD_CONFIG = ("CreateContainerConfigError", "CreateContainerError", "RunContain
 
 
 def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str] | None:
-    """The task of that number, as one of a part's pods or as the first of all of them, and the name
-    of its pod, "" without one; None where its Job is not there."""
+    """Returns the view of the task of that number, from one of a part's pods or from the first of
+    all of them, and the name of its pod, "" without one; None if its Job does not exist."""
     job = found.jobs.get(part.job)
     if job is None:
         return None
@@ -60,7 +60,7 @@ def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str] | Non
 
 
 def _why_suspended(job: Object, found: Objects) -> str:
-    """The reason why a Job has no pods: it is in a queue, or somebody has suspended it."""
+    """Returns why a Job has no pods: it is in a queue, or somebody has suspended it."""
     about = job["metadata"]
     if (held := found.held.get(about.get("uid", ""))) is not None:
         return _short(held)
@@ -74,7 +74,7 @@ def _why_suspended(job: Object, found: Objects) -> str:
 
 
 def _broken(found: Objects, pod: Object) -> str:
-    """Names those nodes that are broken, of those that the pod may go to and has not got."""
+    """Names the broken nodes among those that the pod may use but has not got."""
     if not found.broken or not unscheduled(pod):
         return ""
     wanted = (pod["spec"].get("nodeSelector") or {}).items()
@@ -88,8 +88,8 @@ def _broken(found: Objects, pod: Object) -> str:
 
 
 def why_pending(pod: Object, scaling: str = "", count: int = 1) -> str:
-    """Why a pod does not run yet; `scaling` is what the autoscaler says of it, and `count` how many
-    wait as it does."""
+    """Returns why a pod does not run yet; `scaling` is the autoscaler's statement about it, and
+    `count` how many pods wait for the same reason."""
     if (found := unscheduled(pod)) is not None:
         said = re.sub(r"^\S+ nodes are available: ", "", found.get("message", ""))
         nodes = "a node" if count == 1 else f"{count} nodes"
@@ -99,7 +99,7 @@ def why_pending(pod: Object, scaling: str = "", count: int = 1) -> str:
 
 
 def why_stuck(pod: Object) -> str:
-    """Why a pod that has a node does not get its container; "" where it does, or did."""
+    """Returns why a pod that has a node does not get its container; "" if it does, or did."""
     for each in (pod.get("status") or {}).get("containerStatuses") or ():
         state = (each.get("state") or {}).get("waiting") or {}
         reason, said = state.get("reason", ""), _short(state.get("message", ""))
@@ -112,7 +112,7 @@ def why_stuck(pod: Object) -> str:
 
 
 def is_pending(pod: Object) -> bool:
-    """True if the pod has yet to begin."""
+    """Returns True if the pod has yet to begin."""
     return pod["status"].get("phase") == "Pending" and "deletionTimestamp" not in pod["metadata"]
 
 

@@ -115,8 +115,8 @@ class Queue:
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
-        """Waits for no other run: within it this run alone may take nodes, unless another is
-        ahead."""
+        """Holds the queue's lock, so that only this run may take nodes, and yields True unless
+        another run is ahead."""
         for name in ("nodes", "queue"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         with alone(self.folder / "queue.lock"):
