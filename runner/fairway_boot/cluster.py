@@ -2,12 +2,11 @@
 
 Each node's timer writes `<shared>/clusters/<cluster>/hosts/<host name>`. Its first word is the
 node's address; the text after its third is what the node lacks. A node that lacks something, or has
-been silent for longer than FRESH, is not counted on. Where there is no such folder, the main host
-is alone.
+been silent for longer than FRESH, gets no tasks. Without such a folder, the main host is alone.
 
-Beside it lie `nodes/<name>`, a lock that the run using the node holds, and `queue/<time>-<run>`, a
-ticket that a run holds locked while it waits; see `fairway_agent.ssh.cluster_nodes`. Files
-that other people have written are read with care.
+Next to it lie `nodes/<name>`, a lock that the run using the node holds, and `queue/<time>-<run>`, a
+ticket that a run holds locked while it waits; see `fairway_agent.ssh.cluster_nodes`. Files that
+other people have written are read with care.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ _SOMEBODY = "another run"
 
 @dataclass(frozen=True)
 class Host:
-    """A node: its name, where it is reached, for how many seconds it has been silent, and what it
-    says that it lacks: GPUs, or adapters."""
+    """A node: its name, its address, for how many seconds it has been silent, and the GPUs or
+    adapters that it reports missing."""
 
     name: str
     address: str
@@ -43,22 +42,22 @@ class Host:
 
     @property
     def is_fresh(self) -> bool:
-        """It is there, as far as one knows."""
+        """True if it has reported recently."""
         return self.age < FRESH
 
     @property
     def is_well(self) -> bool:
-        """Tasks may have it."""
+        """True if tasks may use it."""
         return self.is_fresh and not self.trouble
 
     @property
     def is_own(self) -> bool:
-        """It is this host."""
+        """True if it is this host."""
         return self.name == own_name()
 
     @property
     def is_near(self) -> bool:
-        """Programs start on it without a connection."""
+        """True if programs start on it without a connection."""
         return self.is_own or self.address == "localhost"
 
 
@@ -68,7 +67,7 @@ def own_name() -> str:
 
 
 def known_hosts(shared: Path, cluster: str) -> list[Host]:
-    """All nodes that were ever there, this one first and the others by their names."""
+    """Returns all nodes that ever reported, this one first and the others by their names."""
     folder = shared / "clusters" / cluster / "hosts"
     if not folder.is_dir():
         return [Host(own_name(), "localhost")]
@@ -94,7 +93,7 @@ def _read(path: Path, now: float, owner: int) -> Host | None:
 
 
 def server_time(folder: Path) -> float:
-    """The time by the clock of the file system, with which the announcements are dated."""
+    """Returns the time by the file system's clock, which dates the announcements."""
     # Where people's runs queue, the folder itself is not theirs.
     for directory in (folder, folder / "queue"):
         probe = directory / f".now.{own_name()}.{os.getuid()}"
@@ -110,22 +109,22 @@ def server_time(folder: Path) -> float:
 
 
 def by_name(host: Host) -> tuple[str, int, str]:
-    """An order in which node-10 comes after node-9."""
+    """Returns a sort key that puts node-10 after node-9."""
     name = host.name
     stem = name.rstrip("0123456789")
     return (stem, int(name[len(stem) :] or 0), name)
 
 
 def users(shared: Path, cluster: str) -> dict[str, str]:
-    """The run that uses each node, by the node's name; free nodes are left out."""
+    """Returns the run that uses each node, by the node's name; free nodes are left out."""
     folder = shared / "clusters" / cluster / "nodes"
     paths = folder.glob("[!.]*") if folder.is_dir() else ()
     return {path.name: run for path in paths if (run := user_of(path)) is not None}
 
 
 def runs(shared: Path, cluster: str) -> list[str]:
-    """The runs that use nodes or wait for them. A look takes locks for a moment, which another
-    would take for a run's: one at a time."""
+    """Returns the runs that use nodes or wait for them. One caller at a time: a look takes locks
+    for a moment, which another would take for a run's."""
     folder = shared / "clusters" / cluster
     if not (folder / "queue").is_dir():
         return []
@@ -134,7 +133,7 @@ def runs(shared: Path, cluster: str) -> list[str]:
 
 
 def waiting(folder: Path, until: str = "~") -> list[str]:
-    """The runs whose tickets come before that name; the caller has the queue's lock."""
+    """Returns the runs whose tickets come before that name; the caller holds the queue's lock."""
     found = []
     for ticket in sorted(folder.iterdir()):
         match = _TICKET.fullmatch(ticket.name)
@@ -155,7 +154,7 @@ def waiting(folder: Path, until: str = "~") -> list[str]:
 
 
 def user_of(node: Path) -> str | None:
-    """The run that holds the lock of a node; None where the node is free."""
+    """Returns the run that holds a node's lock; None if the node is free."""
     lock = try_node(node)
     if lock is None:
         return _written(node)
@@ -164,7 +163,8 @@ def user_of(node: Path) -> str | None:
 
 
 def try_node(node: Path) -> int | None:
-    """The descriptor that holds a node's lock; None where somebody has it, or lets nobody ask."""
+    """Returns the descriptor that holds a node's lock; None if it is held, or its file is not
+    readable."""
     try:
         return try_lock(node)
     except OSError:
@@ -174,7 +174,7 @@ def try_node(node: Path) -> int | None:
 
 
 def _written(node: Path) -> str:
-    """The run that has noted itself as the user of a node."""
+    """Returns the run that has recorded itself as the user of a node."""
     if not node.is_file():
         return _SOMEBODY  # a pipe would never be read to its end
     try:

@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole, cheap copies of files, and locks."""
+"""Files that are replaced atomically, cheap copies of files, and locks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def write_json(path: Path, value: object, *, durable: bool = False) -> None:
-    """Replaces a file as a whole: a reader sees the old text or the new, never a part. With
-    `durable` it is on the disk when this returns, and outlives a power failure."""
+    """Replaces a file atomically: a reader sees the old text or the new, never a part. With
+    `durable` it is on the disk when this returns, and survives a power failure."""
     write_bytes(path, json.dumps(value).encode(), durable=durable)
 
 
 def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Replaces a file as `write_json` does, by any bytes."""
+    """Replaces a file as `write_json` does, with any bytes."""
     # Other hosts that share the folder have processes of the same number.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.uname().nodename}")
     try:
@@ -39,7 +39,8 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
 
 
 def write_secret(path: Path, data: bytes) -> bool:
-    """Replaces a file that its folder's owner alone may read; returns True if it was another."""
+    """Replaces a file that only its folder's owner may read; returns True if the content
+    changed."""
     if path.exists() and path.read_bytes() == data:
         return False
     owner, draft = path.parent.stat(), path.with_name(f".{path.name}.new")
@@ -53,7 +54,7 @@ def write_secret(path: Path, data: bytes) -> bool:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object that a file holds; an empty one where there is no such file."""
+    """Returns the object in a file; an empty one if the file does not exist."""
     try:
         value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -63,8 +64,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def alone(lock: Path) -> Iterator[None]:
-    """Holds a lock file, which is made where there is none: one holder at a time, whether thread
-    or process; the kernel drops it with the process."""
+    """Holds a lock file, which is created if missing: one holder at a time, whether thread or
+    process; the kernel releases it with the process."""
     descriptor = open_lock(lock)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -74,7 +75,7 @@ def alone(lock: Path) -> Iterator[None]:
 
 
 def try_lock(lock: Path) -> int | None:
-    """The descriptor that holds a lock file, until it is closed; None where somebody has it."""
+    """Returns the descriptor that holds a lock file until it is closed; None if it is held."""
     descriptor = open_lock(lock)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,8 +86,8 @@ def try_lock(lock: Path) -> int | None:
 
 
 def open_lock(path: Path) -> int:
-    """A descriptor of a lock file, which is made where there is none. In a folder that everybody
-    may write to it is everybody's."""
+    """Opens a lock file, which is created if missing. In a folder that everybody may write to,
+    everybody may lock it."""
     # For writing too: NFS refuses an exclusive lock on a file that is only read.
     if not is_everybodys(path.parent):
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -109,7 +110,7 @@ def open_lock(path: Path) -> int:
 
 
 def is_everybodys(folder: Path) -> bool:
-    """Everybody may make files there."""
+    """Returns True if everybody may create files there."""
     return bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
@@ -119,7 +120,7 @@ not answer."""
 
 
 class Fault(Exception):
-    """Becomes an error message of the command that asked; see `fairway_core.findings`."""
+    """Error that becomes a message of the command that asked; see `fairway_core.findings`."""
 
     def __init__(self, id: str, message: str, hint: str = "", exit_code: int = 5) -> None:  # noqa: A002
         self.record = {"id": id, "message": message, "hint": hint, "exit_code": exit_code}
@@ -127,7 +128,7 @@ class Fault(Exception):
 
     @property
     def said(self) -> str:
-        """In one line: what is wrong, and what to do."""
+        """Message and hint in one line."""
         hint = self.record["hint"]
         return f"{self}; {hint}" if hint else str(self)
 
@@ -144,7 +145,7 @@ def copy_file(source: str | Path, target: str | Path, *, follow_symlinks: bool =
 
 
 def _cloned(source: str | Path, target: str | Path) -> bool:
-    """True if the source was cloned into the target, which else may be left empty."""
+    """Returns True if the source was cloned into the target, which otherwise may be left empty."""
     if sys.platform != "linux" or not stat.S_ISREG(os.stat(source).st_mode):  # noqa: PTH116
         return False
     try:

@@ -1,7 +1,7 @@
-"""Load of the GPUs of a node: NVIDIA's by nvidia-smi and DCGM, AMD's by their driver.
+"""Load of a node's GPUs: NVIDIA's from nvidia-smi and DCGM, AMD's from their driver.
 
-NVIDIA's programs go on and print a line a GPU at each interval, which costs a fraction of starting
-one each time.
+NVIDIA's programs keep running and print a line per GPU at each interval, which costs a fraction of
+starting one each time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Gpu = dict[str, float]
 
 
 def nvidia_line(line: str) -> tuple[int, Gpu] | None:
-    """A line of `nvidia-smi --format=csv,noheader,nounits`; `[N/A]` is what a GPU does not tell.
+    """Parses a line of `nvidia-smi --format=csv,noheader,nounits`; `[N/A]` means not reported.
 
     >>> nvidia_line("3, 97, 70123, 81559, 643.21")
     (3, {'use': 0.97, 'memory': 73529294848.0, 'memory_total': 85520809984.0, 'power': 643.21})
@@ -52,7 +52,7 @@ def nvidia_line(line: str) -> tuple[int, Gpu] | None:
 
 
 def dcgm_line(line: str) -> tuple[int, Gpu] | None:
-    """A line of `dcgmi dmon`, whose first word is the kind of entity.
+    """Parses a line of `dcgmi dmon`, whose first word is the kind of entity.
 
     >>> dcgm_line("GPU 0     1024000        2048000")
     (0, {'nvlink_sent': 1024000.0, 'nvlink_received': 2048000.0})
@@ -68,8 +68,8 @@ def dcgm_line(line: str) -> tuple[int, Gpu] | None:
 
 
 def use_now(sys: Path = Path("/sys")) -> dict[int, float | None] | None:
-    """Load of each GPU at this moment, as a share of 1; None for one that does not tell. None
-    instead of all where a program that should tell fails, and nothing where there are none."""
+    """Returns the current load of each GPU as a fraction, None for one that does not report it;
+    None for all if a program that should report fails, and nothing if there are no GPUs."""
     if shutil.which("nvidia-smi") is None:
         return {index: gpu.get("use") for index, gpu in enumerate(_amd(sys))}
     with suppress(OSError, subprocess.SubprocessError):
@@ -90,7 +90,7 @@ def _nvidia_words() -> list[str]:
 
 @dataclass
 class Stream:
-    """A program that prints a line a GPU again and again; the last of each are `gpus`."""
+    """A program that prints a line per GPU again and again; `gpus` has the last line of each."""
 
     words: list[str]
     parse: Callable[[str], tuple[int, Gpu] | None]
@@ -99,7 +99,7 @@ class Stream:
     _rest: bytes = b""
 
     def start(self) -> None:
-        """Starts it, if this node has it."""
+        """Starts the program, if this node has it."""
         if shutil.which(self.words[0]) is None:
             return
         with suppress(OSError):
@@ -113,7 +113,7 @@ class Stream:
             os.set_blocking(self._process.stdout.fileno(), False)
 
     def look(self) -> dict[int, Gpu]:
-        """The last line of each GPU; nothing once the program has ended."""
+        """Returns the last line of each GPU; nothing once the program has ended."""
         if self._process is None or self._process.stdout is None:
             return {}
         with suppress(BlockingIOError):
@@ -129,7 +129,7 @@ class Stream:
         return self.gpus
 
     def stop(self) -> None:
-        """Ends it."""
+        """Ends the program."""
         if self._process is not None:
             self._process.kill()
             if self._process.stdout is not None:
@@ -140,14 +140,14 @@ class Stream:
 
 @dataclass
 class Gpus:
-    """All GPUs of a node, looked at every `seconds`."""
+    """All GPUs of a node, sampled every `seconds`."""
 
     seconds: float
     sys: Path = Path("/sys")
     streams: list[Stream] = field(default_factory=list)
 
     def start(self) -> None:
-        """Starts what watches them."""
+        """Starts the programs that report on them."""
         whole = str(max(1, round(self.seconds)))
         dcgm = ["dcgmi", "dmon", "-e", ",".join(str(number) for number, _ in _DCGM)]
         self.streams = [
@@ -158,8 +158,8 @@ class Gpus:
             stream.start()
 
     def sample(self) -> list[dict[str, Any]]:
-        """Of each GPU its number and what is known: `use` as a share of 1, memory in bytes, power
-        in watts, NVLink in bytes a second."""
+        """Returns each GPU's number and its known values: `use` as a fraction, memory in bytes,
+        power in watts, NVLink in bytes per second."""
         found: dict[int, Gpu] = {}
         for stream in self.streams:
             for index, gpu in stream.look().items():
@@ -169,7 +169,7 @@ class Gpus:
         return [{"index": index, **found[index]} for index in sorted(found)]
 
     def stop(self) -> None:
-        """Ends what watches them."""
+        """Ends these programs."""
         for stream in self.streams:
             stream.stop()
 

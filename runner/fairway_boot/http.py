@@ -1,4 +1,4 @@
-"""HTTP with Azure's services: one client, and the patience that they ask for."""
+"""HTTP with Azure's services: one client, with the retries that they ask for."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _LASTING = re.compile(r"quota|SkuNotAvailable|AllocationFailed", re.IGNORECASE)
 
 
 class Failure(Exception):
-    """A service refused, or could not do it: its HTTP status, or 0, and the error's code.
-    `retry_after` is for how many seconds it asks to be left alone."""
+    """Error of a service that refused, or failed: its HTTP status, or 0, and the error's code.
+    `retry_after` is for how many seconds it asks not to be called."""
 
     def __init__(
         self, status: int, code: str, message: str, retry_after: float | None = None
@@ -47,7 +47,7 @@ class Failure(Exception):
 
     @property
     def may_pass(self) -> bool:
-        """Another try may succeed in a moment."""
+        """True if another try may succeed soon."""
         if self.status in _CONFLICTS:
             return not _LASTING.search(str(self))
         return self.status in (0, *_TRANSIENT)
@@ -55,7 +55,7 @@ class Failure(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """The status, the headers in lower case, and the JSON of an answer; an empty one is {}."""
+    """Status, headers in lower case, and JSON of an answer; an empty body is {}."""
 
     status: int
     headers: dict[str, str]
@@ -75,9 +75,10 @@ def send(
     passing: Collection[int] = (),
     most: int = _MOST,
 ) -> Answer:
-    """Asks until there is a lasting answer; Failure where that is an error, or has more bytes than
-    `most`. What is sent is the `body` as JSON, or the fields of the `form`. `authority` is a file
-    of certificates to trust; `passing` are statuses that this service gives for a moment only."""
+    """Sends a request, with retries, and returns the answer. Raises Failure for an error, or more
+    than `most` bytes. The request has the `body` as JSON, or the fields of the `form`. `authority`
+    is a file of certificates to trust; `passing` are statuses that are temporary for this
+    service."""
     data = None if body is None else json.dumps(body).encode()
     asks = {"Accept": "application/json", **(headers or {})}
     if data is not None:
@@ -105,8 +106,8 @@ def send(
 
 
 def stream(url: str, headers: dict[str, str], *, tries: int = _TRIES) -> HTTPResponse:
-    """Opens an address, for the caller to read and close; Failure where nothing is there. A
-    connection that breaks meanwhile is the caller's matter."""
+    """Opens an address, for the caller to read and close. Raises Failure if nothing is there. The
+    caller handles a connection that breaks while it reads."""
     request = _request("GET", url, headers, None)
 
     def ask() -> HTTPResponse:
@@ -119,8 +120,9 @@ def stream(url: str, headers: dict[str, str], *, tries: int = _TRIES) -> HTTPRes
 
 
 def _patiently(ask: Callable[[], T], tries: int, passing: Collection[int]) -> T:
-    """Asks again what is overloaded, busy or broken for a moment, after as long as it says, or else
-    after twice as long each time. Every request of ours may be made twice."""
+    """Retries a request if the service is overloaded, busy or failing for the moment, after the
+    time that it names, or else with exponential backoff. Every request of ours may be sent
+    twice."""
     for attempt in range(tries):
         try:
             return ask()
@@ -141,7 +143,7 @@ def _request(
 
 
 def _open(request: urllib.request.Request, authority: str, timeout: float) -> HTTPResponse:
-    """The answer, unless it is an error's."""
+    """Returns the answer, unless it is an error."""
     handlers: list[urllib.request.BaseHandler] = []
     if request.full_url.startswith("https://"):
         context = ssl.create_default_context(cafile=authority or None)

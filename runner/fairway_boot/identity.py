@@ -1,8 +1,8 @@
-"""The identity by which a job's data and secrets are read, once for the whole process: that of its
-pod where that has one, and else this node's own.
+"""The identity that reads a job's data and secrets, once for the entire process: its pod's if that
+has one, and otherwise this node's own.
 
-A pod's is what Kubernetes vouches for its service account, exchanged for tokens; the variables are
-those that AKS's workload identity gives to pods. Sources:
+A pod's is its service account, vouched for by Kubernetes and exchanged for tokens; the variables
+are those that AKS's workload identity gives to pods. Sources:
 https://azure.github.io/azure-workload-identity/docs/topics/service-account-labels-and-annotations.html,
 https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow (third case).
 """
@@ -49,7 +49,8 @@ class Workload:
     _kept: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def bearer(self, resource: str) -> dict[str, str]:
-        """The header that opens a resource; Failure where Entra ID gives no token for it."""
+        """Returns the authorization header for a resource. Raises Failure if Entra ID gives no
+        token."""
         token, until = self._kept.get(resource, ("", 0.0))
         if time.time() > until - _MARGIN:
             token, until = self._ask(resource)
@@ -78,7 +79,7 @@ class Workload:
 
 
 def workload(variables: Mapping[str, str] = os.environ) -> Workload | None:
-    """The identity of this pod; None where it has none, and Failure where a variable is missing."""
+    """Returns this pod's identity; None if it has none. Raises Failure if a variable is missing."""
     file = variables.get(_FILE)
     if not file:
         return None
@@ -103,7 +104,7 @@ def _token(body: Any) -> str:
 
 
 def _span(body: Any) -> float:
-    """For how many seconds it lasts: a number, or one as text."""
+    """Parses a lifetime in seconds: a number, or one as text."""
     found = body.get("expires_in")
     if not isinstance(found, bool) and isinstance(found, (int, str)):
         text = str(found)
@@ -130,7 +131,7 @@ _HINTS = {401: _ROLES, 403: _ROLES, 404: "is it there, under this name?"}
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Around what is read: a Fault that names it where it cannot be."""
+    """Raises a Fault that names what is read if reading it in the block fails."""
     try:
         yield
     except Failure as failure:
@@ -147,8 +148,9 @@ _of_pod = cache(workload)
 
 
 def own_bearer(resource: str) -> dict[str, str]:
-    """The header that opens a kind of service: by the pod's identity where that has its own, and
-    never the node's then, which all pods share. Fault or Failure where there is none."""
+    """Returns the authorization header for a kind of service: with the pod's identity if it has its
+    own, and then never with the node's, which all pods share. Raises Fault or Failure if there is
+    none."""
     try:
         if (pod := _of_pod()) is not None:
             return pod.bearer(resource)
@@ -159,7 +161,7 @@ def own_bearer(resource: str) -> dict[str, str]:
 
 
 def bearer(resource: str) -> dict[str, str]:
-    """The header as by `own_bearer`; Fault where there is no identity."""
+    """Returns the header of `own_bearer`. Raises Fault if there is no identity."""
     with reading("the node's identity"):
         return own_bearer(resource)
 
@@ -178,19 +180,19 @@ class Secret:
 
 @dataclass(frozen=True)
 class KeyVault:
-    """A vault by its address; `bearer` gives the header that opens a resource, and `authority` is a
-    file of certificates to trust."""
+    """A vault by its address; `bearer` returns the authorization header for a resource, and
+    `authority` is a file of certificates to trust."""
 
     address: str
     bearer: Callable[[str], dict[str, str]]
     authority: str = ""
 
     def read(self, name: str) -> str:
-        """The value of a secret; Failure where the vault gives none."""
+        """Returns a secret's value. Raises Failure if the vault gives none."""
         return self.look(name).value
 
     def look(self, name: str) -> Secret:
-        """A secret with its tags; Failure where the vault gives none."""
+        """Returns a secret with its tags. Raises Failure if the vault gives none."""
         answer = self._send("GET", name)
         try:
             tags = answer.body.get("tags") or {}
@@ -199,7 +201,7 @@ class KeyVault:
             raise Failure(0, "BadAnswer", f"the vault has no value for {name}") from None
 
     def write(self, name: str, value: str, kind: str) -> None:
-        """Puts a secret there; `kind` says what it is."""
+        """Writes a secret; `kind` is its content type."""
         self._send("PUT", name, {"value": value, "contentType": kind})
 
     def _send(self, method: str, name: str, body: object = None) -> Answer:

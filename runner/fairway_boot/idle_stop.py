@@ -1,9 +1,9 @@
-"""Stops the machines of a cluster that nobody has used for a while, by their own identity.
+"""Stops the machines of a cluster that nobody has used for a while, with their own identity.
 
-A timer starts it each minute as `idle_stop SETTINGS STATE`. In use is a machine while a run has or
-waits for nodes of its cluster, somebody is logged in, or a GPU works; what cannot be told counts as
-that. Where there are several nodes each tells the others for how long it has been idle, in a folder
-that all of them see, and the first by its name stops them all.
+A timer starts it each minute as `idle_stop SETTINGS STATE`. A machine is in use while a run has or
+waits for nodes of its cluster, somebody is logged in, or a GPU works; unknown counts as in use. If
+there are several nodes, each tells the others for how long it has been idle, in a folder that all
+of them see, and the first by its name stops them all.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _OPEN = ("active", "online")  # sessions; one that closes is of programs that we
 
 @dataclass(frozen=True)
 class Settings:
-    """After how many seconds the machines stop; the folder in which `clusters/<cluster>` lies, and
+    """After how many seconds the machines stop; the folder that contains `clusters/<cluster>`, and
     the mount that it is on, "" for the machine's own disk; `others` says that there may be other
-    nodes, and `arm` is where Azure is asked."""
+    nodes, and `arm` is the address of Azure Resource Manager."""
 
     after: float
     cluster: str
@@ -49,7 +49,7 @@ class Settings:
 @dataclass
 class Watch:
     """One look. `state` is this machine's own folder, which a boot empties; `clock` counts seconds
-    since then, those in which it slept too."""
+    since boot, including those asleep."""
 
     settings: Settings
     state: Path
@@ -57,7 +57,7 @@ class Watch:
     clock: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def look(self) -> str:
-        """Looks, stops the machines where it is time to, and says what it found."""
+        """Looks, stops the machines if it is time to, and returns the result as text."""
         try:
             used = self.used_by()
         except (OSError, subprocess.SubprocessError):
@@ -76,7 +76,7 @@ class Watch:
         return f"{found}: it stops"
 
     def used_by(self) -> str:
-        """Names a use of the machine; "" where there is none."""
+        """Names a use of the machine; "" if there is none."""
         return self._runs() or _logged_in() or _working_gpu()
 
     def _runs(self) -> str:
@@ -87,7 +87,7 @@ class Watch:
         return f"the run {runs[0]}" if runs else ""
 
     def _idle_for(self, used: str) -> float:
-        """For how many seconds the machine has been idle; a boot counts as use."""
+        """Returns for how many seconds the machine has been idle; a boot counts as use."""
         file, now = self.state / "used", self.clock()
         try:
             last = now if used else float(json.loads(file.read_text(encoding="ascii")))
@@ -108,7 +108,8 @@ class Watch:
             files.write_json(self._told / cluster.own_name(), round(idle))
 
     def _others(self) -> str:
-        """Why this node does not stop them all: another is not idle, or is to do so; else ""."""
+        """Returns why this node does not stop them all: another is not idle, or has to do so; else
+        ""."""
         if not self.settings.others:
             return ""
         known = cluster.known_hosts(Path(self.settings.folder), self.settings.cluster)
@@ -134,7 +135,7 @@ class Watch:
         return idle >= self.settings.after and age < cluster.FRESH
 
     def _stop(self) -> None:
-        """All nodes of a scale set at once; Failure where Azure refuses."""
+        """Stops all nodes of a scale set at once. Raises Failure if Azure refuses."""
         own = self.metadata.machine().id
         machines, _, _ = own.partition("/virtualMachineScaleSets/")
         if machines != own:
@@ -176,7 +177,7 @@ def _working_gpu() -> str:
 
 
 def _said(*words: str, check: bool = False) -> str:
-    """A program's output; of a session that has just ended it may fail to say anything."""
+    """Returns a program's output, which may be empty for a session that has just ended."""
     done = subprocess.run(words, capture_output=True, text=True, timeout=_PATIENCE, check=check)
     return done.stdout
 

@@ -1,4 +1,4 @@
-"""The instance metadata service: which VM this is, tokens of its identity, what Azure plans.
+"""The instance metadata service: this VM, tokens of its identity, and scheduled events.
 
 Source: https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service
 """
@@ -45,7 +45,7 @@ _ENDINGS = frozenset({"Preempt", "Terminate", "Reboot", "Redeploy"})
 
 
 def _usual() -> str:
-    """Azure's own service, or what answers in its place for people who may not ask it."""
+    """Returns Azure's own address, or that of the service for people who may not ask Azure's."""
     if os.getuid() >= PEOPLE_FROM:
         with suppress(OSError):
             return _IN_ITS_PLACE.read_text(encoding="ascii").strip()
@@ -63,7 +63,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Event:
-    """An event that Azure plans for this machine, and when at the earliest, in its own words."""
+    """A scheduled event for this machine, and its earliest time, as Azure gives them."""
 
     id: str
     kind: str
@@ -72,21 +72,20 @@ class Event:
 
 @dataclass
 class Metadata:
-    """This machine's service. `identity` says which of the machine's identities is meant, where it
-    has several: `client_id` or `msi_res_id`. FAIRWAY_METADATA_URL names another address than
-    Azure's, for trials."""
+    """This machine's service. `identity` selects one of several identities, by `client_id` or
+    `msi_res_id`. FAIRWAY_METADATA_URL names another address than Azure's, for trials."""
 
     address: str = ""
     identity: dict[str, str] = field(default_factory=dict)
     _kept: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def token(self, resource: str) -> str:
-        """A token of the machine's managed identity for a resource, for example
-        "https://vault.azure.net", kept for as long as it lasts."""
+        """Returns a token of the machine's managed identity for a resource, for example
+        "https://vault.azure.net", cached for as long as it lasts."""
         return self.token_until(resource)[0]
 
     def token_until(self, resource: str) -> tuple[str, float]:
-        """A token for a resource as by `token`, and the time at which it ends."""
+        """Returns a token for a resource as `token` does, and the time at which it expires."""
         token, until = self._kept.get(resource, ("", 0.0))
         if time.time() > until - _MARGIN:
             query = {"api-version": _TOKEN_API, "resource": resource, **self.identity}
@@ -97,7 +96,7 @@ class Metadata:
         return token, until
 
     def bearer(self, resource: str) -> dict[str, str]:
-        """The header that opens a resource."""
+        """Returns the authorization header for a resource."""
         return {"Authorization": f"Bearer {self.token(resource)}"}
 
     def machine(self) -> Machine:
@@ -108,7 +107,7 @@ class Metadata:
         return Machine(name, vm.lower(), resource)
 
     def name(self) -> str:
-        """The machine's name, by which events call it; "" where the service does not say."""
+        """Returns the machine's name in scheduled events; "" if the service does not say."""
         try:
             return self.machine().name
         except Failure as failure:
@@ -117,8 +116,8 @@ class Metadata:
             raise
 
     def endings(self, name: str) -> list[Event]:
-        """The planned events that end the machine of that name, or of any where it is "": those
-        of its neighbours are told here too."""
+        """Returns the scheduled events that end the machine of that name, or any if it is "":
+        events of its neighbours are listed here too."""
         query = {"api-version": _EVENTS_API}
         body = self._ask("scheduledevents", query, tries=2, timeout=_PATIENCE)
         with _understood("planned events"):
@@ -130,7 +129,7 @@ class Metadata:
             ]
 
     def acknowledge(self, event: Event) -> None:
-        """Tells Azure that it need not wait any longer."""
+        """Approves an event, so that Azure need not wait any longer."""
         body = {"StartRequests": [{"EventId": event.id}]}
         self._ask("scheduledevents", {"api-version": _EVENTS_API}, body, tries=3)
 
@@ -158,8 +157,8 @@ class Metadata:
 
 @contextmanager
 def _understood(what: str) -> Iterator[None]:
-    """Around what is read from an answer: Failure where it is none of the service's, such as that
-    of another program at its address."""
+    """Raises Failure if the answer read in the block is not the service's, such as that of another
+    program at its address."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -168,8 +167,8 @@ def _understood(what: str) -> Iterator[None]:
 
 
 def physical_host(file: Path) -> str:
-    """The name of the host below this VM, from the file by which Hyper-V tells of it; empty where
-    Azure does not tell it."""
+    """Returns the name of this VM's physical host, from the file in which Hyper-V gives it; "" if
+    Azure does not."""
     try:
         data = file.read_bytes()
     except OSError:

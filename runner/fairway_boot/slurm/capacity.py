@@ -1,4 +1,4 @@
-"""Nodes that are wanted become instances of scale sets, and others are deleted, through Azure
+"""Creates instances of scale sets for nodes that Slurm wants, and deletes others, through Azure
 Resource Manager."""
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ _OVERTAKEN = "OperationPreempted"
 
 @dataclass(frozen=True)
 class Instance:
-    """A VM of a scale set: its number there, and how far Azure has come with it."""
+    """A VM of a scale set: its number there, and its provisioning state."""
 
     id: str
     state: str
 
     @property
     def failed(self) -> bool:
-        """Azure could not make it."""
+        """True if Azure could not create it."""
         return self.state == "Failed"
 
     @property
     def leaving(self) -> bool:
-        """Azure is deleting it."""
+        """True if Azure is deleting it."""
         return self.state == "Deleting"
 
 
 @dataclass(frozen=True)
 class Size:
-    """Number of instances that a scale set is to have; `busy` while Azure is at work on that."""
+    """Number of instances that a scale set is to have; `busy` while Azure is changing that."""
 
     capacity: int
     busy: bool
@@ -54,9 +54,9 @@ class Size:
 
 
 class ScaleSetClient:
-    """The calls that nodes coming and going need; all of them may be repeated. Instances are never
-    left for Azure to choose: capacity only grows here, or is set to what there is, and what goes is
-    named by its number."""
+    """Client for one scale set; all calls are idempotent. Azure never chooses which instances go:
+    capacity only grows here, or is set to the present number, and instances are deleted by
+    number."""
 
     def __init__(self, settings: Settings, metadata: Metadata, resource_id: str) -> None:
         self._settings = settings
@@ -64,13 +64,13 @@ class ScaleSetClient:
         self._url = f"{settings.arm}{resource_id}"
 
     def size(self) -> Size:
-        """The wanted number of instances; a failed change counts as done."""
+        """Returns the requested number of instances; a failed change counts as done."""
         body = self._send("GET", "").body
         busy = body.get("properties", {}).get("provisioningState") in ("Updating", "Creating")
         return Size(int(body["sku"]["capacity"]), busy, body["sku"])
 
     def instances(self) -> list[Instance]:
-        """All instances that there are, whatever their state."""
+        """Returns all existing instances, whatever their state."""
         found, url = [], f"{self._url}/virtualMachines?api-version={_API}"
         while url:
             body = self._send("GET", url).body
@@ -81,17 +81,17 @@ class ScaleSetClient:
         return found
 
     def set_capacity(self, size: Size, capacity: int) -> Answer:
-        """Asks for that many instances; `wait` tells how it went."""
+        """Requests that many instances; `wait` waits for the result."""
         return self._send("PATCH", "", {"sku": {**size.sku, "capacity": capacity}})
 
     def delete(self, instances: list[str]) -> Answer:
-        """Deletes these instances by number; `wait` tells how it went."""
+        """Deletes these instances by number; `wait` waits for the result."""
         return self._send("POST", "/delete", {"instanceIds": sorted(instances)})
 
     def wait(self, started: Answer) -> None:
-        """Until Azure has done what it was asked for; Failure with its reason if it could not.
-        Where this identity may not read operations, or a later change has taken this one's place,
-        the scale set's own state tells the end."""
+        """Waits until Azure has finished an operation. Raises Failure with its reason if it failed.
+        If this identity may not read operations, or a later change has replaced this one, the scale
+        set's own state tells the end."""
         url = started.headers.get("azure-asyncoperation", "")
         deadline = time.monotonic() + self._settings.patience
         while time.monotonic() < deadline:
@@ -110,7 +110,8 @@ class ScaleSetClient:
         raise Failure(0, "NoEnd", f"Azure was not done after {self._settings.patience:.0f} s")
 
     def _send(self, method: str, where: str, body: object = None) -> Answer:
-        """Sends to a path of the scale set, or to the address that an answer has named."""
+        """Sends a request to a path of the scale set, or to the address that an answer has
+        named."""
         url = where if "://" in where else f"{self._url}{where}?api-version={_API}"
         arm, authority = f"{self._settings.arm}/", self._settings.authority
         if not url.startswith(arm):  # a token goes to Azure and nowhere else
@@ -120,7 +121,7 @@ class ScaleSetClient:
 
 
 def _finished(operation: dict[str, Any]) -> bool:
-    """True once an operation has ended well; Failure where it ended otherwise."""
+    """Returns True once an operation has succeeded. Raises Failure if it ended otherwise."""
     status = str(operation.get("status", ""))
     if status == "Succeeded":
         return True
@@ -137,7 +138,7 @@ _log = logging.getLogger(__name__)
 
 
 class Capacity:
-    """One scale set and its registry; programs may work on it side by side."""
+    """One scale set and its registry; programs may work on it concurrently."""
 
     def __init__(self, settings: Settings, metadata: Metadata, name: str) -> None:
         self._settings = settings
@@ -145,8 +146,8 @@ class Capacity:
         self.client = ScaleSetClient(settings, metadata, settings.scale_sets[name].id)
 
     def grow(self, names: list[str]) -> None:
-        """Instances for these nodes; those that cannot be had go back to the cloud. A node whose
-        instance Azure took away without Slurm's noticing gets a new one."""
+        """Creates instances for these nodes; nodes that get none return to the cloud state. A node
+        whose instance Azure took away without Slurm's noticing gets a new one."""
         with opened(self._settings, self._name) as registry:
             registry.want(names)
         reason = "Azure made fewer instances than it was asked for"
@@ -187,8 +188,8 @@ class Capacity:
         self.release(names)
 
     def give_up_on_silent(self) -> None:
-        """Gives up on nodes whose instances say that they cannot be nodes, or never say a word.
-        Slurm itself would wait for its ResumeTimeout, and they are paid for meanwhile."""
+        """Gives up on nodes whose instances report that they cannot be nodes, or never report.
+        Slurm itself would wait for its ResumeTimeout, and they cost money meanwhile."""
         before = time.time() - self._settings.silent_after
         with opened(self._settings, self._name) as registry:
             names = registry.waiting_for(before)
@@ -201,8 +202,8 @@ class Capacity:
         node_registry.apply(self._settings, self._name, hold)
 
     def put_back(self, names: list[str]) -> None:
-        """Says to Slurm that nodes are cloud again, at once or when the partition's hold is over.
-        Slurm leaves them down, and their jobs in the queue, until somebody says this."""
+        """Returns nodes to Slurm's cloud state, immediately or after the partition's hold. Until
+        then Slurm leaves them down, and their jobs in the queue."""
         with opened(self._settings, self._name) as registry:
             hold = registry.hold
         if hold.active:
@@ -212,14 +213,14 @@ class Capacity:
             commands.update_nodes(self._settings, names, "resume")
 
     def keep_out(self, names: list[str]) -> None:
-        """Of nodes that are being deleted, those out of use stay so for their next instance."""
+        """Keeps nodes that are out of use so for their next instance, while they are deleted."""
         drained = node_registry.keep_drained(self._settings, names)
         with opened(self._settings, self._name) as registry:
             hold = registry.hold
         node_registry.apply(self._settings, self._name, hold, set(names) - set(drained))
 
     def delete(self, instances: list[str]) -> None:
-        """Deletes instances by number and waits for it; those that are gone are gone."""
+        """Deletes instances by number and waits for it; missing ones are ignored."""
         if not instances:
             return
         # Azure refuses all where one is not there.
@@ -240,7 +241,7 @@ class Capacity:
                 registry.troubles.pop(id, None)
 
     def make_do(self, reason: str) -> list[str] | None:
-        """Gives nodes back to Slurm for which Azure has made no instance; `reason` says why.
+        """Gives back to Slurm the nodes for which Azure has created no instance; `reason` says why.
         Returns these nodes, or None while Azure is still working: the program that waits for that
         work reports it."""
         if self.client.size().busy:
@@ -269,7 +270,7 @@ class Capacity:
         return given_up
 
     def _ask_for_more(self, names: list[str]) -> Answer | None:
-        """Raises the capacity by what is missing; None where enough is under way already."""
+        """Raises the capacity by what is missing; returns None if enough is under way already."""
         with locked(self._settings, f"{self._name}.scale"):
             size, instances = self.client.size(), self.client.instances()
             with opened(self._settings, self._name) as registry:
@@ -287,9 +288,9 @@ class Capacity:
             return self.client.set_capacity(size, size.capacity + missing)
 
     def _free(self, instances: list[Instance], registry: NodeRegistry) -> list[Instance]:
-        """Instances that may yet ask for a name. "Failed" is how Azure's last work on an instance
-        ended, and a VM whose extension failed works: so one gets its time, and an instance that has
-        a name is Slurm's to judge. Source: Azure/vm-scale-sets#82."""
+        """Returns the instances that may yet ask for a name. "Failed" is the result of Azure's last
+        operation on an instance, and a VM whose extension failed works: so one gets its time, and
+        Slurm judges an instance that has a name. Source: Azure/vm-scale-sets#82."""
         before = time.time() - self._settings.failed_after
         return [
             each
@@ -298,13 +299,13 @@ class Capacity:
         ]
 
     def _settle(self, count: int) -> Size:
-        """Says that what is there is all that there should be, which deletes nothing."""
+        """Sets the capacity to the present number of instances, which deletes nothing."""
         self.client.wait(self.client.set_capacity(self.client.size(), count))
         return self.client.size()
 
 
 def lost(instances: list[Instance], registry: NodeRegistry, among: Collection[str]) -> list[str]:
-    """Drops the nodes from the registry whose instances Azure took; answers with their names."""
+    """Drops nodes from the registry whose instances Azure took; returns their names."""
     there = {each.id for each in instances if not each.leaving}
     gone = [
         name
@@ -318,6 +319,6 @@ def lost(instances: list[Instance], registry: NodeRegistry, among: Collection[st
 
 
 def nameless(instances: list[Instance], registry: NodeRegistry) -> list[Instance]:
-    """Instances that are no node, and that nobody has deleted."""
+    """Returns the instances that are no node, and that nobody has deleted."""
     taken = {claim.instance for claim in registry.claims.values()} | set(registry.leaving)
     return [each for each in instances if each.id not in taken and not each.leaving]

@@ -1,8 +1,8 @@
-"""Tells a booting instance which node it is: `POST /claim` on the scheduler, inside the network.
+"""Gives a booting instance its node's name: `POST /claim` on the scheduler, inside the network.
 
-Question and answer are signed by munge: root on a machine that has the cluster's key asks,
-and the one that answers has it too. That is the trust that slurmd itself rests on. Asking again
-gives the same name: an instance that restarts stays the node that it was.
+Question and answer are signed by munge: root on a machine that has the cluster's key asks, and the
+one that answers has it too. slurmd itself relies on the same trust. Asking again gives the same
+name: an instance that restarts stays the node that it was.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WORD = re.compile(r"[A-Za-z0-9/._()-]{1,400}")
 
 
 class ClaimServer(ThreadingHTTPServer):
-    """The service; each question is answered by a thread of its own."""
+    """The service; each request is answered by a thread of its own."""
 
     daemon_threads = True
 
@@ -62,13 +62,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Says nothing: what matters is logged where it happens."""
+        """Logs nothing: events are logged where they happen."""
 
 
 def claim(settings: Settings, credential: str, address: str) -> str | None:
-    """The name of the instance that asks from that address; None while none is needed. One that
-    cannot be a node says why: it stands in the reason of the nodes that never joined. Raises
-    Refused for a question that root of one of the nodes did not ask."""
+    """Returns the name for the instance that asks from that address; None while none is needed. One
+    that cannot be a node says why, which becomes the reason of the nodes that never joined. Raises
+    Refused for a request that root of one of the nodes did not make."""
     question, uid = munge.decode(settings, credential)
     if uid != 0:
         raise munge.Refused(f"user {uid} is not root")
@@ -100,7 +100,8 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
 
 
 def _word(value: object) -> str:
-    """A name or a resource id of another machine's, which stands in a list with commas."""
+    """Checks another machine's name or resource id, which becomes part of a comma-separated
+    list."""
     text = str(value or "")
     return text if _WORD.fullmatch(text) else ""
 

@@ -1,4 +1,4 @@
-"""Slurm's own commands, and what slurmctld says of nodes and is told by them."""
+"""Slurm's own commands: slurmctld's view of nodes, and changes to them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ DOWN = (
 
 
 class Refused(Exception):
-    """A command did not do what it was told; the message is its own."""
+    """Error of a command that failed; the message is its own."""
 
 
 def run(words: Sequence[str], *, stdin: str = "", timeout: float = TIMEOUT) -> str:
-    """A command's output; Refused where it fails, Fault where Slurm is not there."""
+    """Returns a command's output. Raises Refused if it fails, Fault if Slurm is not installed."""
     try:
         done = subprocess.run(
             words,
@@ -63,7 +63,7 @@ _KEPT = re.compile(
 
 
 def environment() -> dict[str, str]:
-    """The variables that Slurm's commands run with, and so the jobs that they submit."""
+    """Returns the variables for Slurm's commands, and so for the jobs that they submit."""
     kept = {name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)}
     return {"PATH": "/usr/local/bin:/usr/bin:/bin", **kept}
 
@@ -84,8 +84,8 @@ _REASONS = (
 
 @dataclass(frozen=True)
 class Node:
-    """A node as slurmctld has it: its state and flags, in capitals, the last reason that was
-    given, and the user who gave it."""
+    """A node as slurmctld has it: its state and flags, in capitals, the last reason, and the user
+    who gave it."""
 
     state: frozenset[str]
     reason: str = ""
@@ -93,17 +93,17 @@ class Node:
 
     @property
     def has_bad_hardware(self) -> bool:
-        """The health check drained it for its machine's fault."""
+        """True if the health check drained it for a fault of its machine."""
         return "DRAIN" in self.state and self.reason.startswith(f"fairway: {HARDWARE}")
 
     def is_a_persons(self, slurm_user: str) -> bool:
-        """A person gave the reason, and neither slurmctld nor a program of Fairway's."""
+        """True if a person gave the reason, rather than slurmctld or a program of Fairway's."""
         by_slurm = self.by == slurm_user != "root"
         return bool(self.reason) and not by_slurm and not self.reason.startswith(_REASONS)
 
 
 def expand(host_list: str) -> list[str]:
-    """The names that a host list stands for.
+    """Returns the names that a host list stands for.
 
     >>> expand("nd-[0-2,7],spot-1")
     ['nd-0', 'nd-1', 'nd-2', 'nd-7', 'spot-1']
@@ -122,12 +122,12 @@ def expand(host_list: str) -> list[str]:
 
 
 def partition_of(node: str) -> str:
-    """The partition of a node, whose name it starts with."""
+    """Returns the partition of a node, whose name it starts with."""
     return node.rpartition("-")[0]
 
 
 def by_partition(names: Iterable[str]) -> dict[str, list[str]]:
-    """Node names by their partition."""
+    """Groups node names by their partition."""
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(partition_of(name), []).append(name)
@@ -135,7 +135,7 @@ def by_partition(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def tell(settings: Settings, *command: str, timeout: float = TIMEOUT) -> str:
-    """Runs a command with the settings' programs; Refused where it fails or never answers."""
+    """Runs a command with the settings' programs. Raises Refused if it fails or never answers."""
     program = f"{settings.bin}/{command[0]}" if settings.bin else command[0]
     try:
         return run([program, *command[1:]], timeout=timeout)
@@ -144,7 +144,7 @@ def tell(settings: Settings, *command: str, timeout: float = TIMEOUT) -> str:
 
 
 def update_nodes(settings: Settings, names: Iterable[str], state: str, reason: str = "") -> None:
-    """Tells slurmctld a new state of these nodes."""
+    """Sets the state of these nodes in slurmctld."""
     listed = ",".join(names)
     if listed:
         why = [f"reason={one_line(reason)}"] if reason else []
@@ -152,12 +152,12 @@ def update_nodes(settings: Settings, names: Iterable[str], state: str, reason: s
 
 
 def partition_is_up(settings: Settings, name: str) -> bool:
-    """The partition gives nodes to jobs."""
+    """Returns True if the partition gives nodes to jobs."""
     return " State=UP" in tell(settings, "scontrol", "-o", "show", "partition", name)
 
 
 def nodes(settings: Settings) -> dict[str, Node]:
-    """All nodes by name; a state is {"IDLE", "CLOUD", "POWERED_DOWN"}."""
+    """Returns all nodes by name; a state is {"IDLE", "CLOUD", "POWERED_DOWN"}."""
     text = tell(settings, "scontrol", "-o", "--all", "show", "node")
     found = {}
     for line in text.splitlines():
@@ -169,11 +169,11 @@ def nodes(settings: Settings) -> dict[str, Node]:
 
 
 def states(settings: Settings) -> dict[str, frozenset[str]]:
-    """Each node's state and flags."""
+    """Returns each node's state and flags."""
     return {name: node.state for name, node in nodes(settings).items()}
 
 
 def one_line(text: str) -> str:
-    """The text as Slurm keeps it as a reason: one line, not too long, no control characters."""
+    """Returns the text as Slurm stores a reason: one line, not too long, no control characters."""
     words = " ".join(text.split())
     return "".join(each if each.isprintable() else "?" for each in words)[:200]

@@ -1,10 +1,9 @@
-"""Watches what Azure plans for this VM, and leaves the node in order before it happens.
+"""Watches for scheduled events of this VM, and drains the node before they happen.
 
-Spot capacity is taken back with half a minute's notice, maintenance is told some minutes
-ahead. The node takes no new job, its jobs go back to the queue, which tells them so and
-gives them Slurm's KillWait; then Azure hears that it need not wait. A job of Fairway's is asked
-to go back by itself: it tells its program by the job's own signal, on all its nodes, and leaves
-it the job's own grace.
+Spot capacity is taken back with half a minute's notice, maintenance is announced some minutes
+ahead. The node takes no new job, and its jobs are requeued, for which they get Slurm's KillWait;
+then the event is approved. A job of Fairway's is asked to requeue itself: it sends its program the
+job's own signal, on all its nodes, and leaves it the job's own grace.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ def main() -> int:
 
 
 def watch(settings: Settings, metadata: Metadata, me: str, known: dict[str, str]) -> None:
-    """Looks once, and deals with what is new; `known` says of events, by their ids, why they could
-    not be dealt with yet, "" where they were; and by "" why nobody knows of any."""
+    """Looks once, and handles new events; `known` maps the ids of events to why they could not be
+    handled yet, "" if they were, and "" to why the events are unknown."""
     try:
         planned = metadata.endings(me)
     except Failure as failure:
@@ -69,10 +68,10 @@ def watch(settings: Settings, metadata: Metadata, me: str, known: dict[str, str]
 
 
 def leave(settings: Settings, metadata: Metadata, event: Event, before: str = "") -> str:
-    """Drains the node, sends its jobs back to the queue, tells Azure when they are gone, and
-    returns "". Where Slurm could not be told and there is time to try again it returns the reason,
-    which it logs unless it was the same `before`: Azure waits as long, and a scheduler that is
-    being replaced is back after some minutes."""
+    """Drains the node, requeues its jobs, approves the event when they are gone, and returns "". If
+    Slurm did not answer and there is time to try again, it returns the reason, which it logs unless
+    it was the same `before`: Azure waits meanwhile, and a scheduler that is being replaced is back
+    after some minutes."""
     try:
         name = node_name(settings)
         # Slurm itself had it deleted: a node that is drained now would stay so as cloud.
@@ -101,7 +100,7 @@ def leave(settings: Settings, metadata: Metadata, event: Event, before: str = ""
 
 
 def node_name(settings: Settings) -> str:
-    """The name under which slurmd runs here; OSError where it was given none."""
+    """Returns the name under which slurmd runs here. Raises OSError if it has none."""
     found = _NAME.search(Path(settings.name_file).read_text(encoding="utf-8"))
     if found is None:
         raise OSError(f"{settings.name_file} names no node")
@@ -109,7 +108,7 @@ def node_name(settings: Settings) -> str:
 
 
 def _ask(settings: Settings, job: str) -> None:
-    """Tells the job's batch script that its nodes are about to go."""
+    """Signals the job's batch script that its nodes are about to go."""
     try:
         commands.tell(settings, "scancel", "--batch", "--signal=USR2", job, timeout=10)
         _log.info("job %s was asked to go back to the queue", job)
@@ -128,7 +127,8 @@ def _requeue(settings: Settings, job: str) -> None:
 
 
 def _jobs(settings: Settings, name: str) -> dict[str, str]:
-    """The comments of the jobs on this node by their ids, each element of an array by its own."""
+    """Returns the comments of the jobs on this node by their ids, each element of an array by its
+    own."""
     live = "running,configuring,suspended,completing"
     out = commands.tell(settings, "squeue", "-h", "-w", name, "-t", live, "-o", "%A %k", timeout=10)
     found = (line.partition(" ") for line in out.splitlines() if line.strip())
@@ -136,13 +136,13 @@ def _jobs(settings: Settings, name: str) -> dict[str, str]:
 
 
 def _deadline(event: Event) -> datetime:
-    """Until when jobs may end by themselves: shortly before Azure acts."""
+    """Returns until when jobs may end by themselves: shortly before Azure acts."""
     now = datetime.now(timezone.utc)
     return min(now + _LONGEST, _notice(event, now + _LONGEST / 4))
 
 
 def _notice(event: Event, otherwise: datetime = _NEVER) -> datetime:
-    """The time shortly before Azure acts, or another where the event has none that can be read."""
+    """Returns the time shortly before Azure acts, or a default if the event has no readable one."""
     try:
         return parsedate_to_datetime(event.not_before).astimezone(timezone.utc) - _RESERVE
     except (TypeError, ValueError, OverflowError):

@@ -1,10 +1,10 @@
-"""The cluster's munge key, which its own vault keeps, and messages that only those can write and
-read who have it.
+"""The cluster's munge key, stored in its own vault, and messages that only holders of the key can
+write and read.
 
-All read the key by their VM's identity. Started as a program, on the scheduler, this makes it once
-in the cluster's life; a scheduler that takes the place of another gets the key of that one. With
-`--read`, on all other machines, it makes none. With `--new` it puts another into the vault, which
-this machine too has only once it reads it.
+All read the key with their VM's identity. Started as a program, on the scheduler, this creates it
+once in the cluster's life; a scheduler that replaces another gets that one's key. With `--read`, on
+all other machines, it creates none. With `--new` it stores another in the vault, which this machine
+too has only once it reads it.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _log = logging.getLogger(__name__)
 
 
 class Refused(Exception):
-    """A message that was not written with the key, came too late, or came twice."""
+    """Error for a message that was not written with the key, came too late, or came twice."""
 
 
 def encode(settings: Settings, message: dict[str, Any]) -> str:
-    """The message, signed by munge with this process's user; it lasts for five minutes."""
+    """Returns the message signed by munge for this process's user; it is valid for five minutes."""
     return _run(settings, "munge", json.dumps(message).encode()).decode().strip()
 
 
 def decode(settings: Settings, credential: str) -> tuple[dict[str, Any], int]:
-    """The message and the user id of who wrote it; Refused where it cannot be trusted."""
+    """Returns the message and its author's user id. Raises Refused if it cannot be trusted."""
     head, _, payload = _run(settings, "unmunge", credential.encode()).partition(b"\n\n")
     uid = _UID.search(head)
     try:
@@ -63,7 +63,7 @@ def decode(settings: Settings, credential: str) -> tuple[dict[str, Any], int]:
 
 
 def trusted_user(settings: Settings) -> int:
-    """The user id of the service, from which nodes take their names; root where it has none."""
+    """Returns the user id of the service that gives nodes their names; root's if it has none."""
     try:
         return pwd.getpwnam(settings.user).pw_uid
     except KeyError:
@@ -86,8 +86,7 @@ def _run(settings: Settings, program: str, text: bytes) -> bytes:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answers with 0, or with 1 where the vault cannot be reached or has no key to read: to be
-    tried again."""
+    """Returns 0, or 1 if the vault cannot be reached or has no key to read, to be tried again."""
     settings, metadata = begin()
     try:
         if "--new" in arguments:
@@ -102,8 +101,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def has_key(settings: Settings, metadata: Metadata) -> bool:
-    """True if this machine has the key of the vault, which munged reads anew where it is another;
-    False while nobody has put one there, or the vault gives none."""
+    """Returns True if this machine has the vault's key, and has munged reload a changed one; False
+    if the vault has none, or does not give it."""
     try:
         key = read_key(settings, metadata)
     except Failure as failure:
@@ -118,7 +117,7 @@ def has_key(settings: Settings, metadata: Metadata) -> bool:
 
 
 def read_key(settings: Settings, metadata: Metadata) -> bytes | None:
-    """The key; None while nobody has put one there. Failure where the vault gives none."""
+    """Returns the key; None if there is none yet. Raises Failure if the vault does not give it."""
     try:
         text = _vault(settings, metadata).read(settings.secret)
     except Failure as failure:

@@ -1,7 +1,7 @@
-"""Makes an instance a node: the munge key, a name of the scheduler's, and slurmd with it.
+"""Makes an instance a node: the munge key, a name from the scheduler, and slurmd with it.
 
-Runs at each boot. While the scheduler needs no further node, or is not there yet, it asks
-again; `reconcile` deletes an instance that nobody needs.
+Runs at each boot. While the scheduler needs no further node, or is not there yet, it asks again;
+`reconcile` deletes an instance that nobody needs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LONGEST = 900.0
 
 
 def main() -> int:
-    """Answers with 0 when slurmd was started; until then it goes on asking."""
+    """Returns 0 once slurmd is started; until then it keeps asking."""
     settings, metadata = begin()
     if lacks := missing(settings, "munged", "unmunge"):
         # Without them there is nobody to tell but the console.
@@ -75,9 +75,9 @@ def missing(settings: Settings, *programs: str) -> str:
 def ask_for_name(
     settings: Settings, me: Machine, trouble: str = "", *, hardware: bool = False
 ) -> str | None:
-    """The name that the scheduler gives this instance; None where it gives none now. `trouble` says
-    why this instance cannot be a node: it then gets none, and the scheduler says so. If that is its
-    `hardware` the scheduler remembers the host."""
+    """Returns the name that the scheduler gives this instance; None if it gives none now. `trouble`
+    says why this instance cannot be a node: it then gets none, and the scheduler reports that. If
+    it is the `hardware`, the scheduler remembers the host."""
     question = {"scale_set": settings.partition, "vm": me.vm, "id": me.id.split("/")[-1]}
     question |= {"host": physical_host(Path(settings.key_values)), "resource": me.id}
     if trouble:
@@ -101,9 +101,9 @@ def ask_for_name(
 def start(settings: Settings, name: str) -> None:
     """Starts slurmd under that name, which the machine then has too, as MPI expects it.
 
-    The first time slurmd says that the machine has just booted: it may have waited for its
-    name, and Slurm takes no node that booted before it was asked for. It counts whole seconds, of
-    which one may pass within a few milliseconds.
+    The first time slurmd reports that the machine has just booted: it may have waited for its name,
+    and Slurm rejects a node that booted before it was asked for. It counts entire seconds, of which
+    one may pass within a few milliseconds.
     """
     options = f"-N {name} --conf-server {settings.scheduler}"
     new = f'SLURMD_OPTIONS="{options}"\n'
@@ -117,8 +117,8 @@ def start(settings: Settings, name: str) -> None:
 
 
 def unsound(settings: Settings) -> str:
-    """The fault that the health check finds; empty where the machine is well, or has no check.
-    Drivers and fabric need a while after boot, so it may say so for as long as `settle`."""
+    """Returns the fault that the health check finds; "" if the machine is healthy, or has no check.
+    Drivers and fabric need a while after boot, so faults are tolerated for as long as `settle`."""
     deadline = time.monotonic() + settings.settle
     while problem := _look(settings):
         if time.monotonic() >= deadline:

@@ -29,9 +29,9 @@ _COMING = frozenset({"POWERING_UP", "POWER_UP"})
 
 @dataclass
 class Hold:
-    """Until when a partition's sleeping nodes are left alone, and why. `shortages` and `misses` are
-    rounds in a row: Azure made too few instances, since `since`, or they never became nodes. A
-    `closed` partition is down until somebody opens it."""
+    """How long a partition's sleeping nodes are left alone, and why. `shortages` and `misses` are
+    consecutive rounds in which Azure created too few instances, since `since`, or they never became
+    nodes. A `closed` partition is down until somebody opens it."""
 
     until: float = 0.0
     reason: str = ""
@@ -42,11 +42,12 @@ class Hold:
 
     @property
     def active(self) -> bool:
-        """Sleeping nodes are left alone now."""
+        """True if sleeping nodes are left alone now."""
         return self.closed or time.time() < self.until
 
     def short(self, settings: Settings, refused: int, reason: str) -> str:
-        """Azure made no instance for that many nodes; answers with the reason for them."""
+        """Records that Azure created no instance for that many nodes; returns the reason for
+        them."""
         self.since = self.since if self.shortages else time.time()
         self._wait(settings, self.shortages)
         self.shortages += 1
@@ -55,7 +56,8 @@ class Hold:
         return self.reason
 
     def missed(self, settings: Settings, count: int, trouble: str) -> str:
-        """Instances never became nodes: a round more; answers with the reason for their nodes."""
+        """Records another round of instances that never became nodes; returns the reason for
+        them."""
         self._wait(settings, self.misses)
         self.misses += 1
         self.closed = self.misses >= _MOST_MISSES
@@ -65,7 +67,7 @@ class Hold:
         return self.reason
 
     def open(self) -> None:
-        """Somebody has put the partition up again: it is as if nothing had been."""
+        """Resets the hold after somebody has put the partition up again."""
         self.until, self.reason, self.shortages, self.misses = 0.0, "", 0, 0
         self.closed = False
 
@@ -76,8 +78,8 @@ class Hold:
 
 def apply(settings: Settings, partition: str, hold: Hold, among: Iterable[str] = ()) -> None:
     """Takes the sleeping nodes of the partition out of use while it is held, and closes it.
-    slurmctld forgets what a node's state was when it lets it be deleted, so that nodes on their way
-    out are named by `among`, by the program that it calls then."""
+    slurmctld forgets a node's state when it lets it be deleted, so that the program that it calls
+    then names the nodes on their way out in `among`."""
     if not hold.active:
         return
     nodes = commands.nodes(settings)
@@ -97,8 +99,9 @@ def apply(settings: Settings, partition: str, hold: Hold, among: Iterable[str] =
 
 
 def releasable(settings: Settings, partition: str, hold: Hold) -> list[str]:
-    """Nodes that are cloud again and still down or drained: the next instance is a new one. What a
-    person took out of use stays so, and all stay while the partition is held."""
+    """Returns the nodes in the cloud state that are still down or drained: the next instance is a
+    new one. Nodes that a person took out of use stay so, and all stay while the partition is
+    held."""
     if hold.active:
         return []
     return [
@@ -113,7 +116,7 @@ def releasable(settings: Settings, partition: str, hold: Hold) -> list[str]:
 
 def keep_drained(settings: Settings, names: Iterable[str]) -> list[str]:
     """Drains nodes again that a person drained: slurmctld forgets it when it deletes a node. The
-    reason outlives it, and goes when somebody resumes the node."""
+    reason outlives that, and goes when somebody resumes the node."""
     nodes = commands.nodes(settings)
     kept = [
         name
@@ -135,8 +138,8 @@ def _clock(moment: float) -> str:
 
 @dataclass
 class Claim:
-    """The instance that is a node: its number and its unique id, where it is, since when,
-    whether its slurmd has ever answered slurmctld, and the physical host that it is on."""
+    """The instance behind a node: its number and its unique id, its address, since when it is a
+    node, True if its slurmd has ever answered slurmctld, and its physical host."""
 
     instance: str
     vm: str
@@ -148,13 +151,13 @@ class Claim:
 
 @dataclass
 class NodeRegistry:
-    """Scheduler's knowledge of the nodes of one scale set.
+    """The scheduler's record of the nodes of one scale set.
 
     `wanted` are names that Slurm asked for and no instance has yet, `claims` those that an instance
-    has. `leaving` are instances to be deleted, and `unnamed` those that were seen without a name;
-    each with the time. `troubles` is what instances report that they lack, by their numbers, and
-    `hold` says if Slurm may ask for more of them now. `hosts` are physical hosts whose hardware
-    failed, with the reason and the time.
+    has. `leaving` are instances to be deleted, and `unnamed` those seen without a name; each with
+    the time. `troubles` is what instances report missing, by their numbers, and `hold` says if
+    Slurm may ask for more of them now. `hosts` are physical hosts whose hardware failed, with the
+    reason and the time.
     """
 
     wanted: dict[str, float] = field(default_factory=dict)
@@ -166,13 +169,13 @@ class NodeRegistry:
     hosts: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def want(self, names: list[str]) -> None:
-        """Slurm asks for these nodes; one that has an instance already keeps it."""
+        """Records that Slurm wants these nodes; one that has an instance already keeps it."""
         for name in names:
             if name not in self.claims:
                 self.wanted.setdefault(name, time.time())
 
     def release(self, names: list[str]) -> list[str]:
-        """Slurm is done with these nodes; answers with the instances that are to be deleted."""
+        """Records that Slurm is done with these nodes; returns the instances to delete."""
         for name in names:
             self.wanted.pop(name, None)
             claim = self.claims.pop(name, None)
@@ -181,7 +184,7 @@ class NodeRegistry:
         return sorted(self.leaving)
 
     def claim(self, vm: str, instance: str, address: str, host: str = "") -> str | None:
-        """The name of that VM: the one it has, or the wanted one that waited longest."""
+        """Returns the name for that VM: the one it has, or the wanted one that waited longest."""
         for name, claim in self.claims.items():
             if claim.vm == vm:
                 claim.address, claim.host = address, host
@@ -196,13 +199,13 @@ class NodeRegistry:
         return name
 
     def fail_host(self, host: str, reason: str) -> None:
-        """Notes that the hardware of a host failed; from when on stays as it was noted first."""
+        """Records that the hardware of a host failed; the first time recorded stays."""
         if host:
             since = self.hosts.get(host, ("", time.time()))[1]
             self.hosts[host] = (reason, since)
 
     def refusal(self, vm: str, host: str, longest: float) -> str:
-        """Why a VM on that host becomes no node; empty where it may, or is one already."""
+        """Returns why a VM on that host becomes no node; "" if it may, or is one already."""
         before = time.time() - longest
         self.hosts = {name: bad for name, bad in self.hosts.items() if bad[1] > before}
         if host not in self.hosts or any(claim.vm == vm for claim in self.claims.values()):
@@ -213,12 +216,13 @@ class NodeRegistry:
         return f"host {host} failed on {day}: {why}"
 
     def trouble_of(self, node_or_instance: str) -> str:
-        """The lack that the instance, or that of the node, tells of; empty where it is well."""
+        """Returns what the instance, or the node's, reports missing; "" if it is healthy."""
         claim = self.claims.get(node_or_instance)
         return self.troubles.get(claim.instance if claim else node_or_instance, "")
 
     def waiting_for(self, before: float) -> list[str]:
-        """Wanted nodes whose instances lack something, or were silent since before that time."""
+        """Returns wanted nodes whose instances lack something, or were silent since before that
+        time."""
         lacking = sum(each in self.troubles for each in self.unnamed)
         silent = sum(s < before for each, s in self.unnamed.items() if each not in self.troubles)
         oldest = sorted(self.wanted, key=lambda each: (self.wanted[each], _number(each)))
@@ -226,17 +230,17 @@ class NodeRegistry:
         return oldest[: max(lacking, min(lacking + silent, len(for_long)))]
 
     def see(self, nameless: list[str]) -> None:
-        """These are the instances without a name; one that was seen before keeps its time."""
+        """Records the instances without a name; one that was seen before keeps its time."""
         now = time.time()
         self.unnamed = {each: self.unnamed.get(each, now) for each in nameless}
 
     def dismiss(self, instance: str) -> None:
-        """An instance without a name is to be deleted, and gets none any more."""
+        """Marks an instance without a name for deletion; it gets none any more."""
         self.unnamed.pop(instance, None)
         self.leaving[instance] = time.time()
 
     def give_up(self, count: int) -> list[str]:
-        """Takes that many names off the wanted ones, those that were asked for last first."""
+        """Removes that many names from the wanted ones, the most recent requests first."""
         last = sorted(self.wanted, key=lambda each: (self.wanted[each], _number(each)))
         given_up = last[len(last) - count :]
         for name in given_up:
@@ -246,7 +250,7 @@ class NodeRegistry:
 
 @contextmanager
 def opened(settings: Settings, scale_set: str) -> Iterator[NodeRegistry]:
-    """The registry of that scale set, for one program at a time; saved when it is done with it."""
+    """Opens the registry of that scale set for one program at a time, and saves it at the end."""
     with locked(settings, f"{scale_set}.registry"):
         file = settings.state_folder / f"{scale_set}.json"
         registry = _read(file)
@@ -259,7 +263,7 @@ def opened(settings: Settings, scale_set: str) -> Iterator[NodeRegistry]:
 
 @contextmanager
 def locked(settings: Settings, name: str) -> Iterator[None]:
-    """Waits until no other program of the scheduler's is in here."""
+    """Holds the lock of the scheduler's programs."""
     settings.state_folder.mkdir(parents=True, exist_ok=True)
     with files.alone(settings.state_folder / name):
         yield

@@ -1,13 +1,13 @@
-"""In place of a node's identity: tokens and secrets for people's jobs, which may not ask for its.
+"""Tokens and secrets for people's jobs, which may not use the node's identity.
 
-By Azure's metadata service everybody on the machine would get a token with which to read the munge
-key, so that a firewall rule keeps people's programs from it. A token that opens one vault opens all
-that the identity may read. So two programs reply as root in its place:
+From Azure's metadata service everybody on the machine would get a token that can read the munge
+key, so a firewall rule keeps people's programs from it. A token for one vault opens all vaults that
+the identity may read. So two programs answer as root in its place:
 
     people tokens PORT      tokens for blobs and images, and never for vaults
-    people secrets SOCKET   single secrets of the environment's vault, each for those alone whom the
-                            secret names: its tag `fairway-users` holds their accounts, or `*` for
-                            all. The kernel says who asks (SO_PEERCRED of unix(7)).
+    people secrets SOCKET   single secrets of the environment's vault, each only for the people whom
+                            the secret names: its tag `fairway-users` holds their accounts, or `*`
+                            for all. The kernel says who asks (SO_PEERCRED of unix(7)).
 """
 
 from __future__ import annotations
@@ -80,21 +80,21 @@ class _TokenHandler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Says nothing of what is asked."""
+        """Logs nothing about requests."""
 
 
 def token_server(metadata: Metadata, port: int) -> ThreadingHTTPServer:
-    """The service on this port of the loopback address."""
+    """Returns the service on this port of the loopback address."""
     handler = type("Handler", (_TokenHandler,), {"metadata": metadata})
     return ThreadingHTTPServer(("127.0.0.1", port), handler)
 
 
 class Refused(Exception):
-    """The reason, for the program that asks."""
+    """Error whose text is the reason for the program that asks."""
 
 
 def secret_for(person: str, name: str, vault: KeyVault) -> str:
-    """The value of a secret; Refused where it is not that person's."""
+    """Returns a secret's value. Raises Refused if that person may not read it."""
     if not _NAME.fullmatch(name):
         raise Refused("this is not the name of a secret")
     try:
@@ -117,7 +117,7 @@ class _SecretHandler(StreamRequestHandler):
     name_of: Callable[[int], str]
 
     def handle(self) -> None:
-        """Answers one question, which is a line; so is the reply."""
+        """Answers one request; both are a line."""
         uid = struct.unpack(_PEER, _credentials(self.connection))[1]
         try:
             name = self.rfile.readline(_LONGEST).decode("ascii").strip()
@@ -132,7 +132,7 @@ class _SecretHandler(StreamRequestHandler):
 def secret_server(
     path: Path, vault: KeyVault, name_of: Callable[[int], str] = lambda uid: pwd.getpwuid(uid)[0]
 ) -> ThreadingUnixStreamServer:
-    """The service at a socket, to which everybody may connect."""
+    """Returns the service at a socket, to which everybody may connect."""
     path.unlink(missing_ok=True)
     handler = type("Handler", (_SecretHandler,), {"vault": vault, "name_of": staticmethod(name_of)})
     found = ThreadingUnixStreamServer(str(path), handler)
@@ -142,7 +142,7 @@ def secret_server(
 
 
 def main(service: str, where: str) -> int:
-    """Answers until it is ended; at a port below 1024 nobody but root can take its place."""
+    """Serves until it is ended; at a port below 1024 nobody but root can take its place."""
     settings, metadata = begin()
     server: ThreadingHTTPServer | ThreadingUnixStreamServer
     if service == "tokens":

@@ -1,12 +1,12 @@
-"""Starts and deletes nodes as slurmctld asks, and puts right each minute what went wrong.
+"""Creates and deletes nodes as slurmctld asks, and repairs each minute what went wrong.
 
     power resume|suspend|resume-fail HOSTLIST
     power reconcile
 
-The first are slurm.conf's ResumeProgram, SuspendProgram and ResumeFailProgram. `reconcile` holds
-together what Slurm thinks, what the registry says and what Azure has: Azure takes Spot nodes away,
-programs are cut off, and the scheduler restarts. Whatever was left undone is done there: so a node
-that is gone is cloud again, and no instance stays that nobody needs.
+The first are slurm.conf's ResumeProgram, SuspendProgram and ResumeFailProgram. `reconcile` keeps
+Slurm's view, the registry and Azure's instances consistent: Azure takes Spot nodes away, programs
+are interrupted, and the scheduler restarts. It completes whatever was left undone: so a node that
+is gone returns to the cloud state, and no instance stays that nobody needs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NOT_THERE = frozenset(
 
 
 def main(arguments: list[str]) -> int:
-    """Answers with 0, or with 1 where a scale set could not be dealt with; why is logged."""
+    """Returns 0, or 1 if a scale set could not be handled; the reason is logged."""
     if arguments == ["reconcile"]:
         return reconcile_all(*begin())
     if len(arguments) != 2 or arguments[0] not in _WORK:
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 
 def answer(what: str, host_list: str, settings: Settings, metadata: Metadata) -> int:
-    """Does what slurmctld asks for nodes of a host list, side by side for each scale set."""
+    """Carries out slurmctld's request for the nodes of a host list, all scale sets in parallel."""
     _log.info("%s %s", what, host_list)
     groups = commands.by_partition(commands.expand(host_list))
     known = {name: nodes for name, nodes in groups.items() if name in settings.scale_sets}
@@ -83,7 +83,7 @@ def suspend(capacity: Capacity, names: list[str], settings: Settings) -> None:
 
 
 def resume_fail(capacity: Capacity, names: list[str], _: Settings) -> None:
-    """Nodes that did not come up in time are cloud again, and rest for a while."""
+    """Returns nodes that did not come up in time to the cloud state, after a rest."""
     try:
         capacity.give_up_on(names)
     finally:
@@ -98,9 +98,9 @@ _WORK: dict[str, Callable[[Capacity, list[str], Settings], None]] = {
 
 
 def still_unwanted(settings: Settings, names: list[str]) -> list[str]:
-    """The nodes that Slurm has not asked for again in the meantime. slurmctld may call for a node's
-    end and for its start at once, and the two programs then run side by side: what it says of the
-    node itself is what holds."""
+    """Returns the nodes that Slurm has not asked for again in the meantime. slurmctld may request a
+    node's end and its start at once, and the two programs then run concurrently: the node's present
+    state decides."""
     try:
         states = commands.states(settings)
     except commands.Refused as error:
@@ -110,7 +110,7 @@ def still_unwanted(settings: Settings, names: list[str]) -> list[str]:
 
 
 def reconcile_all(settings: Settings, metadata: Metadata) -> int:
-    """One round over all scale sets; 1 where one of them could not be dealt with."""
+    """Runs one round over all scale sets; returns 1 if one of them could not be handled."""
     failed = False
     with locked(settings, "reconcile"):
         for name in settings.scale_sets:
@@ -123,7 +123,7 @@ def reconcile_all(settings: Settings, metadata: Metadata) -> int:
 
 
 def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
-    """One round over one scale set."""
+    """Runs one round over one scale set."""
     instances = capacity.client.instances()
     with opened(settings, name) as registry:
         gone = lost(instances, registry, among=list(registry.claims))
@@ -149,7 +149,7 @@ def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
 
 
 def _remember_bad_hosts(settings: Settings, name: str, nodes: Mapping[str, commands.Node]) -> None:
-    """Notes the hosts of nodes that the health check drained for their hardware."""
+    """Records the hosts of nodes that the health check drained for their hardware."""
     with opened(settings, name) as registry:
         for node, claim in registry.claims.items():
             found = nodes.get(node)
@@ -160,7 +160,7 @@ def _remember_bad_hosts(settings: Settings, name: str, nodes: Mapping[str, comma
 
 
 def _look_after_hold(settings: Settings, name: str, states: Mapping[str, frozenset[str]]) -> Hold:
-    """Notes which instances became nodes, and whether somebody opened the partition again."""
+    """Records which instances became nodes, and if somebody has opened the partition again."""
     with opened(settings, name) as registry:
         for node, claim in registry.claims.items():
             if not claim.joined and states.get(node, _NOT_THERE).isdisjoint(_NOT_THERE):
@@ -173,7 +173,7 @@ def _look_after_hold(settings: Settings, name: str, states: Mapping[str, frozens
 
 
 def _mark_orphans(registry: NodeRegistry, instances: list[Instance], after: float) -> None:
-    """Instances that were there for long and have no name go, except those that are wanted."""
+    """Marks old instances without a name for deletion, except those that are wanted."""
     now, candidates = time.time(), nameless(instances, registry)
     registry.see([each.id for each in candidates])
     old = [each for each in candidates if now - registry.unnamed[each.id] >= after]

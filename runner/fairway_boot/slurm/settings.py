@@ -1,5 +1,5 @@
-"""Start of every program of a scheduler or a node: its log, and the settings of its cluster, a
-JSON file whose path FAIRWAY_SLURM_SETTINGS names."""
+"""Start of every program of a scheduler or a node: its log, and the settings of its cluster, a JSON
+file whose path FAIRWAY_SLURM_SETTINGS names."""
 
 from __future__ import annotations
 
@@ -30,20 +30,19 @@ class ScaleSet:
 
 @dataclass(frozen=True)
 class Settings:
-    """See `load`; times are in seconds.
+    """Settings of a cluster, read by `load`; times are in seconds.
 
-    `vault` holds the munge key, and `people_vault` the secrets of jobs, "" where there are none.
-    `authority` is a file of certificates to trust, `bin` the folder of Slurm's and munge's
-    commands where they are not on PATH, `user` the one that slurmctld runs as. `patience` is
-    for how long Azure may work on a change, and `orphan_after` for how long an instance may
-    be there that nobody needs; one that Azure calls failed may ask for a name for as long as
-    `failed_after`, and any other for as long as `silent_after`. `hold` is for how long nodes
-    are not asked for again that Azure did not make: longer than idle nodes stay, so that those
-    that it did make may go.
+    `vault` holds the munge key, and `people_vault` the secrets of jobs, "" for none. `authority` is
+    a file of certificates to trust, `bin` the folder of Slurm's and munge's commands if they are
+    not on PATH, `user` the account of slurmctld. `patience` is for how long Azure may work on a
+    change, and `orphan_after` for how long an instance may exist that nobody needs; one that Azure
+    calls failed may ask for a name for as long as `failed_after`, and any other for as long as
+    `silent_after`. `hold` is for how long nodes are not requested again that Azure did not create:
+    longer than idle nodes stay, so that those that it did create may go.
 
-    A host whose hardware failed is refused for `refuse_host`. Of a node, `check` is what says on
-    standard output what its hardware lacks and then fails, which it may do for `settle` after
-    boot, and `key_values` the file by which Hyper-V tells of the host.
+    A host whose hardware failed is refused for `refuse_host`. Of a node, `check` is the program
+    that prints faults of its hardware and then fails, which it may do for `settle` after boot, and
+    `key_values` the file in which Hyper-V names the host.
 
     A node's own are `partition`, `scheduler` (HOST:PORT of slurmctld), `name_file` and
     `first_file`, which its slurmd reads, and the commands that start things.
@@ -85,12 +84,12 @@ class Settings:
 
     @property
     def state_folder(self) -> Path:
-        """Folder in which the scheduler remembers which instance is which node."""
+        """Folder with the scheduler's registry of nodes."""
         return Path(self.state)
 
 
 def load(path: str | None = None) -> Settings:
-    """The settings of the file; ValueError names a key that none has."""
+    """Reads the settings from the file. Raises ValueError for an unknown key."""
     file = Path(path or os.environ.get("FAIRWAY_SLURM_SETTINGS") or DEFAULT_PATH)
     data = json.loads(file.read_text(encoding="utf-8"))
     unknown = sorted(set(data) - {field.name for field in fields(Settings)})
@@ -106,9 +105,9 @@ def load(path: str | None = None) -> Settings:
 
 
 def begin() -> tuple[Settings, Metadata]:
-    """The settings, and this VM's metadata service. From now on lines go with their time to the log
-    file, or to standard error where the settings name none. What nobody expected is logged too:
-    nobody reads what slurmctld's programs print."""
+    """Returns the settings, and this VM's metadata service. From now on lines are logged with their
+    time to the log file, or to standard error if the settings name none. Unexpected errors are
+    logged too: nobody reads the output of slurmctld's programs."""
     settings = load()
     logging.basicConfig(
         filename=settings.log or None,
@@ -126,6 +125,6 @@ def _unexpected(kind: type[BaseException], error: BaseException, tb: TracebackTy
 
 
 def metadata_service(settings: Settings) -> Metadata:
-    """This VM's metadata service, which keeps the tokens that it has given."""
+    """Returns this VM's metadata service, which caches its tokens."""
     identity = {"client_id": settings.client_id} if settings.client_id else {}
     return Metadata(settings.metadata, identity)
