@@ -120,7 +120,7 @@ class Controller:
                 control.note_lacking(self.folder, self.number, first, *lacking(objects, part))
 
     def _end(self, part: Part, pod: str, why: str) -> None:
-        """Ends a pod or a Job, after writing the reason into the run's record for whoever looks
+        """Ends a pod or a Job, after writing the reason into the run's record for those who look
         meanwhile."""
         folders = [part.task_folder(self.folder, index) for index in part.indices]
         # Others of its tasks may run: then its index alone fails.

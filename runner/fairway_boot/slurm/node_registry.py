@@ -29,7 +29,7 @@ _COMING = frozenset({"POWERING_UP", "POWER_UP"})
 
 @dataclass
 class Hold:
-    """How long a partition's sleeping nodes are left alone, and why. `shortages` and `misses` are
+    """Pause in which a partition's sleeping nodes are left alone, and the reason. `shortages` and `misses` are
     consecutive rounds in which Azure created too few instances, since `since`, or they never became
     nodes. A `closed` partition is down until somebody opens it."""
 
