@@ -29,9 +29,9 @@ _COMING = frozenset({"POWERING_UP", "POWER_UP"})
 
 @dataclass
 class Hold:
-    """Pause in which a partition's sleeping nodes are left alone, and the reason. `shortages` and `misses` are
-    consecutive rounds in which Azure created too few instances, since `since`, or they never became
-    nodes. A `closed` partition is down until somebody opens it."""
+    """Pause in which a partition's sleeping nodes are left alone, and the reason. `shortages` and
+    `misses` are consecutive rounds in which Azure created too few instances, since `since`, or they
+    never became nodes. A `closed` partition is down until somebody opens it."""
 
     until: float = 0.0
     reason: str = ""
