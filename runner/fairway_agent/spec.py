@@ -141,7 +141,7 @@ CONDITIONS = ("succeeded", "failed", "ended")
 
 @dataclass(frozen=True, slots=True)
 class IdleGpu(JsonRecord, called="`idle_gpu`"):
-    """Rule for idle GPUs: they count as idle `below` a percentage of use; after so many `seconds`
+    """Rule for idle GPUs: they count as idle `below` a percentage of use; after that many `seconds`
     the task ends, or a warning is given, as `then` says."""
 
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"then": (CANCEL, WARN)}

@@ -1,5 +1,5 @@
 """The nodes of a partition: their state, actions on one, resources that a run asks for, and access
-as Slurm allows it: through a job of one's own.
+as Slurm allows it: through a job of the user's.
 
     nodes PARTITION NODE shell [WORD…]      a shell, or a command, on the node
     nodes PARTITION NODE relay SOCKET PORT  forwards connections to SOCKET here to PORT there
