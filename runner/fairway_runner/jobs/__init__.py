@@ -1,1 +1,1 @@
-"""Jobs: the file, its templates and sweep, and the script that they make."""
+"""Jobs: the file, its templates and sweep, and the script rendered from them."""

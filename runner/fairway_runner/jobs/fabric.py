@@ -25,7 +25,7 @@ class FabricProfile:
 
     `environment` goes to every rank, and `interfaces` if neither node nor job has set it: the
     network interfaces for each library's sockets. `gpu_numa` gives the NUMA node of each local
-    rank's GPU and is empty if ranks and GPUs are not one to one. `mpirun` holds the arguments for
+    rank's GPU and is empty unless ranks and GPUs match one to one. `mpirun` holds the arguments for
     each kind of MPI.
     """
 
@@ -42,8 +42,9 @@ class FabricProfile:
 
 
 def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricProfile | None:
-    """The profile of the target's VM size, or None where it names none. `sharp` asks for in-network
-    reduction, where the fabric has it. UserError for a size that the catalogue does not know."""
+    """Returns the profile of the target's VM size, or None if it names none. `sharp` asks for
+    in-network reduction, if the fabric has it. Raises UserError for a size that the catalogue does
+    not know."""
     if not target.vm_size:
         return None
     try:
@@ -75,7 +76,8 @@ def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricPr
 
 
 def _environment(size: VmSize, fabric: Fabric, *, sharp: bool) -> dict[str, str]:
-    """The fabric's settings, fitted to whether this size of its series has InfiniBand."""
+    """Returns the fabric's settings, depending on whether this size of its series has
+    InfiniBand."""
     settings = {**fabric.environment, **(fabric.sharp if sharp and size.rdma else {})}
     if size.rdma:
         # Whatever a table says: a fabric that is there is never switched off.

@@ -444,12 +444,12 @@ class Job(Model):
 
     @property
     def failures_allowed(self) -> int:
-        """After how many failures of its own a task begins again."""
+        """Number of failures of its own after which a task is retried."""
         return self.retries or (self.retry and self.retry.error) or 0
 
     @property
     def retry_limits(self) -> dict[str, int]:
-        """Limits of a task's attempts after what is no failure of its own, by cause."""
+        """Limits of a task's retries after ends that are no failure of its own, by cause."""
         if self.retry is None:
             return {}
         found = {"node": self.retry.node, "preemption": self.retry.preemption}
@@ -457,7 +457,7 @@ class Job(Model):
 
     @property
     def wanted(self) -> Wanted | None:
-        """Resources that a task takes of its node; None for entire nodes."""
+        """A task's share of its node; None for entire nodes."""
         return Wanted.of(self.gpus, self.cores)
 
     @property
@@ -469,7 +469,7 @@ class Job(Model):
 
     @property
     def setup_command(self) -> str:
-        """The shell command line that runs once a node; "" for none."""
+        """Shell command that runs once per node; "" for none."""
         return self.setup.command if isinstance(self.setup, Setup) else self.setup or ""
 
     @property
@@ -479,7 +479,7 @@ class Job(Model):
 
     @property
     def release_command(self) -> str | None:
-        """The shell command line that runs once a node when the run has ended."""
+        """Shell command that runs once per node after the end of the run."""
         return self.setup.release if isinstance(self.setup, Setup) else None
 
     @property

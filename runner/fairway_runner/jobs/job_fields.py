@@ -33,7 +33,7 @@ IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 
 
 def written_like(pattern: str, fault: str, hint: str) -> AfterValidator:
-    """Checks that a text is written like a pattern; FieldError with the fault where it is not."""
+    """Checks that a text has a pattern's form. Raises FieldError with the fault if it has not."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):
@@ -49,8 +49,9 @@ Identifier = Annotated[
 
 
 def changed_numbers(document: Document, names: Collection[str]) -> Iterator[Finding]:
-    """Warns of each number for a parameter of these names that a template prints otherwise than it
-    is written: of 1.10, which prints as 1.1, and not of 1e-4, which can only be meant as one."""
+    """Warns of each number for a parameter of these names that a template prints in another form
+    than the file: of 1.10, which prints as 1.1, but not of 1e-4, which can only be meant as a
+    number."""
     for path, value in _numbers({key: document.data.get(key) for key in ("params", "sweep")}, ()):
         written = document.written(path, value)
         is_named = path[0] == "params" or not {*path[-2:]}.isdisjoint(names)
@@ -74,7 +75,7 @@ _MOST_CHARACTERS = 10_000
 
 
 def tag(value: str) -> str:
-    """The tag; FieldError where it cannot be one."""
+    """Checks and returns a tag. Raises FieldError if it is invalid."""
     if not re.fullmatch(r"\w[\w.:=/@+-]{0,62}", value):
         hint = "up to 63 letters, digits and any of _ . : = / @ + -, for example lr=high"
         raise FieldError(f"`{value[:70]}` is not a tag", hint)
@@ -82,7 +83,7 @@ def tag(value: str) -> str:
 
 
 def note(value: str) -> str:
-    """The note; FieldError where it is too long."""
+    """Checks and returns a note. Raises FieldError if it is too long."""
     if len(value) > _MOST_CHARACTERS:
         message = f"a note of {len(value):,} characters is too long"
         raise FieldError(message, f"{_MOST_CHARACTERS:,} at most")
@@ -188,12 +189,12 @@ class Where(Model):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of the targets, as they are written."""
+        """All of the targets, as the job names them."""
         return self.in_order or self.cheapest or ()
 
     @property
     def metric(self) -> str:
-        """The metric by which the price is divided; "" for the price alone."""
+        """Metric by which the price is divided; "" for the price alone."""
         return (self.by or "").partition("/")[2]
 
 
@@ -219,7 +220,7 @@ def where_of(document: Document) -> Where | None:
 
 
 def place_of(document: Document, name: str) -> str:
-    """The field in which a job names a target, dotted."""
+    """Returns the dotted path of the field in which a job names a target."""
     target, path = document.data["target"], "target"
     if isinstance(target, dict):
         key = "in_order" if target.get("in_order") else "cheapest"
@@ -228,7 +229,7 @@ def place_of(document: Document, name: str) -> str:
 
 
 def _place(what: str, names: str, hint: str) -> AfterValidator:
-    """Checks that a text is NAME:PATH, which stays where it is."""
+    """Checks that a text is NAME:PATH, and returns it unchanged."""
 
     def check(value: str) -> str:
         name, colon, path = value.partition(":")
@@ -312,7 +313,8 @@ class BestInput(Model):
 
 
 def _kind(value: Any) -> str | None:
-    """The kind of an input; none is named like a key, or the location of an error would be lost."""
+    """Returns the kind of an input; no kind is named like a key, or error locations would be
+    lost."""
     if isinstance(value, str):
         return "a path"
     if isinstance(value, Mapping):

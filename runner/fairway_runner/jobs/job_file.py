@@ -1,7 +1,7 @@
 """From a job file to a `Job` whose values are all known.
 
-Strings of a job file are Jinja templates over `params`, `target` and the job's own
-counts. What they substitute into `command` is quoted for the shell.
+Strings of a job file are Jinja templates over `params`, `target` and the job's own counts. Values
+substituted into `command` are quoted for the shell.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ sweep:
 
 @dataclass(frozen=True)
 class JobFile:
-    """A job file under the `assignments` of the command line; `index` is its point's in a sweep."""
+    """A job file with the `assignments` of the command line; `index` is that of its point in a
+    sweep."""
 
     document: Document
     folder: Path
@@ -54,7 +55,7 @@ class JobFile:
 
     @cached_property
     def sweep(self) -> JobSweep | None:
-        """Its sweep, or None where it has none; see `read_sweep`."""
+        """Its sweep, or None; see `read_sweep`."""
         data = self.document.data
         if isinstance(data, dict) and "sweep" not in data:
             return None
@@ -63,7 +64,7 @@ class JobFile:
         return read_sweep(self.document, self.folder, self.listed, self.drawn)
 
     def require_sweep(self) -> JobSweep:
-        """Its sweep; UserError where it has none."""
+        """Returns its sweep. Raises UserError if it has none."""
         from fairway_core.suggestions import nearest
 
         if (sweep := self.sweep) is None:
@@ -74,7 +75,7 @@ class JobFile:
         return sweep
 
     def tasks(self) -> Iterator[JobFile]:
-        """Itself, or a job file for each point of its sweep, with its values in `params`."""
+        """Yields itself, or a job file for each point of its sweep, with its values in `params`."""
         data = self.document.data
         sweep = self.sweep if isinstance(data, dict) else None
         if sweep is None:
@@ -86,7 +87,7 @@ class JobFile:
             yield replace(self, document=document, index=index)
 
     def resolve(self, target: Target) -> Job:
-        """The job for this target; UserError with the line of whatever is wrong in it."""
+        """Returns the job for this target. Raises UserError with the line of each error in it."""
         data = self.document.data
         if isinstance(data, dict) and "clusters" in data and "command" not in data:
             message = "this is an environment file: it has `clusters:`"
@@ -111,7 +112,8 @@ class JobFile:
         return replace(self.document, data=resolved).validate(Job)
 
     def field(self, path: DataPath, target: Target) -> Any:
-        """The value at a path, its templates rendered by the job's own `params`; None for none."""
+        """Returns the value at a path, its templates rendered with the job's own `params`; None if
+        unset."""
         value = self.document.data
         for step in path:
             if not isinstance(value, dict) or step not in value:
@@ -168,13 +170,14 @@ class JobFile:
 
 @cache
 def _is_text(path: DataPath) -> bool:
-    """True if a field of a job takes any text, or is unknown; looked up once for all tasks."""
+    """Returns True if a field of a job takes any text, or is unknown; looked up once for all
+    tasks."""
     annotations = annotations_at(Job, path)
     return str in annotations or not annotations
 
 
 def _variable_hint(location: Location) -> str:
-    """The replacement for `${{ inputs.NAME }}`, as other programs' jobs write it."""
+    """Returns the replacement for `${{ inputs.NAME }}`, as other programs' jobs write it."""
     named = re.match(r"\{\{-?\s*(input|output)s\.(\w+)", location.text[location.column - 1 :])
     if named is None:
         return ""
@@ -187,13 +190,14 @@ def has_steps(data: Any) -> bool:
 
 
 def section_of(data: Any, name: str) -> Mapping[str, Any]:
-    """A section of a job, which nobody has looked at yet; empty where it is none."""
+    """Returns a section of unchecked job data; empty if it is missing or no mapping."""
     found = data.get(name) if isinstance(data, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def sweeps_files(data: Any) -> bool:
-    """True if a job's sweep makes points of an input's files, by a quick look at its data."""
+    """Returns True if a job's sweep makes points of an input's files, by a quick look at its
+    data."""
     points = section_of(data, "sweep").get("points")
     generators = points if isinstance(points, list) else [points]
     return any(
@@ -202,7 +206,7 @@ def sweeps_files(data: Any) -> bool:
 
 
 def typed_by(data: Any) -> type[Job]:
-    """The model by which `-s` sets fields of a job's file."""
+    """Returns the model with the types of the fields that `-s` may set in a job's file."""
     if not has_steps(data):
         return Job
     from fairway_runner.jobs.steps import Typed
@@ -221,7 +225,7 @@ def load_job(file: str | Path, overrides: Sequence[str] = ()) -> JobFile:
 
 
 def job_of_text(text: str, file: str, folder: Path, overrides: Sequence[str] = ()) -> JobFile:
-    """Parses a job from a text that stands for the contents of `file`, in `folder`."""
+    """Parses a job from a text in place of the contents of `file`, in `folder`."""
     parsed = parse_yaml(text, file)
     document = Document(parsed, parsed.data).override(overrides, typed_by(parsed.data))
     return JobFile(document, folder, assignments=tuple(overrides))
@@ -240,7 +244,7 @@ def _require_no_program(text: str, path: Path) -> None:
 
 
 def _as_yaml(text: str) -> Any:
-    """A number or a truth value that a template wrote into a field that is not text."""
+    """Parses a number or boolean that a template rendered into a field that is not text."""
     try:
         return parse_yaml(text, "").data
     except UserError:

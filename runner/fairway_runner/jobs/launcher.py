@@ -42,8 +42,8 @@ _CHECKS = '{% include "_preflight.sh.j2" %}'  # found as any template is
 
 @dataclass(frozen=True)
 class Launcher:
-    """A template that is ready to write the scripts of any number of jobs. Where it `shares`, jobs
-    that differ in their commands, variables and parameters alone have the same script but for
+    """A compiled template that renders the scripts of any number of jobs. If it `shares`, jobs that
+    differ only in their commands, variables and parameters have identical scripts apart from
     commands and variables."""
 
     file: Path
@@ -55,7 +55,7 @@ class Launcher:
 
 
 class Launchers:
-    """The launchers of one submission, each made ready once: a sweep may have very many tasks."""
+    """Launchers of one submission, each compiled once: a sweep may have very many tasks."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -63,23 +63,25 @@ class Launchers:
         self._shared: dict[tuple[Any, ...], list[str]] = {}
 
     def of(self, job_file: JobFile, job: Job) -> Launcher:
-        """The job's launcher; UserError where there is no such template or it does not parse."""
+        """Returns the job's launcher. Raises UserError if there is no such template or it does not
+        parse."""
         if job.template not in self._ready:
             self._ready[job.template] = _made_ready(job_file, job)
         return self._ready[job.template]
 
     def require_use(self, job_file: JobFile, job: Job, use: ParamUse | None) -> None:
-        """UserError for the job's parameters without effect."""
+        """Raises UserError for the job's parameters without effect."""
         if use is not None:
             launcher = self.of(job_file, job)
             use.require(job_file, launcher.file, launcher.environment, launcher.source)
 
     def needs(self) -> list[str]:
-        """The programs that must be on the main host's PATH for the launchers so far."""
+        """Programs that the launchers so far need on the main host's PATH."""
         return [tool for launcher in self._ready.values() for tool in launcher.front_matter.needs]
 
     def render(self, job_file: JobFile, job: Job) -> str:
-        """The launcher's script, ready to run; UserError at the template's line where it fails."""
+        """Returns the launcher's script, ready to run. Raises UserError at the template's line if
+        it fails."""
         launcher, document = self.of(job_file, job), job_file.document
         _require_room(job, document)
         script = self._shared_script(launcher, job, document) if launcher.shares else None
@@ -94,9 +96,9 @@ class Launchers:
         return script
 
     def _shared_script(self, launcher: Launcher, job: Job, document: Document) -> str | None:
-        """The script with gaps for the command and the variables, which is rendered once for all
-        tasks that differ in nothing else, with those of the job in them; None where the template
-        reads more of them than their lengths, or reads a parameter."""
+        """Returns a script with the job's command and variables, which was rendered once, with gaps
+        for these, for all tasks that differ in nothing else; None if the template reads more of
+        them than their lengths, or reads a parameter."""
         texts = [job.command.rstrip(), *job.env.values()]
         rest = job.model_dump_json(exclude={"command", "params", "env"})
         key = (rest, *job.env, *map(len, texts))
@@ -159,7 +161,7 @@ def _script(launcher: Launcher, job: Job, params: Any, target: Target, document:
 
 
 def _preflight(job: Job, target: Target) -> str:
-    """The preflight of nodes: the job's, or else the default of the target's engine."""
+    """Returns the preflight of nodes: the job's, or else the default of the target's engine."""
     if job.preflight is not None:
         return job.preflight
     if job.wanted is not None or not capabilities(target.engine).checks_gpus:
@@ -196,7 +198,8 @@ def _made_ready(job_file: JobFile, job: Job) -> Launcher:
 
 
 def render_once_a_node(when: str, command: str, job: Job) -> str:
-    """The script that runs a command of the job once a node: `when` says when that is."""
+    """Returns the script that runs a command of the job once per node; `when` describes its
+    moment."""
     title = f"Runs once a node, {when}."
     template = templating.shell_environment(template_paths(Path.cwd())).get_template("_setup.sh.j2")
     return templating.render(template, {"title": title, "setup": command, "env": job.env})
@@ -208,7 +211,7 @@ _LONGEST, _LARGEST = 131_000, 1_500_000
 
 
 def _require_room(job: Job, document: Document) -> None:
-    """UserError for variables and parameters that are too long, each or together."""
+    """Raises UserError for variables and parameters that are too long, each or together."""
     texts: dict[DataPath, str] = {("env", key): f"{key}={value}" for key, value in job.env.items()}
     for name, value in job.params.items():
         items = enumerate(value) if isinstance(value, list) else [(None, value)]
@@ -247,8 +250,8 @@ def _located(fault: templating.TemplateFault, file: Path, source: str) -> UserEr
 
 
 def param_use(job_file: JobFile) -> ParamUse | None:
-    """A search for parameters without effect; None where the job's own file lists all that it
-    has, which none of its tasks sets anew."""
+    """Returns a search for parameters without effect; None if the job's own file lists all of its
+    parameters, and no task overrides one."""
     document = job_file.document
     listed = section_of(document.text.data, "params").keys()
     if job_file.sweep is None and section_of(document.data, "params").keys() <= listed:
@@ -259,7 +262,8 @@ def param_use(job_file: JobFile) -> ParamUse | None:
 
 
 def render_launcher(job_file: JobFile, job: Job, target: Target) -> str:
-    """The script of one job; UserError also for a parameter that is set and that nothing reads."""
+    """Returns the script of one job. Raises UserError also for a parameter that is set but never
+    read."""
     launchers = Launchers(target)
     launchers.require_use(job_file, job, param_use(job_file))
     return launchers.render(job_file, job)

@@ -1,4 +1,4 @@
-"""Parameters of a job that nothing reads, or that have no effect."""
+"""Finds parameters of a job that nothing reads, or that have no effect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OF_POINTS = {"files": {"file", "name", "stem"}, "shards": {"shard", "shards", "
 
 @dataclass
 class _Reading:
-    """Names of parameters that templates read; `everything` where one takes them as a whole."""
+    """Names of parameters that templates read; `everything` if one reads the entire mapping."""
 
     names: set[str] = field(default_factory=set)
     everything: bool = False
@@ -35,7 +35,7 @@ class _Reading:
     """The templates that were included: one may include itself."""
 
     def look(self, environment: SandboxedEnvironment, source: str) -> None:
-        """Adds what a template reads, and what those read that it includes."""
+        """Adds the parameters that a template reads, and those that its includes read."""
         try:
             tree = environment.parse(source)
         except TemplateError:
@@ -68,7 +68,7 @@ class _Reading:
 
 
 def _is_params(node: nodes.Node) -> bool:
-    """True for `params`, or the `job.params` that launchers see."""
+    """Returns True for `params`, or the `job.params` that launchers see."""
     if isinstance(node, nodes.Getattr):
         return node.attr == "params" and isinstance(node.node, nodes.Name)
     return isinstance(node, nodes.Name) and node.name == "params"
@@ -94,9 +94,9 @@ class ParamUse:
     def require(
         self, task: JobFile, file: Path, environment: SandboxedEnvironment, source: str
     ) -> None:
-        """UserError with every parameter of the task that is neither declared nor read, by its job
-        or its template `file`, whose text is `source`; or that the command line sets and the sweep
-        sets anew."""
+        """Raises UserError with every parameter of the task that is neither declared nor read, by
+        its job or its template `file`, whose text is `source`; or that the command line sets
+        although the sweep overrides it."""
         self._require_effect(task.document.data.get("params", {}))
         names = set(task.document.data.get("params", {})) - self._declared
         if not names or self._fields.everything or names <= self._fields.names:
@@ -145,7 +145,7 @@ class ParamUse:
         return Finding("unused-param", f"nothing reads `{path}`", hint, path, location=location)
 
     def _at(self, name: str) -> Location:
-        """Location of a parameter's name: on the command line, or in the sweep."""
+        """Returns where a parameter is named: on the command line, or in the sweep."""
         document = self._document
         for path in (("params", name), ("params",)):
             if typed_at := document.overrides.get(path):

@@ -29,7 +29,7 @@ _root: ContextVar[Path | None] = ContextVar("root", default=None)
 
 @contextmanager
 def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """Sets a variable of the context for what is done inside."""
+    """Sets a context variable within the block."""
     before = variable.set(value)
     try:
         yield
@@ -38,13 +38,13 @@ def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 
 def confined(root: Path) -> AbstractContextManager[None]:
-    """Jobs that are looked at inside have the files of the project at `root` alone."""
+    """Restricts jobs that are checked in the block to the files of the project at `root`."""
     return holding(_root, root.resolve())
 
 
 def is_code_of(root: Path, path: Path) -> bool:
-    """True for the project's folder, and for paths in it that jobs may read: outputs of runs were
-    written elsewhere, and `.git` and `.fairway` have secrets."""
+    """Returns True for the project's folder, and for paths in it that jobs may read: `.git` and
+    `.fairway` hold secrets, and outputs of runs belong elsewhere."""
     root, path = root.resolve(), path.resolve()
     if not path.is_relative_to(root):
         return False
@@ -52,14 +52,14 @@ def is_code_of(root: Path, path: Path) -> bool:
 
 
 def require_code(folder: Path) -> None:
-    """UserError for a folder of code that is not the project's, where that is asked for."""
+    """Raises UserError for a folder of code outside the project, if jobs are confined."""
     root = _root.get()
     if root is not None and not is_code_of(root, folder):
         raise _refused("submit code from elsewhere", "keep `code.path` inside of the project")
 
 
 def require_inside(link: Path, path: str) -> None:
-    """UserError for a link, called `path`, that leads out of the project, where it may not."""
+    """Raises UserError for a link, called `path`, out of the project, if jobs are confined."""
     root = _root.get()
     if root is not None and not is_code_of(root, link):
         hint = "let it lead into the project, or leave it out, by `code.exclude` or the pattern"
@@ -67,14 +67,14 @@ def require_inside(link: Path, path: str) -> None:
 
 
 def require_no_function() -> None:
-    """UserError where no code of a job runs on this machine."""
+    """Raises UserError if no code of a job may run on this machine."""
     if _root.get() is not None:
         hint = "write the points out, such as with `grid:`"
         raise _refused("run the `python:` of a sweep on the machine of the server", hint)
 
 
 def require_relative(pattern: str) -> None:
-    """UserError for files of the whole machine, where those of the project are wanted."""
+    """Raises UserError for a path of the machine, if only the project's files are allowed."""
     if _root.get() is not None and (pattern.startswith("/") or ".." in pattern.split("/")):
         hint = "begin in the folder of the job, and write no `..`"
         raise _refused("list files of the server outside of the project", hint)
@@ -87,7 +87,7 @@ def _refused(what: str, hint: str) -> UserError:
 
 @dataclass(frozen=True)
 class Origin:
-    """Sent code: its folder while its job is looked at, and what git said of it at home."""
+    """Uploaded code: its folder while its job is checked, and git's facts from where it came."""
 
     root: Path
     git: Mapping[str, Any]
@@ -97,25 +97,25 @@ _origin: ContextVar[Origin | None] = ContextVar("origin", default=None)
 
 
 def sent(origin: Origin) -> AbstractContextManager[None]:
-    """The jobs that are looked at inside have this code."""
+    """Sets the uploaded code of the jobs that are checked in the block."""
     return holding(_origin, origin)
 
 
 def known_git() -> Mapping[str, Any] | None:
-    """Returns git's facts about sent code, from where it was sent: git is not run here, since a
+    """Returns git's facts about uploaded code, from where it was sent: git is not run here, since a
     folder may be a repository whose settings are programs."""
     origin = _origin.get()
     return None if origin is None else origin.git
 
 
 def is_sent() -> bool:
-    """True while a job is looked at that was sent to this machine."""
+    """Returns True while a job is checked that was uploaded to this machine."""
     return _origin.get() is not None
 
 
 @contextmanager
 def sent_before(facts: Mapping[str, Any], snapshot: Path) -> Iterator[None]:
-    """Sets the origin of sent code for the snapshot of an earlier run by its provenance."""
+    """Sets the origin of uploaded code for the snapshot of an earlier run by its provenance."""
     if facts.get("sent") is not True:
         yield
         return
@@ -124,14 +124,15 @@ def sent_before(facts: Mapping[str, Any], snapshot: Path) -> Iterator[None]:
 
 
 def is_own(path: Path) -> bool:
-    """False for templates in sent code of people who may not run code on this machine."""
+    """Returns False for templates in uploaded code of people who may not run code on this
+    machine."""
     origin = _origin.get()
     is_sent = origin is not None and path.resolve().is_relative_to(origin.root)
     return not (is_sent and _root.get() is not None)
 
 
 def require_lasting(directory: str) -> None:
-    """UserError for checkpoints beside the job's file, where that was sent."""
+    """Raises UserError for checkpoints next to the job's file, if that was uploaded."""
     if is_sent():
         copy = "the copy of the code that was sent"
         message = f"`checkpoint.directory`: `{directory}` would be in {copy}"
@@ -148,15 +149,15 @@ _LOOP = "it leads back to a folder that it lies in"
 
 @dataclass(frozen=True)
 class Found:
-    """One path below the folder, with `/`, and what is there, behind all links; None where a link
-    leads to nothing. The path of a folder, which holds nothing, ends with `/`."""
+    """One path below the folder, with `/`, and the status of its target; None for a dangling link.
+    The path of an empty folder ends with `/`."""
 
     path: str
     status: os.stat_result | None
 
     @property
     def is_file(self) -> bool:
-        """True if it can be read like a file."""
+        """True if it is readable like a file."""
         return self.status is not None and stat.S_ISREG(self.status.st_mode)
 
     @property
@@ -166,7 +167,7 @@ class Found:
 
     @property
     def kind(self) -> str:
-        """The kind of thing that can neither be copied nor sent."""
+        """Kind of entry, if it can neither be copied nor sent."""
         if self.status is None:
             return "a link to nothing"
         return _KINDS.get(stat.S_IFMT(self.status.st_mode), "a device")
@@ -176,14 +177,14 @@ def walk(folder: Path, leaves_out: LeavesOut = lambda *_: False) -> Iterator[Fou
     """Yields everything in a folder and below, except entries for which `leaves_out` is true, whose
     folders are not entered.
 
-    Raises OSError with its path for an unreadable entry, such as a link that leads back to a folder
-    that contains it; UserError for a link to a place that a remote user's job may not read.
+    Raises OSError with its path for an unreadable entry, such as a link to a folder that contains
+    it; UserError for a link to a path that a remote user's job may not read.
     """
     yield from _below(folder, "", leaves_out, (folder.stat(),))
 
 
 def left_out(found: Iterable[Found], what: str) -> list[Finding]:
-    """A warning that names what is there and is no file; `what` cannot hold it."""
+    """Returns a warning that names entries that are no files; `what` cannot hold them."""
     names = sorted(f"{each.path} ({each.kind})" for each in found)
     if not names:
         return []
@@ -199,7 +200,7 @@ def _below(
     around: tuple[os.stat_result, ...],
     link: str = "",
 ) -> Iterator[Found]:
-    """`around` are the folders in which this one lies, and itself; `link` has led here."""
+    """Walks a folder; `around` are the folders that contain it, and itself; `link` has led here."""
     is_empty = True
     for entry, path, status in _kept(folder, prefix, leaves_out):
         is_empty = False

@@ -1,6 +1,6 @@
 """Several named jobs in one file, each of which begins when others have ended: `steps:`.
 
-What stands beside `steps:` holds for all of them; a step's own fields go over it.
+Fields next to `steps:` hold for all steps; a step's own fields override them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Ended(Model):
 
     @property
     def codes(self) -> list[int]:
-        """The codes, of which one is wanted."""
+        """Exit codes, one of which is required."""
         found = self.exit_code
         return found if isinstance(found, list) else [] if found is None else [found]
 
@@ -83,7 +83,7 @@ Condition = Ending | Annotated[Ended, Called(_CONDITIONS)]
 
 
 def _after(value: Any) -> Any:
-    """One name, or several, without a condition: they must have succeeded."""
+    """Reads one name, or several, without a condition: they must have succeeded."""
     if isinstance(value, str):
         return {value: "succeeded"}
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
@@ -125,7 +125,7 @@ class Typed(Job):
 
 @dataclass(frozen=True)
 class NamedStep:
-    """A step of a file: its name, what must have become of which others, and its job."""
+    """A step of a file: its name, the required ends of other steps, and its job."""
 
     name: str
     after: Mapping[str, Condition]
@@ -133,9 +133,9 @@ class NamedStep:
 
 
 def read_steps(document: Document, run: str) -> list[NamedStep]:
-    """The steps of a file, those first that others come after; `run` is the ID of the whole.
+    """Returns the steps of a file, each after those that it depends on; `run` is the workflow's ID.
 
-    UserError at its line for what is wrong with them, but for what is wrong with the job of one.
+    Raises UserError at its line for each error in them, except errors in the job of one.
     """
     whole = document.validate(Whole)
     _require_known(document)
@@ -148,7 +148,7 @@ def read_steps(document: Document, run: str) -> list[NamedStep]:
 
 
 def step_run(run: str, step: str) -> str:
-    """The ID of a step's run.
+    """Returns the ID of a step's run.
 
     >>> step_run("digits-7k2m9p", "train")
     'digits-7k2m9p-train'
@@ -157,7 +157,7 @@ def step_run(run: str, step: str) -> str:
 
 
 def _require_known(document: Document) -> None:
-    """UserError for keys that no job has, and for those of a step that are the whole's."""
+    """Raises UserError for unknown keys, and for keys of a step that belong to the entire file."""
     known = {field.alias or name for name, field in Job.model_fields.items()} | {"steps"}
     findings = []
     for key in document.data:
@@ -174,8 +174,8 @@ def _require_known(document: Document) -> None:
 
 
 def _ordered(whole: Whole, document: Document) -> list[str]:
-    """Their names, each behind those that it comes after; UserError for one that there is not, and
-    for those that wait for each other."""
+    """Returns their names, each after those that it depends on. Raises UserError for an unknown
+    one, and for a circle."""
     for name, step in whole.steps.items():
         for other in step.after:
             if other not in whole.steps:
@@ -198,7 +198,7 @@ def _ordered(whole: Whole, document: Document) -> list[str]:
 
 
 def _before(whole: Whole, name: str) -> set[str]:
-    """The steps that have ended when this one begins."""
+    """Returns the steps that have ended when this one begins."""
     found: set[str] = set()
     waiting = [*whole.steps[name].after]
     while waiting:
@@ -210,7 +210,7 @@ def _before(whole: Whole, name: str) -> set[str]:
 
 
 def _document_of(document: Document, name: str, run: str, before: set[str]) -> Document:
-    """The job of a step, each value of which is where it stands in the file."""
+    """Returns the job of a step, with each value at its location in the file."""
     common, own = _fields_of(document.data, name)
     data = {**common, **own, "name": f"{common['name']}-{name}"[:40].rstrip("-")}
     if isinstance(data.get("inputs"), dict):
@@ -244,7 +244,8 @@ def _fields_of(data: Any, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _input(document: Document, name: str, key: str, value: Any, run: str, before: set[str]) -> Any:
-    """An input of a step, which names another step's run where it names the step."""
+    """Returns an input of a step, with the ID of the other step's run in place of the step's
+    name."""
     if not isinstance(value, dict):
         return value
     best = value.get("best")
@@ -269,7 +270,7 @@ def _input(document: Document, name: str, key: str, value: Any, run: str, before
 
 
 def inputs_of_runs(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
-    """By the name of each input that another run has kept what says which that is."""
+    """Returns the reference to the other run for each input that another run has kept, by name."""
     inputs = document.data.get("inputs")
     for name, value in inputs.items() if isinstance(inputs, dict) else ():
         if isinstance(value, dict) and (value.get("from") == "run" or "best" in value):
@@ -282,7 +283,8 @@ _STEPS = "Jobs that begin when others have ended; what stands beside them holds 
 
 
 def job_schema() -> dict[str, Any]:
-    """The schema of a job file; text with `{{ … }}` in it may stand for any single value."""
+    """Returns the schema of a job file, in which text with `{{ … }}` may replace any single
+    value."""
     schema = schema_of(Job, title="Fairway job", reference=_TEMPLATE)
     per_node = schema["properties"]["processes_per_node"]
     # `job_file` puts a number in its place before the model sees it.

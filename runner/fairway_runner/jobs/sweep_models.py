@@ -84,7 +84,7 @@ def _equally_long(axes: dict[str, Any]) -> dict[str, Any]:
 
 
 class _OneList(Model):
-    """A parameter, whatever its name, and the values that its lists are made of."""
+    """A parameter of any name, and the values that its lists consist of."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[Identifier, ScalarAxis]
@@ -227,7 +227,7 @@ class Generator(OneKey):
 
     @property
     def count(self) -> int | None:
-        """The number of points; None where only a look at files or a function can tell."""
+        """Number of points; None if only looking at files or calling a function can tell."""
         match self.key:
             case "grid":
                 return math.prod(map(length_of, self.value.values()))
@@ -269,7 +269,7 @@ class Sweep(Model):
     @model_validator(mode="before")
     @classmethod
     def _has_points(cls, section: Any) -> Any:
-        """Rejects generators that are in the section itself, and belong under `points:`."""
+        """Rejects generators in the section itself, which belong under `points:`."""
         if not isinstance(section, Mapping) or "points" in section:
             return section
         for name, value in section.items():
@@ -293,7 +293,7 @@ class Sweep(Model):
         return self
 
     def generators(self) -> Iterator[tuple[DataPath, Generator]]:
-        """The generators, each with the path of its value below the section."""
+        """Returns the generators, each with the path of its value below the section."""
         if isinstance(self.points, Generator):
             yield ("points", self.points.key), self.points
             return
@@ -302,7 +302,8 @@ class Sweep(Model):
 
 
 def too_many(count: int | None, path: DataPath) -> FieldError:
-    """The error of a sweep with that many points, or more than anybody counted, up to `path`."""
+    """Returns the error of a sweep with that many points, or more than were counted, up to
+    `path`."""
     shown = f"more than {MOST_POINTS:,}"
     if count is not None:
         shown = f"{count:,}" if count <= _COUNTABLE else "more than 10^15"

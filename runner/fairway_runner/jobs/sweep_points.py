@@ -1,4 +1,4 @@
-"""The points of a job's sweep: kinds of generators, how they combine, faults with their lines."""
+"""Points of a job's sweep: kinds of generators, how they combine, errors with their lines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ NONE_LISTED: Listed = {}
 
 
 def generate(generator: Generator, folder: Path, listed: Listed) -> Iterator[Point]:
-    """The generator's points; FieldError where files, a function or a draw is at fault."""
+    """Yields the generator's points. Raises FieldError for an error in files, a function or a
+    draw."""
     key, value = generator.key, generator.value
     if key not in ("files", "python"):
         return _GENERATORS[key](value)
@@ -108,12 +109,12 @@ def points(
     listed: Listed = NONE_LISTED,
     drawn: Drawn = (),
 ) -> Iterator[dict[str, ParamValue]]:
-    """The values of each task's parameters, in order, made when they are asked for.
+    """Yields the values of each task's parameters, in order, computed on demand.
 
-    `folder` is where relative files and modules are looked for, `listed` has the files of inputs
-    by the inputs' names, and `drawn` what was drawn before for each task, which is not drawn
-    again. Raises FieldError, its path below the section, where a generator has no points or the
-    sweep has more than 100,000; UserError where the user's own function fails.
+    `folder` is where relative files and modules are looked up, `listed` has the files of inputs by
+    the inputs' names, and `drawn` the values drawn earlier for each task, which are not drawn
+    again. Raises FieldError, its path below the section, if a generator has no points or the sweep
+    has more than 100,000; UserError if the user's own function fails.
     """
     total = 0
     for path, generator in section.generators():
@@ -147,7 +148,7 @@ class _Swept(Model):
 
 @dataclass(frozen=True)
 class JobSweep:
-    """A job file's sweep. All that is wrong with it is raised as UserError."""
+    """A job file's sweep. All errors in it are raised as UserError."""
 
     section: Sweep
     params: dict[str, ParamValue]
@@ -157,7 +158,8 @@ class JobSweep:
     drawn: Drawn
 
     def merged(self) -> Iterator[dict[str, ParamValue]]:
-        """All parameters of each task, made one at a time: the point's values over the job's."""
+        """Yields all parameters of each task, one task at a time: the point's values override the
+        job's."""
         try:
             self._require_inputs()
             for point in points(self.section, self.folder, self.listed, self.drawn):
@@ -168,13 +170,13 @@ class JobSweep:
             raise self.document.error("bad-sweep", path, message, error.hint) from None
 
     def inputs(self) -> Iterator[tuple[DataPath, str]]:
-        """The inputs whose files are points, each with the path of its name in the document."""
+        """Inputs whose files are points, each with the path of its name in the document."""
         for path, generator in self.section.generators():
             if generator.key == "files" and (name := _input_of(generator)) is not None:
                 yield ("sweep", *path, "input"), name
 
     def _require_inputs(self) -> None:
-        """FieldError for files or shares of an input that the job does not have."""
+        """Raises FieldError for files or shards of an input that the job does not have."""
         inputs = self.document.data.get("inputs")
         known = list(inputs) if isinstance(inputs, dict) else []
         for path, generator in self.section.generators():
@@ -184,14 +186,14 @@ class JobSweep:
 
 
 def _input_of(generator: Generator) -> str | None:
-    """The input whose files make the points; None where it is none's."""
+    """Returns the input whose files make the points; None for other generators."""
     of_input = generator.key == "files" and not isinstance(generator.value, str)
     return str(generator.value.input) if of_input or generator.key == "shards" else None
 
 
 def read_sweep(document: Document, folder: Path, listed: Listed, drawn: Drawn) -> JobSweep | None:
-    """The sweep of a job file, or None where it has none; UserError at the faults of its section.
-    The job's other fields are not looked at: they may need the values of a point."""
+    """Returns the sweep of a job file, or None. Raises UserError at the errors of its section. The
+    job's other fields are not checked: they may need the values of a point."""
     found = document.validate(_Swept)
     if found.sweep is None:
         return None

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 
 def file_points(paths: Iterable[str]) -> Iterator[dict[str, ParamValue]]:
-    """A point a file: its path as `file`, its last part as `name`, without suffix as `stem`."""
+    """Yields a point per file: its path as `file`, its last part as `name`, without suffix as
+    `stem`."""
     for path in paths:
         name = path.rpartition("/")[2]
         yield {"file": path, "name": name, "stem": Path(name).stem}
@@ -45,7 +46,7 @@ def file_points(paths: Iterable[str]) -> Iterator[dict[str, ParamValue]]:
 def matching_names(pattern: str, names: Iterable[str], where: str) -> list[str]:
     """Returns the relative paths among `names` that the pattern matches, sorted, as
     `matching_files` matches the files of a folder. Raises FieldError if there is none, too many, or
-    a name that no command can have. `where` says in the message where the names are from."""
+    a name that no command can have. `where` tells the message where the names are from."""
     parts = _parts(pattern)
     found = sorted(name for name in names if len(parts) in _reached(parts, name))
     if len(found) > MOST_POINTS:
@@ -57,7 +58,8 @@ def matching_names(pattern: str, names: Iterable[str], where: str) -> list[str]:
 
 
 def _reached(parts: Sequence[str], path: str) -> set[int]:
-    """With which parts of a pattern it can go on behind a path; `len(parts)`: it matches."""
+    """Returns the indices of the pattern's parts that may follow a path; `len(parts)` means a
+    match."""
     at = {0}
     for name in path.split("/"):
         at |= {each + 1 for each in at if each < len(parts) and parts[each] == "**"}
@@ -76,11 +78,11 @@ def _fits_one(part: str, name: str) -> bool:
 
 
 def matching_files(pattern: str, folder: Path) -> list[str]:
-    """The sorted paths, relative to `folder` or absolute as the pattern is.
+    """Returns the sorted paths, relative to `folder`, or absolute if the pattern is.
 
-    Patterns are the shell's: `*`, `?` and `[…]` leave out names that begin with a point.
-    `**` is any number of folders, but not those. Links are followed. Raises FieldError where
-    nothing matches, where something cannot be read, and for more files than a sweep may have.
+    Patterns are the shell's: `*`, `?` and `[…]` do not match names that begin with a dot. `**`
+    matches any number of folders, but not those. Links are followed. Raises FieldError if nothing
+    matches, if something is unreadable, and for more files than a sweep may have.
     """
     require_relative(pattern)
     absolute = pattern.startswith("/")
@@ -120,7 +122,7 @@ def _parts(pattern: str) -> list[str]:
 
 
 def _leads_nowhere(parts: Sequence[str], path: str, entry: os.DirEntry[str]) -> bool:
-    """True if the pattern matches neither the entry nor anything below it."""
+    """Returns True if the pattern matches neither the entry nor anything below it."""
     reached = _reached(parts, path)
     end = len(parts)
     return not any(each < end if entry.is_dir() else each == end for each in reached)
@@ -138,13 +140,12 @@ def _is_pattern(part: str) -> bool:
 
 
 def function_points(reference: str, folder: Path) -> Iterator[dict[str, ParamValue]]:
-    """The mappings that the function yields or returns, one at a time.
+    """Yields the mappings that the function yields or returns, one at a time.
 
-    The module is looked for in `folder`, which stands first in `sys.path` while the
-    user's code runs and is gone afterwards, as is the module. What it prints goes to
-    standard error. Raises UserError at the line of the user's code where that fails or
-    yields anything but a mapping of names to values; FieldError where there is no such
-    function.
+    The module is looked up in `folder`, which is first in `sys.path` while the user's code runs and
+    is removed afterwards, as is the module. Its output goes to standard error. Raises UserError at
+    the line of the user's code if that fails or yields anything but a mapping of names to values;
+    FieldError if there is no such function.
     """
     require_no_function()
     loaded = set(sys.modules)
@@ -190,7 +191,7 @@ class _UserCode:
                     iterator.close()
 
     def forget(self, loaded: set[str]) -> None:
-        """Takes the folder's modules out of Python again, so that no other job gets them."""
+        """Removes the folder's modules from Python, so that no other job gets them."""
         for name in [name for name in sys.modules if name not in loaded]:
             module: object = sys.modules[name]
             if isinstance(module, ModuleType) and self._is_here(module):
@@ -218,7 +219,7 @@ class _UserCode:
     def _run(
         self, function: Callable[..., Any] | None, call: Callable[..., Any], *arguments: Any
     ) -> Any:
-        """Calls into the user's code; whatever it raises is shown as the user's error."""
+        """Calls the user's code, and turns whatever it raises into a user's error."""
         try:
             with self._imports():
                 return call(*arguments)
@@ -253,14 +254,14 @@ class _UserCode:
         return module is not None and f"{self._module}.".startswith(f"{module}.")
 
     def _is_here(self, module: ModuleType) -> bool:
-        """True if the module is a file or a package directly in the folder."""
+        """Returns True if the module is a file or a package directly in the folder."""
         origins = [vars(module).get("__file__"), *vars(module).get("__path__", ())]
         stem = str(self._folder.joinpath(*module.__name__.split(".")))
         endings = (f"{stem}.", f"{stem}/")
         return any(origin == stem or str(origin).startswith(endings) for origin in origins)
 
     def _line_at(self, error: BaseException) -> tuple[str, int] | None:
-        """The innermost line of the folder's own code that the error went through."""
+        """Returns the innermost line of the folder's own code in the traceback."""
         here = f"{self._folder}/"
         if isinstance(error, SyntaxError) and (error.filename or "").startswith(here):
             return str(error.filename), error.lineno or 1
@@ -285,7 +286,7 @@ class _UserCode:
 
 
 class _Unfit(Exception):
-    """Why a value cannot be a point, in words."""
+    """Error that says why a value cannot be a point."""
 
 
 def _point(value: Any) -> dict[str, ParamValue]:
@@ -306,7 +307,7 @@ def _point(value: Any) -> dict[str, ParamValue]:
 
 
 def _scalar(value: Any) -> str | int | float | bool:
-    """The value as a plain one; numbers may be of any kind that Python knows as such."""
+    """Converts the value to a plain one; numbers may be of any numeric type."""
     match value:
         case bool():
             return value

@@ -73,7 +73,7 @@ class Range(Model):
 
     @cached_property
     def values(self) -> list[float]:
-        """The values, the first of them `start`."""
+        """Values, the first of them `start`."""
         start, step = _exact(self.start), _exact(self.step)
         if all(isinstance(each, int) for each in (self.start, self.stop, self.step)):
             return [self.start + index * self.step for index in range(self.count)]
@@ -85,7 +85,7 @@ class Range(Model):
 
 
 def _exact(number: float) -> Fraction:
-    """The number as it is written: 0.1 is a tenth."""
+    """Returns the number as it is written: 0.1 is a tenth."""
     return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
 
 
@@ -99,7 +99,7 @@ def _filled(values: list[Any]) -> list[Any]:
 
 def by_shape(plain: type, expected: str) -> Discriminator:
     """Chooses between a value of the type `plain`, tagged "as it is", and a model, tagged "as a
-    mapping"; what is neither is not what was `expected`."""
+    mapping"; an error for anything else says what was `expected`."""
 
     def shape(value: Any) -> str | None:
         if isinstance(value, plain):
@@ -123,12 +123,12 @@ ScalarAxis = Annotated[Annotated[Scalars, Tag("as it is")] | _AsRange, _BY_SHAPE
 
 
 def values_of(axis: Sequence[T] | Range) -> Sequence[T | float]:
-    """The values in their order; there is at least one."""
+    """Returns the values in order; there is at least one."""
     return axis.values if isinstance(axis, Range) else axis
 
 
 def length_of(axis: Sequence[Any] | Range) -> int:
-    """Number of values of a parameter."""
+    """Returns how many values a parameter has."""
     return axis.count if isinstance(axis, Range) else len(axis)
 
 
@@ -170,7 +170,7 @@ class OneKey(Model):
 
 @dataclass(frozen=True)
 class Called:
-    """Annotates a model with the words for what was expected where there is no mapping.
+    """Annotation of a model that says what was expected if there is no mapping.
 
     >>> Annotated[Shape, Called("a shape such as {circle: 2}")]  # doctest: +SKIP
     """
@@ -180,7 +180,7 @@ class Called:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """A union of the one model, because a union lets the error be worded."""
+        """Returns a union of the one model, because a union lets the error be worded."""
 
         def shape(value: Any) -> str | None:
             return self.words if isinstance(value, Mapping | Model) else None
@@ -196,8 +196,8 @@ class Called:
 def _parameters(
     *names: str, above_zero: Sequence[str] = (), order: Sequence[str] = ()
 ) -> AfterValidator:
-    """Checks that there is a number for each name; that those `above_zero` are, and that those of
-    the `order` come in it, the lowest first."""
+    """Checks that there is a number for each name, that those `above_zero` are, and that those of
+    the `order` are ascending."""
 
     def check(values: list[Any]) -> list[Any]:
         if len(values) != len(names):
@@ -270,10 +270,10 @@ class Distribution(OneKey):
     """`[value, …]`: one of the values, all equally likely."""
 
     def draws(self, seed: int, name: str) -> Iterator[ParamValue]:
-        """Values without end, from the stream of that seed and parameter name; another version of
-        Python may draw others. Numbers have 12 significant digits.
+        """Yields values without end, from the stream of that seed and parameter name; another
+        version of Python may draw others. Numbers have 12 significant digits.
 
-        Raises FieldError where a value is too large for a number.
+        Raises FieldError if a value is too large for a number.
         """
         source, key, values = Random(f"{seed} {name}"), self.key, self.value  # noqa: S311
         draw = _DRAWS[key]

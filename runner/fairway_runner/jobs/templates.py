@@ -1,4 +1,4 @@
-"""Launchers' templates: finding one by name, its front matter, its options, and its description."""
+"""Launchers' templates: lookup by name, front matter, options, and description."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Option(Model):
         return _NAMES[self.type]
 
     def accept(self, value: Scalar) -> Scalar | None:
-        """The value as one of this option's type, or None where it is not.
+        """Returns the value as one of this option's type, or None if it is not.
 
-        Text that holds a number or a truth value counts as it: `{{ params.x }}` makes text.
+        Text that holds a number or a boolean is converted: `{{ params.x }}` renders text.
         """
         if self.type in ("text", "choice"):
             fits = isinstance(value, str) and (self.type == "text" or value in self.choices)
@@ -76,9 +76,9 @@ class Option(Model):
 def resolve_options(
     given: Mapping[str, Scalar], declared: Mapping[str, Option], template: str, document: Document
 ) -> dict[str, Scalar]:
-    """Every declared option with the job's value or its default.
+    """Returns every declared option with the job's value or its default.
 
-    UserError with a finding for each that is unknown, missing or not of its type, at its
+    Raises UserError with a finding for each that is unknown, missing or of another type, at its
     line of the job's `document`.
     """
     unknown = [name for name in given if name not in declared]
@@ -135,7 +135,7 @@ SUFFIX = ".sh.j2"
 
 
 def template_paths(job_folder: Path) -> tuple[Path, ...]:
-    """The folders that are searched, in order: the user's, the repository's, the wheel's."""
+    """Returns the folders to search, in order: the user's, the repository's, the wheel's."""
     folders = (job_folder / "job_templates", Path.cwd() / "job_templates", *_SHIPPED)
     return tuple(dict.fromkeys(folder for folder in folders if folder.is_dir()))
 
@@ -145,14 +145,14 @@ _SHIPPED = (_PACKAGE.parent.parent / "job_templates", _PACKAGE / "job_templates"
 
 
 def is_shipped(template: Path) -> bool:
-    """True for a template of Fairway's own."""
+    """Returns True for a template of Fairway's own."""
     return template.parent in _SHIPPED
 
 
 def find_template(name: str, job_folder: Path) -> Path:
-    """The template's file: a plain name in one of the folders, or a path below the job's.
+    """Returns the template's file: a plain name in one of the folders, or a path below the job's.
 
-    Raises FieldError for a name that leaves its folder or that is nowhere.
+    Raises FieldError for a name that leaves its folder or does not exist.
     """
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
         for folder in template_paths(job_folder):
@@ -195,7 +195,8 @@ _FOREIGN = {
 
 
 def all_templates(job_folder: Path) -> dict[str, Path]:
-    """Every template that a job in that folder can name, by folder and name; the first wins."""
+    """Returns every template that a job in that folder can name, by folder and name; the first
+    wins."""
     found: dict[str, Path] = {}
     for folder in template_paths(job_folder):
         for path in sorted(folder.glob("[!_]*" + SUFFIX)):
@@ -204,7 +205,7 @@ def all_templates(job_folder: Path) -> dict[str, Path]:
 
 
 def template_source(file: Path) -> str:
-    """The template's text; UserError where it cannot be read."""
+    """Returns the template's text. Raises UserError if it cannot be read."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -223,7 +224,7 @@ class FrontMatter(Model):
 
 @lru_cache(maxsize=32)  # a sweep renders the same template for each of its points
 def front_matter(file: Path, source: str) -> FrontMatter:
-    """The mapping in the template's first comment; UserError where it is not one."""
+    """Returns the mapping in the template's first comment. Raises UserError if it is none."""
     comment = re.match(r"\s*\{#(.*?)#\}", source, re.DOTALL)
     if comment is None:
         hint = "begin it with a comment such as {# description: what it launches #}"
@@ -234,9 +235,9 @@ def front_matter(file: Path, source: str) -> FrontMatter:
 
 
 def template_list(folder: Path) -> list[dict[str, str]]:
-    """Name, description and folder of every template that a job in `folder` can name.
+    """Returns name, description and folder of every template that a job in `folder` can name.
 
-    A template that cannot be read is in the list too, with the reason as its description.
+    An unreadable template is listed too, with the reason as its description.
     """
     listed = []
     for name, file in all_templates(folder).items():
@@ -249,9 +250,9 @@ def template_list(folder: Path) -> list[dict[str, str]]:
 
 
 def template_facts(name: str, folder: Path) -> dict[str, Any]:
-    """One template: its description, needs and options, and a job file that uses it.
+    """Returns a template's description, needs and options, and a job file that uses it.
 
-    UserError where a job in `folder` can name no such template.
+    Raises UserError if a job in `folder` can name no such template.
     """
     try:
         file = find_template(name, folder)
@@ -273,7 +274,7 @@ def template_facts(name: str, folder: Path) -> dict[str, Any]:
 
 
 def _example(name: str, front: FrontMatter) -> str:
-    """A job file with every option at its default; a value in JSON is one in YAML."""
+    """Returns a job file with every option at its default; JSON values are valid YAML."""
     options = {
         key: option.default if option.default is not None else f"<{option.type}>"
         for key, option in front.options.items()
@@ -296,14 +297,15 @@ def _flow(value: Any) -> str:
 
 
 class Refusals:
-    """Collects what a template says with `{{ refuse("options.min_nodes", "why", "hint") }}`."""
+    """Collects a template's calls of `{{ refuse("options.min_nodes", "why", "hint") }}`."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
         self.findings: list[Finding] = []
 
     def __call__(self, path: str, message: str, hint: str = "") -> str:
-        """Notes a finding at the job's dotted `path`, or where it would stand; writes nothing."""
+        """Records a finding at the job's dotted `path`, or where it would stand; renders
+        nothing."""
         at = tuple(path.split("."))
         self.findings.append(self._document.finding("unfit-job", at, message, hint))
         return ""

@@ -1,9 +1,9 @@
 """Jinja as Fairway uses it: sandboxed, strict, and quoting for the shell.
 
-Two environments: in `shell_environment` whatever is substituted is quoted as one shell
-word (a list as several) unless it went through the filter `raw`; `text_environment`
-substitutes values as they are. Faults of a template are `TemplateFault`s with its line.
-Files of templates have comments, `{# … #}`; texts of a job have none.
+There are two environments: in `shell_environment` each substituted value is quoted as one shell
+word (a list as several) unless it went through the filter `raw`; `text_environment` substitutes
+values unchanged. Errors of a template are `TemplateFault`s with its line. Template files have
+comments, `{# … #}`; texts of a job have none.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _OWN_MARKS = "put text that has these marks itself between {% raw %} and {% endr
 
 
 class TemplateFault(Exception):
-    """Error in a template: the message, the template's line (from 1), and what to do. `name` is the
+    """Error in a template: the message, the template's line (from 1), and a hint. `name` is the
     unknown name, if that is the problem."""
 
     def __init__(
@@ -66,7 +66,8 @@ class TemplateFault(Exception):
 
 
 def expression_of(fault: TemplateFault, line: Location) -> Location:
-    """The part of the line that the fault is in: the expression of the name that is unknown."""
+    """Returns the part of the line that contains the fault: the expression with the unknown
+    name."""
     if not fault.name:
         return line
     name = rf"\b{re.escape(fault.name)}\b"
@@ -77,8 +78,8 @@ def expression_of(fault: TemplateFault, line: Location) -> Location:
 
 
 class Names(dict[str, Any]):
-    """Values that a template reaches by name alone: `params.items` is the parameter `items`, or
-    unknown, and never the method of a mapping. `label` is what the template calls them."""
+    """Values that a template accesses by name only: `params.items` is the parameter `items`, or
+    unknown, and never the method of a mapping. `label` is the template's name for them."""
 
     def __init__(self, label: str, values: Mapping[str, Any]) -> None:
         super().__init__(values)
@@ -86,7 +87,7 @@ class Names(dict[str, Any]):
 
 
 class _UnknownName(UndefinedError):
-    """A template uses a name that is not among those that it is given."""
+    """Error for a name that the template is not given."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -94,7 +95,7 @@ class _UnknownName(UndefinedError):
 
 
 class _Undefined(StrictUndefined):
-    """Tells the unknown names of a template from what its own values lack."""
+    """Distinguishes unknown names of a template from missing attributes of its own values."""
 
     def __init__(
         self,
@@ -154,9 +155,9 @@ GAP = "\0"
 
 
 class Gap:
-    """Stands in a template for shell text of that `length` which is put in later: that of `number`.
-    It can be printed, and stripped at its end, where it has no blanks. A template that reads it, or
-    prints one without a number, fails."""
+    """Placeholder in a template for shell text of that `length`, which is inserted later: the one
+    of that `number`. It can be printed, and stripped of trailing blanks, of which it has none. A
+    template that reads it, or prints one without a number, fails."""
 
     def __init__(self, length: int = 0, number: int | None = None) -> None:
         self._length = length
@@ -179,13 +180,13 @@ class Gap:
 
 
 class Raw(str):
-    """Shell text that is put in as it stands."""
+    """Shell text that is inserted unchanged."""
 
     __slots__ = ()
 
 
 def shell_words(value: Any) -> str:
-    """The value as shell words: a list as one word an item, anything else as one word.
+    """Returns the value as shell words: a list as one word per item, anything else as one word.
 
     >>> shell_words("it's"), shell_words([1, "a b"]), shell_words(True)
     ('\\'it\\'"\\'"\\'s\\'', "1 'a b'", 'true')
@@ -200,13 +201,13 @@ def shell_words(value: Any) -> str:
 
 
 def plain_text(value: Any) -> str:
-    """The value as text, booleans as YAML writes them."""
+    """Returns the value as text, booleans as YAML writes them."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @cache
 def text_environment() -> SandboxedEnvironment:
-    """For values that do not reach a shell."""
+    """Returns the environment for values that do not reach a shell."""
     return _Environment(
         undefined=_Undefined, finalize=plain_text, keep_trailing_newline=True, **_NO_COMMENTS
     )
@@ -214,7 +215,8 @@ def text_environment() -> SandboxedEnvironment:
 
 @cache
 def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
-    """For shell text of a job, or for template files, whose imports are looked for in `folders`."""
+    """Returns the environment for shell text of a job, or for template files, whose imports are
+    looked up in `folders`."""
     from jinja2 import FileSystemLoader
 
     environment = _Environment(
@@ -236,9 +238,8 @@ _MOST_COMPILED = 500  # files of bytecode, of some 12 KiB: those of twenty insta
 
 
 class _CompiledFiles(FileSystemBytecodeCache):
-    """Template files as Python's bytecode, in a folder that nobody but the user can read or write:
-    to compile them takes a tenth of a submission. A disk that takes nothing more is no reason to
-    fail."""
+    """Cache of template files as Python's bytecode, in a folder that only the user can read or
+    write: compiling them takes a tenth of a submission. A full disk is no reason to fail."""
 
     def get_bucket(self, environment: Environment, name: str, filename: Any, source: str) -> Bucket:
         # One a name: the code that people send to a server is in another folder each time. And one
@@ -259,8 +260,8 @@ class _CompiledFiles(FileSystemBytecodeCache):
 
 
 def _compiled_files() -> _CompiledFiles | None:
-    """Cache of compiled templates; None where its folder can neither be found nor made. Without a
-    writable temporary folder Python names the current one, which may be the project."""
+    """Returns the cache of compiled templates; None if its folder can neither be found nor created.
+    Without a writable temporary folder Python names the current one, which may be the project."""
     with suppress(OSError, RuntimeError):
         if not Path(tempfile.gettempdir()).samefile("."):
             return _CompiledFiles(pattern="fairway-%s")
@@ -269,7 +270,7 @@ def _compiled_files() -> _CompiledFiles | None:
 
 @lru_cache(maxsize=256)
 def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
-    """The template, compiled; TemplateFault where it does not parse."""
+    """Compiles the template. Raises TemplateFault if it does not parse."""
     with _compiling():
         template = environment.from_string(source)
         if environment.comment_start_string != "{#":
@@ -283,7 +284,8 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
 
 
 def compile_file(environment: SandboxedEnvironment, name: str) -> Template:
-    """The file of that name in the environment's folders; TemplateFault where it does not parse."""
+    """Compiles the file of that name in the environment's folders. Raises TemplateFault if it does
+    not parse."""
     with _compiling():
         return environment.get_template(name)
 
@@ -308,7 +310,8 @@ def _compiling() -> Iterator[None]:
 
 
 def render(template: Template, context: Mapping[str, Any]) -> str:
-    """The template's text; TemplateFault for an unknown name, a failure or a limit."""
+    """Returns the template's text. Raises TemplateFault for an unknown name, a failure or a
+    limit."""
     from jinja2.exceptions import SecurityError
 
     try:
@@ -345,7 +348,7 @@ def _too_slow() -> str:
 
 
 def _near(name: str, context: Mapping[str, Any]) -> str:
-    """The known name that is nearest to an unknown one, or all that there are."""
+    """Returns the known name closest to an unknown one, or all known names."""
     from fairway_core.suggestions import did_you_mean, nearest
 
     label, dot, _ = name.partition(".")
@@ -362,7 +365,7 @@ def _near(name: str, context: Mapping[str, Any]) -> str:
 
 
 def _line_and_file(error: BaseException, template: Template) -> tuple[int, str | None]:
-    """The line and file of the innermost template frame of the traceback."""
+    """Returns the line and file of the innermost template frame of the traceback."""
     line, file = 1, None
     step = error.__traceback__
     while step is not None:

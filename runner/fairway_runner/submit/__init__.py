@@ -1,1 +1,1 @@
-"""From a job to a run that has started, and its tasks that run again."""
+"""Submission of jobs, from the job to a started run, and retries of its tasks."""

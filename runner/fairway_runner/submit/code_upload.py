@@ -1,9 +1,8 @@
-"""The code of a job on its way to a server: files one after the other, cut into pieces that are
-named by their digests, so that nothing is sent twice.
+"""Upload of a job's code to a server: files in sequence, cut into pieces that are named by their
+digests, so that nothing is sent twice.
 
-The first line is JSON: the job's folder, what git says, and of each file its path, size and whether
-it is executable. The contents follow as they are: nothing is packed, so nothing can unpack to more
-than was sent.
+The first line is JSON: the job's folder, git's facts, and each file's path, size and executable
+bit. The contents follow unchanged: nothing is packed, so nothing can unpack to more than was sent.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ _FOLDER = "job_templates"
 
 @dataclass(frozen=True)
 class CodeUpload:
-    """Files below `root` that a job needs, by their paths there, and the job's folder. Those of
-    `sources` lie elsewhere here; of those whose names alone are needed, no content is sent."""
+    """Files below `root` that a job needs, by their paths there, and the job's folder. `sources`
+    maps some to files elsewhere on this machine; files of which only the names are needed have no
+    content."""
 
     root: Path
     folder: str
@@ -41,7 +41,8 @@ class CodeUpload:
 
     @classmethod
     def of(cls, job_file: JobFile) -> CodeUpload:
-        """The files that the job's own submission would take; UserError if they cannot be sent."""
+        """Returns the files that the job's own submission would take. Raises UserError if they
+        cannot be sent."""
         jobs = [job_file]
         if has_steps(job_file.document.data):
             from fairway_runner.jobs.steps import read_steps
@@ -86,7 +87,7 @@ class CodeUpload:
         )
 
     def pieces(self) -> Iterator[bytes]:
-        """The pieces in their order; a file that does not change keeps its piece, mostly."""
+        """Yields the pieces in order; an unchanged file mostly keeps its piece."""
         from fairway_runner.submit.snapshot import git_facts
 
         head = {
@@ -126,12 +127,13 @@ _AGAIN = "submit again"
 
 
 def digest_of(piece: bytes) -> str:
-    """The name of a piece."""
+    """Returns the name of a piece."""
     return hashlib.sha256(piece).hexdigest()
 
 
 def _code_of(job: JobFile) -> tuple[Path, Sequence[str], bool | None]:
-    """The folder of a job's code, what of it is left out, and whether what Git ignores is too."""
+    """Returns the folder of a job's code, its exclusions, and True if files that Git ignores are
+    excluded too."""
     section = section_of(job.document.data, "code")
     path, exclude = section.get("path", "."), section.get("exclude", [])
     path = path if isinstance(path, str) else "."
@@ -147,7 +149,7 @@ def _code_of(job: JobFile) -> tuple[Path, Sequence[str], bool | None]:
 
 
 def _templates(job: JobFile) -> Iterator[tuple[Path, Path]]:
-    """The user's own templates that a job may name: where each is to lie, and where it lies."""
+    """Returns the user's own templates that a job may name: their paths in the upload and here."""
     data = job.document.data
     name = data.get("template") if isinstance(data, dict) else None
     if not isinstance(name, str):
@@ -168,7 +170,7 @@ def _scripts(folder: Path) -> list[Path]:
 
 
 def _swept(job: JobFile) -> Iterator[Path]:
-    """The files of which a sweep takes the names."""
+    """Returns the files whose names a sweep uses."""
     sweep = job.sweep if section_of(job.document.data, "sweep") else None
     for _, generator in sweep.section.generators() if sweep else ():
         if generator.key == "files" and isinstance(generator.value, str):

@@ -1,4 +1,4 @@
-"""A job on a target, looked at and rendered: all that its run needs before it starts."""
+"""Checks and renders a job for a target: everything that its run needs before it starts."""
 
 from __future__ import annotations
 
@@ -60,12 +60,11 @@ if TYPE_CHECKING:
 class PreparedRun:
     """A run that is ready to start: all its tasks are rendered, nothing is written yet.
 
-    `job` is that of all tasks, with the values of the first; `files` are the texts of its folder
-    by their names, `lines` those of tasks, which may be very large, and `provenance` says where it
-    all came from. `secrets` are values that must not be written; `warnings` are what a person
-    should hear of. `others` are the same job for those targets that are tried where this one
-    refuses it, and `passed` for those that were passed over. A workflow has `steps`, by their
-    names, and one task for each.
+    `job` is that of all tasks, with the values of the first; `files` are the texts of its folder by
+    name, `lines` those of tasks, which may be very large, and `provenance` records where everything
+    came from. `secrets` are values that must not be written; `warnings` are for the user. `others`
+    are the same job for the targets to try if this one refuses it, and `passed` for those that were
+    passed over. A workflow has `steps`, by name, and one task for each.
     """
 
     record: RunRecord
@@ -96,23 +95,23 @@ class PreparedRun:
 
     @property
     def next_targets(self) -> list[str]:
-        """The targets that are tried where the first refuses it."""
+        """Targets to try if the first refuses it."""
         return [each.record.target for each in self.others]
 
     @property
     def targets(self) -> list[Target]:
-        """All on which some of it may run."""
+        """All targets on which some of it may run."""
         runs = self.steps.values() or (self, *self.others)
         return list({each.record.target: each.engine.target for each in runs}.values())
 
     @property
     def scripts(self) -> dict[str, str]:
-        """The script of the first task, by "", or that of each step by its name."""
+        """Script of the first task, under "", or that of each step under its name."""
         made = self.steps or {"": self}
         return {name: each.first_script for name, each in made.items()}
 
     def sign(self, by: dict[str, str]) -> None:
-        """Writes down who submits it: their name and id."""
+        """Records the name and id of its submitter."""
         self.provenance |= {"user": by["name"], "by": by}
 
 
@@ -129,14 +128,13 @@ def prepare(
     before: Sequence[Run] = (),
     conditions: Mapping[str, str | list[int]] | None = None,
 ) -> PreparedRun:
-    """Looks at all that can be wrong with a job and renders its tasks; UserError where
-    something is.
+    """Checks a job and renders its tasks. Raises UserError if anything is wrong with it.
 
-    `run_id` is one of the caller's choice. `code_folder` holds the code in place of what the
-    job says. `asks` is whether the target's engine is asked, who may ask the target; `coming` are
-    the runs that have not begun, whose outputs are not looked for; those `before` it go on, and it
-    waits on its target until they have ended as the `conditions` say by their IDs, or well. Without
-    `copies` nothing that lies elsewhere is brought here, and what is prepared is not to be started.
+    The caller may choose the `run_id`. `code_folder` replaces the job's own folder of code. With
+    `asks` the target itself is asked. Outputs of the runs that are `coming`, which have not begun,
+    are not looked for. The runs `before` it are active: on its target it waits until they have
+    ended as the `conditions` say by their IDs, or else successfully. Without `copies` nothing is
+    downloaded from elsewhere, and the result must not be started.
     """
     job_file, unlisted = _with_listed_files(job_file, target, asks=asks)
     tasks = job_file.tasks()
@@ -190,7 +188,7 @@ def prepare(
 def _with_listed_files(
     job_file: JobFile, target: Target, *, asks: bool
 ) -> tuple[JobFile, list[Finding]]:
-    """The job file with the files of inputs that its sweep takes, and which could not be listed."""
+    """Returns the job file with the input files that its sweep uses, and the inputs not listed."""
     if not sweeps_files(job_file.document.data):
         return job_file, []
     from fairway_runner.submit.run_inputs import unlisted, with_files
@@ -200,7 +198,8 @@ def _with_listed_files(
 
 
 def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, list[Finding]]:
-    """The job of the first task, with warnings; UserError where its target cannot run it."""
+    """Returns the job of the first task, with warnings. Raises UserError if its target cannot run
+    it."""
     job = _with_receiver(first.resolve(target), target)
     require(job, target)
     with job_file.document.locating():
@@ -215,7 +214,7 @@ def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, li
 def _lines_around(
     job: Job, first: JobFile, engine: Engine, launchers: Launchers
 ) -> dict[str, Content]:
-    """The files of what runs before all tasks and after them."""
+    """Returns the files of the setup, the release and `finally:`."""
     lines: dict[str, Content] = {}
     alone = job.model_copy(update={"outputs": {}, "nodes": 1, "gpus": None, "cores": None})
     if job.setup is not None:
@@ -236,8 +235,8 @@ def _lines_around(
 def _within_limits(
     job: Job, first: JobFile, engine: Engine, needs: Sequence[str], *, asks: bool
 ) -> Budget | None:
-    """The limit on the run's cost; UserError where the target lacks GPUs, a price, or what the job
-    needs."""
+    """Returns the limit on the run's cost. Raises UserError if the target lacks GPUs, a price, or
+    something else that the job needs."""
     require_gpus(job, engine.target, first.document)
     with first.document.locating():
         budget = budget_of(job, engine.target)
@@ -257,7 +256,7 @@ def _secrets_and_code(
 
 
 def _plan(job: Job, sweep: Sweep | None, inputs: Inputs, engine: Engine, **own: Any) -> RunPlan:
-    """The plan with the fields that are the job's, beside the run's `own`."""
+    """Returns the plan with the job's fields and the run's `own`."""
     idle = job.idle_gpu
     return RunPlan(
         max_parallel=sweep.max_parallel if sweep else None,
@@ -281,7 +280,7 @@ def _plan(job: Job, sweep: Sweep | None, inputs: Inputs, engine: Engine, **own: 
 def _origin(
     job_file: JobFile, inputs: Inputs, folder: Path, template: str, digest: str
 ) -> tuple[dict[str, Any], str]:
-    """The provenance, and how the code in the folder differs from its commit."""
+    """Returns the provenance, and the diff between the code in the folder and its commit."""
     facts, diff = provenance(folder, template, digest)
     facts |= {"folder": str(job_file.folder), "set": list(job_file.assignments)}
     return facts | ({"inputs": inputs.facts} if inputs.facts else {}), diff
@@ -322,7 +321,7 @@ def _task_lines(
     engine: Engine,
     launchers: Launchers,
 ) -> TaskLines:
-    """All tasks, rendered; the first of them is that of the `job`."""
+    """Renders all tasks; the first of them is that of the `job`."""
     lines, use, target = TaskLines(), param_use(job_file), engine.target
     with process_limits.prepared():
         for index, task in enumerate(tasks):
@@ -336,7 +335,8 @@ def _task_lines(
 
 
 def _with_receiver(job: Job, target: Target) -> Job:
-    """The job with the project's default of who hears of it, where its target sends word."""
+    """Returns the job with the project's default receiver of notifications, if its target sends
+    any."""
     if job.notify is None:
         default = default_notify()
         if default is not None and not capabilities(target.engine).tells_waiting:

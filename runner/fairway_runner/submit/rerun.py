@@ -1,4 +1,4 @@
-"""Runs once more: a new run with the same code, or the tasks of an ended one in place."""
+"""Reruns and retries: a new run with the same code, or the tasks of an ended one in place."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ OnChanges = Callable[[Mapping[str, tuple[Any, Any]]], None]
 
 @dataclass(frozen=True)
 class RerunResult:
-    """The new run, changed fields' values before and after by path, and `warnings`."""
+    """The new run, the values of changed fields before and after by path, and `warnings`."""
 
     run: Run
     changes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
@@ -78,8 +78,8 @@ def rerun(
     on_changes: OnChanges | None = None,
 ) -> RerunResult:
     """Starts a new run of the same job with the same code. `assignments` are further `KEY=VALUE`,
-    and tags are added; `on_changes` is called with the changes before anything starts. UserError
-    where the run's record is incomplete, its code is gone, or a change cannot be."""
+    and tags are added; `on_changes` is called with the changes before anything starts. Raises
+    UserError if the run's record is incomplete, its code is gone, or a change is invalid."""
     _require_one_job(run)
     if not assignments and target is None:
         with code.in_use(snapshots_of(run)):
@@ -98,7 +98,7 @@ def rerun(
 
 
 def _prepare_same(run: Run, tags: Sequence[str], note: str | None) -> PreparedRun:
-    """From the run's own record: nothing is read or rendered anew."""
+    """Prepares the run from its own record: nothing is read or rendered anew."""
     job, engine = require_runnable(run), run.engine
     secrets = secret_values(job.secrets, os.environ)
     store, old = _store_of(run), read_plan(run.folder)
@@ -129,14 +129,15 @@ def _store_of(run: Run) -> RunStore:
 
 @dataclass(frozen=True)
 class Submitted:
-    """The job of a run as it was submitted: the text of its file, and what was set over it."""
+    """The job of a run as it was submitted: the text of its file, and the values set over it."""
 
     text: str
     assignments: tuple[str, ...] = ()
 
 
 def submitted(run: Run) -> Submitted:
-    """The job of a run as it was submitted; UserError if its record is incomplete, or has steps."""
+    """Returns the job of a run as it was submitted. Raises UserError if its record is incomplete,
+    or has steps."""
     _require_one_job(run)
     assignments = recorded_facts(run, "provenance.json").get("set", [])
     return Submitted(recorded_text(run, "job.yaml"), tuple(assignments))
@@ -154,8 +155,9 @@ def ready_again(
     asks: bool = True,
     copies: bool = True,
 ) -> Iterator[tuple[PreparedRun, Mapping[str, tuple[Any, Any]]]]:
-    """The run's code with an edited job, ready to start, and what was changed; meanwhile the code
-    stays; `asks` and `copies` are as for `prepare`. UserError with what is wrong with it."""
+    """Yields the run's code with an edited job, ready to start, and the changes; the code stays as
+    long. `asks` and `copies` are as for `prepare`. Raises UserError if anything is wrong with
+    it."""
     was = submitted(run)
     there = target or as_known_now(target_of(recorded_facts(run, "target.json")))
     facts = recorded_facts(run, "provenance.json")
@@ -209,8 +211,8 @@ def _require_one_job(run: Run) -> None:
 def job_file_of(
     document: Document, facts: Mapping[str, Any], snapshot: Path, target: Target
 ) -> JobFile:
-    """The job with the folder in which its templates and the files of its sweep are: that of the
-    code, unless the code was only a part of it."""
+    """Returns the job with the folder of its templates and of its sweep's files: that of the code,
+    unless the code was only a part of it."""
     if facts.get("sent") is True:  # and the job's folder has gone since
         return JobFile(document, snapshot)
     folder = Path(facts.get("folder") or snapshot)
@@ -223,7 +225,7 @@ def job_file_of(
 
 
 def _provenance(run: Run, **facts: Any) -> dict[str, Any]:
-    """The origin of the code that the new run has, with other `facts` about the run itself."""
+    """Returns the provenance of the new run's code, with other `facts` about the run itself."""
     found = {**recorded_facts(run, "provenance.json"), **facts, "rerun_of": run.id}
     for name in ("by", "passed_over"):  # these are of how the earlier one was submitted
         found.pop(name, None)
@@ -241,7 +243,7 @@ def _snapshot(run: Run) -> Path:
 
 
 def _changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """The values that differ, by their dotted paths."""
+    """Returns the values that differ, by their dotted paths."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         # repr tells 1 from 1.0 and from true.
         if repr(before) != repr(after):
@@ -252,10 +254,10 @@ def _changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, tup
 
 
 def retry(run: Run, *, failed_only: bool = False) -> dict[int, int]:
-    """Starts the tasks of an ended run again that did not succeed, or with `failed_only` failed;
-    returns by number which attempt comes, from 1. Each goes on from its checkpoints, with as many
-    retries as before; a setup that succeeded is not repeated, `finally:` is. UserError where the
-    run has not ended, has nothing to retry, or cannot run there any more."""
+    """Starts the unsuccessful tasks of an ended run again, or with `failed_only` the failed ones;
+    returns the number of each task's next attempt, from 1. Each continues from its checkpoints,
+    with as many retries as before; a setup that succeeded is not repeated, `finally:` is. Raises
+    UserError if the run has not ended, has nothing to retry, or cannot run there any more."""
     secrets = secret_values(recorded_facts(run, "job.json").get("secrets", {}), os.environ)
     run.refresh()
     lock = run.take_lock()
@@ -295,7 +297,7 @@ def retry(run: Run, *, failed_only: bool = False) -> dict[int, int]:
 
 
 def targets_of(run: Run) -> list[Target]:
-    """Targets on which the tasks of a run would run again."""
+    """Returns the targets on which the tasks of a run would run again."""
     if has_steps(run.folder):
         return [find_target(each.target) for each in recorded_steps(run.folder)]
     return [run.engine.target]

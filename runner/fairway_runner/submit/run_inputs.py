@@ -1,4 +1,4 @@
-"""Inputs of a job: files of which a sweep makes points, and outputs that other runs keep."""
+"""Inputs of a job: files that a sweep turns into points, and outputs of other runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WHICH_BETTER = "write better: lower, or better: higher, beside the metric's name
 
 
 class OutputMissing(UserError):
-    """The other run has ended, and has not kept what is wanted: no later try finds it."""
+    """The other run has ended without keeping the output: no later try will find it."""
 
 
 def add_kept(
@@ -51,11 +51,10 @@ def add_kept(
     copies: bool,
     asks: bool,
 ) -> None:
-    """Adds to the inputs of the run of that id those that other runs have kept, but not those of
-    runs that are `coming`; UserError at its line for one that is not there. What runs that are
-    `going` keep is there once they have ended. `copies` is whether those on another target are
-    brought here, without which nothing can start; `asks` is whether the targets of other runs are
-    asked how these stand."""
+    """Adds the outputs of other runs to the inputs of the run of that id, except those of runs that
+    are `coming`. Raises UserError at its line for a missing one; outputs of the `going` runs appear
+    when they end. With `copies` those on another target are downloaded, without which nothing can
+    start; with `asks` the targets of other runs are asked for their states."""
     for name, source in job.inputs.items():
         if not isinstance(source, KeptInput | BestInput):
             continue
@@ -103,8 +102,9 @@ def find_kept(
     brings: bool,
     asks: bool = True,
 ) -> tuple[KeptOutput, dict[str, Any]]:
-    """Resolves the input `name` to an output, with the facts to record; UserError if it is not
-    there, unless the run is `going`. `brings` copies it to this machine, `asks` asks its target."""
+    """Resolves the input `name` to an output, with the facts to record. Raises UserError if it does
+    not exist, unless the run is `going`. `brings` copies it to this machine, `asks` asks its
+    target."""
     wanted = source.best if isinstance(source, BestInput) else source
     run = store.find(wanted.run)
     is_there = run.id not in going
@@ -125,8 +125,9 @@ def find_kept(
 
 
 def find_best(name: str, source: BestSource, store: RunStore) -> tuple[Chained, dict[str, Any]]:
-    """The input `name` of an active run, and the facts to record about it: the best task is chosen
-    where the run waits. UserError if the metric is ambiguous, or which value is better."""
+    """Returns the input `name` of an active run, and the facts to record about it: the best task is
+    chosen where the run waits. Raises UserError if the metric, or the better direction, is
+    ambiguous."""
     run, output = store.find(source.run), source.output or name
     metric, lower = _measure(run, source)
     best = Best(metric, run.record.metrics[metric], lower)
@@ -135,7 +136,7 @@ def find_best(name: str, source: BestSource, store: RunStore) -> tuple[Chained, 
 
 
 def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]:
-    """The task that is meant; and by which metric, of the best."""
+    """Returns the task that the input means, and the metric if that is the best one."""
     if isinstance(source, BestInput):
         from fairway_runner.runs.results import best
 
@@ -151,7 +152,8 @@ def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]
 
 
 def _measure(run: Run, source: BestSource) -> tuple[str, bool]:
-    """The metric that decides, and whether its lowest value is best; UserError if unknown."""
+    """Returns the deciding metric, and True if its lowest value is best. Raises UserError if
+    unknown."""
     from fairway_runner.runs.results import lower_is_better, metric_name
 
     metric = metric_name(run.record.metrics, source.metric, run.id)
@@ -161,7 +163,7 @@ def _measure(run: Run, source: BestSource) -> tuple[str, bool]:
 
 
 def _require_kept(run: Run, task: int, name: str) -> None:
-    """UserError where the task does not keep such an output, or has not ended so that it does."""
+    """Raises UserError if the task has no such output, or did not end in a way that keeps it."""
     outputs = _outputs(run, task)
     called = f"task {run.task_name(task)} of {run.id}"
     if name not in outputs:
@@ -191,7 +193,8 @@ def _bring(run: Run, kept: KeptOutput) -> None:
 def missing_outputs(
     step: NamedStep, workflow_id: str, jobs: Mapping[str, Job]
 ) -> Iterator[Finding]:
-    """Inputs from a step that has no such output, or of an unclear task; `jobs` has all steps."""
+    """Returns findings for inputs from a step without such an output, or of an unclear task; `jobs`
+    has all steps."""
     runs = {step_run(workflow_id, name): name for name in jobs}
     for name, value in inputs_of_runs(step.document):
         other = runs.get(str(value.get("best", value).get("run")))
@@ -202,7 +205,7 @@ def missing_outputs(
 
 
 def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[str, str] | None:
-    """Returns the error of one input, and what to do."""
+    """Returns the error of one input, and a hint."""
     wanted = value.get("best", value)
     last = wanted.get("task") == "finally"
     outputs = (job.finally_.outputs if job.finally_ else {}) if last else job.outputs
@@ -214,7 +217,7 @@ def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[s
 
 
 def _unmeasured(best: Mapping[str, Any], other: str, job: Job) -> tuple[str, str] | None:
-    """Returns the reason why the best task of a step cannot be determined, and what to do."""
+    """Returns why the best task of a step cannot be determined, and a hint."""
     from fairway_runner.runs.results import metric_name
 
     try:
@@ -229,9 +232,9 @@ def _unmeasured(best: Mapping[str, Any], other: str, job: Job) -> tuple[str, str
 
 
 def with_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFile:
-    """The job file with the files of the inputs whose names its sweep takes; itself where it takes
-    none. Unless one `asks`, a target elsewhere is not asked: a single point stands for all.
-    UserError at its line for an input that is not staged from storage."""
+    """Returns the job file with the files of the inputs that its sweep uses, or unchanged if it
+    uses none. Unless one `asks`, remote targets are not asked: a single point stands for all.
+    Raises UserError at its line for an input that is not staged from storage."""
     if not sweeps_files(job_file.document.data) or (sweep := job_file.sweep) is None:
         return job_file
     wanted = {name: path for path, name in sweep.inputs()}
@@ -261,7 +264,7 @@ def unlisted(job_file: JobFile) -> list[Finding]:
 
 
 def _names(job_file: JobFile, name: str, path: DataPath, target: Target) -> Iterator[str]:
-    """The paths of an input's files below its folder."""
+    """Returns the paths of an input's files below its folder."""
     source, dotted = job_file.field(("inputs", name), target), ".".join(map(str, path))
     blobs = source.get("from") if isinstance(source, dict) else None
     if not isinstance(blobs, str) or blobs == "run":

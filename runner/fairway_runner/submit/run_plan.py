@@ -1,4 +1,4 @@
-"""Plan of a run as a job says it: lines and paths of its tasks, its budget and its secrets."""
+"""Plan of a run from its job: lines and paths of its tasks, its budget and its secrets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LEVEL = 1  # lines that differ in a number shrink nearly as much as with 9, in 
 
 
 class TaskLines:
-    """Lines in their order, whose bytes may be read again and again."""
+    """Lines in order, whose bytes may be read repeatedly."""
 
     def __init__(self) -> None:
         self.first = ""
@@ -46,7 +46,7 @@ class TaskLines:
         return self._count
 
     def append(self, line: str) -> None:
-        """Adds the next one, with its end; UserError where they come to too much."""
+        """Adds a line and its end. Raises UserError if all lines together are too long."""
         self.first = self.first or line
         encoded = line.encode()
         self._count += 1
@@ -61,7 +61,7 @@ class TaskLines:
             self._rest.clear()
 
     def __iter__(self) -> Iterator[bytes]:
-        """The bytes of all of them, in pieces."""
+        """Yields the bytes of all lines, in pieces."""
         yield from map(zlib.decompress, self._pieces)
         yield bytes(self._rest)
 
@@ -69,7 +69,7 @@ class TaskLines:
 def task_line(
     index: int | str, job: Job, engine: Engine, script: str, checkpoint: str | None = None
 ) -> str:
-    """A line of `tasks.jsonl`, or of what runs before and after the tasks."""
+    """Returns a line of `tasks.jsonl`, or of the setup, the release or `finally:`."""
     spec = TaskSpec(
         index=index,
         nodes=job.nodes,
@@ -85,7 +85,7 @@ def task_line(
 
 
 def receiver_of(notify: Notify | None) -> Receiver | None:
-    """The receiver of the run's notifications, as the plan has it; None if there is none."""
+    """Returns the receiver of the run's notifications for the plan; None if there is none."""
     if notify is None:
         return None
     by_mail = None
@@ -95,14 +95,14 @@ def receiver_of(notify: Notify | None) -> Receiver | None:
 
 
 def _kept(name: str, output: JobOutput) -> Output:
-    """An output as the task's line has it."""
+    """Returns an output as the task's line has it."""
     given = output.pattern or f"{name}/**"
     first, *others = (given,) if isinstance(given, str) else given
     return Output(first, output.when, tuple(others), output.exclude, output.required)
 
 
 def budget_of(job: Job, target: Target) -> Budget | None:
-    """The limit that a job sets to its cost on a target; UserError where no price is known."""
+    """Returns a job's limit on its cost on a target. Raises UserError if no price is known."""
     if job.max_cost is None:
         return None
     from fairway_core.cost.cache import prices_at_hand
@@ -139,8 +139,8 @@ _SHORTEST = 4
 
 
 def secret_values(sources: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The value of each secret, from the variable of the `environment` that its source names.
-    UserError for each without a value, or with one too short to keep out of logs."""
+    """Returns the value of each secret, from the `environment` variable that its source names.
+    Raises UserError for each without a value, or with one too short to keep out of logs."""
     values, findings = {}, []
     for name, source in sources.items():
         if not source.startswith("env:"):
@@ -166,8 +166,8 @@ def secret_values(sources: Mapping[str, str], environment: Mapping[str, str]) ->
 
 
 def require_readable(sources: Mapping[str, str], target: Target) -> None:
-    """Refuses what the target cannot read: on `local` a vault, elsewhere this environment, whose
-    values would travel to nodes and lie in what a service keeps; nodes read vaults themselves."""
+    """Refuses secrets that the target cannot read: on `local` a vault, elsewhere this environment,
+    whose values would travel to nodes and be stored by a service; nodes read vaults themselves."""
     here, findings = runs_here(target.engine), []
     for name, source in sources.items():
         path, hint = f"secrets.{name}", ""
@@ -188,8 +188,8 @@ def require_readable(sources: Mapping[str, str], target: Target) -> None:
 
 @dataclass
 class Inputs:
-    """A job's inputs: FAIRWAY_INPUT_<ID> for each that is there, those to copy from storage before
-    the tasks, and those that other runs have kept, of which `facts` say by name whence they are."""
+    """A job's inputs: FAIRWAY_INPUT_<ID> of each existing one, those to copy from storage before
+    the tasks, and those of other runs, whose origins `facts` has by name."""
 
     environment: dict[str, str] = field(default_factory=dict)
     staged: list[Staged] = field(default_factory=list)
@@ -198,9 +198,9 @@ class Inputs:
 
 
 def inputs_of(job_file: JobFile, job: Job, target: Target) -> Inputs:
-    """The inputs but for those of other runs, which `run_inputs` adds; UserError at its line where
-    one cannot be read. On `local` a staged input is there: its container is a folder of this
-    machine."""
+    """Returns the inputs except those of other runs, which `run_inputs` adds. Raises UserError at
+    its line for an unreadable one. On `local` a staged input exists already: its container is a
+    folder of this machine."""
     found, here = Inputs(), runs_here(target.engine)
     for name, source in job.inputs.items():
         key: DataPath = ("inputs", name)
@@ -222,7 +222,8 @@ def inputs_of(job_file: JobFile, job: Job, target: Target) -> Inputs:
 
 
 def blobs_of(job_file: JobFile, name: str, source: str, target: Target) -> tuple[str, str]:
-    """The container and path of a staged input; UserError at its line for an unknown container."""
+    """Returns the container and path of a staged input. Raises UserError at its line for an unknown
+    container."""
     container, _, path = source.partition(":")
     known = target.storage.containers if target.storage else ()
     if container not in known:
@@ -233,8 +234,8 @@ def blobs_of(job_file: JobFile, name: str, source: str, target: Target) -> tuple
 
 
 def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | None:
-    """The directory of the job's checkpoints, or None where each run has its own. Elsewhere than on
-    this machine one that is relative lies in the engine's shared folder."""
+    """Returns the directory of the job's checkpoints, or None if each run has its own. On other
+    machines a relative one lies in the engine's shared folder."""
     directory = job.checkpoint.directory
     if directory is None:
         return None
@@ -265,7 +266,8 @@ def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | N
 
 
 def below_mount(job_file: JobFile, key: DataPath, source: str, target: Target) -> Path:
-    """Path of `MOUNT:PATH` on the target; UserError at its line for an unknown mount."""
+    """Returns the path of `MOUNT:PATH` on the target. Raises UserError at its line for an unknown
+    mount."""
     mount, _, path = source.partition(":")
     if mount not in target.mounts:
         storage = target.storage

@@ -1,4 +1,4 @@
-"""The code of a job: the files of its folder, named by what is in them, and its commit."""
+"""The code of a job: the files of its folder, named by their content, and its commit."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ MOST_BYTES = 256 * 2**20
 
 @dataclass(frozen=True)
 class CodeFile:
-    """One file: its path below the code's folder with `/`, size in bytes, whether executable, and
-    when it was last changed, in nanoseconds. A path that ends with `/` is an empty folder's."""
+    """One file: its path below the code's folder with `/`, size in bytes, executable bit, and time
+    of the last change, in nanoseconds. A path that ends with `/` is an empty folder's."""
 
     path: str
     size: int
@@ -56,7 +56,8 @@ class Code:
 
 
 def folder_of(job_file: JobFile, path: str) -> Path:
-    """The folder of a job's code; UserError where there is none, or it may not be submitted."""
+    """Returns the folder of a job's code. Raises UserError if it is missing, or may not be
+    submitted."""
     folder = job_file.folder / path
     if not folder.is_dir():
         message = f"`code.path`: {folder} is not a folder"
@@ -67,8 +68,9 @@ def folder_of(job_file: JobFile, path: str) -> Path:
 
 
 def collect(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False) -> Code:
-    """The code in a folder; UserError where it is too large to be only code. `exclude` are shell
-    patterns for paths and names; with `gitignore` None a warning names what Git ignores."""
+    """Returns the code in a folder. Raises UserError if it is too large to be only code. `exclude`
+    are shell patterns for paths and names; if `gitignore` is None, a warning names files that Git
+    ignores."""
     files, warnings = listed(folder, exclude, gitignore=gitignore)
     digest = hashlib.sha256()
     for file in files:
@@ -85,8 +87,8 @@ def collect(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None
 def listed(
     folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False
 ) -> tuple[list[CodeFile], list[Finding]]:
-    """The files of the same code, sorted by path, and what a person should hear of others there;
-    none of them is read."""
+    """Returns the files of the same code, sorted by path, and warnings about others there; reads
+    none of them."""
     patterns = (*NEVER, *exclude)
     ignored = Ignored(folder) if gitignore else None
 
@@ -122,7 +124,7 @@ def listed(
 
 
 def snapshot(code: Code, store: Path) -> Path:
-    """A copy of the code under `store`, one for each digest; UserError where it cannot be made."""
+    """Copies the code below `store`, once for each digest. Raises UserError if that fails."""
     with writing(f"the code cannot be copied to {store}", f"is the disk full? df -h {store}"):
         target = stored(code.digest, store)
         if target.is_dir():
@@ -152,13 +154,13 @@ def snapshot(code: Code, store: Path) -> Path:
 
 
 def stored(digest: str, store: Path) -> Path:
-    """The folder of the snapshot with that digest."""
+    """Returns the folder of the snapshot with that digest."""
     return store / digest[:16]
 
 
 @contextmanager
 def in_use(store: Path, *, alone: bool = False) -> Iterator[None]:
-    """No snapshot is removed meanwhile; with `alone`, none is being taken either."""
+    """Keeps snapshots from being removed; with `alone`, also from being taken."""
     with writing(f"nothing can be written to {store}", "use a folder that you may write to"):
         store.mkdir(parents=True, exist_ok=True)
         lock = os.open(store / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
@@ -195,7 +197,7 @@ _TIMEOUT = 20  # seconds
 
 
 def ask_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
-    """Git's answer; None where it is not there or takes too long."""
+    """Returns git's output; None if git is missing or takes too long."""
     try:
         return subprocess.run(
             ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *arguments],
@@ -209,15 +211,17 @@ def ask_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]
 
 
 def is_kept_by_git(folder: Path) -> bool:
-    """True if a folder, which need not exist, is or would be in a work tree and not ignored."""
+    """Returns True if a folder, which need not exist, is or would be in a work tree and not
+    ignored."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
     done = ask_git(there, "check-ignore", "--quiet", "--", str(folder.absolute()))
     return done is not None and done.returncode == 1
 
 
 class Ignored:
-    """Leaves out of a walk what Git ignores, each work tree by its own rules: those of links and of
-    repositories within it too. UserError where the folder is no work tree, or git does not say."""
+    """Filter of a walk for files that Git ignores, each work tree by its own rules, including those
+    of links and nested repositories. Raises UserError if the folder is no work tree, or git
+    fails."""
 
     def __init__(self, folder: Path) -> None:
         known = _ignored(folder)
@@ -226,7 +230,7 @@ class Ignored:
         self.paths = known
 
     def __call__(self, path: str, entry: os.DirEntry[str]) -> bool:
-        """True if the path is left out."""
+        """Returns True if the path is left out."""
         if path in self.paths:
             return True
         if entry.is_dir() and (entry.is_symlink() or Path(entry.path, ".git").exists()):
@@ -236,8 +240,8 @@ class Ignored:
 
 
 def ignored_yet_sent(folder: Path, paths: Iterable[str]) -> list[Finding]:
-    """A warning that names those of the files that Git ignores; nothing where git does not say, and
-    where these are all: then the folder itself is ignored."""
+    """Returns a warning that names the files that Git ignores; none if git fails, or ignores all of
+    them, because then the folder itself is ignored."""
     try:
         known = _ignored(folder)
     except UserError:
@@ -254,8 +258,8 @@ def ignored_yet_sent(folder: Path, paths: Iterable[str]) -> list[Finding]:
 
 
 def _ignored(folder: Path) -> set[str] | None:
-    """The paths below a folder that Git ignores, of a folder of which it ignores all that one
-    alone; None where it is in no work tree."""
+    """Returns the paths below a folder that Git ignores, a completely ignored folder as one path;
+    None if it is in no work tree."""
     # A repository's own settings may name a program that watches its files.
     safe = ("-c", "core.fsmonitor=false")
     itself = ask_git(folder, *safe, "check-ignore", "--quiet", "--", ".")
@@ -308,8 +312,8 @@ def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str,
 
 
 def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
-    """The commit of a folder, whether something differs from it, and how; of code that was sent
-    here, what was said of it, without how."""
+    """Returns a folder's commit, True if the files differ from it, and the diff; for uploaded code
+    the facts that came with it, without the diff."""
     if (known := known_git()) is not None:
         return known, ""
     listed = ask_git(folder, "ls-files", "--others", "--exclude-standard", "--", ".")
@@ -327,5 +331,5 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
 
 
 def _text(done: subprocess.CompletedProcess[bytes] | None) -> str:
-    """Output of git; "" where it failed, as for a commit where there is none."""
+    """Returns git's output; "" if it failed, as it does if there is no commit."""
     return "" if done is None or done.returncode else done.stdout.decode("utf-8", "replace")

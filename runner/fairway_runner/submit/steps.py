@@ -1,4 +1,4 @@
-"""Prepares a job file of several steps: all that can be wrong with each is looked at first."""
+"""Prepares a job file of several steps: every step is checked first."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def prepare_steps(
     asks: bool = True,
     copies: bool = True,
 ) -> PreparedRun:
-    """Looks at all that can be wrong with each step, as far as that is known now; UserError with
-    all that is. `targets` replace what they say; `asks` and `copies` are as for `prepare`."""
+    """Checks each step, as far as that is possible now. Raises UserError with all that is wrong.
+    `targets` replace the steps' own; `asks` and `copies` are as for `prepare`."""
     workflow_id = run_id or store.new_id(_name_of(job_file))
     named = read_steps(job_file.document, workflow_id)
     _require_ids(workflow_id, named, store)
@@ -77,13 +77,13 @@ def prepare_steps(
 
 
 def _name_of(job_file: JobFile) -> str:
-    """The name, or one in its place: what is wrong with it is said later."""
+    """Returns the name, or a placeholder: an invalid name is reported later."""
     name = job_file.document.data.get("name")
     return name if isinstance(name, str) else "steps"
 
 
 def _require_ids(workflow_id: str, named: Sequence[NamedStep], store: RunStore) -> None:
-    """UserError for a step whose run cannot be called by its ID, or where that is another run's."""
+    """Raises UserError for a step whose run cannot have its ID, or if another run has it."""
     if not is_run_id(workflow_id) or (store.folder / workflow_id / "run.json").is_file():
         return  # `earlier` says what is wrong with it, or whether it is the same
     for step in named:
@@ -97,7 +97,7 @@ def _require_ids(workflow_id: str, named: Sequence[NamedStep], store: RunStore) 
 
 
 def require_free(run: str, step: str, store: RunStore) -> None:
-    """UserError where the ID of a step's run is another's."""
+    """Raises UserError if another run has the ID of a step's run."""
     if (store.folder / run).exists():
         message = f"the run `{run}` already exists, and is not step `{step}` of this one"
         hint = f"choose another --run-id, or remove it: fairway clean {run}"
@@ -131,7 +131,8 @@ def _prepared(
 
 
 def _can_wait(step: NamedStep, workflow_id: str, found: Mapping[str, PreparedRun]) -> bool:
-    """True if its run can wait for active upstream runs: its target sees their ends and outputs."""
+    """Returns True if its run can wait for active upstream runs: its target sees their ends and
+    outputs."""
     engine = found[step.name].engine
     others = [found[name].engine.target for name in step.after]
     able = capabilities(engine.target.engine).begins_steps
@@ -152,7 +153,7 @@ def _workflow(
     records: Sequence[StepRecord],
     found: Mapping[str, PreparedRun],
 ) -> PreparedRun:
-    """The run that has these steps as its tasks; the files that every run has are there too."""
+    """Returns the run that has these steps as its tasks, with the files that every run has."""
     first, name = found[records[0].name], _name_of(job_file)
     known = steps_text(records)
     digest = hashlib.sha256(f"{json.dumps(job_file.document.data)}{known}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""From a job file to a run that has started, and how a submission that was cut off goes on."""
+"""Submission of a job file up to a started run, and resumption of an interrupted one."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def prepare_submission(
     asks: bool = True,
     copies: bool = True,
 ) -> PreparedRun:
-    """Looks at all that can be wrong with a job file; UserError where something is. `targets`
-    replace what it says, `asks` is whether targets are asked; `copies` is as for `prepare`."""
+    """Checks a job file. Raises UserError if anything is wrong with it. `targets` replace its own,
+    `asks` and `copies` are as for `prepare`."""
     if run_id is not None:
         require_run_id(run_id)
     if has_steps(job_file.document.data):
@@ -69,20 +69,20 @@ def prepare_submission(
 
 
 def many(tasks: int, hint: str) -> UserError:
-    """The error for a number of tasks that nobody has confirmed."""
+    """Returns the error for a number of tasks that nobody has confirmed."""
     return UserError.of("many-tasks", f"this starts {tasks:,} tasks", hint)
 
 
 def recorded_before(prepared: PreparedRun, store: RunStore) -> Run | None:
-    """The run of its ID, where it is of the same job; UserError where it is of another."""
+    """Returns the run of its ID if it is of the same job. Raises UserError if it is of another."""
     alike = (prepared, *prepared.others, *prepared.passed)
     return earlier(store, prepared.record.id, *(each.files for each in alike))
 
 
 def submit(prepared: PreparedRun, store: RunStore) -> Run:
-    """Records the run and starts it on the first of its targets that takes it; one of the same ID
-    and job goes on. A target that refuses it has nothing of it, and is passed over; where none
-    takes it, nothing is left here, and the error names all. UserError where the target cannot be
+    """Records the run and starts it on the first of its targets that accepts it; an existing run of
+    the same ID and job is resumed. A target that refuses it keeps nothing of it; if all refuse,
+    nothing is left here, and the error names them all. Raises UserError if the target cannot be
     reached."""
     try:
         return _submit(prepared, store)
@@ -120,7 +120,7 @@ def _submit(prepared: PreparedRun, store: RunStore) -> Run:
 
 
 def _with_passed(error: UserError, passed: Mapping[str, str]) -> UserError:
-    """The error of the last target, with why others were passed over; nothing is left here."""
+    """Returns the last target's error, with why others were passed over; removes the run here."""
     found = [each for each in error.findings if each.id != CUT_OFF]
     tried = [passed_over_warning(name, why) for name, why in passed.items()]
     return error.with_findings([*found, *tried])
@@ -148,13 +148,13 @@ def _warn(message: str, *facts: str) -> None:
 
 
 def _in_place_of(first: PreparedRun, other: PreparedRun, passed: Mapping[str, str]) -> PreparedRun:
-    """The run as it goes to another target, with the labels and the origin of the first."""
+    """Returns the run for another target, with the labels and the origin of the first."""
     record = replace(first.record, target=other.record.target, engine=other.record.engine)
     return replace(other, record=record, provenance={**first.provenance, PASSED: dict(passed)})
 
 
 def recorded_facts(run: Run, name: str) -> dict[str, Any]:
-    """Reads one of its JSON files; raises UserError if required facts are missing."""
+    """Reads one of its JSON files. Raises UserError if required facts are missing."""
     value = legible_facts(run.folder / name)
     if not isinstance(value.get("code" if name == "provenance.json" else "name"), str):
         raise _unusable(run, name)
@@ -162,7 +162,7 @@ def recorded_facts(run: Run, name: str) -> dict[str, Any]:
 
 
 def recorded_text(run: Run, name: str) -> str:
-    """One of its files; UserError where it cannot be read."""
+    """Reads one of its files. Raises UserError if that fails."""
     try:
         return (run.folder / name).read_text(encoding="utf-8")
     except (OSError, ValueError):
@@ -170,7 +170,8 @@ def recorded_text(run: Run, name: str) -> str:
 
 
 def recorded_lines(run: Run, name: str) -> Iterator[bytes]:
-    """Yields the lines of a run's file, which may be very large; UserError if it is unreadable."""
+    """Yields the lines of a run's file, which may be very large. Raises UserError if it is
+    unreadable."""
     try:
         with (run.folder / name).open("rb") as lines:
             for line in lines:
@@ -181,7 +182,7 @@ def recorded_lines(run: Run, name: str) -> Iterator[bytes]:
 
 
 def snapshots_of(run: Run) -> Path:
-    """Folder of the snapshots of code of a run's project."""
+    """Returns the folder of the code snapshots of a run's project."""
     return run.folder.parent.parent / "code"
 
 
@@ -195,8 +196,8 @@ _FIXED = ("engine", "vm_size", "mounts", "storage")
 
 
 def retarget(run: Run) -> bool:
-    """Gives a run of which nothing was sent its target as that is known now; whether it is another.
-    UserError where the tasks were made for what the target no longer is."""
+    """Updates the target of a run of which nothing was sent; returns True if it has changed. Raises
+    UserError if the tasks were made for properties that the target no longer has."""
     found = all_targets().get(run.record.target) if run.is_unsent else None
     if found is None or found.target == (was := submitted_to(run)):
         return False
@@ -211,7 +212,7 @@ def retarget(run: Run) -> bool:
 
 
 def require_runnable(run: Run) -> Job:
-    """The job of a run; UserError where its target cannot run it, or no longer can."""
+    """Returns the job of a run. Raises UserError if its target cannot run it, or no longer can."""
     try:
         job = read_job(run.folder)
     except UserError:
@@ -231,9 +232,9 @@ def _unusable(run: Run, name: str) -> UserError:
 
 
 def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
-    """Completes a recorded submission; one that is complete, or has ended, stays as it is, and one
-    of which nothing was sent goes to its target as that is now. UserError where another command
-    submits it right now; one that raises what `forgets` says is forgotten."""
+    """Completes a recorded submission; a complete or ended one stays as it is, and one of which
+    nothing was sent goes to its target as that is now. Raises UserError while another command
+    submits it; a run that raises one of the `forgets` is removed."""
     here = runs_here(run.record.engine)
     if not run.never_began if here else run.status.is_final:
         return run  # elsewhere one may have been cancelled before anything of it was sent
@@ -264,8 +265,8 @@ def repeat(run: Run, forgets: type[UserError] = Refused) -> Run:
 
 @contextmanager
 def forgetting(run: Run, forgets: type[UserError] = Refused) -> Iterator[None]:
-    """Around the start of a run: one that raises what `forgets` says, as one that its target
-    refuses, leaves nothing behind; one that was not sent keeps why."""
+    """Handles errors of a run's start in the block: a run that raises one of the `forgets`, such as
+    one that its target refuses, is removed; one that was not sent keeps the reason."""
     try:
         yield
     except UserError as error:
@@ -286,7 +287,7 @@ CUT_OFF = "cut-off-submission"
 
 
 def cut_off(run: Run, error: UserError) -> UserError:
-    """The error with what became of the run, where it is recorded and has not started."""
+    """Returns the error, with the state of a run that is recorded and has not started."""
     told = any(finding.id == CUT_OFF for finding in error.findings)
     if told or not run.folder.is_dir():
         return error
@@ -296,15 +297,15 @@ def cut_off(run: Run, error: UserError) -> UserError:
 
 
 def require_run_id(text: str) -> None:
-    """UserError where it cannot be a run's id."""
+    """Raises UserError if the text cannot be a run's id."""
     if not is_run_id(text):
         hint = "up to 63 lower-case letters, digits and hyphens, the first of them a letter"
         raise UserError.of("bad-run-id", f"`{text[:70]}` is not a run's id", hint)
 
 
 def earlier(store: RunStore, run_id: str, *alike: Mapping[str, str]) -> Run | None:
-    """The run of that id, where it is of the same job, which has the files of one that is `alike`;
-    None where there is none. UserError where the id is taken by another job, or is none."""
+    """Returns the run of that id if it is of the same job, with the same files if `alike`; None if
+    there is none. Raises UserError if another job has the id, or it is invalid."""
     require_run_id(run_id)
     run = Run(store.folder / run_id)
     if not (run.folder / "run.json").is_file():
@@ -316,8 +317,8 @@ def earlier(store: RunStore, run_id: str, *alike: Mapping[str, str]) -> Run | No
 
 
 def _is_same(run: Run, files: Mapping[str, str]) -> bool:
-    """True if the run was submitted with these files. The target of a run that was not sent may
-    have been corrected since, so only its name counts."""
+    """Returns True if the run was submitted with these files. The target of a run that was not sent
+    may have been corrected since, so only its name counts."""
     if recorded_text(run, "job.json") != files["job.json"]:
         return False
     if run.is_unsent:

@@ -1,6 +1,6 @@
-"""On which target a job runs: the one that it names, or of several the first that has room for it.
+"""Selects the target of a job: the one that it names, or the first of several with room for it.
 
-That is decided when it is submitted, by what is known then. A run stays where it was submitted to.
+The choice is made when the job is submitted, by what is known then. A run never moves afterwards.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ _IN_ORDER = "give an order of your own: -s 'target=[FIRST, SECOND]'"
 
 @dataclass(frozen=True)
 class TargetSelection:
-    """The targets that a job may run on, the best first, and what to hear of their order."""
+    """The targets that a job may run on, the best first, and remarks about their order."""
 
     targets: tuple[Target, ...]
     warnings: Sequence[Finding] = ()
 
 
 def select_targets(job_file: JobFile, names: Sequence[str] = ()) -> TargetSelection:
-    """Targets for a job that the caller or the job names, or `local`; UserError if unknown."""
+    """Returns the targets that the caller or the job names, or `local`. Raises UserError for
+    unknown ones."""
     own = None if names else where_of(job_file.document)
     names = names or (own.names if own is not None else ()) or [LOCAL]
     unknown: Sequence[Finding] = ()
@@ -53,7 +54,8 @@ def select_targets(job_file: JobFile, names: Sequence[str] = ()) -> TargetSelect
 
 
 def _found(names: Sequence[str], document: Document | None) -> list[Target]:
-    """The targets of those names; UserError for all that are not there, at the document's lines."""
+    """Returns the targets of those names. Raises UserError for all unknown ones, at the document's
+    lines."""
     targets: list[Target] = []
     unknown: list[Finding] = []
     for name in dict.fromkeys(names):
@@ -78,9 +80,9 @@ def prepare_for(
     asks: bool = True,
     copies: bool,
 ) -> PreparedRun:
-    """The job as `prepare` makes it for the first target that has room now, with those that take it
-    where this one refuses it; for the first of all unless one `asks`. UserError with all that is
-    wrong with the job on any of them."""
+    """Returns the job prepared for the first target that has room now, with the targets to try if
+    that refuses it; for the first of all unless one `asks`. Raises UserError with all that is wrong
+    with the job on any of them."""
     if len(choice.targets) == 1:
         return prepare(job_file, choice.targets[0], store, run_id=run_id, asks=asks, copies=copies)
     if sweeps_files(job_file.document.data):
@@ -134,8 +136,9 @@ def _fit(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, 
 
 
 def with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[str, str]]:
-    """The first whose target has room now, and those after it; then those that would wait, and by
-    name why. The last is not asked: it says so by itself. UserError where none answers."""
+    """Returns the first target with room now and those after it, then those on which the job would
+    wait, and the reasons by name. The last one is not asked: its own answer will do. Raises
+    UserError if none answers."""
     waits: list[PreparedRun] = []
     passed: dict[str, str] = {}
     away: list[UserError] = []
@@ -162,7 +165,8 @@ def with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[
 
 
 def _has_no_room(error: UserError) -> bool:
-    """True if a target does not answer, or has no node for the job now and may have one later."""
+    """Returns True if a target does not answer, or has no node for the job now but may have one
+    later."""
     return outage.is_away(error) or all(finding.id in _NO_ROOM for finding in error.findings)
 
 
@@ -179,9 +183,9 @@ def passed_over_warning(name: str, why: str) -> Finding:
 def _cheapest_first(
     job_file: JobFile, targets: Sequence[Target], metric: str, store: RunStore
 ) -> tuple[list[Target], list[Finding]]:
-    """The targets, the cheapest first, and what is not known of them. A `metric` divides the price
-    of what a run held for an hour; targets without a run that has it come last, by their price.
-    UserError where a price is not known."""
+    """Returns the targets, the cheapest first, and remarks on unknown figures. A `metric` divides
+    the price of an hour of a run's nodes; targets without a run that has it come last, by their
+    price. Raises UserError if a price is unknown."""
     from fairway_runner.submit.run_plan import hourly_price
 
     prices = {each.name: hourly_price(each, "target.cheapest", _IN_ORDER) for each in targets}
@@ -212,7 +216,7 @@ def _cheapest_first(
 
 
 def _figure(store: RunStore, name: str, target: str, metric: str) -> float | None:
-    """The metric for each node of the last run that has it; None where none has."""
+    """Returns the metric per node of the last run that has it; None if none has."""
     is_asked = True
     for run in reversed(store.all()):
         try:
