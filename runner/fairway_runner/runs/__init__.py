@@ -1,1 +1,1 @@
-"""Runs: their folders, and what is read, copied and reported of them."""
+"""Runs: their folders, and everything read, copied and reported from them."""

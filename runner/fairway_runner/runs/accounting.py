@@ -32,9 +32,8 @@ BY = ("name", "tag", "user", "target", "month")
 
 @dataclass(frozen=True)
 class Use:
-    """Usage of one run so far: hours of nodes of a size, and the hourly price of one of them.
-    `hourly` is None if no price is known, and `size` is empty if nodes have no price, as on this
-    machine."""
+    """Usage of one run so far: node-hours of a size, and the hourly price of one node. `hourly` is
+    None if no price is known, and `size` is empty if nodes have no price, as on this machine."""
 
     run: Run
     node_hours: float
@@ -45,7 +44,7 @@ class Use:
 
     @property
     def cost(self) -> float | None:
-        """Its whole cost; None where no price is known."""
+        """Its total cost; None if no price is known."""
         return None if self.hourly is None else self.node_hours * self.hourly
 
     @property
@@ -54,7 +53,7 @@ class Use:
         return bool(self.size) or self.hourly is not None
 
     def to_json(self, currency: str) -> dict[str, Any]:
-        """As plain data, in that currency; `cost` is null where no price is known."""
+        """Returns plain data, with costs in that currency; `cost` is null if no price is known."""
         return {
             "node_hours": round(self.node_hours, 4),
             "vm_size": self.size or None,
@@ -81,7 +80,7 @@ def use_of(
     region: str | None = None,
     region_of: Callable[[str], str] | None = None,
 ) -> Use:
-    """The usage so far of one run; prices are looked up only if its nodes have one."""
+    """Returns the usage so far of one run; prices are looked up only if its nodes have one."""
     target = facts_in(run.folder / "target.json")
     size, spot = str(target.get("vm_size") or ""), bool(target.get("spot"))
     price = target.get("price")
@@ -98,12 +97,12 @@ def use_of(
 
 
 def environment_of(run: Run) -> str:
-    """The name of the environment of its target; "" where it has none."""
+    """Returns the name of the environment of its target; "" if it has none."""
     return str(facts_in(run.folder / "target.json").get("environment") or "")
 
 
 def held(task: TaskResult, now: float) -> float:
-    """For how many seconds a task has had its nodes: all attempts of which that is recorded."""
+    """Returns for how many seconds a task has had its nodes, in all recorded attempts."""
     if task.started is None:
         return 0.0
     if task.state == "running":
@@ -114,7 +113,7 @@ def held(task: TaskResult, now: float) -> float:
 
 
 def _region(environment: str) -> str:
-    """Azure region of an environment, if its file is known here; "" otherwise."""
+    """Returns the Azure region of an environment, if its file is known here; "" otherwise."""
     from fairway_core.environment import load_environment
     from fairway_core.environment.selection import environment_file
 
@@ -129,8 +128,8 @@ def _region(environment: str) -> str:
 
 @dataclass
 class Group:
-    """Runs that have something in common, and what they have held together; `cost` is of those
-    whose price is known, and `unpriced` counts the others."""
+    """Runs that share a value, and their total usage; `cost` covers those with a known price, and
+    `unpriced` counts the others."""
 
     key: str
     runs: int = 0
@@ -140,7 +139,7 @@ class Group:
     sizes: set[str] = field(default_factory=set)
 
     def add(self, use: Use) -> None:
-        """Takes one more."""
+        """Adds one run's usage."""
         self.runs += 1
         self.node_hours += use.node_hours
         self.cost += use.cost or 0.0
@@ -149,7 +148,7 @@ class Group:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Facts of the group as plain data."""
+        """Returns the facts of the group as plain data."""
         return {
             "key": self.key,
             "runs": self.runs,
@@ -161,15 +160,15 @@ class Group:
 
 
 def require_group(option: str, by: str | None) -> None:
-    """UserError, which names the option, where runs cannot be grouped so."""
+    """Raises UserError, which names the option, if runs cannot be grouped by it."""
     if by is not None and by not in BY:
         message = f"{option}: runs cannot be grouped by `{by}`"
         raise UserError.of("bad-value", message, did_you_mean(by, BY))
 
 
 def grouped(found: Sequence[Use], by: str | None) -> list[Group]:
-    """The uses by one of `BY`, or each run alone; the most expensive last. A run with several tags
-    is in the group of each, and one without any in that called ""."""
+    """Groups the uses by one of `BY`, or each run alone; the most expensive last. A run with
+    several tags is in the group of each, and one without any in that called ""."""
     groups: dict[str, Group] = defaultdict(lambda: Group(""))
     for use in found:
         for key in _KEYS[by or "run"](use.run):
@@ -184,7 +183,7 @@ def grouped(found: Sequence[Use], by: str | None) -> list[Group]:
 
 
 def total(found: Sequence[Use]) -> Group:
-    """All of them together."""
+    """Returns one group of all uses."""
     group = Group("total")
     for use in found:
         group.add(use)
@@ -192,7 +191,8 @@ def total(found: Sequence[Use]) -> Group:
 
 
 def run_cost_facts(found: Sequence[Use], *, by: str | None, currency: str) -> dict[str, Any]:
-    """Everything about the uses; money is in `currency`, null where no price is known."""
+    """Returns everything about the uses as plain data; money is in `currency`, null if no price is
+    known."""
     return {
         "by": by or "run",
         "currency": currency,

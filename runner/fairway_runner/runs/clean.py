@@ -40,8 +40,9 @@ def removable(
     older_than: float | None = None,
     states: Collection[str] = (),
 ) -> list[Run]:
-    """The runs that have ended and that everything given holds for; without names, of all.
-    `older_than` is in seconds since their end. UserError for a named run that has not ended."""
+    """Returns the ended runs that meet all given conditions; without names, of all runs.
+    `older_than` is in seconds since their end. Raises UserError for a named run that has not
+    ended."""
     runs = [store.find(name) for name in names] if names else list(store.unsorted())
     now = time.time()
     chosen = []
@@ -64,7 +65,8 @@ def removable(
 
 
 def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[Run]:
-    """The runs whose outputs no active run reads; UserError for a named one that is read."""
+    """Returns the runs whose outputs no active run reads. Raises UserError for a named one that is
+    read."""
     readers = _readers(store) if chosen else {}
     for run in chosen:
         if is_named and run.id in readers:
@@ -76,7 +78,7 @@ def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[R
 
 
 def _readers(store: RunStore) -> dict[str, str]:
-    """By the id of each run that an active run reads, or has as a step, that active run."""
+    """Maps the id of each run that an active run reads, or has as a step, to that active run."""
     found: dict[str, str] = {}
     for run in store.unsorted():
         wanted = [str(each["run"]) for each in input_facts(run).values()]
@@ -90,7 +92,7 @@ def _readers(store: RunStore) -> dict[str, str]:
 
 
 def _end_of(run: Run) -> tuple[str, float]:
-    """The run's state, and when it ended or was last written to."""
+    """Returns the run's state, and when it ended or was last written to."""
     try:
         status = run.status
         return status.state, status.ended or run.record.created
@@ -99,8 +101,8 @@ def _end_of(run: Run) -> tuple[str, float]:
 
 
 def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
-    """Removes the runs' folders, what is left of those that were never made whole, and then the
-    snapshots of code that no run uses. A run that was started again meanwhile is left alone."""
+    """Removes the runs' folders, remains of incomplete runs, and then the snapshots of code that no
+    run uses. A run that was started again meanwhile is left alone."""
     removed, size = [], 0
     kept: list[Finding] = []
     for run in runs:
@@ -128,7 +130,7 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
 
 
 def _remove(run: Run) -> int:
-    """Removes a run from its target and from here; the size of its files in bytes."""
+    """Removes a run from its target and from here; returns the size of its files in bytes."""
     try:
         if not run.is_unsent:
             run.engine.remove(run)
@@ -144,8 +146,8 @@ def _remove(run: Run) -> int:
 
 
 def _remove_drafts(store: RunStore) -> int:
-    """Removes what commands that were killed left of runs which they were making, reading or
-    removing; the size of it. None is worked on for as long as it has to be old."""
+    """Removes what killed commands left of runs that they were creating, reading or removing;
+    returns its size. It has to be older than any of these takes."""
     size = 0
     if not store.folder.is_dir():
         return size

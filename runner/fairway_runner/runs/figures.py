@@ -1,4 +1,4 @@
-"""Use of a run's nodes: the samples in its folder, their means, and these in words."""
+"""Use of a run's nodes: the samples in its folder, their means, and a summary in words."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ Known = Annotated[float | None, _known]
 
 @dataclass(frozen=True)
 class Gpu(JsonRecord):
-    """A GPU at one moment: use as a share of 1, memory in bytes, power in watts, NVLink in bytes
-    a second; None where its driver does not tell."""
+    """A GPU at one moment: use as a fraction, memory in bytes, power in watts, NVLink in bytes per
+    second; None if its driver does not report it."""
 
     index: int
     use: Known = None
@@ -47,9 +47,9 @@ class Gpu(JsonRecord):
 
 @dataclass(frozen=True)
 class Sample(JsonRecord):
-    """A node at one moment, `time` being seconds since 1970. `cpu` and `io_wait` are shares of 1:
-    of all cores, and of the time in which something waited for a disk or a file system. Memory is
-    in bytes, all else in bytes a second; None where the kernel does not tell."""
+    """A node at one moment, `time` being seconds since 1970. `cpu` and `io_wait` are fractions: of
+    all cores, and of the time in which something waited for a disk or a file system. Memory is in
+    bytes, all else in bytes per second; None if the kernel does not report it."""
 
     time: Moment
     cpu: Known = None
@@ -67,24 +67,24 @@ class Sample(JsonRecord):
 
     @property
     def gpu_use(self) -> float | None:
-        """The mean of its GPUs, as a share of 1."""
+        """Mean use of its GPUs, as a fraction."""
         return mean(gpu.use for gpu in self.gpus)
 
     @property
     def fabric_use(self) -> float | None:
-        """Used part of InfiniBand's speed, from 0 to 1, in the direction that is used more."""
+        """Used fraction of InfiniBand's speed, in the busier direction."""
         rates = [rate for rate in (self.fabric_sent, self.fabric_received) if rate is not None]
         return max(rates) / self.fabric_limit if rates and self.fabric_limit else None
 
 
 def figures(run: RunFolder) -> dict[str, list[Sample]]:
-    """The samples of each node by its name, in their order. What cannot be one is left out."""
+    """Returns the samples of each node by its name, in order. Invalid lines are left out."""
     files = sorted((run.folder / FIGURES).glob("*.jsonl"))
     return {file.stem: list(_read(file)) for file in files}
 
 
 def last_samples(run: RunFolder) -> dict[str, Sample]:
-    """The last sample of each node by its name."""
+    """Returns the last sample of each node by its name."""
     found = {}
     for file in sorted((run.folder / FIGURES).glob("*.jsonl")):
         for sample in _read(file, only_end=True):
@@ -93,12 +93,13 @@ def last_samples(run: RunFolder) -> dict[str, Sample]:
 
 
 def is_node_name(name: str) -> bool:
-    """True if a node may have this name: the name comes from elsewhere, and names a file here."""
+    """Returns True if a node may have this name, which comes from elsewhere, and names a file
+    here."""
     return _NODE.fullmatch(name) is not None
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Returns the mean of the values that are known; None if none are.
+    """Returns the mean of the known values; None if there are none.
 
     >>> mean([1.0, None, 3.0]), mean([None])
     (2.0, None)
@@ -108,7 +109,7 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 
 def in_words(samples: Sequence[Sample]) -> str:
-    """Use of the nodes in all, in one line; "" where nothing was sampled.
+    """Summarises the use of all nodes in one line; "" if nothing was sampled.
 
     >>> in_words([Sample(0.0, cpu=0.25, io_wait=0.38)])
     'processors 25 % busy; 38 % of the time waiting for files'

@@ -1,13 +1,13 @@
 """Runs on disk: a folder each under `.fairway/runs/`, which is the truth about the run.
 
-run.json     what was submitted, once and for all
-state.json   where it stands, replaced as a whole at each change
-engine.json  what the engine of a target elsewhere knows of it, from before anything is sent there
-lock         held for as long as somebody watches over the run
-tasks/N/     a task's script, log, state and outputs; that of `finally:` is called so;
-             and in .metrics.json what a long log has said, for those who look again
+run.json     the submission, written once
+state.json   its state, replaced atomically at each change
+engine.json  the record of a remote target's engine, written before anything is sent there
+lock         held for as long as a process watches over the run
+tasks/N/     a task's script, log, state and outputs; that of `finally:` has this name; its
+             .metrics.json caches the metrics of a long log
 
-Engines know runs as these folders; who knows which engine runs one is `store.Run`.
+Engines know runs as these folders; `store.Run` knows which engine runs one.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _ANSWERED = ".answered"  # of this machine alone, as the point says
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run's folder and what can be read from it."""
+    """A run's folder and its contents."""
 
     folder: Path
 
@@ -75,7 +75,7 @@ class RunFolder:
 
     @property
     def place(self) -> str:
-        """Its folder, as people are told."""
+        """Path of its folder for messages."""
         return str(self.folder)
 
     @cached_property
@@ -132,12 +132,13 @@ class RunFolder:
 
     @property
     def not_sent(self) -> str:
-        """Why nothing of it was sent, and how to go on; "" where something was, or is to be now."""
+        """Why nothing of it was sent, and how to continue; "" if something was, or is being sent
+        now."""
         return self.cut_off if self.is_unsent else ""
 
     def end_unsent(self) -> bool:
-        """Cancels a run of which nothing was ever sent, and nothing will be; False where that is
-        not certain, and its target has to be told."""
+        """Cancels a run of which nothing was or will be sent; returns False if that is not certain,
+        and its target has to be told."""
         if not self.is_unsent:
             return False
         from fairway_agent import state_files
@@ -157,7 +158,8 @@ class RunFolder:
 
     @property
     def state_at_end(self) -> str:
-        """The state of a run whose lock the caller holds, so that nobody else watches it."""
+        """Returns the state of a run whose lock the caller holds, so that nobody else watches
+        it."""
         status = self._recorded()
         return status.state if status.is_final or not runs_here(self.record.engine) else "lost"
 
@@ -167,48 +169,48 @@ class RunFolder:
         return self.status.state
 
     def task_name(self, index: int) -> str:
-        """The name of one task, and of its folder: its number, or `finally`."""
+        """Returns the name of one task, and of its folder: its number, or `finally`."""
         return LAST if self.has_last and index == self.record.tasks - 1 else str(index)
 
     def index_of(self, name: str) -> int | None:
-        """The number of the task whose folder has that name; None where there is none."""
+        """Returns the number of the task whose folder has that name; None if there is none."""
         is_number = name.isascii() and name.isdecimal() and str(int(name[:9])) == name
         index = int(name) if is_number else self.record.tasks - 1
         return index if 0 <= index < self.record.tasks and self.task_name(index) == name else None
 
     def task_folder(self, index: int) -> Path:
-        """The folder of one task."""
+        """Returns the folder of one task."""
         return self.folder / "tasks" / self.task_name(index)
 
     def log(self, index: int) -> Path:
-        """The file with all that a task printed; it may not exist yet."""
+        """Returns the file with a task's output; it may not exist yet."""
         return self.task_folder(index) / "log.txt"
 
     def task_status(self, index: int, run_state: str = "running") -> TaskState:
-        """A task's recorded state; in a run that has ended, none is still to come."""
+        """Returns a task's recorded state; in a run that has ended, no task is pending."""
         return self._state_of(self.task_folder(index), run_state)
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the run: 0, or that of the first task that did not succeed; 124 if the
-        run exceeded its limit; 130 or 5 if it was cancelled or lost before a task had one."""
+        """Exit code of the run: 0, or that of the first task that did not succeed; 124 if the run
+        exceeded its limit; 130 or 5 if it was cancelled or lost before a task had one."""
         folders = chain([self.folder / "setup"], map(self.task_folder, range(self.record.tasks)))
         return exit_code_of(self.status, (self._state_of(each).exit_code for each in folders))
 
     def setup_status(self, run_state: str = "running") -> TaskState | None:
-        """The recorded state of the job's setup; None where it has none."""
+        """Recorded state of the job's setup; None if it has none."""
         if not (self.folder / "setup.jsonl").exists():
             return None
         return self._state_of(self.folder / "setup", run_state)
 
     def note_answer(self) -> None:
-        """Remembers that its target has just said where it stands."""
+        """Records that its target has just reported its state."""
         with suppress(OSError):  # a disk that is full loses no run
             (self.folder / _ANSWERED).touch()
 
     @property
     def last_known(self) -> float:
-        """When its target last told its state, in seconds since 1970."""
+        """When its target last reported its state, in seconds since 1970."""
         for name in (_ANSWERED, "state.json"):
             with suppress(OSError):
                 return (self.folder / name).stat().st_mtime
@@ -216,7 +218,7 @@ class RunFolder:
 
     @property
     def is_sweep(self) -> bool:
-        """True if it has several tasks, not counting the one of `finally:`."""
+        """True if it has several tasks, not counting `finally:`."""
         return self.record.tasks - self.has_last > 1
 
     @property
@@ -268,7 +270,7 @@ class RunFolder:
         return status if state == status.state else replace(status, state=state)
 
     def await_lock(self) -> None:
-        """Returns when nobody holds the run's lock."""
+        """Waits until nobody holds the run's lock."""
         lock = self._open_lock()
         try:
             fcntl.flock(lock, fcntl.LOCK_SH)
@@ -276,7 +278,8 @@ class RunFolder:
             os.close(lock)
 
     def take_lock(self) -> int:
-        """The open descriptor of the run's lock; UserError while somebody else has it."""
+        """Returns the open descriptor of the run's lock. Raises UserError while another process
+        holds it."""
         lock = self._open_lock()
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -286,13 +289,13 @@ class RunFolder:
         return lock
 
     def mirroring(self) -> AbstractContextManager[None]:
-        """Holds the lock by which what its target says and its submissions are written."""
+        """Holds the lock for writing its target's reports and its submissions."""
         return alone(self.folder / MIRROR_LOCK)
 
     @property
     def cut_off(self) -> str:
-        """Why its submission to another machine is not complete, and how to go on; "" where it is,
-        or goes on right now."""
+        """Why its submission to another machine is incomplete, and how to continue; "" if it is
+        complete, or under way right now."""
         try:
             # Once more behind the look at the lock, which is let go once it is complete.
             if self._is_handed_over or self._is_watched() or self._is_handed_over:
@@ -303,7 +306,7 @@ class RunFolder:
 
     @property
     def _is_handed_over(self) -> bool:
-        """True if its target has it as a whole, and for a run of this machine."""
+        """True if its target has all of it, and for a run of this machine."""
         try:
             known = read_json(self.folder / "engine.json") if self._is_elsewhere else None
         except FileNotFoundError:
@@ -311,7 +314,7 @@ class RunFolder:
         return known is None or known.get("complete") is True
 
     def require_submitted(self) -> None:
-        """UserError where it waits for nothing but the rest of its submission."""
+        """Raises UserError if it waits for nothing but the rest of its submission."""
         if known_state(self.folder).state == "queued" and (why := self.cut_off):
             raise UserError.of("cut-off-submission", f"{self.id} was not submitted: {why}")
 
@@ -347,7 +350,7 @@ R = TypeVar("R", bound=RunFolder)
 
 
 class TakenId(UserError):
-    """Another command has just recorded a run of that id."""
+    """Error for an id under which another command has just recorded a run."""
 
 
 @dataclass(frozen=True)
@@ -358,13 +361,13 @@ class RunFolders:
 
     @property
     def folder(self) -> Path:
-        """Folder that holds the folders of all runs."""
+        """Folder that contains the folders of all runs."""
         return self.base / "runs"
 
     def create(self, record: RunRecord, files: Mapping[str, Content]) -> tuple[RunFolder, int]:
-        """Makes a run's folder as a whole, with its lock taken. `files` is what it holds by the
-        path in the folder. Returns the run and the open descriptor that holds its lock. UserError
-        where nothing can be written, TakenId where there is such a run."""
+        """Creates a run's folder atomically, with its lock held. `files` has its contents by the
+        path in the folder. Returns the run and the open descriptor that holds its lock. Raises
+        UserError if nothing can be written, TakenId if there is such a run."""
         with self.recording():
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.base / ".gitignore").write_text("*\n", encoding="ascii")
@@ -378,7 +381,7 @@ class RunFolders:
                 raise
 
     def recording(self) -> AbstractContextManager[None]:
-        """Around what is written here: a UserError where it cannot be."""
+        """Raises UserError if writing in the block fails."""
         hint = "submit from a folder that you may write to"
         return writing(f"the run cannot be recorded in {self.base}", hint)
 
@@ -405,7 +408,7 @@ class RunFolders:
         return RunFolder(self.folder / record.id), lock
 
     def new_id(self, name: str) -> str:
-        """An id that no run of this store has: the job's name and six random characters."""
+        """Returns an id that no run of this store has: the job's name and six random characters."""
         while True:
             letters = "".join(_ALPHABET[each % len(_ALPHABET)] for each in os.urandom(6))
             run_id = f"{name}-{letters}"
@@ -413,7 +416,7 @@ class RunFolders:
                 return run_id
 
     def unsorted(self) -> Iterator[RunFolder]:
-        """Every run, in no order."""
+        """Returns every run, in no order."""
         if not self.folder.is_dir():
             return
         with os.scandir(self.folder) as entries:
@@ -431,8 +434,8 @@ def _has_record(folder: Path) -> bool:
 
 
 def chosen_task(run: RunFolder, task: str | int) -> int:
-    """The place of a task in the run, given by its number or as `finally`, or of a step, given by
-    its name too; UserError where the run has no such task."""
+    """Returns the index of a task in the run, given its number, `finally`, or the name of a step.
+    Raises UserError if the run has no such task."""
     if has_steps(run.folder):
         names = [each.name for each in recorded_steps(run.folder)]
         if task in names:
@@ -450,14 +453,15 @@ def chosen_task(run: RunFolder, task: str | int) -> int:
 
 
 def begun_steps(run: R) -> list[R]:
-    """The runs of its steps that have begun; none of a run without steps."""
+    """Returns the runs of its steps that have begun; none for a run without steps."""
     known = recorded_steps(run.folder) if has_steps(run.folder) else ()
     folders = [run.folder.with_name(each.run) for each in known]
     return [type(run)(folder) for folder in folders if is_step_of(folder, run.id)]
 
 
 def steps_to_begin(run: RunFolder) -> list[str]:
-    """The names of its steps that no target has yet: what follows the run begins them."""
+    """Returns the names of its steps that no target has yet: a process that follows the run begins
+    them."""
     names = []
     for index, step in enumerate(recorded_steps(run.folder) if has_steps(run.folder) else ()):
         known = known_task(run.task_folder(index))
@@ -468,7 +472,7 @@ def steps_to_begin(run: RunFolder) -> list[str]:
 
 
 def require_one_job(run: R) -> R:
-    """The run; UserError for one of several steps."""
+    """Returns the run. Raises UserError for one of several steps."""
     if has_steps(run.folder):
         known = ", ".join(each.run for each in recorded_steps(run.folder))
         message = f"{run.id} is a run of several steps"

@@ -1,4 +1,4 @@
-"""Tags, notes and actions of people on a run, beside what it was submitted with."""
+"""Tags, notes and people's actions on a run, stored apart from its submission."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Labels(JsonRecord, called="the labels"):
     def changed(
         self, add: Iterable[str] = (), remove: Iterable[str] = (), note: str | None = None
     ) -> Labels:
-        """These with more tags, with fewer, and with another note where one is given. UserError for
-        what cannot be a tag or a note, and for a tag to remove that is not there."""
+        """Returns labels with tags added and removed, and with the note replaced if one is given.
+        Raises UserError for an invalid tag or note, and for a missing tag to remove."""
         if isinstance(add, str) or isinstance(remove, str):
             from fairway_core.validation import require_list
 
@@ -47,7 +47,7 @@ class Labels(JsonRecord, called="the labels"):
 
 
 def read_labels(folder: Path, record: RunRecord) -> Labels:
-    """The tags and note of the run in a folder; UserError where their file is damaged."""
+    """Reads the tags and note of the run in a folder. Raises UserError if their file is damaged."""
     known = known_as(folder / _FILE, Labels.from_json)
     return known if known is not None else Labels(tuple(record.tags), record.note)
 
@@ -70,7 +70,7 @@ def write_labels(
 
 
 def labelled(record: RunRecord, tags: Iterable[str] = (), note: str | None = None) -> RunRecord:
-    """A record with more tags, and with another note where one is given."""
+    """Returns a record with more tags, and with another note if one is given."""
     labels = Labels(tuple(record.tags), record.note).changed(tags, note=note)
     return replace(record, tags=list(labels.tags), note=labels.note)
 
@@ -91,7 +91,7 @@ _MOST = 1 << 20  # bytes that are read of it, the last ones
 
 
 def append(file: Path, facts: dict[str, Any]) -> None:
-    """Writes a line, whole even where several processes do, that its owner alone can read."""
+    """Appends a line that only its owner can read, atomically even if several processes do so."""
     line = json.dumps(facts).encode() + b"\n"
     descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -101,12 +101,12 @@ def append(file: Path, facts: dict[str, Any]) -> None:
 
 
 def note(folder: Path, action: str, by: dict[str, str]) -> None:
-    """Keeps that somebody has done it with the run in the folder: `by` has their name and id."""
+    """Records an action on the run in the folder; `by` has the person's name and id."""
     append(folder / FILE, {"action": action, "by": by["name"], "id": by["id"], "at": time.time()})
 
 
 def submitter(folder: Path) -> dict[str, str] | None:
-    """The name and id of who submitted the run, if that is known."""
+    """Returns the name and id of the run's submitter, if known."""
     try:
         fields = Fields(legible_facts(folder / "provenance.json").get("by"), "who submitted")
         return {name: fields.text(name) for name in ("name", "id")}

@@ -1,6 +1,6 @@
-"""The lines of a run's logs: of which task, attempt and rank each is, and which are wanted.
+"""Lines of a run's logs, with their task, attempt and rank, and selections of them.
 
-A log is read on from where it was left, so that the same reader follows one that grows.
+A reader continues where it stopped, so that it can follow a growing log.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _PIECE = 1 << 20  # bytes that are read at once; a line that is longer comes as 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a log as it stands, with its end if it has one: its attempt, from 1; the rank that
-    it is labelled with, and the `rest` without that label."""
+    """An unchanged line of a log, with its end if it has one: its attempt, from 1; its rank label,
+    and the `rest` without that label."""
 
     attempt: int
     whole: bytes
@@ -48,9 +48,9 @@ class Line:
 
 @dataclass
 class LogFile:
-    """One log of a run: its task's name, how far it was read, and in which attempt, from 1. The
-    `status` of its task says how many there are: a program may print lines like those by which
-    attempts begin, such as those of another run."""
+    """One log of a run: its task's name, how far it was read, and its current attempt, from 1. The
+    `status` of its task limits the attempts: a program may print lines like those that begin an
+    attempt, such as those of another run."""
 
     name: str
     path: Path
@@ -59,14 +59,14 @@ class LogFile:
     status: Callable[[], TaskState | None] | None = None
 
     def has_grown(self) -> bool:
-        """True if the file has more than was read."""
+        """True if the file has unread bytes."""
         try:
             return self.path.stat().st_size > self.offset
         except FileNotFoundError:
             return False
 
     def read(self, most: int = _PIECE) -> bytes:
-        """The next bytes, at most as many as asked for."""
+        """Returns the next bytes, at most as many as asked for."""
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -80,7 +80,8 @@ class LogFile:
         return data
 
     def piece(self, most: int = _PIECE, *, ended: bool) -> Iterator[Line]:
-        """The next lines of `most` bytes; without an end at the log's end, or if it is longer."""
+        """Returns the next complete lines, `most` bytes at most; an unterminated line at the log's
+        end, or if it is longer."""
         data = self.read(most)
         end = data.rfind(b"\n") + 1
         if (ended and len(data) < most) or (not end and len(data) == most):
@@ -95,21 +96,21 @@ class LogFile:
             yield Line(self.attempt, line, *split_label(line))
 
     def _most_attempts(self) -> int:
-        """The most attempts that there can be: of a task that goes on one more than is recorded,
-        which is done after its line is written."""
+        """The largest possible number of attempts: for a running task one more than is recorded, as
+        its line is written first."""
         status = self.status() if self.status is not None else None
         return sys.maxsize if status is None else status.attempts + (not status.is_final)
 
     def lines(self, *, ended: bool) -> Iterator[Line]:
-        """All lines written since the last call."""
+        """Returns all lines written since the last call."""
         while lines := list(self.piece(ended=ended)):
             yield from lines
 
 
 @dataclass
 class Selection:
-    """Some logs of a run, and the lines that are wanted of them: those of some ranks, of one
-    attempt, from 1, those with a pattern, and of each log the last `tail` of them; None is all."""
+    """Some logs of a run, and the selected lines: those of some ranks, of one attempt, from 1,
+    those that match a pattern, and of each log the last `tail` of them; None selects all."""
 
     logs: Sequence[LogFile]
     ranks: Collection[int] | None = None
@@ -119,12 +120,13 @@ class Selection:
 
     @property
     def is_one_log(self) -> bool:
-        """True if there is only one log, and all its lines are wanted."""
+        """True if there is only one log, and all its lines are selected."""
         limits = (self.ranks, self.attempt, self.grep)
         return len(self.logs) == 1 and all(each is None for each in limits)
 
     def taken(self, lines: Iterable[Line]) -> Iterable[Line]:
-        """The wanted lines of a log; UserError for a pattern that takes without end."""
+        """Returns the selected lines of a log. Raises UserError for a pattern that takes too
+        long."""
         wanted = (
             line
             for line in lines
@@ -138,8 +140,8 @@ class Selection:
 def logs_of(
     run: RunFolder, task: str | int | None = None, ranks: Collection[int] | None = None
 ) -> list[LogFile]:
-    """The logs of one task or `setup`, or of all and the setup; UserError for no such task, or
-    where they do not say of which ranks they are."""
+    """Returns the logs of one task or `setup`, or of all tasks and the setup. Raises UserError for
+    an unknown task, or if ranks are asked for and the logs do not name them."""
     has_setup = (run.folder / "setup.jsonl").exists()
     numbers = () if has_setup and task == "setup" else task_numbers(run, task)
     logs = [
@@ -156,8 +158,8 @@ def logs_of(
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line of a log: the place in the run of the task that printed it, and in which attempt, from
-    1; its rank, where the log names ranks; its text without that."""
+    """A line of a log: the index of its task in the run, and its attempt, from 1; its rank, if the
+    log names ranks; its text without that."""
 
     task: int
     attempt: int
@@ -166,7 +168,7 @@ class LogLine:
 
 
 def pattern(text: str | None) -> re.Pattern[str] | None:
-    """A regular expression that a person gave; UserError where it is none."""
+    """Compiles a user's regular expression. Raises UserError if it is invalid."""
     if text is None:
         return None
     try:
@@ -193,14 +195,15 @@ def _matching(lines: Iterable[Line], expression: re.Pattern[str]) -> Iterator[Li
 
 
 def task_numbers(run: RunFolder, task: str | int | None) -> Sequence[int]:
-    """The places of that task alone, or of all; UserError where the run has no such task."""
+    """Returns the index of that task alone, or of all. Raises UserError if the run has no such
+    task."""
     return range(run.record.tasks) if task is None else [chosen_task(run, task)]
 
 
 def ranks_wanted(
     run: RunFolder, task: str | int | None, rank: int | None, node: int | None = None
 ) -> Collection[int] | None:
-    """The ranks that are asked for; None is all of them. UserError for one that is not there."""
+    """Returns the requested ranks, or None for all. Raises UserError for an unknown one."""
     if rank is None and node is None:
         return None
     from fairway_runner.runs.results import task_results  # most lines are shown of no chosen rank
@@ -218,7 +221,7 @@ def ranks_wanted(
 
 
 def names_ranks(run: RunFolder) -> bool:
-    """True if the run's job asked for labels, or its launcher sets them by itself."""
+    """Returns True if the run's job asked for labels, or its launcher sets them by itself."""
     asked = _asked(run)
     if asked is not None:
         return asked
@@ -230,7 +233,7 @@ def names_ranks(run: RunFolder) -> bool:
 
 
 def labels_ranks(script: str) -> bool:
-    """True if a launcher's script labels its ranks' output."""
+    """Returns True if a launcher's script labels its ranks' output."""
     return _LABELS.search(script) is not None
 
 
@@ -241,8 +244,8 @@ def _asked(run: RunFolder) -> bool | None:
 
 
 def require_labels(run: RunFolder, logs: Iterable[Path]) -> None:
-    """UserError where neither the job asked for labels nor any line has one. Of a launcher that
-    labels by itself where it can, that is known when the run has ended."""
+    """Raises UserError if neither the job asked for labels nor any line has one. For a launcher
+    that labels by itself if it can, that is known when the run has ended."""
     if _asked(run) or (names_ranks(run) and run.state not in FINAL_STATES):
         return
     for log in logs:
@@ -258,7 +261,7 @@ def require_labels(run: RunFolder, logs: Iterable[Path]) -> None:
 
 
 def require_attempt(run: RunFolder, tasks: Sequence[int], attempt: int) -> None:
-    """UserError where no task has this attempt, from 1."""
+    """Raises UserError if no task has this attempt, from 1."""
     most = max((run.task_status(task).attempts for task in tasks), default=0)
     if not 0 < attempt <= most:
         known = "its only attempt is 1" if most == 1 else f"its attempts are 1 to {most}"

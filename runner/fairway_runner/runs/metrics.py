@@ -1,5 +1,5 @@
-"""The metrics of a run's tasks, read in any thread. What a long log has said so far is kept beside
-it, so that nobody reads that a second time; how one is read is in `fairway_agent.metric_logs`."""
+"""Metrics of a run's tasks, readable in any thread. The values of a long log so far are cached next
+to it, so that nobody reads it twice; `fairway_agent.metric_logs` reads a log."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ _MOST_SLOW = 1000
 
 
 def compile_patterns(metrics: Mapping[str, str]) -> Patterns:
-    """A job's `metrics:`, ready to be looked for; they find `nan` and infinities too."""
+    """Compiles a job's `metrics:`; the patterns match `nan` and infinities too."""
     return {name: with_no_number(re.compile(pattern)) for name, pattern in metrics.items()}
 
 
 def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
-    """The values of a metric in some texts; UserError where its pattern takes too long."""
+    """Returns the values of a metric in some texts. Raises UserError if its pattern takes too
+    long."""
     known = pattern.pattern
     # In another thread nothing could stop it, nor would any thread go on meanwhile.
     is_apart = threading.current_thread() is not threading.main_thread()
@@ -73,8 +74,8 @@ def _limited(pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
 
 
 def last_values(path: Path, patterns: Patterns) -> dict[str, float]:
-    """The last value of each metric that a log has, looked for at its end first; `nan` or infinite
-    for a task that has diverged. UserError for a pattern that takes too long."""
+    """Returns the last value of each metric in a log, searched from its end; `nan` or infinite for
+    a task that has diverged. Raises UserError for a pattern that takes too long."""
     found = tail_values(path, patterns, search, finite=False)
     if found is not None:
         return found
@@ -92,8 +93,8 @@ class Values:
 
 
 def all_values(path: Path, patterns: Patterns) -> dict[str, Values]:
-    """The last, lowest and highest value of each metric that a log has; of a long one only what
-    has come since it was read last is read."""
+    """Returns the last, lowest and highest value of each metric in a log; of a long one only the
+    part written since the last call is read."""
     found, offset = _read_kept(path, patterns)
     log = MetricLog(path, patterns, offset, search=search, finite=False)
     _take(log.read(ended=False), found)
@@ -120,7 +121,7 @@ def _take(values: Iterable[tuple[str, float]], found: dict[str, Values]) -> None
 
 
 def _read_kept(path: Path, patterns: Patterns) -> tuple[dict[str, Values], int]:
-    """The stored values of these metrics, and up to which byte; empty for another log."""
+    """Returns the stored values of these metrics, and up to which byte; empty for another log."""
     try:
         facts = json.loads(path.with_name(_KEPT).read_bytes())
         offset = int(facts["offset"])
@@ -137,7 +138,7 @@ def _texts(patterns: Patterns) -> dict[str, str]:
 
 
 def _before(path: Path, offset: int) -> list[int]:
-    """A check value of what was read up to that byte, which another log does not have."""
+    """Returns a checksum of the log up to that byte, which tells it from another."""
     with path.open("rb") as file:
         file.seek(max(0, offset - _BEFORE))
         text = file.read(min(offset, _BEFORE))
@@ -163,12 +164,12 @@ _MARK = "step of "
 
 @dataclass
 class Series:
-    """The values of one metric in their order, thinned out evenly where there are many.
+    """Values of one metric in order, thinned out evenly if there are many.
 
-    `points` are (position, value), the position counting every value from 0, and `marks` the
-    steps that had been printed by then, by their names. There are never more than `most` of
-    them; the last value is always `last`, at the position `end`. Where `is_sampled` a part of the
-    log was read, and positions are about those of the values.
+    `points` are (position, value), the position counting every value from 0, and `marks` the steps
+    that had been printed by then, by their names. There are never more than `most` of them; the
+    last value is always `last`, at the position `end`. If `is_sampled`, only parts of the log were
+    read, and positions are approximate.
     """
 
     most: int = 1000
@@ -182,11 +183,11 @@ class Series:
     _step: int = 1
 
     def go_to(self, position: int) -> None:
-        """The next value is about at that position, which may not be before the last one's."""
+        """Sets the approximate position of the next value, which may not precede the last one's."""
         self.end = max(self.end, position - 1)
 
     def add(self, value: float, marks: Mapping[str, float] | None = None) -> None:
-        """Takes the next value."""
+        """Adds the next value."""
         self.end += 1
         if self.count % self._step == 0:
             self.points.append((self.end, value))
@@ -198,7 +199,8 @@ class Series:
         self.last, self.last_marks = value, marks or {}
 
     def drawn(self, axis: str | None = None) -> list[tuple[float, float]]:
-        """The points over their positions, or the steps of that name, the last among them."""
+        """Returns the points over their positions, or over the steps of that name, including the
+        last."""
         points, marks = list(self.points), list(self.marks)
         if self.count and points[-1][0] != self.end:
             points.append((self.end, self.last))
@@ -212,7 +214,7 @@ class Series:
         return [(at + (axis is None), value) for at, value in self.drawn(axis)]
 
     def goes_by(self, axis: str) -> bool:
-        """True if every value belongs to a step of that name, and the steps increase."""
+        """Returns True if every value belongs to a step of that name, and the steps increase."""
         if not all(axis in mark for mark in [*self.marks, self.last_marks]):
             return False
         steps = [at for at, _ in self.drawn(axis)]
@@ -220,7 +222,8 @@ class Series:
 
 
 def axis_of(metric: str, found: Sequence[Series]) -> str | None:
-    """The steps over which the values of all tasks can be drawn; None is by their positions."""
+    """Returns the steps over which the values of all tasks can be drawn; None for their
+    positions."""
     for axis in (metric, *_USUAL):
         if all(each.goes_by(axis) for each in found):
             return axis
@@ -260,7 +263,7 @@ def series(
 
 
 def _pieces(path: Path, budget: int | None) -> list[tuple[int, int | None]]:
-    """Start and end of each part of a log that is read; None is the end of the log."""
+    """Returns start and end of each part of a log to read; None is the end of the log."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:
@@ -281,34 +284,34 @@ _HIGHER |= {"reward", "iou", "throughput"}
 
 @dataclass(frozen=True)
 class MetricSetting:
-    """One metric: `lower` is whether its lowest value is the best, None where nothing says so;
-    `step` the pattern of the step that a value belongs to."""
+    """Settings of one metric: `lower` is True if its lowest value is the best, None if unknown;
+    `step` is the pattern of the step that a value belongs to."""
 
     lower: bool | None = None
     step: re.Pattern[str] | None = None
 
     @property
     def best(self) -> Callable[..., float]:
-        """`min` or `max`; the highest where nothing is known."""
+        """`min` or `max`; `max` if unknown."""
         return min if self.lower else max
 
 
 def metric_settings(folder: Path, metrics: Iterable[str]) -> dict[str, MetricSetting]:
-    """The setting of each of these metrics, by the job in the run's folder."""
+    """Returns the setting of each of these metrics, from the job in the run's folder."""
     given = legible_facts(folder / "job.json").get("metrics")
     known = given if isinstance(given, dict) else {}
     return {name: setting_of(name, known.get(name)) for name in metrics}
 
 
 def setting_of(name: str, given: Any) -> MetricSetting:
-    """The setting of one metric, by what the record of its job has."""
+    """Returns the setting of one metric, from its job's record."""
     said = given if isinstance(given, dict) else {}
     lower = {"lower": True, "higher": False}.get(str(said.get("better")), _lower_by_name(name))
     return MetricSetting(lower, _pattern(said.get("step")))
 
 
 def _pattern(text: Any) -> re.Pattern[str] | None:
-    """The pattern, as far as the record of the job is whole."""
+    """Returns the pattern, if the job's record is intact."""
     try:
         found = re.compile(text) if isinstance(text, str) else None
     except re.error:

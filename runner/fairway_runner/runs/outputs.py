@@ -1,4 +1,4 @@
-"""Outputs that the tasks of a run keep: which of them are empty, and copies for people."""
+"""Outputs that the tasks of a run keep: empty ones, and copies for the user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTHING = "nothing-to-fetch"
 
 
 def expected(run: RunFolder) -> Iterator[tuple[int, str]]:
-    """The number of each task, with each output that it keeps when it has succeeded."""
+    """Returns the number of each task, with each output that it keeps on success."""
     path = run.folder / "tasks.jsonl"
     first = next(read_specs(path), None) if path.exists() else None
     count = run.record.tasks - run.has_last
@@ -41,8 +41,8 @@ def expected(run: RunFolder) -> Iterator[tuple[int, str]]:
 
 
 def empty_outputs(run: RunFolder) -> list[dict[str, Any]]:
-    """The outputs without a file of tasks that have succeeded: `run_id`, `task` and `output`. Those
-    of a run of several steps are those of its steps."""
+    """Returns the outputs without a file of tasks that have succeeded: `run_id`, `task` and
+    `output`. For a run of several steps, those of its steps."""
     if has_steps(run.folder):
         return [each for step in begun_steps(run) for each in empty_outputs(step)]
     return [
@@ -88,10 +88,10 @@ def fetch(
 ) -> Fetched:
     """Copies the outputs and logs of all tasks, or of one, to `<folder>/<task>/`.
 
-    Each file appears as a whole. A file that is there and is the same stays; UserError, with
-    nothing copied, where one is different, unless `force` says to replace it. `arrived` is
-    told how many files of how many have come from elsewhere. Those of a run of several steps go to
-    `<folder>/<step>/<task>/`; `task` is then one of the steps.
+    Each file appears atomically. An identical existing file stays. Raises UserError, with nothing
+    copied, for a different one, unless `force` replaces it. `arrived` is called with the number of
+    downloaded files and of all. Those of a run of several steps go to `<folder>/<step>/<task>/`;
+    `task` is then one of the steps.
     """
     if has_steps(run.folder):
         return _fetch_steps(run, folder, task, force=force, arrived=arrived)
@@ -159,7 +159,7 @@ def _fetch_steps(
 
 
 class _File(NamedTuple):
-    """A file of the run's folder, and the path that it is to have."""
+    """A file of the run's folder, and the path of its copy."""
 
     source: Path
     name: str
@@ -167,7 +167,7 @@ class _File(NamedTuple):
 
 
 def _kept(run: Run, index: int) -> Iterator[_File]:
-    """The files of a task."""
+    """Returns the files of a task."""
     log = run.log(index)
     task = run.task_name(index)
     if log.exists():
@@ -190,19 +190,19 @@ def _is_same(source: Path, target: Path) -> bool:
 
 
 def _is_link(source: Path) -> bool:
-    """True if it stays a link: a link to a file is fetched as the file."""
+    """Returns True if the entry stays a link: a link to a file is fetched as the file."""
     return source.is_symlink() and not source.is_file()
 
 
 def _bring_all(
     new: Sequence[_File], wanted: Sequence[_File], folder: Path, *, is_mirror: bool
 ) -> int:
-    """Makes the new ones of the wanted files in a folder; returns their size in bytes.
+    """Creates the missing ones of these files in a folder; returns their size in bytes.
 
-    Each byte is written once. What a task has kept under several names, as `best` beside
-    `step-900`, is one file here too. And one from the mirror of a run that happens elsewhere is
-    that file itself: where a person changes it, the mirror has it anew at the next fetch. The
-    outputs of a run on this machine are its only ones, and are copied.
+    Each byte is written once. A file that a task has kept under several names, as `best` next to
+    `step-900`, is one file here too. A file from the mirror of a remote run is hard-linked: if the
+    user changes it, the next fetch renews the mirror. The outputs of a run on this machine exist
+    only once, and are copied.
     """
     made = {file.name for file in new}
     there = {_same_file(f.source): folder / f.name for f in wanted if f.name not in made}
@@ -227,8 +227,9 @@ def _same_file(path: Path) -> tuple[int, int] | Path:
 
 
 def _bring(source: Path, target: Path, known: Path | None) -> int:
-    """Makes one file beside its place and moves it there; returns its size in bytes. It is a
-    further name of a `known` one with what is to be in it, where the file system has such."""
+    """Creates one file next to its destination and moves it there; returns its size in bytes. It
+    becomes another name of a `known` one with the same content, if the file system supports
+    that."""
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.with_name(f".{target.name[:200]}.{os.getpid()}")
     try:

@@ -1,4 +1,4 @@
-"""Lists of runs: which are in one, in which order, with which columns; and what they held."""
+"""Lists of runs: selection, order and columns, and the usage of runs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Column:
 
     @classmethod
     def of(cls, text: str) -> Column:
-        """The column of that title; UserError where there is none."""
+        """Returns the column of that title. Raises UserError if there is none."""
         kind, colon, name = text.partition(":")
         if text in FACTS or (colon and kind in _KINDS and name):
             return cls(text)
@@ -60,7 +60,7 @@ class Column:
 
     @classmethod
     def listed(cls, text: str) -> list[Column]:
-        """The columns of these titles, with commas between them."""
+        """Parses comma-separated titles of columns."""
         return [cls.of(each.strip()) for each in text.split(",") if each.strip()]
 
     @property
@@ -95,8 +95,8 @@ class Column:
         return [min(values), max(values)]
 
     def known(self, run: Run, status: RunState, findings: list[Finding]) -> Any:
-        """Its value for a run; None where it cannot be read, which goes to the findings: one run
-        keeps nobody from seeing the others."""
+        """Returns its value for a run; None if it is unreadable, which is added to the findings:
+        one run must not hide the others."""
         try:
             return self.value(run, status)
         except UserError as error:
@@ -106,14 +106,14 @@ class Column:
 
 
 def listed(found: Found, columns: Sequence[Column], findings: list[Finding]) -> dict[str, Any]:
-    """The facts of a run in a list, and under `columns` those that were asked for; see
-    `Column.known` for the findings."""
+    """Returns a run's facts for a list, with the requested ones under `columns`; see `Column.known`
+    for the findings."""
     shown = {column.title: column.known(*found, findings) for column in columns}
     return run_facts(*found) | ({"columns": shown} if columns else {})
 
 
 def by_value(valued: Sequence[tuple[Any, T]], *, descending: bool = False) -> list[T]:
-    """Things by the values that a column has of them; those without one come first, either way."""
+    """Sorts things by their values in a column; those without one come first, in either order."""
     keyed = [(_key(value), each) for value, each in valued]
     there = [each for each in keyed if each[0] is not None]
     there.sort(key=lambda each: each[0] or (0, ""), reverse=descending)
@@ -121,7 +121,7 @@ def by_value(valued: Sequence[tuple[Any, T]], *, descending: bool = False) -> li
 
 
 def _key(value: Any) -> tuple[int, Any] | None:
-    """By what a value is sorted: numbers before text, and of several the last."""
+    """Returns the sort key of a value: numbers before text, and of several values the last."""
     if isinstance(value, list) and value:
         return _key(value[-1])
     if value is None or value == []:
@@ -132,7 +132,7 @@ def _key(value: Any) -> tuple[int, Any] | None:
 
 
 def require_states(states: Iterable[str]) -> None:
-    """UserError for a word that is no state of a run."""
+    """Raises UserError for a word that is no state of a run."""
     known = sorted(STATES)
     for state in states:
         if state not in known:
@@ -159,7 +159,7 @@ class Wanted:
     behind: str | None = None
 
     def takes_record(self, record: RunRecord) -> bool:
-        """True if the run's record meets the conditions."""
+        """Returns True if the run's record meets the conditions."""
         return (
             (self.name is None or record.name == self.name)
             and (self.target is None or record.target == self.target)
@@ -169,7 +169,7 @@ class Wanted:
         )
 
     def takes_words(self, run: Run, labels: Labels) -> bool:
-        """True if the run's tags and texts meet the conditions."""
+        """Returns True if the run's tags and texts meet the conditions."""
         if not set(self.tags) <= set(labels.tags):
             return False
         text = self.text.lower()
@@ -183,7 +183,7 @@ class Wanted:
 
 @dataclass
 class Listing:
-    """Runs with their states, the last of their order last, and what is wrong with others."""
+    """Runs with their states, in order, and findings about others."""
 
     runs: list[Found] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -198,9 +198,9 @@ def select(
     descending: bool = False,
     refresh: Callable[[list[Run]], list[Finding]] | None = None,
 ) -> Listing:
-    """The runs for which all that is `wanted` holds: the last `limit` of their order, in which
-    the newest is last, or the one with the highest value of the column to `sort` by. `refresh`
-    brings those up to date first that may be among them."""
+    """Returns the runs that meet all of the `wanted` conditions: the last `limit` of their order,
+    which ends with the newest, or with the highest value of the column to `sort` by. `refresh`
+    first updates those that may be among them."""
     wanted, listing = wanted or Wanted(), Listing()
     runs = _fitting(store, wanted, listing)
     last = limit if sort is None else None
@@ -224,7 +224,7 @@ def select(
 
 
 def _fitting(store: RunStore, wanted: Wanted, listing: Listing) -> Iterator[Run]:
-    """The runs whose records and words fit, the newest first."""
+    """Yields the runs whose records and texts match, the newest first."""
     runs = []
     for run in store.unsorted():
         with _readable(listing):
@@ -240,7 +240,8 @@ def _fitting(store: RunStore, wanted: Wanted, listing: Listing) -> Iterator[Run]
 
 @contextmanager
 def _readable(listing: Listing) -> Iterator[None]:
-    """Around reading a run: lists what is wrong with it, and passes over one just removed."""
+    """Adds errors of reading a run in the block to the findings, and ignores one that was just
+    removed."""
     try:
         yield
     except UserError as error:
@@ -251,8 +252,8 @@ def _readable(listing: Listing) -> Iterator[None]:
 
 @dataclass
 class Spending:
-    """Resources that each run has held. `unanswered` holds findings on facts that targets do not
-    report, `damaged` those on runs that cannot be read."""
+    """Usage of each run. `unanswered` holds findings on facts that targets do not report, `damaged`
+    those on unreadable runs."""
 
     uses: list[Use]
     unanswered: list[Finding] = field(default_factory=list)
@@ -268,9 +269,9 @@ def spending(
     since: float | None = None,
     region: str | None = None,
 ) -> Spending:
-    """Returns what runs submitted `since` have held, on targets of one environment or on any. Runs
+    """Returns the usage of runs submitted `since`, on targets of one environment or on any. Runs
     that other machines have submitted to the targets to `ask` get a folder here; targets of another
-    environment are left out. With `ask` None no target is asked, and runs count as last seen."""
+    environment are left out. If `ask` is None no target is asked, and runs count as last seen."""
     from fairway_runner.runs.accounting import environment_of, uses  # of no use to a list
 
     unanswered: list[Finding] = []

@@ -1,4 +1,4 @@
-"""Records in a run's folder: its submission, its states and its steps, and how they are read."""
+"""Records in a run's folder: its submission, its states and its steps, and their readers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class RunRecord(JsonRecord, called="run.json"):
     note: str = ""
 
     def check(self, found: Fields) -> None:
-        """Unfit for more tasks than a run has, and for a metric whose pattern is none."""
+        """Raises Unfit for more tasks than a run may have, and for an invalid pattern of a
+        metric."""
         if self.tasks > _MOST_TASKS:
             raise found.unfit("tasks")
         for pattern in self.metrics.values():
@@ -59,7 +60,7 @@ LONGEST_ID = 63
 
 
 def is_run_id(text: str) -> bool:
-    """True if a run can have that id, which is a folder's name too.
+    """Returns True if a run can have that id, which is also a folder's name.
 
     >>> is_run_id("digits-7k2m9p"), is_run_id("../digits")
     (True, False)
@@ -68,14 +69,15 @@ def is_run_id(text: str) -> bool:
 
 
 def settled(state: str, run_state: str) -> str:
-    """The state of a task or a setup: in a run that has ended, none is still to come."""
+    """Returns the state of a task or a setup; in a run that has ended, none is pending."""
     if run_state in FINAL_STATES and state not in FINAL_STATES:
         return "lost" if run_state == "lost" else "cancelled"
     return state
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A mapping from a file; UserError for a damaged one, FileNotFoundError for a missing one."""
+    """Reads a mapping from a file. Raises UserError for a damaged one, FileNotFoundError for a
+    missing one."""
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -95,7 +97,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def facts_in(path: Path) -> dict[str, Any]:
-    """The mapping in a file, empty if there is none; UserError for a damaged one."""
+    """Reads the mapping in a file, empty if there is none. Raises UserError for a damaged one."""
     try:
         return read_json(path)
     except FileNotFoundError:
@@ -103,7 +105,7 @@ def facts_in(path: Path) -> dict[str, Any]:
 
 
 def legible_facts(path: Path) -> dict[str, Any]:
-    """The mapping in a file, as far as that can be read: of a damaged one it is empty, too."""
+    """Reads the mapping in a file; an empty one if the file is missing or damaged."""
     try:
         return facts_in(path)
     except (UserError, OSError):
@@ -111,7 +113,8 @@ def legible_facts(path: Path) -> dict[str, Any]:
 
 
 def read_as(path: Path, make: Callable[[Any], T]) -> T:
-    """A file's content by `make`; UserError if it is damaged, FileNotFoundError for none."""
+    """Reads a file and converts its content with `make`. Raises UserError if it is damaged,
+    FileNotFoundError if it is missing."""
     try:
         return make(read_json(path))
     except Unfit as error:
@@ -119,7 +122,7 @@ def read_as(path: Path, make: Callable[[Any], T]) -> T:
 
 
 def known_as(path: Path, make: Callable[[object], T]) -> T | None:
-    """Reads a file as `read_as` does; None if there is none."""
+    """Reads a file as `read_as` does; None if it is missing."""
     try:
         return read_as(path, make)
     except FileNotFoundError:
@@ -127,7 +130,7 @@ def known_as(path: Path, make: Callable[[object], T]) -> T | None:
 
 
 def kept_as(path: Path, make: Callable[[Any], T]) -> T:
-    """Reads a file that every run has as `read_as` does; UserError if it is missing, too."""
+    """Reads a file that every run has as `read_as` does. Raises UserError also if it is missing."""
     try:
         return read_as(path, make)
     except FileNotFoundError:
@@ -168,7 +171,7 @@ def damaged(path: Path, why: str) -> UserError:
 
 @contextmanager
 def writing(fault: str, hint: str, exit_code: int = 2) -> Iterator[None]:
-    """Around what is written to a disk: UserError, with the fault and why, where it cannot be."""
+    """Raises UserError, with the reason, if writing to a disk in the block fails."""
     try:
         yield
     except OSError as error:
@@ -177,14 +180,16 @@ def writing(fault: str, hint: str, exit_code: int = 2) -> Iterator[None]:
 
 
 def read_plan(folder: Path) -> RunPlan:
-    """The plan of the run in a folder; UserError where it is damaged, or of a newer release."""
+    """Reads the plan of the run in a folder. Raises UserError if it is damaged, or of a newer
+    release."""
     from fairway_agent.spec import RunPlan
 
     return kept_as(folder / "plan.json", RunPlan.from_json)
 
 
 def read_job(folder: Path) -> Job:
-    """The job of a run without its sweep; UserError if its file is missing or damaged."""
+    """Reads the job of a run without its sweep. Raises UserError if its file is missing or
+    damaged."""
     from pydantic import ValidationError
 
     from fairway_runner.jobs.job import Job
@@ -199,15 +204,15 @@ def read_job(folder: Path) -> Job:
 
 
 def read_retry(folder: Path) -> Retry:
-    """Reads which tasks run again; raises UserError if the file is damaged or missing."""
+    """Reads which tasks run again. Raises UserError if the file is damaged or missing."""
     from fairway_agent.spec import Retry
 
     return kept_as(folder / "retry.json", Retry.from_json)
 
 
 def read_specs(path: Path) -> Iterator[TaskSpec]:
-    """Every task of a file of the folder, read when it is wanted; UserError where it is damaged,
-    FileNotFoundError where there is none."""
+    """Yields every task of a file of the folder, read on demand. Raises UserError if it is damaged,
+    FileNotFoundError if it is missing."""
     try:
         with path.open("rb") as lines:
             for line in lines:
@@ -221,7 +226,7 @@ def read_specs(path: Path) -> Iterator[TaskSpec]:
 
 
 def read_last(folder: Path) -> Iterator[TaskSpec]:
-    """The task of `finally:`, where the job has one."""
+    """Reads the task of `finally:`, if the job has one."""
     path = folder / "finally.jsonl"
     return read_specs(path) if path.exists() else iter(())
 
@@ -236,9 +241,9 @@ STEPS_ENGINE = "steps"
 
 @dataclass(frozen=True)
 class StepRecord(JsonRecord, called="a step"):
-    """One step: its name, the ID of its run, its target; and by the name of each step that it comes
-    after how that must have ended: a word, or exit codes. `waits` is whether its run can wait for
-    these on its target: it is submitted while they go on."""
+    """One step: its name, the ID of its run, its target; and for each step that it depends on the
+    required end: a word, or exit codes. `waits` is True if its run can wait for these on its
+    target: it is submitted while they are active."""
 
     name: str
     run: str
@@ -247,37 +252,38 @@ class StepRecord(JsonRecord, called="a step"):
     waits: bool = False
 
     def check(self, found: Fields) -> None:
-        """Unfit for a run whose ID is none, which names a folder too, and for no exit code."""
+        """Raises Unfit for an invalid run ID, which names a folder too, and for invalid exit
+        codes."""
         if not is_run_id(self.run):
             raise found.unfit("run")
         if not all(self.after.values()):
             raise found.unfit("after")
 
     def is_met(self, other: str, state: str, exit_code: int | None) -> bool:
-        """True if another step has ended as this one requires."""
+        """Returns True if another step has ended as this one requires."""
         from fairway_agent.predecessors import is_met  # a list of runs asks nothing of the kind
 
         return is_met(self.after[other], state, exit_code)
 
 
 def has_steps(folder: Path) -> bool:
-    """True if the run of a folder has several steps."""
+    """Returns True if the run of a folder has several steps."""
     return (folder / STEPS_FILE).exists()
 
 
 def is_step_of(folder: Path, whole: str) -> bool:
-    """True if the folder is a run's, and this run is a step of the given run."""
+    """Returns True if the folder is a run's, and this run is a step of the given run."""
     step = facts_in(folder / "provenance.json").get("step")
     return isinstance(step, dict) and step.get("of") == whole
 
 
 def steps_text(steps: Sequence[StepRecord]) -> str:
-    """The steps as the text of their file."""
+    """Returns the text of the file with these steps."""
     return json.dumps({"steps": [each.to_json() for each in steps]}, indent=1)
 
 
 def recorded_steps(folder: Path) -> list[StepRecord]:
-    """Reads the steps of a run; raises UserError if the file is damaged or missing."""
+    """Reads the steps of a run. Raises UserError if the file is damaged or missing."""
     return kept_as(
         folder / STEPS_FILE,
         lambda facts: [*map(StepRecord.from_json, Fields(facts, "the steps").each("steps"))],

@@ -76,11 +76,11 @@ class TaskResult:
 
     @property
     def world_size(self) -> int:
-        """The number of its ranks."""
+        """Number of its ranks."""
         return self.nodes * self.processes_per_node
 
     def require_place(self, rank: int | None, node: int | None) -> None:
-        """UserError for a rank or a node that it does not have."""
+        """Raises UserError for a rank or a node that it does not have."""
         if rank is not None and not 0 <= rank < self.world_size:
             message = f"{self.run.id} has no rank {rank}"
             raise UserError.of("unknown-rank", message, f"its ranks are 0 to {self.world_size - 1}")
@@ -95,11 +95,12 @@ class TaskResult:
         return finite(self.last_values(compile_patterns(self.run.record.metrics)))
 
     def last_values(self, patterns: Patterns) -> dict[str, float]:
-        """The last value of each of these metrics that its log has, `nan` and infinities too."""
+        """Returns the last value of each of these metrics in its log, including `nan` and
+        infinities."""
         return last_values(self.run.log(self.index), patterns) if patterns else {}
 
     def known_metrics(self) -> tuple[dict[str, float], str | None]:
-        """Like `metrics`, without those whose pattern takes too long; and which these are."""
+        """Returns metrics as `metrics` does, and separately those whose pattern takes too long."""
         try:
             return self.metrics, None
         except UserError:
@@ -130,12 +131,12 @@ class TaskResult:
 
 
 def finite(values: Mapping[str, float]) -> dict[str, float]:
-    """The values of tasks that have not diverged."""
+    """Returns the values of tasks that have not diverged."""
     return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
 def task_results(run: RunFolder, run_state: str | None = None) -> list[TaskResult]:
-    """Every task of the run, in the order of their numbers; the state may be given."""
+    """Returns every task of the run, in order; the state may be given."""
     state = run_state or run.state
     results = [_result(run, spec, state, is_last=is_last) for spec, is_last in _specs(run)]
     if all(each.is_last for each in results):
@@ -198,12 +199,11 @@ class BestTask:
 
 
 def best(run: RunFolder, metric: str | None, *, lowest: bool | None = None) -> BestTask:
-    """The task whose last value of a metric is the lowest or highest.
+    """Returns the task whose last value of a metric is the lowest or highest.
 
-    Tasks that failed, were cancelled, lost or have diverged do not count; of equal ones it is the
-    first.
-    `metric` may be left out where the job has one, and `lowest` where the job or the metric's
-    name says which is better. UserError where there is none to name.
+    Tasks that failed, were cancelled, lost or have diverged do not count; the first among equals
+    wins. `metric` may be omitted if the job has only one, and `lowest` if the job or the metric's
+    name says which is better. Raises UserError if there is no such task, or the choice is unclear.
     """
     name = metric_name(run.record.metrics, metric, run.id)
     if lowest is None:
@@ -227,8 +227,8 @@ def best(run: RunFolder, metric: str | None, *, lowest: bool | None = None) -> B
 
 
 def lower_is_better(run: RunFolder, metric: str, hint: str) -> bool:
-    """True if the lowest value of a metric is the best, by the job or the metric's name; raises
-    UserError with that hint if neither says."""
+    """Returns True if the lowest value of a metric is the best, by the job or the metric's name.
+    Raises UserError with that hint if neither says."""
     lower = metric_settings(run.folder, [metric])[metric].lower
     if lower is None:
         message = f"it is not known whether lower or higher `{metric}` is better"
@@ -239,8 +239,8 @@ def lower_is_better(run: RunFolder, metric: str, hint: str) -> bool:
 def metric_name(
     known: Iterable[str], metric: str | None, called: str, option: str = "--metric"
 ) -> str:
-    """The metric of that name, or the only one, of those that are `known` of what is `called` so;
-    UserError, which names the `option`, where it is not clear which."""
+    """Returns the metric of that name, or the only one, among those that are `known` of what is
+    `called` so. Raises UserError, which names the `option`, if it is unclear which."""
     names = list(known)
     if not names:
         hint = "give the job one, for example\nmetrics: {loss: 'loss=([0-9.]+)'}"
@@ -259,7 +259,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class KeptOutput:
-    """One output of one task. `bring` brings its files here; UserError where there are none."""
+    """One output of one task. `bring` downloads its files; raises UserError if there are none."""
 
     run: RunFolder
     task: int
@@ -268,7 +268,8 @@ class KeptOutput:
 
     @property
     def path(self) -> str:
-        """Path of the output below the parent of the folder of all runs, on every machine."""
+        """Path of the output relative to the parent of the folder of all runs, equal on every
+        machine."""
         return f"runs/{self.run.id}/tasks/{self.run.task_name(self.task)}/outputs/{self.output}"
 
     @property
@@ -289,7 +290,7 @@ class KeptOutput:
 
 
 def files_of(folder: Path) -> Iterator[Path]:
-    """The files below a folder, in the order of their paths; links that lead nowhere are none."""
+    """Returns the files below a folder, in the order of their paths, without dangling links."""
     for parent, folders, names in os.walk(folder):
         folders.sort()
         yield from (path for name in sorted(names) if (path := Path(parent, name)).is_file())

@@ -1,4 +1,4 @@
-"""The runs of a project, and what can be done with one: a handle over its folder and its engine."""
+"""The runs of a project, and a handle for one over its folder and its engine."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Run(RunFolder):
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine that runs it, with its own connection to a remote target."""
+        """Engine that runs it, with its own connection to a remote target."""
         from fairway_runner.engines.engine import engine_for, engine_of_steps
         from fairway_runner.targets.lookup import submitted_to
 
@@ -58,7 +58,7 @@ class Run(RunFolder):
         return engine_for(submitted_to(self))
 
     def reread(self) -> None:
-        """Discards what was read of its target, which is described anew."""
+        """Discards the cached description of its target."""
         self.__dict__.pop("engine", None)
 
     def refresh(self, *, logs: bool = False, samples: bool = False) -> None:
@@ -68,7 +68,8 @@ class Run(RunFolder):
             self.engine.refresh([self], logs=logs, samples=samples)
 
     def follow(self, *, logs: bool = False) -> None:
-        """Like `refresh`, and keeps the run going: one with steps starts those that are due."""
+        """Refreshes like `refresh`, and advances the run: one with steps starts those that are
+        due."""
         if has_steps(self.folder):
             self.engine.go_on(self, logs=logs)
         else:
@@ -147,9 +148,9 @@ class Run(RunFolder):
             pass
 
     def looks(self, *, logs: bool = False, timeout: float | None = None) -> Iterator[RunState]:
-        """The state of the run at one look after another, until it has ended; a look brings its
-        folder up to date, with `logs` its logs too. UserError as for `wait`. What is done between
-        two looks takes a tenth of the time at most."""
+        """Yields the state of the run at one look after another, until it has ended; each look
+        refreshes its folder, with `logs` its logs too. Raises UserError as `wait` does. Work
+        between two looks takes a tenth of the time at most."""
         from fairway_runner.engines.outage import Absence, pauses
 
         if self.is_unsent:
@@ -180,26 +181,27 @@ class RunStore(RunFolders):
 
     @classmethod
     def here(cls) -> RunStore:
-        """The store of the project that we are in; UserError where there is no such folder."""
+        """Returns the store of the current project. Raises UserError if there is no such folder."""
         return cls.of(None)
 
     @classmethod
     def of(cls, folder: Path | None) -> RunStore:
-        """The store of the project that a folder is in, or where we are without one."""
+        """Returns the store of the project that a folder is in, or the current one's."""
         return cls(find_project(folder)[0] / ".fairway")
 
     def create(self, record: RunRecord, files: Mapping[str, Content]) -> tuple[Run, int]:
-        """Makes a run's folder as a whole, with its lock taken; see `RunFolders`."""
+        """Creates a run's folder atomically, with its lock held; see `RunFolders`."""
         made, lock = super().create(record, files)
         return Run(made.folder), lock
 
     def all(self) -> list[Run]:
-        """Every run, the newest last."""
+        """Returns every run, the newest last."""
         return sorted(self.unsorted(), key=lambda run: run.record.created)
 
     def find(self, text: str, *, going: bool = False) -> Run:
-        """The run with that id, or the only one whose id begins so, its steps left out; UserError
-        otherwise. With `going` those that have ended are left out too, where another goes on."""
+        """Returns the run with that id, or the only one whose id begins so, not counting its steps.
+        Raises UserError otherwise. With `going`, ended runs do not count if an active one
+        matches."""
         known = [run.id for run in self.unsorted()]
         if text in known:
             return Run(self.folder / text)
@@ -229,7 +231,8 @@ class RunStore(RunFolders):
             return False
 
     def elsewhere(self) -> str:
-        """Hint at runs in a folder above, not found from here without a `fairway.yaml`; else ""."""
+        """Returns a hint at runs in a folder above, not found from here without a `fairway.yaml`;
+        else ""."""
         import shlex
 
         for folder in self.base.parent.parents:
@@ -247,12 +250,12 @@ _AT_ONCE = 16  # targets
 def refresh_all(
     runs: Iterable[Run], *, logs: bool = False, patience: float | None = None
 ) -> list[Finding]:
-    """Looks at the runs that go on elsewhere, and with `logs` brings what those with metrics
-    have printed, also where they have ended; returns what is wrong with targets that do not
-    answer, whose runs stay as they were last seen.
+    """Refreshes the active runs on other machines, and with `logs` also downloads the output of
+    those with metrics, even if they have ended; returns the problems of targets that do not answer,
+    whose runs stay as they were last seen.
 
-    All targets are asked at a time; one that is away is asked once, and again for the seconds of
-    `patience`, by default as long as its engine does.
+    All targets are asked in parallel; an unreachable one is asked once, and again for `patience`
+    seconds, by default as long as its engine does.
     """
     by_target: dict[str, dict[tuple[str, bool], list[Run]]] = {}
     for run in runs:
@@ -280,8 +283,8 @@ def refresh_all(
 def _look(
     groups: Mapping[tuple[str, bool], Sequence[Run]], patience: float | None
 ) -> list[Finding]:
-    """Looks at the runs of one target, until it does not answer; returns the problems. By their
-    engine, and whether what they have printed is wanted, they are looked at together."""
+    """Refreshes the runs of one target, until it does not answer; returns the problems. Runs with
+    the same engine and the same need for logs are refreshed together."""
     findings: list[Finding] = []
     for (_, printed), runs in groups.items():
         try:
@@ -305,11 +308,11 @@ def enter(
     node: int | None = None,
     rank: int | None = None,
 ) -> int:
-    """Runs the command in the environment, folder and container of a task that runs, as its
-    user, on this terminal; returns its exit code.
+    """Runs the command in the environment, folder and container of a running task, as its user, on
+    this terminal; returns its exit code.
 
-    By default it is the first task that runs, and its main node; a rank says which node.
-    UserError where no such task runs, or it has no such node or rank.
+    By default it is the first running task, and its main node; a rank selects the node. Raises
+    UserError if no such task runs, or it has no such node or rank.
     """
     run.refresh()
     found = _running(run, task)

@@ -1,4 +1,5 @@
-"""Facts about runs and their parameters, as plain data: pages, tables and JSON only show them."""
+"""Facts about runs and their parameters as plain data, which pages, tables and JSON only
+display."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ BEST = "the best"
 
 
 def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
-    """One run: ids, state and why, tags, counts of its tasks by state, times in ISO 8601. Its
-    recorded `status` may be given."""
+    """Returns the facts of one run: ids, state and reason, tags, counts of its tasks by state,
+    times in ISO 8601. Its recorded `status` may be given."""
     record, status, labels = run.record, status or run.status, run.labels
     return {
         "run_id": run.id,
@@ -48,14 +49,14 @@ def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
 
 
 def brief_facts(run: Run) -> dict[str, Any]:
-    """The facts that are told of a run as it begins and ends."""
+    """Returns the facts that are printed when a run begins and ends."""
     record = run.record
     facts = {"run_id": run.id, "target": record.target, "tasks": record.tasks}
     return {**facts, "state": run.state}
 
 
 def _settled(status: RunState) -> dict[str, int]:
-    """The number of tasks in each state; in a run that has ended, none is still to come."""
+    """Counts the tasks in each state; in a run that has ended, none is pending."""
     counts: Counter[str] = Counter()
     for state, count in status.tasks.items():
         counts[settled(state, status.state)] += count
@@ -63,13 +64,13 @@ def _settled(status: RunState) -> dict[str, int]:
 
 
 def started_facts(run: Run) -> dict[str, Any]:
-    """A run that has begun; of one with steps those too that no target has yet."""
+    """Returns the facts of a run that has begun, and of its steps those that no target has yet."""
     left = {"steps_to_begin": steps_to_begin(run)} if has_steps(run.folder) else {}
     return {**brief_facts(run), **left}
 
 
 def cancel_facts(run: Run, task: str | None) -> dict[str, Any]:
-    """The state of a run that was cancelled, or of which one task was, and of that task."""
+    """Returns the state of a cancelled run, or of a run with a cancelled task, and of that task."""
     found: dict[str, Any] = {"run_id": run.id, "state": run.state}
     if task is not None:
         state = run.task_status(chosen_task(run, task), run.state).state
@@ -78,7 +79,7 @@ def cancel_facts(run: Run, task: str | None) -> dict[str, Any]:
 
 
 def target_facts(run: Run) -> dict[str, Any]:
-    """The targets that were passed over when the run was submitted, each with why; empty for a run
+    """Returns the targets that were passed over at submission, with the reasons; empty for a run
     that was submitted to one target."""
     found = legible_facts(run.folder / "provenance.json").get("passed_over")
     passed = found if isinstance(found, dict) else {}
@@ -86,11 +87,11 @@ def target_facts(run: Run) -> dict[str, Any]:
 
 
 def input_facts(run: Run) -> dict[str, Any]:
-    """By the name of each input that another run has kept: which run, task and output that is, and
-    of the best one the metric and its value. Empty for a run without such an input.
+    """Returns the run, task and output behind each input that another run has kept, by the input's
+    name, and for a best task the metric and its value. Empty for a run without such an input.
 
-    Which task is the best of a run that went on, is known once the first task of this one begins:
-    before, it is BEST, and the value None.
+    The best task of a run that was active is known once the first task of this one begins: before,
+    it is BEST, and the value None.
     """
     found = legible_facts(run.folder / "provenance.json").get("inputs")
     inputs = found if isinstance(found, dict) else {}
@@ -105,7 +106,7 @@ def input_facts(run: Run) -> dict[str, Any]:
 
 
 def _decided(run: Run) -> BestTasks:
-    """The best tasks of other runs when this run began, from its tasks' states."""
+    """Returns the best tasks of other runs when this run began, from its tasks' states."""
     with suppress(UserError, OSError):
         for index in range(run.record.tasks if run.state != "queued" else 0):
             if best := run.task_status(index).best:
@@ -122,7 +123,7 @@ def action_facts(run: Run) -> dict[str, Any]:
 
 
 def _kept_by(found: object) -> dict[str, Any] | None:
-    """One of them; None where that cannot be read."""
+    """Returns one of them; None if it is unreadable."""
     try:
         fields = Fields(found, "an input")
         named = {name: fields.text(name) for name in ("run", "task", "output")}
@@ -137,8 +138,8 @@ def _kept_by(found: object) -> dict[str, Any] | None:
 
 
 def reason_of(run: Run, status: RunState) -> str | None:
-    """The reason of a run's state: where none is recorded, that its only task was over its time,
-    its GPUs idle, or a session unused; the tasks of a sweep report this themselves."""
+    """Returns the reason of a run's state. If none is recorded: its only task exceeded its time,
+    its GPUs were idle, or a session unused; the tasks of a sweep report this themselves."""
     if status.reason or status.state != "failed" or run.record.tasks > 1:
         return status.reason
     with suppress(UserError, OSError):
@@ -161,8 +162,8 @@ def reason_of(run: Run, status: RunState) -> str | None:
 
 
 def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
-    """Tasks: parameters, state, exit code, times, last metrics, which of these could not be read,
-    and where the log is."""
+    """Returns the facts of tasks: parameters, state, exit code, times, last metrics, unreadable
+    metrics, and the path of the log."""
     from fairway_agent.spec import LAST  # a list of runs needs none
 
     known = ((task, *task.known_metrics()) for task in tasks)
@@ -195,7 +196,7 @@ def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
 
 
 def setup_facts(run: Run, run_state: str) -> dict[str, Any] | None:
-    """The job's setup: its state, exit code and log; None where the job has none."""
+    """Returns state, exit code and log of the job's setup; None if the job has none."""
     status = run.setup_status(run_state)
     if status is None:
         return None
@@ -209,8 +210,8 @@ def setup_facts(run: Run, run_state: str) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class RunView:
-    """One run, as its folder or a server has it: all of it but its tasks as plain data, its tasks,
-    and how facts of some of these are made."""
+    """One run, from its folder or a server: everything but its tasks as plain data, its tasks, and
+    functions for the facts of some of these."""
 
     head: dict[str, Any]
     tasks: Sequence[Any]
@@ -218,8 +219,8 @@ class RunView:
 
     @classmethod
     def of(cls, run: Run, *, has_currency: bool = True) -> RunView:
-        """Reads it; UserError for a run that cannot be read. Without `has_currency` prices are read
-        only where it should have one: most runs have none."""
+        """Reads the run. Raises UserError if it is unreadable. Unless `has_currency`, prices are
+        read only for a run that should have one: most have none."""
         from fairway_runner.runs.accounting import use_of
         from fairway_runner.runs.figures import figures, in_words
 
@@ -247,16 +248,16 @@ class RunView:
 
     @property
     def unsuccessful(self) -> list[Any]:
-        """The tasks that did not succeed."""
+        """Tasks that did not succeed."""
         return [task for task in self.tasks if task.state in UNSUCCESSFUL_STATES]
 
     def to_json(self, *, failed: bool = False) -> dict[str, Any]:
-        """All of it as plain data; with `failed` only the tasks that did not succeed."""
+        """Returns everything as plain data; with `failed` only the tasks that did not succeed."""
         return {**self.head, "task_list": self.rows(self.unsuccessful if failed else self.tasks)}
 
 
 def varying(points: Sequence[Mapping[str, ParamValue]]) -> list[str]:
-    """The parameters that some points lack or that differ between two of them, in order.
+    """Returns the parameters that some points lack or that differ between two of them, in order.
 
     >>> varying([{"lr": 1, "epochs": 3}, {"lr": 1.0, "epochs": 3}])
     ['lr']

@@ -1,4 +1,4 @@
-"""The charts of a run's page: metrics, overlays, node use, scaling and parallel coordinates."""
+"""Charts of a run's page: metrics, overlays, node use, scaling and parallel coordinates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEFT, RIGHT, TOP, BOTTOM = 58.0, 508.0, 14.0, 256.0
 
 @dataclass(frozen=True)
 class Line:
-    """One line: what it is called, its colour's class, its points."""
+    """One line: its name, the class of its colour, its points."""
 
     name: str
     shade: str
@@ -33,14 +33,15 @@ class Line:
 
 
 def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | None:
-    """The chart of one metric; None where no task has printed it."""
+    """Returns the chart of one metric; None if no task has printed it."""
     having = [row for row in rows if metric in row.series]
     named = [(row.name(params), row.shade, row.series[metric]) for row in having]
     return _metric_chart(metric, named) if named else None
 
 
 def _metric_chart(metric: str, named: Sequence[tuple[str, str, Series]]) -> Markup:
-    """A chart of series, each with a name and its colour's class; ticks of steps are whole."""
+    """Returns a chart of series, each with a name and the class of its colour; ticks of steps are
+    integers."""
     found = [series for *_, series in named]
     axis = axis_of(metric, found)
     drawn = [Line(name, shade, series.points_over(axis)) for name, shade, series in named]
@@ -78,7 +79,7 @@ def _polylines(drawn: Sequence[Line], hints: Sequence[str], x: Scale, y: Scale) 
 
 
 def whole_ticks(scale: Scale) -> list[float]:
-    """Whole numbers from one end of the scale to the other, its low end among them."""
+    """Returns integers from one end of the scale to the other, including its low end."""
     if scale.high - scale.low <= 10:
         return [scale.low + number for number in range(int(scale.high - scale.low) + 1)]
     ticks = [tick for tick in scale.ticks() if tick.is_integer()]
@@ -86,7 +87,7 @@ def whole_ticks(scale: Scale) -> list[float]:
 
 
 def axes(x: Scale, y: Scale, x_title: str, x_ticks: Sequence[float]) -> Iterator[Markup]:
-    """Both axes with a few round values, those of the x axis given."""
+    """Returns both axes with a few round values; those of the x axis are given."""
     for tick in y.ticks():
         yield line(LEFT, y(tick), RIGHT, y(tick), "grid")
         yield text(LEFT - 8, y(tick) + 4, label(tick), "end", "tick")
@@ -98,7 +99,7 @@ def axes(x: Scale, y: Scale, x_title: str, x_ticks: Sequence[float]) -> Iterator
 
 @dataclass(frozen=True)
 class Overlay:
-    """The charts of metrics, each run with its colour's class, and how many tasks are left out."""
+    """Charts of metrics, each run with the class of its colour, and how many tasks are left out."""
 
     charts: Sequence[tuple[str, Markup]]
     legend: Sequence[tuple[str, str]]
@@ -106,7 +107,7 @@ class Overlay:
 
 
 def overlay(runs: Sequence[Run]) -> Overlay:
-    """The curves of MOST_CURVES of their tasks; UserError for a run that cannot be read."""
+    """Draws the curves of up to MOST_CURVES tasks. Raises UserError for an unreadable run."""
     found = [
         (run, row, f"c{index % CATEGORIES}")
         for index, run in enumerate(runs)
@@ -139,14 +140,15 @@ _CHARTS: tuple[tuple[str, str, Callable[[Sample], float | None]], ...] = (
 
 
 def legend(nodes: Mapping[str, Sequence[Sample]]) -> list[tuple[str, str]]:
-    """Each node with the class of its colour; nothing for one, or for more than have colours."""
+    """Returns each node with the class of its colour; nothing for one, or for more than have
+    colours."""
     if not 1 < len(nodes) <= CATEGORIES:
         return []
     return [(node, f"c{number}") for number, node in enumerate(nodes)]
 
 
 def node_charts(nodes: Mapping[str, Sequence[Sample]]) -> list[tuple[str, Markup]]:
-    """A chart, with its title, of everything that the nodes have told."""
+    """Returns a chart, with its title, of each figure that the nodes have reported."""
     drawn = dict(list(nodes.items())[:MOST_NODES])
     starts = [samples[0].time for samples in drawn.values() if samples]
     if not starts:
@@ -168,7 +170,8 @@ def node_charts(nodes: Mapping[str, Sequence[Sample]]) -> list[tuple[str, Markup
 def _shares(
     samples: Sequence[Sample], share: Callable[[Sample], float | None], start: float
 ) -> list[tuple[float, float]]:
-    """The minutes since the start, and the share in percent, thinned out where there are many."""
+    """Returns the minutes since the start, and the use in percent, thinned out if there are
+    many."""
     series = Series(_POINTS)
     for sample in samples:
         if (value := share(sample)) is not None:
@@ -205,15 +208,15 @@ class Point:
 
 
 def throughput_metric(report: Report, wanted: str | None) -> str | None:
-    """The metric that says how fast a task is: the one asked for, or the first that is a rate.
-    UserError where the run has none of the name."""
+    """Returns the metric of a task's speed: the requested one, or the first that is a rate. Raises
+    UserError if the run has no metric of that name."""
     if wanted is not None:
         return metric_name(report.run.record.metrics, wanted, report.run.id)
     return next((name for name in report.metrics if "per_second" in name), None)
 
 
 def points(report: Report, metric: str) -> list[Point]:
-    """A point a number of ranks, the smallest first; empty where nothing can be compared."""
+    """Returns a point per number of ranks, the smallest first; empty if nothing can be compared."""
     found: dict[int, list[float]] = {}
     for row in report.rows:
         if row.task.state == "succeeded" and row.metrics.get(metric, 0.0) > 0:
@@ -229,7 +232,7 @@ def points(report: Report, metric: str) -> list[Point]:
 
 
 def scaling(found: Sequence[Point], metric: str) -> Markup:
-    """Throughput over ranks, and beside it what it would be at full efficiency."""
+    """Draws throughput over ranks, and next to it the throughput at full efficiency."""
     first, last = found[0], found[-1]
     ideal = [first.throughput, first.throughput * last.ranks / first.ranks]
     wide = last.ranks / first.ranks >= 8
@@ -284,7 +287,7 @@ class _Axis:
 
 
 def parallel(report: Report) -> Markup | None:
-    """The chart; None where fewer than two tasks or axes are left to compare."""
+    """Returns the chart; None if fewer than two tasks or axes are left to compare."""
     rows = [row for row in report.rows if row.metrics][:_MOST_LINES]
     if len(rows) < 2 or not report.params:
         return None

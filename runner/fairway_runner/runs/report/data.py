@@ -35,8 +35,8 @@ _BUDGET, _LEAST = 64 << 20, 1 << 20
 
 @dataclass
 class Row:
-    """One task on the page: the last value of each metric that it has printed, `nan` and infinities
-    too, and without these, its `metrics`; `shade` is its colour's class."""
+    """One task on the page: the last value of each printed metric, including `nan` and infinities,
+    and the finite ones as its `metrics`; `shade` is the class of its colour."""
 
     task: TaskResult
     printed: dict[str, float]
@@ -45,15 +45,15 @@ class Row:
     series: dict[str, Series] = field(default_factory=dict)
 
     def name(self, params: Sequence[str]) -> str:
-        """The task with the parameters that tell it from others."""
+        """The task with the parameters that distinguish it."""
         told = ", ".join(f"{name} {shown(self.task.params.get(name))}" for name in params)
         return f"task {self.task.index}" + (f": {told}" if told else "")
 
 
 @dataclass(frozen=True)
 class Report:
-    """A run as its page shows it; `coloured_by` is the metric whose values the colours stand
-    for, where there are more tasks than colours."""
+    """A run as its page shows it; `coloured_by` is the metric whose values the colours represent,
+    if there are more tasks than colours."""
 
     run: Run
     rows: list[Row]
@@ -67,12 +67,12 @@ class Report:
 
     @property
     def drawn(self) -> list[Row]:
-        """The tasks whose metrics are drawn."""
+        """Tasks whose metrics are drawn."""
         return [row for row in self.rows if row.series]
 
     @property
     def fixed(self) -> dict[str, ParamValue]:
-        """The parameters that all tasks have alike."""
+        """Parameters with the same value in all tasks."""
         known = self.rows[0].task.params if self.rows else {}
         return {name: value for name, value in known.items() if name not in self.params}
 
@@ -83,11 +83,11 @@ class Report:
 
     @property
     def reasons(self) -> bool:
-        """True if it is known why tasks wait or failed."""
+        """True if some tasks have a reason for waiting or failing."""
         return any(row.task.reason for row in self.rows)
 
     def values(self, metric: str) -> list[float]:
-        """The last values of a metric."""
+        """Returns the last values of a metric."""
         return [row.metrics[metric] for row in self.rows if metric in row.metrics]
 
 
@@ -96,7 +96,7 @@ SHADES = 7
 
 
 def read(run: Run) -> Report:
-    """Reads all that the page says of the run."""
+    """Reads everything that the page shows of the run."""
     tasks = task_results(run)
     patterns = compile_patterns(run.record.metrics)
     known = [(task, task.last_values(patterns)) for task in tasks if not task.is_last]
@@ -133,7 +133,8 @@ def _read_series(
     patterns: Patterns,
     settings: dict[str, MetricSetting],
 ) -> None:
-    """Reads the series of the rows that are drawn: all, or evenly many over the values."""
+    """Reads the series of the rows that are drawn: all, or a selection spread evenly over the
+    values."""
     steps = {name: setting.step for name, setting in settings.items()}
     drawn = [row for row in rows if row.printed]
     if key is not None:
@@ -151,14 +152,14 @@ _LEFT_OUT = frozenset({"name", "tags", "note", "notify", "command", "params", "m
 
 
 def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """A record for each task of the runs, in their order; the task of `finally:` is left out. In
-    place of a run with steps stand those of its steps that have begun.
+    """Returns a record for each task of the runs, in order, without `finally:`. A run with steps is
+    replaced by those of its steps that have begun.
 
-    `differs` holds the parameters and fields of the job, by their dotted paths, that are not the
-    same in all of them. `metrics` holds the last, lowest and highest value of each metric that
-    the task has printed: a task whose last value is `nan` or infinite has diverged, and
-    has None in its place. `commit` is that of the job's repository, `dirty` whether files
-    differed from it. UserError for a run that cannot be read.
+    `differs` holds the parameters and fields of the job, by their dotted paths, that are not equal
+    in all of them. `metrics` holds the last, lowest and highest value of each metric that the task
+    has printed: a task whose last value is `nan` or infinite has diverged, and has None in its
+    place. `commit` is that of the job's repository, `dirty` True if files differed from it. Raises
+    UserError for an unreadable run.
     """
     single = [each for run in runs for each in (begun_steps(run) or [run])]
     unique = list({run.id: run for run in single}.values())
@@ -213,7 +214,7 @@ def _settings(task: TaskResult, job: dict[str, ParamValue]) -> dict[str, ParamVa
 
 
 def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The value by its path, or where it is a mapping those in it."""
+    """Flattens a value into its path, or a mapping into the paths of its values."""
     if not isinstance(value, dict):
         yield path, value
         return

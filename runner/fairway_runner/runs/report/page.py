@@ -1,4 +1,4 @@
-"""Puts the page of a run together."""
+"""Assembles the page of a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 
 def html_templates(package: str, folder: str) -> Environment:
-    """The templates in a folder of a package: what they are given is escaped, and must be there."""
+    """Returns the templates in a folder of a package: their values are escaped, and must all be
+    given."""
     environment = Environment(
         loader=PackageLoader(package, folder),
         autoescape=True,
@@ -45,9 +46,9 @@ _MOST_ROWS = 1000
 
 
 def page(run: Run, throughput: str | None = None) -> str:
-    """The run's page, HTML that is whole by itself. `throughput` names the metric that scaling is
-    measured by; by default the first whose name contains `per_second`. UserError where the run has
-    no such metric."""
+    """Returns the run's page as self-contained HTML. `throughput` names the metric by which scaling
+    is measured; by default the first whose name contains `per_second`. Raises UserError if the run
+    has no such metric."""
     return _template().render(_context(run, throughput))
 
 
@@ -94,7 +95,7 @@ def _context(run: Run, throughput: str | None = None) -> dict[str, Any]:
 
 
 def _tiles(report: Report, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """The few numbers that are read first: name, value, a word more."""
+    """Returns the headline figures: name, value, remark."""
     succeeded = sum(row.task.state == "succeeded" for row in report.rows)
     count = len(report.rows)
     tiles = [("time", duration(facts["seconds"]) or "–", f"on {facts['target']}")]
@@ -116,7 +117,7 @@ def _tiles(report: Report, facts: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _provenance(report: Report, facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Origin of the run in rows of a name and a value, as far as its record says."""
+    """Returns the origin of the run as rows of a name and a value, as far as its record says."""
     record, known, job = report.run.record, report.provenance, report.job
     git = known.get("git") or {}
     commit = str(git.get("commit") or "")

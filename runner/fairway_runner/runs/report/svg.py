@@ -1,4 +1,4 @@
-"""SVG as text, with everything escaped that is not SVG itself."""
+"""SVG as text, with all content escaped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 
 def tag(name: str, *children: str, **attributes: str | float) -> Markup:
-    """One element; `class_` is the attribute class, and `_` in a name is `-`.
+    """Returns one element; `class_` is the attribute class, and `_` in a name is `-`.
 
     >>> tag("text", "a < b", x=1.25, text_anchor="end")
     Markup('<text x="1.2" text-anchor="end">a &lt; b</text>')
@@ -30,7 +30,7 @@ def _shown(value: str | float) -> str:
 def chart(
     id_: str, title: str, description: str, size: tuple[float, float], children: Iterable[str]
 ) -> Markup:
-    """A whole image with its title and description, which screen readers read instead."""
+    """Returns an entire image with its title and description for screen readers."""
     width, height = size
     return tag(
         "svg",
@@ -45,7 +45,7 @@ def chart(
 
 
 def polyline(points: Sequence[tuple[float, float]], hint: str, **attributes: str | float) -> Markup:
-    """A line through points in pixels, with a hint for who points at it; one point is a dot."""
+    """Returns a line through points in pixels, with a tooltip; one point becomes a dot."""
     if len(points) == 1:
         (x, y), *_ = points
         return tag("circle", tag("title", hint), cx=x, cy=y, r=3, **attributes)
@@ -54,12 +54,12 @@ def polyline(points: Sequence[tuple[float, float]], hint: str, **attributes: str
 
 
 def text(x: float, y: float, content: str, anchor: str = "start", class_: str = "") -> Markup:
-    """A label; `anchor` is start, middle or end."""
+    """Returns a label; `anchor` is start, middle or end."""
     return tag("text", content, x=x, y=y, text_anchor=anchor, class_=class_)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
-    """A straight line."""
+    """Returns a straight line."""
     return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
@@ -69,8 +69,8 @@ _FEW = 5  # labels that an axis has room for
 
 @dataclass(frozen=True)
 class Scale:
-    """Values from `low` to `high` lie from the pixel `start` to `end`; `log` says how. `step` is
-    that between two round values; 0 finds one that fits."""
+    """Maps values from `low` to `high` to pixels from `start` to `end`, logarithmically if `log`.
+    `step` is the distance of two round values; 0 chooses a suitable one."""
 
     low: float
     high: float
@@ -80,14 +80,14 @@ class Scale:
     step: float = 0.0
 
     def __call__(self, value: float) -> float:
-        """The pixel of a value."""
+        """Returns the pixel of a value."""
         low, high, at = self.low, self.high, value
         if self.log:
             low, high, at = math.log(low), math.log(high), math.log(value)
         return self.start + (at - low) / (high - low) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """A few round values between low and high."""
+        """Returns a few round values between low and high."""
         if self.log:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             for within in ((1,), (1, 3), (1, 2, 5)):
@@ -105,8 +105,8 @@ class Scale:
 def scale_of(
     values: Iterable[float], start: float, end: float, *, log: bool | None = None
 ) -> Scale:
-    """A scale that all values lie on, with round ends. Logarithmic where `log` says so, or by
-    default where all are above 0 and differ by more than a hundred times."""
+    """Returns a scale that contains all values, with round ends. It is logarithmic if `log` says
+    so, or by default if all values are positive and differ by more than a factor of a hundred."""
     found = list(values)
     low, high = min(found), max(found)
     if log is None:
@@ -128,7 +128,7 @@ def _step(span: float) -> float:
 
 
 def label(value: float) -> str:
-    """A value on an axis, as short as it can be said.
+    """Formats a value on an axis, as short as possible.
 
     >>> label(0.30000000000000004), label(183211.0), label(1e-07), label(25000)
     ('0.3', '183k', '1e-7', '25k')
