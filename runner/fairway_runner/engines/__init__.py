@@ -1,1 +1,1 @@
-"""Places where runs happen: an adapter for each kind, all seen through `engine.Engine`."""
+"""Engines: an adapter for each kind of target, all with the interface of `engine.Engine`."""

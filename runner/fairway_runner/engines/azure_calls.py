@@ -1,4 +1,4 @@
-"""Calls to a service that may fail for a while: asked again until they succeed or time is up."""
+"""Calls to a service that may fail temporarily, with retries until they succeed or time is up."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _REFUSED = {
 
 
 class ServiceError(UserError):
-    """A service said no; `status` is HTTP's, `code` the service's own word."""
+    """Error of a service that refused a request; `status` is HTTP's, `code` the service's own."""
 
     def __init__(self, finding: Finding, *, status: int, code: str, exit_code: int = 5) -> None:
         super().__init__([finding], exit_code=exit_code)
@@ -91,15 +91,15 @@ class ServiceError(UserError):
 
 
 class ServiceAway(ServiceError, TargetUnavailable):
-    """A service did not answer until the deadline."""
+    """Error of a service that did not answer until the deadline."""
 
 
 @dataclass
 class Calls(Patient):
-    """Asks one service; a failing call is asked again for `deadline` seconds. `service` names it in
-    messages; `hint` is for refused credentials. `skew` is by how many seconds the service's clock
-    is ahead, once that was in the way; None where requests are dated by this machine alone. Nobody
-    waits for an `address` of this machine."""
+    """Caller of one service; a failing call is retried for `deadline` seconds. `service` names it
+    in messages; `hint` is for refused credentials. `skew` is by how many seconds the service's
+    clock is ahead, once that caused a failure; None if requests are dated by this machine alone. An
+    `address` of this machine is never waited for."""
 
     service: str
     deadline: float
@@ -113,7 +113,7 @@ class Calls(Patient):
     silence: Silence = field(default_factory=Silence)
 
     def soon(self) -> AbstractContextManager[None]:
-        """Gives up earlier, where no deadline was named: for commands that only look."""
+        """Shortens the default deadline within the block, for commands that only look."""
         return self.within(SOON if command_line.chosen() is None else self.deadline)
 
     def call(self, what: str, operation: Callable[[], T], *, brief: bool = True) -> T:
@@ -161,7 +161,7 @@ class Calls(Patient):
                 wait = min(2 * wait, _LONGEST_WAIT) if self.clock() - began < 60 else wait
 
     def pages(self, what: str, items: Any) -> Iterator[Any]:
-        """The items of a paged answer, of which each page is a call of its own."""
+        """Yields the items of a paged answer, each page of which is a call of its own."""
         pages = items.by_page()
         while True:
             page = self.call(what, lambda: next(pages, None))
@@ -235,8 +235,8 @@ def _is_transient(error: AzureError) -> bool:
 
 
 def _failed_by(error: AzureError, kind: type[OSError]) -> bool:
-    """True if such a socket error kept a request from being sent: requests and urllib3 each wrap it
-    once more, as `args`, `reason` or the cause."""
+    """Returns True if such a socket error kept a request from being sent: requests and urllib3 each
+    wrap it once more, as `args`, `reason` or the cause."""
     seen: list[BaseException] = []
     waiting: list[object] = [error] if isinstance(error, ServiceRequestError) else []
     while waiting:
@@ -251,7 +251,7 @@ def _failed_by(error: AzureError, kind: type[OSError]) -> bool:
 
 
 def _facts(error: AzureError) -> tuple[int, str, str]:
-    """HTTP's status, the service's code, and its sentence; 0 and "" where there is none."""
+    """Returns HTTP's status, the service's code, and its message; 0 and "" if there are none."""
     status = int(getattr(error, "status_code", None) or 0)
     code = getattr(error, "error_code", None) or ""
     code = str(getattr(code, "value", code))  # storage's is an enumeration
@@ -269,7 +269,7 @@ def _facts(error: AzureError) -> tuple[int, str, str]:
 
 
 def _skew(error: AzureError) -> float:
-    """By how many seconds the service's clock is ahead of this machine's."""
+    """Returns by how many seconds the service's clock is ahead of this machine's."""
     response = getattr(error, "response", None)
     date = response.headers.get("Date", "") if response is not None else ""
     try:

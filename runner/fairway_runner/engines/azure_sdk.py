@@ -1,4 +1,4 @@
-"""Connections of Azure's SDKs, straight or through a private network's gateway, and sign-in."""
+"""Connections of Azure's SDKs, direct or through a private network's gateway, and sign-in."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _PROHIBITED = "administratively prohibited"
 
 
 class Gateway:
-    """A host that connects to others, which its network alone knows; several threads may ask.
+    """A host that connects to hosts known only in its own network; thread-safe.
 
-    Each connection is `ssh -W HOST:PORT` over the one that commands use anyway. The name is looked
-    up on the far side, as with a SOCKS proxy (`ssh -D`), whose port would let everybody on this
-    machine into that network.
+    Each connection is `ssh -W HOST:PORT` over the one that commands use anyway. The name is
+    resolved on the far side, as with a SOCKS proxy (`ssh -D`), whose port would let everybody on
+    this machine into that network.
     """
 
     def __init__(self, ssh: Ssh, deadline: float) -> None:
@@ -50,16 +50,17 @@ class Gateway:
 
     @property
     def name(self) -> str:
-        """As one would write it for ssh."""
+        """Name of the host as a user would write it for ssh."""
         return self._ssh.name
 
     def reach(self) -> None:
-        """Connects to it, again where that has ended; UserError where it cannot be reached."""
+        """Connects to it, again if that connection has ended. Raises UserError if it cannot be
+        reached."""
         check = lambda: [*self._ssh.command(), "-O", "check", "--", self.name]  # noqa: E731
         self._ssh.run_with_retry(check, Command((), b"", self._deadline))
 
     def connect(self, host: str, port: int) -> socket.socket:
-        """A connection to a port of a host, which ends at once where it cannot be made."""
+        """Returns a connection to a port of a host, which is at its end at once if it fails."""
         self.reach()
         there = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         ours, theirs = socket.socketpair()
@@ -76,11 +77,12 @@ class Gateway:
         return ours
 
     def mark(self) -> int:
-        """A point in time, for `failure_since`."""
+        """Returns a point in time for `failure_since`."""
         return len(self._ssh.said)
 
     def failure_since(self, mark: int) -> str:
-        """Why the far side made no connection lately, or ""; UserError if it forwards nothing."""
+        """Returns why the far side could not connect since then, or "". Raises UserError if it
+        forwards nothing."""
         lines = [line for line in self._ssh.said[mark:].splitlines() if _FAILED in line]
         why = lines[-1].rpartition(_FAILED)[2] if lines else ""
         if _PROHIBITED in "".join(lines):
@@ -95,8 +97,9 @@ HOSTS, KEPT = 4, 64
 
 
 def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
-    """The HTTP adapter for a service of the target: through the gateway, if the service's name
-    resolves to a public address here, or to none. UserError if the gateway cannot be reached."""
+    """Returns the HTTP adapter for a service of the target: through the gateway, if the service's
+    name resolves to a public address here, or to none. Raises UserError if the gateway cannot be
+    reached."""
     where = urlsplit(url)
     gateway = target.gateway if target.gateway and target.gateway.host else None
     if gateway is None or where.hostname is None or _is_near(where.hostname):
@@ -108,7 +111,7 @@ def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
 
 
 def _is_near(host: str) -> bool:
-    """True inside the network or its VPN, where the service's name has a private address."""
+    """Returns True in the network or its VPN, where the service's name has a private address."""
     try:
         found = {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
     except OSError:
@@ -117,7 +120,7 @@ def _is_near(host: str) -> bool:
 
 
 class _GatewayAdapter(HTTPAdapter):
-    """Sends requests through a gateway; TLS is still spoken with the service."""
+    """Adapter that sends requests through a gateway, with TLS up to the service."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -128,7 +131,8 @@ class _GatewayAdapter(HTTPAdapter):
         self.poolmanager.pool_classes_by_scheme = _pools(self._gateway)
 
     def send(self, request: Any, *args: Any, **options: Any) -> Any:
-        """See HTTPAdapter. A proxy of the environment is not asked: the gateway is the way."""
+        """Sends like HTTPAdapter, but ignores a proxy of the environment: the gateway replaces
+        it."""
         mark = self._gateway.mark()
         try:
             return super().send(request, *args, **{**options, "proxies": {}})
@@ -141,7 +145,7 @@ class _GatewayAdapter(HTTPAdapter):
 
 
 def _pools(gateway: Gateway) -> dict[str, Any]:
-    """The pools of urllib3 by scheme, whose connections are those of the gateway."""
+    """Returns urllib3's pools by scheme, whose connections are those of the gateway."""
 
     def through(pool: Any, usual: int) -> Any:
         def connect(self: HTTPConnection) -> socket.socket:
@@ -160,7 +164,8 @@ _TIMEOUT = 60.0  # seconds without a byte of an answer
 
 
 def token_credential() -> TokenCredential:
-    """The credential of the user who is signed in on this machine, or of the machine itself."""
+    """Returns the credential of the user who is signed in on this machine, or of the machine
+    itself."""
     import logging
 
     from azure.identity import DefaultAzureCredential
@@ -171,7 +176,8 @@ def token_credential() -> TokenCredential:
 
 
 def transport(target: Target, url: str, deadline: float) -> RequestsTransport:
-    """The connections to a service of the target; none waits longer than the `deadline`."""
+    """Returns the transport to a service of the target; no connection waits longer than the
+    `deadline`."""
     session, adapter = requests.Session(), adapter_for(target, url, deadline)
     session.mount("https://", adapter)
     session.mount("http://", adapter)
@@ -194,10 +200,10 @@ _MORE_ASKED = re.compile(r"AADSTS(?:50076|50078|50079|53003)\b")
 
 
 def sign_in_again(error: object) -> str:
-    """Why the person has to sign in again; "" where something else is wrong.
+    """Returns why the user has to sign in again; "" for any other failure.
 
-    The SDK tries several credentials and begins its message with those that nobody has set up:
-    what the Azure CLI was told stands far behind.
+    The SDK tries several credentials and begins its message with those that are not set up: the
+    Azure CLI's error stands far behind.
 
     >>> sign_in_again("Attempted credentials: …\\n\\tAzureCliCredential: AADSTS70043: …")
     'your sign-in to Azure has expired (AADSTS70043)'

@@ -1,4 +1,4 @@
-"""The storage account of a target: where code, keys, logs and outputs of runs lie."""
+"""The storage account of a target, with the code, keys, logs and outputs of runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Storage:
 
     @cached_property
     def client(self) -> BlobServiceClient:
-        """The SDK's client; UserError where neither target nor environment names an account."""
+        """The SDK's client. Raises UserError if neither target nor environment names an account."""
         from azure.storage.blob import BlobServiceClient
 
         from fairway_runner.engines.azure_sdk import token_credential
@@ -65,15 +65,15 @@ class Storage:
         return {"transport": transport(self.target, url, self.calls.deadline), "retry_total": 0}
 
     def container(self, name: str) -> ContainerClient:
-        """A container's client."""
+        """Returns a container's client."""
         return self.client.get_container_client(name)
 
     def container_url(self, container: str) -> str:
-        """A container's address."""
+        """Returns a container's address."""
         return f"{self.client.url.rstrip('/')}/{container}"
 
     def upload(self, container: str, name: str, data: bytes | Path) -> None:
-        """Writes a blob as a whole, whatever was there; a file is read as it is sent."""
+        """Writes a blob, replacing any; a file is streamed."""
         client = self.container(container)
 
         def upload() -> None:
@@ -83,12 +83,13 @@ class Storage:
         self._call(container, f"the blob {name}", upload, brief=False)
 
     def exists(self, container: str, name: str) -> bool:
-        """True if a blob of that name exists."""
+        """Returns True if a blob of that name exists."""
         blob = self.container(container).get_blob_client(name)
         return bool(self._call(container, f"the blob {name}", blob.exists))
 
     def read(self, container: str, name: str, first: int = 0, count: int | None = None) -> bytes:
-        """A blob's bytes from `first` on; ServiceError with status 404 where there is none."""
+        """Returns a blob's bytes from `first` on. Raises ServiceError with status 404 if it does
+        not exist."""
         client = self.container(container)
 
         def download() -> bytes:
@@ -114,13 +115,13 @@ class Storage:
         self._call(container, f"the blob {name}", download, brief=False)
 
     def blobs(self, container: str, prefix: str) -> Iterator[BlobProperties]:
-        """The blobs whose names begin so."""
+        """Yields the blobs whose names have this prefix."""
         items = self.container(container).list_blobs(name_starts_with=prefix)
         with self._within(container):
             yield from self.calls.pages(f"the container {container}", items)
 
     def delete(self, container: str, names: Iterable[str]) -> None:
-        """Deletes blobs; those that are gone are no fault."""
+        """Deletes blobs; missing ones are ignored."""
         client = self.container(container)
         for name in names:
             try:
@@ -135,7 +136,7 @@ class Storage:
 
     @contextmanager
     def _within(self, container: str) -> Iterator[None]:
-        """Around what is asked of a container: UserError where there is none."""
+        """Raises UserError if the container used in the block does not exist."""
         try:
             yield
         except ServiceError as error:

@@ -1,6 +1,6 @@
-"""Capabilities of each engine, available before its own module is imported.
+"""Capabilities of each engine, available without importing its own module.
 
-The same statements refuse a job at submission and make the table of docs/engines.md.
+The same table refuses a job at submission and makes the table of docs/engines.md.
 """
 
 from __future__ import annotations
@@ -114,17 +114,18 @@ _NONE = Capabilities(
 
 
 def capabilities(engine: str) -> Capabilities:
-    """The capabilities of the engine of this name; that of steps, which are no job, has none."""
+    """Returns the capabilities of the engine of this name; that of steps, which are no job, has
+    none."""
     return ENGINES.get(engine, _NONE)
 
 
 def runs_here(engine: str) -> bool:
-    """True if its tasks are processes of this machine."""
+    """Returns True if its tasks are processes of this machine."""
     return capabilities(engine).runs_here
 
 
 def require(job: Job, target: Target) -> None:
-    """Refuses what no job can have on this target, whatever its state."""
+    """Raises UserError for features that no job can have on this target, whatever its state."""
     if findings := [*_refusals(job, target, capabilities(target.engine))]:
         raise UserError(findings)
 
@@ -179,7 +180,7 @@ def _about_waiting(notify: Notify, name: str, able: Capabilities) -> Iterator[Fi
 
 
 def ineffective(job: Job, target: Target, document: Document) -> Iterator[Finding]:
-    """Warns of what the job says and the target passes over."""
+    """Returns warnings about settings of the job that the target ignores."""
     able = capabilities(target.engine)
     if job.priority not in ("normal", 0) and not (able.priorities or able.runs_here):
         message = (
@@ -199,7 +200,7 @@ def engines_with(name: str) -> str:
 
 
 def table() -> list[tuple[str, list[str]]]:
-    """Each row's title, and a word an engine in the order of ENGINES."""
+    """Returns each row's title, and a word per engine in the order of ENGINES."""
     return [
         (row.metadata["title"], [_word(getattr(able, row.name)) for able in ENGINES.values()])
         for row in fields(Capabilities)
@@ -213,8 +214,8 @@ def _word(value: bool | tuple[str, ...]) -> str:
 
 
 def require_share(job: Job, target: Target, document: Document) -> None:
-    """UserError, at the field's line, for a job that wants a part of a node where nodes are given
-    as a whole, or more than a node has."""
+    """Raises UserError, at the field's line, for a job that asks for a part of a node that is only
+    given entirely, or for more than a node has."""
     if job.wanted is None:
         return
     has = _node_of(target)
@@ -234,7 +235,7 @@ def require_share(job: Job, target: Target, document: Document) -> None:
 
 
 def require_gpus(job: Job, target: Target, document: Document) -> None:
-    """UserError, at the field's line, for a job whose GPUs are watched where nodes have none."""
+    """Raises UserError, at the field's line, for a job with a watch on GPUs if nodes have none."""
     if job.idle_gpu is None:
         return
     has = _node_of(target)
@@ -246,8 +247,8 @@ def require_gpus(job: Job, target: Target, document: Document) -> None:
 
 
 def _no_parts(target: Target, has: dict[str, int] | None, name: str) -> tuple[str, str]:
-    """Why the target's nodes are given as a whole, and what to do for a job with a field of that
-    name; "" where tasks may have parts of them."""
+    """Returns why the target's nodes are only given entirely, and a hint for a job with a field of
+    that name; "" if tasks may have parts of them."""
     leave = f"leave it out (-s {name}=null)"
     if target.kubernetes is not None and has is not None and not has["cores"]:
         message = f"the number of processors that nodes of `{target.name}` share is not known"
@@ -273,7 +274,8 @@ _WORDS = {"gpus": "GPU", "cores": "core"}
 
 
 def _node_of(target: Target) -> dict[str, int] | None:
-    """Number of GPUs and of cores of a node; None where it is known only when a task starts."""
+    """Returns the numbers of GPUs and of cores of a node; None if they are known only when a task
+    starts."""
     if runs_here(target.engine):
         from fairway_agent.resources import look
 

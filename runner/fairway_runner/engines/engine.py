@@ -1,8 +1,8 @@
 """Interface of an engine, which each kind of target implements in a module of its own.
 
 A run's folder under `.fairway/runs/` has the same files whatever its engine is. If the run happens
-elsewhere, the folder is a mirror, which `refresh` brings up to date: code that reads states, logs
-and outputs reads files, and need not know about engines.
+elsewhere, the folder is a mirror, which `refresh` updates: code that reads states, logs and outputs
+reads files, and need not know about engines.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Progress = Callable[[int, int], None]
 
 
 def no_progress(done: int, of: int) -> None:
-    """Tells nobody how many files have arrived."""
+    """Ignores the number of downloaded files."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a target: its name, its state in the engine's own word, and what runs on it;
-    `reason` says why it is unfit, `facts` are more columns, and `machine` is its VM where known."""
+    """A node of a target: its name, its state in the engine's own word, and the runs on it;
+    `reason` says why it is unfit, `facts` are more columns, and `machine` is its VM if known."""
 
     name: str
     state: str
@@ -53,12 +53,12 @@ class Node:
 
 @dataclass
 class Engine(outage.Patient):
-    """One target and what is done there. `deadline` are the seconds for which a failing service is
-    asked again, `pause` those between two looks at a run that goes on.
+    """Base of engines, for one target. A failing service is retried for `deadline` seconds; `pause`
+    is that between two looks at an active run.
 
     An engine overrides what it can do; the defaults are those of one that needs nothing. Methods
-    raise UserError for what a person can fix, TargetUnavailable where the target does not answer.
-    HINTS say what to do in place of a method of that name that the engine has not.
+    raise UserError for what the user can fix, TargetUnavailable if the target does not answer.
+    HINTS say what to do instead of calling a method that the engine lacks.
     """
 
     target: Target
@@ -67,57 +67,58 @@ class Engine(outage.Patient):
     HINTS: ClassVar[Mapping[str, str]] = {}
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """Refuses what can never run there; `needs` are programs for the main host's PATH."""
+        """Refuses jobs that can never run there; `needs` are programs for the main host's PATH."""
 
     def no_capacity(self, job: Job) -> str:
-        """Why a job that is submitted now would wait for nodes that cannot be had, as far as the
-        target knows; "" where it may start, or has its turn after others."""
+        """Returns why a job submitted now would wait for nodes that are not available, as far as
+        the target knows; "" if it may start, or has its turn after others."""
         return ""
 
     def begin_connection(self) -> None:
-        """Connects in the background for a run about to start; what uses it says what fails."""
+        """Connects in the background for a run about to start; failures are raised on first use."""
 
     def environment(self) -> dict[str, str]:
-        """Variables that every task has, set before those of the contract."""
+        """Returns the variables of every task, set before those of the contract."""
         return {}
 
     def task_environment(self, ranks: int) -> dict[str, str]:
-        """Variables of a task of that many ranks beyond those."""
+        """Returns additional variables of a task with that many ranks."""
         return {}
 
     def predecessor(self, run: RunFolder) -> str:
-        """Name of a run in the plan of a later one, under `after`."""
+        """Returns the name of a run in the plan of a later one, under `after`."""
         raise self.unsupported("wait for another run")
 
     def waits_for(self, other: Target) -> bool:
-        """True if a run here starts by itself once one on the other target has ended."""
+        """Returns True if a run here starts by itself once one on the other target has ended."""
         return False
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained | Staged:
-        """Entry in the plan of a later run of that id for an input that a task has kept: where it
-        lies, if the target's tasks see it, or else where `start` copies it from this machine."""
+        """Returns the entry in the plan of a later run of that id for an output that a task has
+        kept: its path, if the target's tasks see it, or else the path on this machine from which
+        `start` copies it."""
         raise NotImplementedError
 
     def start(
         self, run: RunFolder, lock: int, snapshot: Path, secrets: Secrets, *, retry: bool = False
     ) -> None:
-        """Starts the recorded run on the code of `snapshot`, or goes on where an earlier call was
-        cut off. `lock` holds the run's lock, and is closed here; `retry` says that tasks run again,
-        as `retry.json` has it."""
+        """Starts the recorded run on the code of `snapshot`, or completes an interrupted start.
+        `lock` holds the run's lock, and is closed here; `retry` says that tasks run again, as
+        `retry.json` has it."""
         raise NotImplementedError
 
     def refresh(
         self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
     ) -> None:
-        """Brings the states of these runs into their folders, with `logs` and `samples` what is new
-        of those; runs whose end is known with all that is asked for stay as they are."""
+        """Updates the states of these runs in their folders, with `logs` and `samples` also these;
+        an ended run of which everything requested is known stays as it is."""
 
     def go_on(self, run: RunFolder, *, logs: bool = False) -> None:
-        """Refreshes a run, and begins each of its steps whose time has come."""
+        """Refreshes a run, and starts each of its steps that is due."""
         self.refresh([run], logs=logs)
 
     def wait(self, run: RunFolder) -> None:
-        """Returns when the run has ended, or is lost."""
+        """Waits until the run has ended, or is lost."""
         from fairway_runner.runs.records import known_state
 
         absence = outage.Absence(run, self.deadline)
@@ -130,44 +131,47 @@ class Engine(outage.Patient):
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
     ) -> None:
-        """Brings the outputs of these tasks here; `arrived` is told of files, where one by one."""
+        """Downloads the outputs of these tasks; `arrived` is called for files, if they come one by
+        one."""
 
     def cancel(self, run: RunFolder) -> None:
-        """Ends a run early and waits until it has; one that has ended stays as it is."""
+        """Ends a run early and waits for its end; one that has ended stays as it is."""
         raise NotImplementedError
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
-        """Tells one task of a run that goes on to end; its state says when it has. Where it has not
-        begun, it does not."""
+        """Tells one task of an active run to end; its state says when it has. One that has not
+        begun never does."""
         raise NotImplementedError
 
     def remove(self, run: RunFolder) -> None:
-        """Removes what there is of a run that has ended, beside its folder here."""
+        """Removes everything of a run that has ended, except its folder here."""
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
-        """Makes a folder for each run there that was submitted elsewhere; what cannot be read."""
+        """Creates a folder for each run there that another machine submitted; returns findings
+        about unreadable ones."""
         return ()
 
     def nodes(self) -> list[Node]:
-        """The nodes of the target, in the order of their names."""
+        """Returns the nodes of the target, sorted by name."""
         return []
 
     def act_on_node(self, action: str, node: str) -> None:
-        """`reboot`, `reimage`, `drain` or `resume`; UserError for what the engine has not."""
+        """Carries out `reboot`, `reimage`, `drain` or `resume`. Raises UserError if the engine
+        lacks it."""
         if action not in capabilities(self.target.engine).node_actions:
             raise self.unsupported(f"{action} a node", self.HINTS.get("act_on_node", ""))
         self.order(action, node)
 
     def order(self, action: str, node: str) -> None:
-        """Does one of the engine's own `node_actions`."""
+        """Carries out one of the engine's own `node_actions`."""
         raise NotImplementedError
 
     def resize(self, nodes: int) -> None:
-        """Asks for that many nodes."""
+        """Requests that many nodes."""
         raise self.unsupported("be resized", self.HINTS.get("resize", ""))
 
     def schedules(self) -> Schedules:
-        """The schedules of the target."""
+        """Returns the schedules of the target."""
         hint = "let cron or a pipeline start it: fairway submit JOB --target NAME"
         raise self.unsupported("run jobs on a schedule", hint)
 
@@ -176,18 +180,19 @@ class Engine(outage.Patient):
         raise self.unsupported("be connected to", self.HINTS.get("shell", ""))
 
     def main_host(self, run: RunFolder) -> str:
-        """The main node of the run's first task that has one; UserError before any has begun."""
+        """Returns the main node of the run's first task that has one. Raises UserError before any
+        has begun."""
         for index in range(run.record.tasks):
             if names := run.task_status(index).node:
                 return names.partition(",")[0]
         raise self.no_node_yet(run, 0)
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        """Runs a command, see `fairway_agent.inside`, beside a task on one of its nodes."""
+        """Runs a command, see `fairway_agent.inside`, next to a task on one of its nodes."""
         raise NotImplementedError
 
     def no_node_yet(self, run: RunFolder, task: int) -> UserError:
-        """The error for a task that has not begun."""
+        """Returns the error for a task that has not begun."""
         message = f"task {run.task_name(task)} of {run.id} has no node yet"
         return UserError.of("not-started", message, f"wait until it runs: fairway show {run.id}")
 
@@ -201,18 +206,20 @@ class Engine(outage.Patient):
         raise self.unsupported("be prepared", "there is nothing to prepare: submit a job")
 
     def prepare(self) -> str:
-        """Makes that in the cluster, and changes what has changed; what the cluster says of it."""
+        """Creates or updates these in the cluster; returns the cluster's output."""
         return self.manifests()
 
     def unsupported(self, what: str, hint: str = "") -> UserError:
-        """The error for a function that the engine lacks; `hint` says what to do instead."""
+        """Returns the error for a function that the engine lacks; `hint` says what to do
+        instead."""
         target = self.target
         message = f"`{target.name}` cannot {what}: its engine is `{target.engine}`"
         return UserError.of("not-supported", message, hint.format(target=target.name))
 
 
 def engine_for(target: Target, deadline: float | None = None) -> Engine:
-    """The engine of a target, imported now; `deadline` replaces that of the command line."""
+    """Returns the engine of a target, imported now; `deadline` replaces that of the command
+    line."""
     return _made(target.engine, target, deadline)
 
 
@@ -232,7 +239,8 @@ def _made(name: str, target: Target, deadline: float | None) -> Engine:
 
 
 def inside_words(run: str, task: str, command: Sequence[str], python: str = "python3") -> list[str]:
-    """Command line that runs a rank and its command beside a task; see `fairway_agent.inside`."""
+    """Returns the command line that runs a command next to a task's rank; see
+    `fairway_agent.inside`."""
     import fairway_agent
 
     source = Path(fairway_agent.__file__).with_name("inside.py").read_text(encoding="utf-8")
@@ -241,7 +249,7 @@ def inside_words(run: str, task: str, command: Sequence[str], python: str = "pyt
 
 
 def unready(target: Target) -> Finding | None:
-    """Why nothing can run on a target yet; None where nothing is missing."""
+    """Returns why nothing can run on a target yet; None if nothing is missing."""
     if target.access is None or target.access.host:
         return None
     message = f"`{target.name}` has no address: it had no node when its environment was deployed"
@@ -250,26 +258,28 @@ def unready(target: Target) -> Finding | None:
 
 
 def account_address(target: Target) -> str:
-    """URL of a target's Batch account, by default the one in AZURE_BATCH_ENDPOINT; "" without."""
+    """Returns the URL of a target's Batch account, by default the one in AZURE_BATCH_ENDPOINT; ""
+    for none."""
     assert target.batch is not None, "a target of this engine has its section"
     return target.batch.endpoint or os.environ.get("AZURE_BATCH_ENDPOINT", "")
 
 
 def is_addressed(target: Target) -> bool:
-    """True if the target's address is known."""
+    """Returns True if the target's address is known."""
     return unready(target) is None and (target.batch is None or account_address(target) != "")
 
 
 def target_of(record: Mapping[str, Any]) -> Target:
-    """The target that a run was submitted to, from its `target.json`."""
+    """Returns the target that a run was submitted to, from its `target.json`."""
     from fairway_core.target import Target
 
     return Target.model_validate(record)
 
 
 def new_key(comment: str) -> tuple[bytes, str]:
-    """The throw-away ssh key pair of a run, by which its nodes trust each other: the private key
-    and its public half, both in OpenSSH's form. UserError where ssh-keygen makes none."""
+    """Returns the ephemeral ssh key pair of a run, with which its nodes trust each other: the
+    private key and its public half, both in OpenSSH's form. Raises UserError if ssh-keygen
+    fails."""
     import subprocess
     import tempfile
 

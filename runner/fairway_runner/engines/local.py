@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 def search_path() -> str:
-    """PATH with Fairway's own programs: before the machine's, but behind those of an environment
-    that the user activated."""
+    """Returns PATH with Fairway's own programs: before the machine's, but after those of an
+    environment that the user has activated."""
     own = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", os.defpath)
     activated = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
@@ -42,7 +42,8 @@ _OUTER = ("FAIRWAY_", "OMPI_COMM_WORLD_", "PMIX_", "PRTE_", "PMI_", "SLURM_")
 
 
 def inherited_environment() -> dict[str, str]:
-    """This process's environment, without what would make a job here take itself for another."""
+    """Returns this process's environment, without variables that would make a job here take itself
+    for another."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OUTER)}
     return {**kept, "PATH": search_path()}
 
@@ -55,13 +56,13 @@ _HERE = "it is the machine that you are on"
 
 @dataclass
 class LocalEngine(Engine):
-    """This machine; see `engines.engine.Engine` for what each method is to do."""
+    """This machine; `engines.engine.Engine` documents the methods."""
 
     pause: ClassVar[float] = 0.05
     HINTS: ClassVar[Mapping[str, str]] = dict.fromkeys(("act_on_node", "resize", "shell"), _HERE)
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """UserError, with exit code 4 where this machine lacks a program of the launcher."""
+        """Raises UserError, with exit code 4 if this machine lacks a program of the launcher."""
         if job.world_size > _MOST_RANKS:
             message = f"{job.world_size:,} ranks are too many for one machine"
             hint = f"`local` runs at most {_MOST_RANKS:,} ranks: nodes × processes_per_node"
@@ -112,7 +113,7 @@ class LocalEngine(Engine):
         return {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
     def predecessor(self, run: RunFolder) -> str:
-        """Its folder; UserError where it runs elsewhere."""
+        """Returns its folder. Raises UserError if it runs elsewhere."""
         if not runs_here(run.record.engine):
             message = f"`after`: {run.id} runs on `{run.record.target}`, not on this machine"
             raise UserError.of("foreign-run", message, f"wait for it first: fairway wait {run.id}")
@@ -122,7 +123,7 @@ class LocalEngine(Engine):
         return runs_here(other.engine)
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained:
-        """Its folder here, into which other engines bring what their tasks have kept."""
+        """Returns its folder here, into which other engines download their tasks' outputs."""
         kept.bring()
         from fairway_agent.spec import Chained
 
@@ -131,8 +132,8 @@ class LocalEngine(Engine):
     def start(
         self, run: RunFolder, lock: int, snapshot: Path, secrets: Secrets, *, retry: bool = False
     ) -> None:
-        """Starts the run's supervisor, detached, and passes it the lock, and by a pipe the secrets.
-        UserError where nothing can be written, which leaves nothing behind."""
+        """Starts the run's supervisor, detached, hands it the lock and pipes the secrets to it.
+        Raises UserError if nothing can be written, and leaves nothing behind."""
         from fairway_runner.runs.records import read_plan
 
         plan = read_plan(run.folder)
@@ -175,7 +176,7 @@ class LocalEngine(Engine):
         control.signal_supervisor(run.folder, signal.SIGHUP)
 
     def remove(self, run: RunFolder) -> None:
-        """Ends what a killed supervisor has left of a lost run: nobody would find it later."""
+        """Ends the leftovers of a killed supervisor of a lost run: nobody would find them later."""
         try:
             is_lost = run.state_at_end == "lost"
         except UserError:  # it is damaged
@@ -210,7 +211,7 @@ ENGINE = LocalEngine
 
 def _copy_code(snapshot: Path, folder: Path) -> None:
     """Gives a run a copy of its own, in which the setup may build and tasks may write; it appears
-    as a whole."""
+    atomically."""
     from fairway_boot.files import copy_file
 
     draft = folder / "code.part"

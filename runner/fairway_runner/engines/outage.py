@@ -1,4 +1,4 @@
-"""Targets that do not answer: how long they are asked again, and how the wait is announced."""
+"""Targets that do not answer: how long they are retried, and how the wait is announced."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ class _Choice:
 
 
 def deadline() -> float:
-    """The seconds for which a failing service is asked again."""
+    """Returns for how many seconds a failing service is retried."""
     return USUAL if _Choice.seconds is None else _Choice.seconds
 
 
 def brief() -> float:
-    """The seconds for a target that a command may show without an answer, as one of many."""
+    """Returns the seconds for a target that a command can do without, as one of many."""
     return LEAST if _Choice.seconds is None else _Choice.seconds
 
 
 def chosen() -> float | None:
-    """The seconds that the command line names; None where it names none."""
+    """Returns the seconds that the command line sets; None if it sets none."""
     return _Choice.seconds
 
 
 def is_offered() -> bool:
-    """True if the command has `--deadline`, and it is worth a hint."""
+    """Returns True if the command has `--deadline`, and it is worth a hint."""
     return _Choice.offered
 
 
 def choose(seconds: float | None, *, offered: bool = True) -> None:
-    """Sets what `--deadline` says for the rest of the command."""
+    """Sets the value of `--deadline` for the rest of the command."""
     _Choice.seconds, _Choice.offered = seconds, offered
 
 
 class Patient:
-    """One who asks a failing service again for `deadline` seconds."""
+    """Base of clients that retry a failing service for `deadline` seconds."""
 
     deadline: float
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Asks for no longer than that meanwhile."""
+        """Limits retries to these seconds within the block."""
         usual = self.deadline
         self.deadline = min(usual, seconds)
         try:
@@ -73,28 +73,29 @@ FAILED_PREDECESSOR = "failed-predecessor"
 
 
 class Unavailable(UserError):
-    """The target does not take the run now; it may later."""
+    """Error of a target that does not accept the run now; it may later."""
 
 
 class Refused(Unavailable):
-    """The target does not take such a run."""
+    """Error of a target that does not accept such a run."""
 
 
 class TargetUnavailable(UserError):
-    """The target, or a service that it needs, does not answer now; it may later."""
+    """Error of a target, or a service that it needs, that does not answer now; it may later."""
 
 
 class StillUnavailable(TargetUnavailable):
-    """The target has not answered for as long as it is asked again."""
+    """Error of a target that has not answered until the deadline."""
 
 
 def is_away(error: UserError) -> bool:
-    """True if the target did not answer, and may do so later."""
+    """Returns True if the target did not answer, and may do so later."""
     return isinstance(error, TargetUnavailable)
 
 
 def joined(errors: Sequence[UserError]) -> UserError:
-    """All of them as one: a mistake of the user's, unless nothing but targets are away."""
+    """Joins errors into one: a mistake of the user's, unless all of them are targets that do not
+    answer."""
     kind = TargetUnavailable if all(map(is_away, errors)) else UserError
     findings = dict.fromkeys(each for error in errors for each in error.findings)
     return kind(findings, exit_code=min(error.exit_code for error in errors))
@@ -110,8 +111,8 @@ def gone_input(name: str, path: str) -> UserError:
 @dataclass
 class Absence:
     """Looks at a run that is followed, and tolerates that its target does not answer for `deadline`
-    seconds. It warns once, with the time of the last answer. A run whose submission was cut off is
-    not followed: nobody goes on with it."""
+    seconds. It warns once, with the time of the last answer. A run whose submission was interrupted
+    is not followed: nobody completes it."""
 
     run: RunFolder
     deadline: float
@@ -119,7 +120,7 @@ class Absence:
     told: bool = False
 
     def look(self, ask: Callable[[], object]) -> None:
-        """Calls `ask`; UserError once the deadline is over, or where no other try helps."""
+        """Calls `ask`. Raises UserError once the deadline is over, or if retrying is pointless."""
         try:
             ask()
         except StillUnavailable:
@@ -143,8 +144,8 @@ class Absence:
 
 
 def pauses(longest: float) -> Iterator[float]:
-    """The seconds between one look at a run and the next, up to the `longest`: at first they are
-    few, as many a run has almost ended when somebody waits for it."""
+    """Yields the seconds between one look at a run and the next, up to the `longest`: at first they
+    are few, as many a run has almost ended when somebody waits for it."""
     pause = 0.2
     while True:
         yield min(pause, longest)
@@ -152,14 +153,14 @@ def pauses(longest: float) -> Iterator[float]:
 
 
 def clock(seconds: float) -> str:
-    """A time since 1970 as it is here, without the day where that is today."""
+    """Formats a time since 1970 in this time zone, without the date if that is today."""
     then = datetime.fromtimestamp(seconds).astimezone()
     same = then.date() == datetime.now().astimezone().date()
     return f"{then:%H:%M:%S}" if same else f"{then:%Y-%m-%d %H:%M:%S}"
 
 
 def warn(text: str, *facts: object) -> None:
-    """Warns of a target that does not answer; logging is imported now, as it takes long."""
+    """Warns of a target that does not answer; imports logging now, as that is slow."""
     import logging
 
     logging.getLogger("fairway").warning(text, *facts)
@@ -177,8 +178,8 @@ _UNKNOWN = 3  # tries of a host that has never answered: its name or the network
 
 @dataclass(eq=False)
 class Watched:
-    """A call that has not ended: until when it is tried, what failed last, and since when nobody
-    has answered, on the monotonic clock; None while somebody does."""
+    """A call in progress: until when it is retried, its last failure, and since when nobody has
+    answered, on the monotonic clock, None while somebody does."""
 
     service: str
     until: float
@@ -188,7 +189,7 @@ class Watched:
 
     @property
     def left(self) -> float:
-        """The seconds that are left; below 0 where none are."""
+        """Seconds that are left; negative if none are."""
         return self.until - time.monotonic()
 
     def answered(self) -> None:
@@ -196,13 +197,13 @@ class Watched:
         self.since = None
 
     def failed(self, reason: str) -> None:
-        """It is tried again."""
+        """Records a failure that is retried."""
         self.reason = reason
         if self.since is None:
             self.since = time.monotonic()
 
     def pause(self, *, reached: bool) -> bool:
-        """Waits until the next try; False where there is to be none: time is up, or the host was
+        """Waits until the next try; returns False if there is none: time is up, or the host was
         never `reached` in a few tries."""
         self.tries += 1
         left = self.left
@@ -213,7 +214,7 @@ class Watched:
 
 
 class Silence:
-    """Says once that a service does not answer, and once more only after it did."""
+    """Reports once that a service does not answer, and again only after it has answered."""
 
     def __init__(self) -> None:
         import threading  # commands that only read what is known here need none
@@ -224,7 +225,7 @@ class Silence:
 
     @contextmanager
     def watch(self, service: str, deadline: float) -> Iterator[Watched]:
-        """Holds one call."""
+        """Watches one call in the block."""
         import threading
 
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Recurring schedules, as those engines offer them that can start runs by themselves."""
+"""Recurring schedules, for engines that can start runs by themselves."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fairway_core.findings import UserError
 
 @dataclass(frozen=True)
 class Recurrence:
-    """Each `interval` seconds; the first time not before `first`, where that is given."""
+    """Start every `interval` seconds; the first time not before `first`, if given."""
 
     interval: int
     first: datetime | None = None
 
     def wire(self) -> dict[str, str]:
-        """As Azure Batch has it, and `--json` too."""
+        """Returns the form of Azure Batch, and of `--json`."""
         times = {"recurrenceInterval": f"PT{self.interval // 60}M"}
         if self.first is not None:
             times["doNotRunUntil"] = self.first.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -32,7 +32,8 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 
 def every(seconds: float) -> Recurrence:
-    """Every `seconds` from now on; UserError below a minute, which is Batch's least.
+    """Returns a recurrence every `seconds` from now on. Raises UserError below a minute, Batch's
+    minimum.
 
     >>> every(21600).wire()
     {'recurrenceInterval': 'PT360M'}
@@ -44,7 +45,7 @@ def every(seconds: float) -> Recurrence:
 
 
 def cron(line: str, now: datetime) -> Recurrence:
-    """A line of cron; UserError where it is none, or no fixed interval.
+    """Parses a line of cron. Raises UserError if it is invalid, or has no fixed interval.
 
     >>> from datetime import UTC
     >>> cron("30 2 * * *", datetime(2026, 3, 1, 12, tzinfo=UTC)).wire()
@@ -76,7 +77,7 @@ def cron(line: str, now: datetime) -> Recurrence:
 
 
 def _step(field: str, count: int) -> int | None:
-    """The step of `*/N` and `*`, where equal steps fill the count."""
+    """Returns the step of `*/N` and `*`, if equal steps fill the count."""
     found = re.fullmatch(r"\*(?:/(\d+))?", field)
     if found is None:
         return None
@@ -117,12 +118,13 @@ class Schedules(Protocol):
     """The schedules of one target."""
 
     def create(self, prepared: Any, recurrence: Recurrence) -> str:
-        """Makes the schedule of a `PreparedRun`, whose module imports engines, and returns its
-        name, which is the run's. UserError where the service cannot start such a job by itself, or
-        has such a schedule."""
+        """Creates the schedule of a `PreparedRun`, whose module imports engines, and returns its
+        name, which is the run's. Raises UserError if the service cannot start such a job by itself,
+        or has such a schedule."""
 
     def all(self) -> Sequence[Schedule]:
         """Lists the target's schedules, sorted by name."""
 
     def act(self, action: str, name: str) -> None:
-        """`disable`, `enable` or `delete`; UserError where there is no such schedule."""
+        """Carries out `disable`, `enable` or `delete`. Raises UserError if there is no such
+        schedule."""

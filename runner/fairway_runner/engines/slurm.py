@@ -26,7 +26,7 @@ _UNFIT = ("down", "drain", "fail", "unknown", "inval")
 
 
 def is_unfit(state: str) -> bool:
-    """True if a node takes no jobs, according to Slurm's name for its state."""
+    """Returns True if a node takes no jobs, according to Slurm's name for its state."""
     return any(word in state.lower() for word in _UNFIT) or state.endswith("*")
 
 
@@ -35,7 +35,7 @@ _MOST_PRIORITY = 1000
 
 @dataclass
 class SlurmEngine(ScheduledEngine[SlurmAccess]):
-    """A cluster with a scheduler; see `engines.engine.Engine` for what each method does."""
+    """A cluster with a scheduler; `engines.engine.Engine` documents the methods."""
 
     NODE: ClassVar[str] = "fairway_agent.slurm"
     ROLE: ClassVar[str] = "login host"
@@ -51,7 +51,8 @@ class SlurmEngine(ScheduledEngine[SlurmAccess]):
     DOWN: ClassVar = DOWN
 
     def no_capacity(self, job: Job) -> str:
-        """Says that the partition starts no jobs, or has too few fit nodes; "" otherwise."""
+        """Returns a message if the partition starts no jobs, or has too few fit nodes; ""
+        otherwise."""
         found = self.look(health=True)
         state = "up" if found.health is None else found.health.available
         if state != "up":
@@ -60,7 +61,7 @@ class SlurmEngine(ScheduledEngine[SlurmAccess]):
         return f"the job needs {job.nodes} nodes, and {fit} are fit" if fit < job.nodes else ""
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        """On the login host, or on a node through the user's own job there."""
+        """Opens a shell on the login host, or on a node through the user's own job there."""
         connection = self.remote_host.connection
         if node is None:
             return connection.interactive(command, forward=forward)

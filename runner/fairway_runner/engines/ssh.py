@@ -25,7 +25,7 @@ _START_TIMEOUT = 1800.0
 
 @dataclass
 class SshEngine(RemoteEngine[SshAccess]):
-    """A cluster without a scheduler; see `engines.engine.Engine` for what each method does."""
+    """A cluster without a scheduler; `engines.engine.Engine` documents the methods."""
 
     pause: ClassVar[float] = 1.0
     NODE: ClassVar[str] = "fairway_agent.ssh"
@@ -42,7 +42,7 @@ class SshEngine(RemoteEngine[SshAccess]):
         return ()
 
     def no_capacity(self, job: Job) -> str:
-        """Says that fewer nodes are up than the job needs; "" if enough are up."""
+        """Returns a message if fewer nodes are up than the job needs; "" if enough are up."""
         up = sum(node.fresh and not node.reason for node in self.look().nodes)
         return f"the job needs {job.nodes} nodes, and {up} are up" if up < job.nodes else ""
 
@@ -59,7 +59,7 @@ class SshEngine(RemoteEngine[SshAccess]):
         ]
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        """On the main host, or from there on a node: over the cluster's own trust."""
+        """Opens a shell on the main host, or from there on a node: over the cluster's own trust."""
         connection = self.remote_host.connection
         host = self.find_node(node) if node else None
         if host is None or host.own:
@@ -80,7 +80,7 @@ class SshEngine(RemoteEngine[SshAccess]):
         return NodesRequest(self.target.name, queue=self.access.queue or "", **asked)
 
     def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:
-        """Reports nodes that are silent or unwell, and what connects to them."""
+        """Reports silent or unhealthy nodes, and a main host without ssh."""
         for node in nodes:
             if not node.fresh:
                 message = f"the node {node.name} has been silent for {node.age / 60:.0f} min"

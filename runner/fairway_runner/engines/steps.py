@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class StepsEngine(Engine):
-    """See `engines.engine.Engine` for what each method does; each step has an engine of its own."""
+    """Engine of a workflow, each of whose steps has an engine of its own; `engines.engine.Engine`
+    documents the methods."""
 
     pause: ClassVar[float] = 0.5
 
     def start(
         self, run: RunFolder, lock: int, snapshot: Path, secrets: Secrets, *, retry: bool = False
     ) -> None:
-        """Begins the steps that come after no other; in a retry, those that did not succeed."""
+        """Starts the steps that depend on no other; in a retry, those that did not succeed."""
         os.close(lock)
         with files.alone(run.folder / STEPS_LOCK):
             errors = self._again(run) if retry else {}
@@ -50,7 +51,7 @@ class StepsEngine(Engine):
     def refresh(
         self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
     ) -> None:
-        """Looks at the steps that were begun, and begins none."""
+        """Refreshes the steps that have begun, and starts none."""
         for run in runs:
             self._look(run, logs=logs, begins=False)
 
@@ -58,7 +59,7 @@ class StepsEngine(Engine):
         self._look(run, logs=logs, begins=True)
 
     def cancel(self, run: RunFolder) -> None:
-        """Ends the steps that go on; no other begins."""
+        """Ends the active steps; no other begins."""
         if known_state(run.folder).is_final:
             return
         (run.folder / STEPS_CANCELLED).touch()
@@ -66,7 +67,7 @@ class StepsEngine(Engine):
             self._go_on(WorkflowState.of(run))
 
     def cancel_task(self, run: RunFolder, task: int) -> None:
-        """Ends the run of a step; one that has not begun does not begin."""
+        """Ends the run of a step; one that has not begun never does."""
         with files.alone(run.folder / STEPS_LOCK):
             workflow = WorkflowState.of(run)
             workflow.end(task)
@@ -79,7 +80,7 @@ class StepsEngine(Engine):
         return len(require_one_job(run).id)
 
     def _look(self, run: RunFolder, *, logs: bool, begins: bool) -> None:
-        """Goes on with the steps, unless another command does so now and writes what it sees."""
+        """Advances the steps, unless another command is doing so and writes the results."""
         lock = files.try_lock(run.folder / STEPS_LOCK)
         if lock is None:
             workflow = WorkflowState.of(run)
@@ -106,8 +107,8 @@ class StepsEngine(Engine):
         workflow.raise_errors()
 
     def _complete(self, workflow: WorkflowState, index: int) -> None:
-        """Sends what is not sent yet of a step's run, whose submission was cut off; ends it where
-        the whole was cancelled."""
+        """Completes an interrupted submission of a step's run; ends the run if the workflow was
+        cancelled."""
         own = workflow.run_of(workflow.steps[index])
         if own is None or own.status.is_final:
             return
@@ -118,8 +119,8 @@ class StepsEngine(Engine):
                 resume(own)
 
     def _again(self, run: RunFolder) -> Mapping[int, UserError]:
-        """The steps of a retry: those that ran, again; the others are to come. Returns what is
-        wrong with those that stay as they are: what was started is looked after all the same."""
+        """Retries the steps that ran, and resets the others to pending. Returns findings about
+        steps that stay as they are: started ones are watched all the same."""
         (run.folder / STEPS_CANCELLED).unlink(missing_ok=True)
         workflow = WorkflowState.of(run)
         for index in read_retry(run.folder).only:

@@ -1,4 +1,4 @@
-"""States of the steps of a run: which begins next, is left out, or has ended."""
+"""States of the steps of a run: which one begins next, is left out, or has ended."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 def start_step(workflow: Run, step: StepRecord, store: RunStore, before: Sequence[Run] = ()) -> Run:
     """Submits the run of a step that has none, which waits there until those `before` it have ended
-    as it wants; UserError where that cannot be."""
+    as it requires. Raises UserError if that fails."""
     if threading.current_thread() is not threading.main_thread():
         return worker.look_at_job(start_step, workflow, step, RunStore(store.base), before)
     require_free(step.run, step.name, store)
@@ -94,7 +94,7 @@ _BY_HAND = "cancelled before it began"
 
 @dataclass
 class WorkflowState:
-    """A run of steps, and where each of them stands."""
+    """A run of steps, and the state of each."""
 
     run: RunFolder
     store: RunStore
@@ -109,7 +109,7 @@ class WorkflowState:
 
     @classmethod
     def of(cls, run: RunFolder) -> WorkflowState:
-        """As it is written down."""
+        """Reads the recorded states."""
         found = recorded_steps(run.folder)
         states = [known_task(run.task_folder(i)) or TaskState() for i in range(len(found))]
         return cls(run, RunStore(run.folder.parents[1]), found, states)
@@ -120,24 +120,24 @@ class WorkflowState:
         return (self.run.folder / STEPS_CANCELLED).exists()
 
     def run_of(self, step: StepRecord) -> Run | None:
-        """The run of a step; None where it has not begun."""
+        """Returns the run of a step; None if it has not begun."""
         own = Run(self.store.folder / step.run)
         return own if is_step_of(own.folder, self.run.id) else None
 
     def going(self) -> list[int]:
-        """The steps whose end is not written down."""
+        """Steps whose end is not recorded."""
         return [index for index, state in enumerate(self.states) if not state.is_final]
 
     @contextmanager
     def collecting_errors(self, index: int) -> Iterator[None]:
-        """Around what one step wants: what stands in its way is in that of no other."""
+        """Collects the errors of one step in the block, which must not stop others."""
         try:
             yield
         except UserError as error:
             self.errors.setdefault(index, error)
 
     def look(self, patience: float, *, logs: bool = False) -> None:
-        """Brings steps that go on up to date; each target has that many seconds."""
+        """Refreshes active steps; each target has that many seconds."""
         open_ = {i: own for i in self.going() if (own := self.run_of(self.steps[i]))}
         self.away += refresh_all(open_.values(), patience=patience)
         self.bring_logs(logs=logs)
@@ -146,7 +146,7 @@ class WorkflowState:
                 self._mirror(index, own)
 
     def bring_logs(self, *, logs: bool) -> None:
-        """Brings what all of them have printed, if wanted."""
+        """Downloads the output of all of them, if wanted."""
         for index, step in enumerate(self.steps) if logs else ():
             own = self.run_of(step)
             if own is not None and not runs_here(own.record.engine):
@@ -154,7 +154,7 @@ class WorkflowState:
                     own.refresh(logs=True)
 
     def raise_errors(self) -> None:
-        """UserError with what stands in the way of steps, and of silent targets."""
+        """Raises UserError with the errors of steps, and of targets that do not answer."""
         errors = list(self.errors.values())
         found = list(dict.fromkeys(each for error in errors for each in error.findings))
         found += [each for each in self.away if each not in found]
@@ -164,7 +164,8 @@ class WorkflowState:
             raise kind(found, exit_code=errors[0].exit_code if errors else 5)
 
     def begin_next(self) -> bool:
-        """Begins a step whose time has come, or settles that it never does; False if none."""
+        """Starts a step that is due, or settles that one never starts; returns False if there is
+        none."""
         for index, step in enumerate(self.steps):
             is_tried = index in self.errors or index in self.late
             if is_tried or self.states[index].is_final or self.run_of(step) is not None:
@@ -183,7 +184,7 @@ class WorkflowState:
         return False
 
     def _before(self, step: StepRecord) -> list[Run] | None:
-        """The upstream runs that go on; None where it cannot wait for them on its target."""
+        """Returns the active upstream runs; None if it cannot wait for them on its target."""
         going = []
         for other in map(self._index, step.after):
             if self.states[other].is_final:
@@ -195,14 +196,15 @@ class WorkflowState:
         return going
 
     def _to_wait_for_again(self, step: StepRecord) -> list[Run]:
-        """The runs that have ended, and did not have to succeed, of steps that it comes after: in a
-        retry of the whole they go on too, and may end otherwise."""
+        """Returns the ended runs of upstream steps that did not have to succeed: in a retry of the
+        workflow they are active too, and may end differently."""
         others = [self._index(name) for name, how in step.after.items() if how != "succeeded"]
         ended = [self.run_of(self.steps[i]) for i in others if self.states[i].is_final]
         return [run for run in ended if run is not None]
 
     def _unmet(self, step: StepRecord) -> list[str]:
-        """The steps before this one that have not ended as it requires, and how each ended."""
+        """Returns the upstream steps that have not ended as this one requires, and how each
+        ended."""
         others = {name: self.states[self._index(name)] for name in step.after}
         return [
             f"{name} {_ending(state)}"
@@ -220,11 +222,12 @@ class WorkflowState:
         self._settle(index, TaskState("cancelled", reason=reason, ended=time.time()))
 
     def is_left_out(self, index: int, own: Run) -> bool:
-        """True if a step's run never began, as steps before it ended otherwise than required."""
+        """Returns True if a step's run never began, as upstream steps ended otherwise than
+        required."""
         return not has_begun(own) and bool(self._unmet(self.steps[index]))
 
     def end(self, index: int) -> None:
-        """Ends a step that goes on, or settles that it does not begin."""
+        """Ends an active step, or settles that it does not begin."""
         own = self.run_of(self.steps[index])
         if own is not None:
             own.cancel()
@@ -267,8 +270,8 @@ class WorkflowState:
         return None
 
     def _begin(self, index: int, step: StepRecord, going: Sequence[Run]) -> None:
-        """Submits it, to wait for those that are still going. Only what no later try would change
-        makes the step fail: secrets and targets can be repaired."""
+        """Submits it, to wait for upstream runs that are still active. The step fails only for
+        errors that no later try would change: secrets and targets can be repaired."""
         with self.collecting_errors(index):
             try:
                 before = [*going, *self._to_wait_for_again(step)] if going else going
@@ -281,7 +284,7 @@ class WorkflowState:
                 self._settle(index, TaskState("failed", reason=reason, ended=time.time()))
 
     def _mirror(self, index: int, own: Run) -> None:
-        """Writes down where the run of a step stands."""
+        """Records the state of a step's run."""
         status = own.status
         if own.never_began:
             shutil.rmtree(own.folder)  # what began it was killed before it did
@@ -319,12 +322,12 @@ class WorkflowState:
 
 
 def _is_left_out(state: TaskState) -> bool:
-    """True if a step never began, and will not."""
+    """Returns True if a step never began, and will not."""
     return state.state == "cancelled" and not state.attempts
 
 
 def has_begun(run: Run) -> bool:
-    """True if any task of a run has begun."""
+    """Returns True if any task of a run has begun."""
     return any(run.task_status(index).attempts for index in range(run.record.tasks))
 
 
@@ -341,7 +344,7 @@ def _show_log(folder: Path, own: Run) -> None:
 
 
 def _ending(state: TaskState) -> str:
-    """End of a step in words, with its exit code or the reason."""
+    """Formats the end of a step, with its exit code or the reason."""
     if _is_left_out(state):
         return "did not begin"
     code = f" with exit code {state.exit_code}" if state.exit_code else ""

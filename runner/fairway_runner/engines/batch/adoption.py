@@ -1,4 +1,4 @@
-"""Runs that were submitted or retried from elsewhere, read from nothing but the account."""
+"""Runs that were submitted or retried on another machine, read from the account alone."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def submission_of(job: Mapping[str, Any]) -> int:
 
 
 def _number(text: object) -> int:
-    """A number as we write it in what others may write too; 0 for anything else."""
+    """Parses a number in text that others may write too; 0 for anything else."""
     return int(str(text)) if re.fullmatch(r"[0-9]{1,6}", str(text)) else 0
 
 
 def _run_of(job: Mapping[str, Any]) -> str:
-    """The run whose job this is; "" where it is none of ours, whatever its metadata say."""
+    """Returns the run that owns this job; "" if it is none of ours, whatever its metadata says."""
     facts, name = metadata_of(job), str(job["id"])
     run = client.scheduled_run(name) if client.SCHEDULE in facts else facts.get(client.RUN, "")
     if not is_run_id(run):  # it becomes the name of a folder
@@ -60,8 +60,8 @@ def _run_of(job: Mapping[str, Any]) -> str:
 def write_history(
     folder: Path, account: Account, storage: Storage, jobs: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Writes into a run's folder what the submissions of all its jobs have left there: the state
-    of the last one, and that of each task which only earlier ones have."""
+    """Writes the records of all the run's jobs into its folder: the state of the last submission,
+    and that of each task that only earlier ones have."""
     plan, run = read_plan(folder), RunFolder(folder)
     count = run.record.tasks
     *earlier, last = sorted(jobs, key=submission_of)
@@ -90,7 +90,7 @@ def write_history(
 def _tasks(
     run: RunFolder, account: Account, job: Mapping[str, Any]
 ) -> dict[int, tuple[Mapping[str, Any], int]]:
-    """The tasks of a job by their numbers, each with the number of its first attempt there."""
+    """Returns the tasks of a job by number, each with the number of its first attempt there."""
     found = {}
     for task in account.tasks(str(job["id"]), _WANTED):
         number = run.index_of(str(task["id"]))
@@ -102,7 +102,7 @@ def _tasks(
 
 
 def require_latest(run: RunFolder, state: State, account: Account, storage: Storage) -> None:
-    """UserError where the run was retried from elsewhere, which is known here from now on."""
+    """Raises UserError if the run was retried on another machine, and records that retry here."""
     jobs = []
     submission = state.submission
     while (later := _job(account, run, submission + 1)) is not None:
@@ -119,7 +119,7 @@ def require_latest(run: RunFolder, state: State, account: Account, storage: Stor
 def note_later(
     run: RunFolder, account: Account, storage: Storage, jobs: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Goes on to the last of a run's jobs, where that is one that was submitted elsewhere."""
+    """Switches to the last of a run's jobs, if another machine has submitted it."""
     try:
         if run.record.engine != account.target.engine or not _is_behind(run, jobs):
             return
@@ -154,8 +154,8 @@ def _job(account: Account, run: RunFolder, submission: int) -> Mapping[str, Any]
 
 
 def adopt(store: RunFolders, account: Account, storage: Storage) -> list[Finding]:
-    """Makes a folder for each run of the account's pool that the store does not know, and notes
-    where one that it knows was retried from elsewhere. Returns the runs that cannot be read."""
+    """Creates a folder for each run of the account's pool that the store does not know, and records
+    retries on other machines of those that it knows. Returns findings about unreadable runs."""
     known = {run.id: run for run in store.unsorted()}
     found: dict[str, list[Mapping[str, Any]]] = {}
     for job in account.jobs():
@@ -184,7 +184,7 @@ def adopt(store: RunFolders, account: Account, storage: Storage) -> list[Finding
 
 
 def _submitted(run: str, job: Mapping[str, Any]) -> str:
-    """The run that was submitted: of one that a schedule has started, the schedule."""
+    """Returns the submitted run: for one that a schedule has started, the schedule."""
     return metadata_of(job).get(client.RUN, run)
 
 
@@ -226,8 +226,8 @@ def _adopt(
 
 
 def _unpacked(record: bytes) -> dict[str, str]:
-    """The texts of a record: plain files of these names and nothing else, no matter who wrote it.
-    Unfit for anything that is no such archive."""
+    """Returns the texts of a record: only plain files of these names, no matter who wrote it.
+    Raises Unfit for anything that is no such archive."""
     found = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(record), mode="r:gz") as archive:
@@ -241,7 +241,7 @@ def _unpacked(record: bytes) -> dict[str, str]:
 
 
 def _rename(folder: Path, run: str, job: Mapping[str, Any]) -> None:
-    """Makes the record of a schedule that of one of its runs."""
+    """Turns the record of a schedule into that of one of its runs."""
     facts = json.loads((folder / "run.json").read_bytes())
     facts |= {"id": run, "created": states.seconds(job.get("creationTime")) or facts["created"]}
     (folder / "run.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")

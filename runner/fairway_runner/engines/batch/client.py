@@ -1,7 +1,7 @@
-"""The Batch account of a target, and how runs are called there: jobs, blobs, keys of metadata.
+"""The Batch account of a target, and the names of runs there: jobs, blobs, keys of metadata.
 
-The only module that makes a `BatchClient`. What its methods return are the SDK's models, which
-are mappings too: they are read by their names on the wire (`task["executionInfo"]`).
+This is the only module that creates a `BatchClient`. Its methods return the SDK's models, which are
+mappings too: they are read by their names on the wire (`task["executionInfo"]`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ _HINT = (
 
 
 class _Dates(SansIOHTTPPolicy[Any, Any]):
-    """Dates requests as the service would, which refuses signatures of a clock that is far off."""
+    """Dates requests by the service's clock, as it refuses signatures of a clock that is far
+    off."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -74,7 +75,7 @@ class Account:
 
     @property
     def endpoint(self) -> str:
-        """The account's address; UserError where neither target nor environment names it."""
+        """The account's address. Raises UserError if neither target nor environment names it."""
         endpoint = account_address(self.target)
         if not endpoint:
             message = f"the address of the Batch account of `{self.target.name}` is not known"
@@ -118,15 +119,15 @@ class Account:
     # --- jobs ---------------------------------------------------------------------------
 
     def create_job(self, job: Mapping[str, Any]) -> None:
-        """Adds a job; ServiceError with status 409 where there is one of that id."""
+        """Adds a job. Raises ServiceError with status 409 if the id is taken."""
         self.calls.call("a new job", lambda: self.client.create_job(dict(job)))  # type: ignore[arg-type]
 
     def job(self, job_id: str) -> Mapping[str, Any]:
-        """A job as it stands."""
+        """Returns a job's present state."""
         return self.calls.call("a job", lambda: self.client.get_job(job_id))
 
     def find_job(self, job_id: str) -> Mapping[str, Any] | None:
-        """A job as it stands; None where there is none."""
+        """Returns a job's present state; None if it does not exist."""
         try:
             return self.job(job_id)
         except ServiceError as error:
@@ -135,7 +136,7 @@ class Account:
             raise
 
     def jobs(self) -> Iterator[Mapping[str, Any]]:
-        """Every job of the pool, with what is needed to tell runs apart."""
+        """Returns every job of the pool, with the properties that identify its run."""
         select = [
             *("id", "state", "creationTime", "executionInfo", "metadata", "poolInfo"),
             *("priority", "previousState", "stateTransitionTime"),
@@ -149,22 +150,21 @@ class Account:
         return dict(counts["taskCounts"])
 
     def end_when_done(self, job_id: str) -> None:
-        """Tells a job to end once all its tasks have."""
+        """Has a job end once all its tasks have ended."""
         change = {"onAllTasksComplete": "terminatejob"}
         self.calls.call("the job's end", lambda: self.client.update_job(job_id, change))  # type: ignore[arg-type]
 
     def terminate_job(self, job_id: str, reason: str) -> None:
-        """Ends a job; that takes a while, and is not waited for."""
+        """Starts the termination of a job, and does not wait for it."""
         self.order("the end of a job", "POST", f"/jobs/{job_id}/terminate", terminateReason=reason)
 
     def disable_job(self, job_id: str) -> None:
-        """Lets no more tasks of a job begin; what runs goes on."""
+        """Stops tasks of a job from starting; running ones continue."""
         self.order("no more tasks", "POST", f"/jobs/{job_id}/disable", disableTasks="wait")
 
     def order(self, what: str, method: str, path: str, **body: Any) -> None:
-        """Asks for something that goes on after the answer. The SDK's own methods start a thread
-        each that asks every five seconds, hides errors, and fails where there is no body
-        (ValueError)."""
+        """Starts a long-running operation. The SDK's own methods start a thread for each, which
+        polls every five seconds, hides errors, and fails on an empty body (ValueError)."""
         request = self._request(method, path, body or None)
         self.calls.call(what, lambda: self.client.send_request(request).raise_for_status())
 
@@ -184,7 +184,8 @@ class Account:
     # --- tasks --------------------------------------------------------------------------
 
     def add_tasks(self, job_id: str, tasks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Adds up to 100 tasks in one request; an answer for each, or ServiceError 413."""
+        """Adds up to 100 tasks in one request; returns an answer for each. Raises ServiceError 413
+        for too much."""
         # The SDK's own method makes a model object of each answer, which takes as long as all
         # the rest of it.
         request = self._request("POST", f"/jobs/{job_id}/addtaskcollection", {"value": tasks})
@@ -197,20 +198,21 @@ class Account:
         return self.calls.call("new tasks", ask)
 
     def tasks(self, job_id: str, select: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """Every task of a job, with the properties that are asked for."""
+        """Returns every task of a job, with the requested properties."""
         return self.calls.pages("tasks", self.client.list_tasks(job_id, select=list(select)))
 
     def running_tasks(self, job_id: str) -> list[str]:
-        """The ids of a job's tasks that run now."""
+        """Returns the ids of a job's running tasks."""
         tasks = self.client.list_tasks(job_id, filter="state eq 'running'", select=["id"])
         return [str(task["id"]) for task in self.calls.pages("tasks", tasks)]
 
     def task(self, job_id: str, task_id: str) -> Mapping[str, Any]:
-        """A task as it stands; ServiceError with status 404 where there is none."""
+        """Returns a task's present state. Raises ServiceError with status 404 if it does not
+        exist."""
         return self.calls.call("a task", lambda: self.client.get_task(job_id, task_id))
 
     def let_end(self, job_id: str, task: Mapping[str, Any]) -> None:
-        """Has a task not begun again after a failure; ServiceError where it has ended."""
+        """Stops Batch from retrying a task. Raises ServiceError if it has ended."""
         limits = {**(task.get("constraints") or {}), "maxTaskRetryCount": 0}
         kept = {name: value for name, value in limits.items() if value is not None}
         self.order(
@@ -218,28 +220,29 @@ class Account:
         )
 
     def terminate_task(self, job_id: str, task_id: str) -> None:
-        """Ends a task at once."""
+        """Ends a task immediately."""
         self.order("the end of a task", "POST", f"/jobs/{job_id}/tasks/{task_id}/terminate")
 
     def subtasks(self, job_id: str, task_id: str) -> Iterator[Mapping[str, Any]]:
-        """The instances of a task on other nodes than its main one."""
+        """Returns the instances of a task on nodes other than its main one."""
         return self.calls.pages("subtasks", self.client.list_subtasks(job_id, task_id))
 
     def task_file(self, job_id: str, task_id: str, name: str, first: int, last: int) -> bytes:
-        """The bytes of a task's file from `first` to `last`; ServiceError 404 where it is gone."""
+        """Returns the bytes of a task's file from `first` to `last`. Raises ServiceError 404 if it
+        is gone."""
         return self._read(
             lambda span: self.client.download_task_file(job_id, task_id, name, ocp_range=span),
             *(first, last),
         )
 
     def delete_task_file(self, job_id: str, task_id: str, name: str) -> None:
-        """Removes a file from the folder of a task; ServiceError where there is none."""
+        """Removes a file from the folder of a task. Raises ServiceError if it does not exist."""
         self.calls.call(
             "a file's removal", lambda: self.client.delete_task_file(job_id, task_id, name)
         )
 
     def node_file(self, node: str, name: str, first: int, last: int) -> bytes:
-        """Reads a file that is named from the node's root folder."""
+        """Reads a file by its path below the node's root folder."""
         return self._read(
             lambda span: self.client.download_node_file(self.pool, node, name, ocp_range=span),
             *(first, last),
@@ -255,11 +258,12 @@ class Account:
     # --- pool and nodes -----------------------------------------------------------------
 
     def pool_facts(self) -> Mapping[str, Any]:
-        """The pool as it stands; ServiceError with status 404 where there is none."""
+        """Returns the pool's present state. Raises ServiceError with status 404 if it does not
+        exist."""
         return self.calls.call("the pool", lambda: self.client.get_pool(self.pool))
 
     def nodes(self) -> Iterator[Mapping[str, Any]]:
-        """Every node of the pool."""
+        """Returns every node of the pool."""
         return self.calls.pages("the pool's nodes", self.client.list_nodes(self.pool))
 
 
@@ -274,7 +278,7 @@ and the schedule that made it, whose jobs have its name in place of a run's."""
 
 
 def job_id(run: str, submission: int = 0) -> str:
-    """The Batch job of a run: its id, and from the first retry on which time it runs.
+    """Returns the Batch job of a run: its id, and for a retry the number of the submission.
 
     >>> job_id("digits-abcdef"), job_id("digits-abcdef", 2)
     ('digits-abcdef', 'digits-abcdef-again2')
@@ -287,7 +291,7 @@ def job_id(run: str, submission: int = 0) -> str:
 
 
 def run_of(job: str) -> str:
-    """The run that a job belongs to, as far as its id says it.
+    """Returns the run that a job belongs to, as far as its id says.
 
     >>> run_of("digits-abcdef-again2"), run_of("nightly:job-7")
     ('digits-abcdef', 'nightly-7')
@@ -296,30 +300,30 @@ def run_of(job: str) -> str:
 
 
 def scheduled_run(job: str) -> str:
-    """The run that a schedule's job is: the schedule's name, and which of its jobs."""
+    """Splits the run of a schedule's job into the schedule's name and the number of the job."""
     return re.sub(r":job-(\d+)$", r"-\1", job)
 
 
 def private_folder(run: str) -> str:
-    """Path of the run's key and its copied inputs in the container `code`."""
+    """Returns the path of the run's key and its copied inputs in the container `code`."""
     return f"runs/{run}/"
 
 
 def record_blob(run: str) -> str:
-    """The archive of the run's record, in the container `outputs`."""
+    """Returns the archive of the run's record, in the container `outputs`."""
     return f"{run}/record.tar.gz"
 
 
 def endings_folder(run: str, submission: int) -> str:
-    """Path in the container `outputs` where the tasks of a run say how they have ended."""
+    """Returns the path in the container `outputs` with the exit reports of a run's tasks."""
     return f"{run}/endings/{submission}/"
 
 
 def task_folder(run: str, task: int | str) -> str:
-    """Path of a task's logs and outputs in the container `outputs`."""
+    """Returns the path of a task's logs and outputs in the container `outputs`."""
     return f"{run}/{task}/"
 
 
 def cancelled_folder(run: str, submission: int) -> str:
-    """Has an empty blob for each task that a person has ended by itself, in `outputs`."""
+    """Returns the path in `outputs` with an empty blob for each task cancelled by itself."""
     return f"{run}/cancelled/{submission}/"

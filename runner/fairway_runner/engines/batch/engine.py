@@ -1,4 +1,4 @@
-"""Runs on an Azure Batch pool; see `engines.engine.Engine` for what each method is to do."""
+"""Runs on an Azure Batch pool; `engines.engine.Engine` documents the methods."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ _SSH_PORT = 22
 
 
 def shell(account: Account, node: str | None, command: Sequence[str], *, forward: str) -> int:
-    """Opens a shell on a node of the pool, or runs the command there, by a user of this
-    connection alone; UserError for no such node, or a pool without access."""
+    """Opens a shell on a node of the pool, or runs the command there, as a user created for this
+    connection. Raises UserError for an unknown node, or a pool without access."""
     name = node or _any_node(account)
     host, port, way = _address(account, name)
     user = f"fairway-{os.urandom(4).hex()}"
@@ -80,7 +80,7 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
 
 @contextmanager
 def _renewed(account: Account, node: str, user: str, public: str) -> Iterator[None]:
-    """Keeps the user from expiring while the connection lasts."""
+    """Extends the user's expiry for as long as the connection lasts."""
     done = threading.Event()
 
     def again() -> None:
@@ -139,7 +139,7 @@ def _any_node(account: Account) -> str:
 
 
 def _address(account: Account, node: str) -> tuple[str, int, dict[str, str]]:
-    """Host and port of the node's ssh server, and ssh's settings for the way there."""
+    """Returns host and port of the node's ssh server, and ssh's settings for the way there."""
     client = account.client
     try:
         facts = account.calls.call(f"the node {node}", lambda: client.get_node(account.pool, node))
@@ -167,7 +167,7 @@ def _address(account: Account, node: str) -> tuple[str, int, dict[str, str]]:
 
 
 def _access(public: str) -> dict[str, str]:
-    """The key of a user, and when it expires."""
+    """Returns the key of a user, and the time of expiry."""
     expiry = (datetime.now(UTC) + _LIFE).isoformat().replace("+00:00", "Z")
     return {"sshPublicKey": public, "expiryTime": expiry}
 
@@ -189,7 +189,7 @@ class BatchEngine(Engine):
 
     @cached_property
     def account(self) -> Account:
-        """The Batch account, connected when it is first asked."""
+        """The Batch account, connected on first use."""
         return Account(self.target, self.deadline)
 
     @cached_property
@@ -208,17 +208,18 @@ class BatchEngine(Engine):
             yield
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """Programs that the launcher needs are looked for on the node: this machine is not one."""
+        """Leaves the launcher's programs to the node, as this machine is not one."""
         pools.require_pool(self.account, job)
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Staged:
-        """Staged from the storage account, into which `start` brings what is not there."""
+        """Stages the input from the storage account, to which `start` uploads it if it is
+        missing."""
         return outputs.staged_input(run_id, name, kept, self.target)
 
     def start(
         self, run: RunFolder, lock: int, snapshot: Path, secrets: Secrets, *, retry: bool = False
     ) -> None:
-        """Sends the run, or what an earlier call did not send of it."""
+        """Sends the run, or the rest of an interrupted submission."""
         try:
             state = State.read(run)
             if state is None:
@@ -247,7 +248,7 @@ class BatchEngine(Engine):
     def refresh(
         self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
     ) -> None:
-        """Asks Batch; who only looks has an answer soon, or is told that the service has none."""
+        """Asks Batch, and gives up soon if it does not answer."""
         self._poller.refresh(runs, logs=logs, patient=False)
         for run in runs if samples else ():
             state = State.read(run)
@@ -300,7 +301,7 @@ class BatchEngine(Engine):
             return adoption.adopt(store, self.account, self.storage)
 
     def no_capacity(self, job: Job) -> str:
-        """Says that the pool could not grow at the last attempt; "" if it could."""
+        """Returns why the pool could not grow at the last attempt; "" if it could."""
         errors = pools.resize_errors(self.account.pool_facts())
         return f"the pool cannot grow: {errors[0]}" if errors else ""
 
@@ -309,12 +310,12 @@ class BatchEngine(Engine):
             return pools.nodes(self.account)
 
     def order(self, action: str, node: str) -> None:
-        """All four are the service's own."""
+        """Carries out one of Batch's own four actions."""
         with self.account.calls.soon():
             pools.act(self.account, action, node)
 
     def resize(self, nodes: int) -> None:
-        """Of a pool that does not scale by itself."""
+        """Changes the number of nodes of a pool without autoscaling."""
         with self.account.calls.soon():
             pools.resize(self.account, nodes)
 
@@ -331,7 +332,8 @@ class BatchEngine(Engine):
         return super().main_host(run)
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        """See `Engine.enter`; the nodes after the main one are in the order of the subtasks."""
+        """Enters as `Engine.enter` describes; the nodes after the main one are in the order of the
+        subtasks."""
         hosts = [run.task_status(task).node or ""]
         if node:
             found = self.account.subtasks(job_id_of(run), run.task_name(task))
@@ -350,7 +352,8 @@ ENGINE = BatchEngine
 
 
 def _again(run: RunFolder, before: State | None) -> State:
-    """The next time that a run runs: a job that has ended takes no tasks, so it gets another."""
+    """Returns the state of the next submission: a job that has ended takes no tasks, so a retry
+    gets another."""
     wanted = read_retry(run.folder)
     first = queue_tasks_again(run)
     submission = (before.submission if before else 0) + 1

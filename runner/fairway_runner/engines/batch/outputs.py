@@ -1,4 +1,4 @@
-"""Outputs of runs in storage: brought into the run's folder, or used as inputs of other runs."""
+"""Outputs of runs in storage: downloaded into the run's folder, or used as inputs of other runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FOLDER = "outputs/"
 def collect(
     run: RunFolder, storage: Storage, tasks: Sequence[int], arrived: Progress = no_progress
 ) -> None:
-    """Copies what is new, or has changed there or here."""
+    """Downloads new files, and those that have changed there or here."""
     known = read_json(run.folder / _FACTS)
     wanted: list[tuple[str, str, Path]] = []
     for name, etag, number in _kept(run, storage, tasks):
@@ -63,7 +63,7 @@ def collect(
 
 
 def note_empty(run: RunFolder, storage: Storage, found: dict[int, TaskState]) -> None:
-    """Says once which outputs of an ended run are empty: somebody may remove the files later."""
+    """Records once which outputs of an ended run are empty: somebody may remove the files later."""
     ended: dict[int, list[str]] = {}
     for number, output in expected(run):
         status = found.get(number)
@@ -81,13 +81,13 @@ def note_empty(run: RunFolder, storage: Storage, found: dict[int, TaskState]) ->
 
 
 def _stamp(path: Path) -> list[int]:
-    """By which a change of the file is seen: a person may have fetched, and changed, this one."""
+    """Returns a stamp that changes with the file: the user may have changed the fetched copy."""
     found = path.stat()
     return [found.st_size, found.st_mtime_ns]
 
 
 def _kept(run: RunFolder, storage: Storage, tasks: Sequence[int]) -> list[tuple[str, str, int]]:
-    """Name, version and task of each file that these tasks have kept."""
+    """Yields name, version and task of each file that these tasks have kept."""
     found = []
     wanted = set(tasks)
     # One list of all is quicker than one for each of many.
@@ -106,7 +106,7 @@ def _kept(run: RunFolder, storage: Storage, tasks: Sequence[int]) -> list[tuple[
 
 
 def staged_input(run_id: str, name: str, kept: KeptOutput, target: Target) -> Staged:
-    """Entry in the plan of a run on the target for an output that a task of another run kept."""
+    """Returns the entry in a run's plan for an output that a task of another run has kept."""
     run = kept.run
     accounts = [
         each.batch and each.storage and (each.environment, each.storage.account_url)
@@ -121,7 +121,7 @@ def staged_input(run_id: str, name: str, kept: KeptOutput, target: Target) -> St
 
 
 def bring_inputs(run: RunFolder, storage: Storage) -> None:
-    """Copies what is not there yet of the run's inputs; Refused for one that is nowhere."""
+    """Uploads the run's missing inputs. Raises Refused for one that exists nowhere."""
     for each in read_plan(run.folder).staged:
         if each.source is not None:
             _bring_input(run.folder.parents[1] / each.source, each, storage)
@@ -130,8 +130,7 @@ def bring_inputs(run: RunFolder, storage: Storage) -> None:
 
 
 def delete_stored(run: str, storage: Storage) -> None:
-    """Deletes the key and the copied inputs of a run or a schedule, its record, and what it has
-    kept."""
+    """Deletes the key and the copied inputs of a run or a schedule, its record, and its outputs."""
     for container, prefix in ((CODE, client.private_folder(run)), (OUTPUTS, f"{run}/")):
         storage.delete(container, [blob.name for blob in storage.blobs(container, prefix)])
 

@@ -1,4 +1,4 @@
-"""Brings runs' folders up to date with what Batch says of their jobs."""
+"""Updates runs' folders from Batch's states of their jobs."""
 
 from __future__ import annotations
 
@@ -35,15 +35,16 @@ _MANY = 4
 
 @dataclass
 class Poller:
-    """Looks at the runs of one target; remembers which tasks have ended, to read and write these
-    no more."""
+    """Polls the runs of one target; remembers which tasks have ended, and no longer reads and
+    writes these."""
 
     account: Account
     storage: Storage
     written: dict[tuple[str, int], TaskState] = field(default_factory=dict)
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool, patient: bool = True) -> None:
-        """See `Engine.refresh`. Who is not patient wants an answer soon, or to know of none."""
+        """Refreshes as `Engine.refresh` describes. Unless `patient`, it soon gives up without an
+        answer."""
         runs = [run for run in runs if _is_open(run, logs=logs)]
         how = {"logs": logs, "brief": len(runs) > 1}
         with nullcontext() if patient else self.account.calls.soon():
@@ -59,8 +60,8 @@ class Poller:
     def _refresh(
         self, run: RunFolder, jobs: Mapping[str, Mapping[str, Any]], *, logs: bool, brief: bool
     ) -> None:
-        """One run, whose job may be among these, which were asked for before. With `brief` its
-        tasks are only counted for as long as it goes on."""
+        """Refreshes one run, whose job may be among these, which were fetched before. With `brief`
+        its tasks are only counted while it is active."""
         state = State.read(run)
         if state is None or not state.complete:
             reason, before = run.cut_off, known_state(run.folder)
@@ -99,7 +100,7 @@ class Poller:
     def _write(
         self, run: RunFolder, state: State, found: Mapping[int, TaskState], known: RunState
     ) -> None:
-        """Writes what Batch says, unless another command has submitted the run again meanwhile."""
+        """Writes Batch's states, unless another command has submitted the run again meanwhile."""
         with run.mirroring():
             if job_id_of(run) == state.job:
                 self._write_tasks(run, found)
@@ -108,8 +109,8 @@ class Poller:
     def _tasks(
         self, run: RunFolder, job: Mapping[str, Any], state: State, *, logs: bool
     ) -> tuple[dict[int, TaskState], Over | None]:
-        """The status of each task by its number, and the limit that the run was over. Tasks that
-        have ended before, and those of an earlier submission, stay as they are."""
+        """Returns the status of each task by its number, and the limit that the run has exceeded.
+        Tasks that have ended before, and those of an earlier submission, stay as they are."""
         files = TaskFiles(run, self.account, self.storage, state.job)
         found = self._known_to_batch(run, job, state)
         new = {
@@ -126,7 +127,7 @@ class Poller:
         return found | new, over
 
     def _end_unprepared(self, known: RunState, job: Mapping[str, Any], *, ended: bool) -> RunState:
-        """The state of a run that no node could be prepared for, which is ended."""
+        """Ends a run for which no node could be prepared, and returns its state."""
         why, all_nodes = _unprepared(self.account, str(job["id"]))
         if all_nodes and str(job["state"]).lower() == "active":
             try:
@@ -210,7 +211,7 @@ class Poller:
         return known
 
     def _write_tasks(self, run: RunFolder, found: Mapping[int, TaskState]) -> None:
-        """The states of tasks that have begun: readers take a file for the sign of that."""
+        """Writes the states of tasks that have begun: readers take a file as a sign of that."""
         for number, status in found.items():
             folder = run.task_folder(number)
             key = (run.id, number)
@@ -232,27 +233,28 @@ def _is_open(run: RunFolder, *, logs: bool) -> bool:
 
 
 def limited(known: RunState, over: Over) -> RunState:
-    """The state of a run that is over a limit, before it has ended too: each task is asked once."""
+    """Returns the state of a run that is over a limit, even before it has ended: each task is asked
+    once."""
     known = replace(known, reason=over.reason, limit=over.limit)
     return replace(known, state="failed", exit_code=TIMED_OUT) if known.is_final else known
 
 
 def _held(known: RunState, job: Mapping[str, Any]) -> RunState:
-    """The state of a run of which tasks wait in a job that somebody has disabled."""
+    """Returns the state of a run whose tasks wait in a job that somebody has disabled."""
     why = states.why_disabled(job) if (known.tasks or {}).get("queued") else ""
     return replace(known, reason=why) if why and known.limit is None else known
 
 
 def _is_older(status: TaskState, known: TaskState | None) -> bool:
-    """True if another command has meanwhile seen a later attempt, or the end of one that is active
-    here."""
+    """Returns True if another command has meanwhile seen a later attempt, or the end of one that is
+    active here."""
     if known is None or status.is_final:
         return False
     return known.attempts > status.attempts - known.is_final
 
 
 def write_state(run: RunFolder, state: RunState) -> None:
-    """Writes where a run stands, unless another command has seen its end. A reason stays."""
+    """Writes the state of a run, unless another command has seen its end. A reason stays."""
     before = known_state(run.folder)
     if before.is_final and before.state == state.state:
         state = replace(state, reason=state.reason or before.reason)
@@ -264,9 +266,9 @@ def write_state(run: RunFolder, state: RunState) -> None:
 
 
 def _unprepared(account: Account, job_id: str) -> tuple[str, bool]:
-    """Why nodes could not be prepared for a job, and whether that is all nodes of the pool. Batch
-    keeps such a node from the job without a word, and the job would wait for ever; where the pool
-    has none now, the next may be better."""
+    """Returns why nodes could not be prepared for a job, and True if that holds for all nodes of
+    the pool. Batch silently keeps such a node from the job, which would wait for ever; if the pool
+    has no nodes now, the next may be better."""
     broken = {}
     for node in account.preparation(job_id):
         info = node.get("jobPreparationTaskExecutionInfo") or {}
@@ -282,7 +284,7 @@ def _unprepared(account: Account, job_id: str) -> tuple[str, bool]:
 
 
 def _watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) -> str:
-    """Writes the setup's state and log; returns that it failed, "" where it did not."""
+    """Writes the setup's state and log; returns its failure, "" if there is none."""
     if not (run.folder / "setup.jsonl").exists():
         return ""
     folder = run.folder / "setup"
@@ -299,7 +301,7 @@ def _watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) 
 
 
 def setup_status(nodes: list[Any], account: Account, log: Path, *, ended: bool) -> TaskState:
-    """The setup's state over all nodes: of the first that fails, or of the last."""
+    """Returns the setup's state over all nodes: that of the first that fails, or of the last."""
     status = TaskState("cancelled" if ended else "queued")
     for node in nodes:
         info = node.get("jobPreparationTaskExecutionInfo")

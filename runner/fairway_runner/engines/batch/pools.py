@@ -1,4 +1,4 @@
-"""The pool of a target and its nodes: their state, what is done to them, and their checks."""
+"""The pool of a target and its nodes: their state, actions on them, and checks."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _TAIL = 2000  # bytes of a start task's stderr that are shown
 
 
 def current_nodes(pool: Mapping[str, Any]) -> int:
-    """Number of nodes that the pool has now, dedicated and Spot."""
+    """Returns how many nodes the pool has now, dedicated and Spot."""
     return int(pool.get("currentDedicatedNodes") or 0) + int(
         pool.get("currentLowPriorityNodes") or 0
     )
 
 
 def wanted_nodes(pool: Mapping[str, Any]) -> int:
-    """Number of nodes that the pool is to have, dedicated and Spot."""
+    """Returns how many nodes the pool is to have, dedicated and Spot."""
     return int(pool.get("targetDedicatedNodes") or 0) + int(pool.get("targetLowPriorityNodes") or 0)
 
 
 def resize_errors(pool: Mapping[str, Any]) -> list[str]:
-    """Why the pool did not become as large as it was to be: quota or allocation, with the text."""
+    """Returns why the pool did not reach its size: quota or allocation, with the text."""
     found = []
     for error in pool.get("resizeErrors") or ():
         details = [f"{each.get('name')} {each.get('value')}" for each in error.get("values") or ()]
@@ -53,13 +53,13 @@ def resize_errors(pool: Mapping[str, Any]) -> list[str]:
 
 
 def why_waiting(account: Account, job: Mapping[str, Any]) -> str:
-    """Why a queued run waits, in a sentence, and the work that is done before its job."""
+    """Returns why a queued run waits, in a sentence, and the work that is done before its job."""
     return f"{_why_no_node(account)}{_done_before(account, job)}"
 
 
 def _done_before(account: Account, job: Mapping[str, Any]) -> str:
-    """Says how many tasks of other jobs Batch starts before those of this one; "" where there are
-    none. Batch goes by priority, and then by when a job was made."""
+    """Formats how many tasks of other jobs Batch starts before those of this one; "" for none.
+    Batch goes by priority, and then by the time at which a job was created."""
     own, tasks, jobs = _turn(job), 0, 0
     try:
         active = (each for each in account.jobs() if str(each["state"]).lower() == "active")
@@ -80,7 +80,7 @@ def _done_before(account: Account, job: Mapping[str, Any]) -> str:
 
 
 def _turn(job: Mapping[str, Any]) -> tuple[int, float, str]:
-    """By what Batch orders the jobs of a pool."""
+    """Returns the sort key by which Batch orders the jobs of a pool."""
     made = seconds(job.get("creationTime")) or 0.0
     return -int(job.get("priority") or 0), made, str(job["id"])
 
@@ -100,7 +100,7 @@ def _why_no_node(account: Account) -> str:
 
 
 def node_fault(account: Account, node: Mapping[str, Any]) -> str:
-    """Why a node is not fit for work; "" where it is."""
+    """Returns why a node is unfit for work; "" if it is fit."""
     state = str(node["state"]).lower()
     if state == "offline" or str(node.get("schedulingState") or "").lower() == "disabled":
         return _DRAINED
@@ -127,7 +127,7 @@ _ACTIONS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def nodes(account: Account) -> list[Node]:
-    """Every node, in the order of their names, with the reason where one is unfit."""
+    """Returns every node, sorted by name, with the reason if one is unfit."""
     return sorted((_node(account, node) for node in account.nodes()), key=lambda node: node.name)
 
 
@@ -147,7 +147,8 @@ def _node(account: Account, node: Mapping[str, Any]) -> Node:
 
 
 def act(account: Account, action: str, node: str) -> None:
-    """Does one of `_ACTIONS` to a node; what runs goes on elsewhere. UserError for no such one."""
+    """Carries out one of `_ACTIONS` on a node; its tasks move elsewhere. Raises UserError for an
+    unknown node."""
     verb, body = _ACTIONS[action]
     path = f"/pools/{account.pool}/nodes/{node}/{verb}"
     try:
@@ -161,7 +162,7 @@ def act(account: Account, action: str, node: str) -> None:
 
 
 def resize(account: Account, nodes: int) -> None:
-    """Asks for that many nodes, Spot ones where the target's are."""
+    """Requests that many nodes, Spot ones if the target's are."""
     target = account.target
     if nodes > target.nodes.max:
         message = f"`{target.name}` has at most {target.nodes.max} nodes"
@@ -187,7 +188,7 @@ _QUOTA = "ask for more quota, or try another region, zone or VM size"
 
 
 def examine(account: Account, storage: Storage) -> list[Finding]:
-    """Everything that keeps jobs from running; empty where nothing does."""
+    """Returns findings about everything that keeps jobs from running."""
     return [*_of_storage(storage), *_of_account(account)]
 
 
@@ -230,7 +231,8 @@ def _of_account(account: Account) -> Iterator[Finding]:
 
 
 def require_pool(account: Account, job: Job) -> None:
-    """UserError with why the pool can never run the job: Batch lets such tasks wait for ever."""
+    """Raises UserError if the pool can never run the job: Batch would let such tasks wait for
+    ever."""
     findings = [*_of_target(account.target, job)]
     if findings:
         raise UserError(findings)
@@ -300,7 +302,8 @@ def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
 
 
 def _of_limits(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:
-    """A job with limits needs a shared folder: tasks keep there what others and retries read."""
+    """Checks that a job with limits has a shared folder: tasks keep there what others and retries
+    read."""
     if target.mounts or pool.get("mountConfiguration"):
         return
     nothing = f"`{target.name}` mounts no file system that its nodes share"

@@ -1,6 +1,6 @@
-"""A run as Batch gets it: its job and its tasks, as plain dicts in their wire form.
+"""A run in Batch's terms: its job and its tasks, as plain dicts in their wire form.
 
-The SDK's model objects say the same, and take longer to build than tasks take to be sent.
+The SDK's model objects are equivalent, and take longer to build than tasks take to be sent.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ PREPARATION = "prepare"
 
 
 def reports_endings(plan: RunPlan) -> bool:
-    """True if somebody reads the reports of a run's tasks on their ends."""
+    """Returns True if somebody reads the exit reports of a run's tasks."""
     return plan.notify is not None or is_tracked(plan)
 
 
 @dataclass(frozen=True)
 class Blobs:
-    """The blobs that a run's nodes begin with, by their names."""
+    """Names of the blobs that a run's nodes begin with."""
 
     code: str
     node: str
@@ -67,8 +67,8 @@ class Blobs:
 
 @dataclass
 class RequestBuilder:
-    """Turns one run into a job and tasks. `first` has for a retry the number that the next attempt
-    of each task has, and `done` how many tasks that do not run again ended in which state."""
+    """Converts one run into a job and tasks. For a retry, `first` has the number of each task's
+    next attempt, and `done` how many tasks that do not run again ended in which state."""
 
     run: str
     plan: RunPlan
@@ -86,7 +86,7 @@ class RequestBuilder:
         return client.job_id(self.run, self.submission)
 
     def job_spec(self, display_name: str, metadata: Mapping[str, str]) -> dict[str, Any]:
-        """The job. It takes no action when it is empty: its tasks come after it."""
+        """Returns the job. It takes no action when it is empty: its tasks are added later."""
         common = [{"name": "FAIRWAY_RUN", "value": self.run}]
         if self.submission and reports_endings(self.plan):
             common.append({"name": "FAIRWAY_SUBMISSION", "value": str(self.submission)})
@@ -153,7 +153,7 @@ class RequestBuilder:
         return client.endings_folder(self.run, self.submission)
 
     def task(self, spec: TaskSpec) -> dict[str, Any]:
-        """One task of `tasks.jsonl`."""
+        """Returns one task of `tasks.jsonl`."""
         index = spec.name
         variables = [{"name": "FAIRWAY_TASK", "value": index}]
         if first := self.first.get(index):
@@ -182,7 +182,7 @@ class RequestBuilder:
         return task
 
     def last_task(self, spec: TaskSpec, others: Sequence[int]) -> dict[str, Any]:
-        """The job's `finally:`, which comes after the others."""
+        """Returns the job's `finally:`, which depends on the others."""
         task = self.task(spec)
         task["environmentSettings"].append({"name": "FAIRWAY_LAST", "value": "1"})
         task["dependsOn"] = _dependencies(others)
@@ -222,7 +222,7 @@ class RequestBuilder:
         }
 
     def _folder(self, container_url: str, prefix: str, path: str) -> dict[str, Any]:
-        """The blobs whose names begin so."""
+        """Returns a resource file for the blobs with this prefix."""
         return {
             "storageContainerUrl": container_url,
             "blobPrefix": prefix,
@@ -273,13 +273,13 @@ _SATISFY = {
 
 
 def is_ending(kept: Mapping[str, Any]) -> bool:
-    """True if this entry stores the task's exit report."""
+    """Returns True if this entry stores the task's exit report."""
     return bool(kept["filePattern"] == _SAID)
 
 
 def with_hidden(pattern: str) -> list[str]:
-    """A pattern, and where it means all that a folder holds, those that name what begins with a
-    dot: Batch leaves that out unless it is named (see OutputFile.file_pattern of azure-batch).
+    """Returns a pattern, and if it means everything in a folder, those for names that begin with a
+    dot: Batch leaves them out unless they are named (see OutputFile.file_pattern of azure-batch).
 
     >>> with_hidden("a/*.txt"), with_hidden("a/**/*")
     (['a/*.txt'], ['a/**/*', 'a/**/.*', 'a/**/.*/**/*', 'a/**/.*/**/.*'])
@@ -291,9 +291,10 @@ def with_hidden(pattern: str) -> list[str]:
 
 
 def _output_pattern(name: str, pattern: str) -> tuple[str, str]:
-    """Batch's pattern for an output, and where below the task's outputs its files go.
+    """Returns Batch's pattern for an output, and the destination of its files below the task's
+    outputs.
 
-    Batch names a blob by what follows the folders before the first wildcard.
+    Batch names a blob by the path after the folders before the first wildcard.
 
     >>> _output_pattern("model", "model/**"), _output_pattern("logs", "runs/*/log.txt")
     (('outputs/model/**/*', 'model'), ('outputs/runs/*/log.txt', 'logs/runs'))
@@ -307,8 +308,9 @@ def _output_pattern(name: str, pattern: str) -> tuple[str, str]:
 
 
 def _dependencies(numbers: Sequence[int]) -> dict[str, Any]:
-    """On these tasks: by ranges of their ids, or where that would be many by the ids themselves:
-    Batch takes few ranges, by no documented number, and ids of 64,000 characters at most."""
+    """Returns dependencies on these tasks: by ranges of their ids, or by the ids themselves if
+    there are many ranges: Batch takes few ranges, by no documented number, and ids of 64,000
+    characters at most."""
     ranges, ids = _ranges(numbers), [str(number) for number in numbers]
     if len(ranges) <= _MOST_RANGES or sum(map(len, ids)) > _LONGEST_IDS:
         return {"taskIdRanges": ranges}
@@ -316,7 +318,7 @@ def _dependencies(numbers: Sequence[int]) -> dict[str, Any]:
 
 
 def _ranges(numbers: Sequence[int]) -> list[dict[str, int]]:
-    """Numbers in their order as ranges, both ends included.
+    """Groups ascending numbers into ranges, both ends included.
 
     >>> _ranges([0, 1, 2, 5])
     [{'start': 0, 'end': 2}, {'start': 5, 'end': 5}]
@@ -331,8 +333,8 @@ def _ranges(numbers: Sequence[int]) -> list[dict[str, int]]:
 
 
 def slots_required(target: Target, wanted: Wanted | None) -> int | None:
-    """Number of a node's slots that a task takes: as large a part of them as of the node, and all
-    where it takes the whole; None where nodes have one slot."""
+    """Returns how many of a node's slots a task takes: the fraction that it takes of the node, and
+    all if it takes the entire node; None if nodes have one slot."""
     slots = target.batch.task_slots if target.batch else None
     if slots is None or wanted is None:
         return slots
@@ -345,7 +347,8 @@ def slots_required(target: Target, wanted: Wanted | None) -> int | None:
 def container_settings(
     container: Container, target: Target, identity: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """The settings in their wire form; `identity` pulls the image from a registry of Azure's."""
+    """Returns the settings in their wire form; `identity` pulls the image from an Azure
+    registry."""
     size = vm_size(target.vm_size) if target.vm_size else None
     options = [
         # Ranks find each other by the nodes' own addresses.

@@ -1,7 +1,7 @@
-"""Runs that come back: a job schedule of Batch's, whose jobs are runs of their own.
+"""Recurring runs: a job schedule of Batch's, whose jobs are runs of their own.
 
-A schedule can start one task by itself (Batch calls it the job's manager), on one node, and
-it starts the next job when the one before has ended.
+A schedule can start one task by itself (Batch calls it the job manager), on one node, and it starts
+the next job when the previous one has ended.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BatchSchedules:
     target: Target
 
     def create(self, prepared: PreparedRun, recurrence: Recurrence) -> str:
-        """Sends code and key of the run, and makes a job schedule."""
+        """Uploads code and key of the run, and creates a job schedule."""
         _require_one_task(prepared)
         with tempfile.TemporaryDirectory() as folder:
             store = RunFolders(Path(folder))
@@ -119,7 +119,8 @@ class BatchSchedules:
         return sorted(found, key=lambda schedule: schedule.name)
 
     def act(self, action: str, name: str) -> None:
-        """`delete` removes key, record and copied inputs too, but no outputs of its runs."""
+        """Acts on a schedule; `delete` removes key, record and copied inputs too, but no outputs of
+        its runs."""
         path = f"/jobschedules/{name}"
         try:
             if action == "delete":

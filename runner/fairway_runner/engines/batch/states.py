@@ -1,4 +1,4 @@
-"""States of a job and its tasks in Batch's words and their own, and how they are ended early."""
+"""States of a job and its tasks in Batch, and how these are ended early."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _ENDED_BY_REQUEST = {"taskended", "taskterminated"}
 
 
 def seconds(text: object) -> float | None:
-    """A time of the service's as seconds since 1970; None for none."""
+    """Converts a time of the service's to seconds since 1970; None for none."""
     if isinstance(text, datetime):
         return text.timestamp()
     if not isinstance(text, str) or not text:
@@ -60,7 +60,7 @@ def seconds(text: object) -> float | None:
 
 
 def terminate_reason(job: Mapping[str, Any]) -> str:
-    """The reason why a job has ended; "" where it has not."""
+    """Returns the reason why a job has ended; "" if it has not."""
     return str((job.get("executionInfo") or {}).get("terminateReason") or "")
 
 
@@ -70,15 +70,15 @@ _OF_SERVICE = ("AllTasksComplete", "TaskFailed", "MaxWallClockTimeExpiry", "JMCo
 
 
 def ended_by_person(job: Mapping[str, Any]) -> str:
-    """The reason with which a person has ended a job, by Fairway or elsewhere; "" where nobody
-    has."""
+    """Returns the reason with which a person has ended a job, with Fairway or otherwise; "" if
+    nobody has."""
     reason = terminate_reason(job)
     return "" if reason in _OF_SERVICE else reason
 
 
 def why_disabled(job: Mapping[str, Any]) -> str:
-    """The reason why no more tasks of a disabled job begin; "" where it is not. Batch says
-    nothing of it where it tells of tasks and nodes."""
+    """Returns why no more tasks of a disabled job start; "" if it is not disabled. Batch does not
+    mention it in the states of tasks and nodes."""
     if str(job["state"]).lower() not in ("disabling", "disabled"):
         return ""
     go_on = f"az batch job enable --job-id {job['id']}"
@@ -86,12 +86,12 @@ def why_disabled(job: Mapping[str, Any]) -> str:
 
 
 def has_ended(job: Mapping[str, Any]) -> bool:
-    """True if nothing about a job will change any more."""
+    """Returns True if nothing about a job will change any more."""
     return str(job["state"]).lower() == "completed"
 
 
 def is_being_deleted(job: Mapping[str, Any]) -> bool:
-    """True while Batch is still deleting a job, which takes some minutes."""
+    """Returns True while Batch is still deleting a job, which takes some minutes."""
     return str(job["state"]).lower() == "deleting"
 
 
@@ -104,13 +104,13 @@ def task_status(
     *,
     cancelled: bool = False,
 ) -> TaskState:
-    """State of a task; `first` is the number of the first attempt of this job, and
-    `before` what was known of the task until now, which stays if it has ended then; `cancelled`
-    says that a person has ended it by itself.
+    """Returns the state of a task; `first` is the number of the first attempt of this job, and
+    `before` the state known until now, which stays if it is final; `cancelled` says that the task
+    itself was cancelled.
 
-    Beyond what every engine writes it has `node`, `requeues` (how often the task lost its
-    node and began elsewhere), and where there is one a `reason`. Azure counts those only that
-    somebody asked for; any other is seen by a start that is later than the one that was known.
+    In addition to every engine's fields it has `node`, `requeues` (how often the task lost its node
+    and was restarted elsewhere), and possibly a `reason`. Azure counts only requested requeues; any
+    other is recognised by a start that is later than the known one.
     """
     info = task.get("executionInfo") or {}
     state = str(task["state"]).lower()
@@ -147,7 +147,7 @@ def task_status(
 def _view(
     task: Mapping[str, Any], job: Mapping[str, Any], timeout: float | None, *, requeued: bool
 ) -> JobView:
-    """A task as Batch sees it."""
+    """Returns a task's view in Batch."""
     info, state = task.get("executionInfo") or {}, str(task["state"]).lower()
     if state == "running":
         return JobView("running")
@@ -174,13 +174,13 @@ def _view(
 
 
 def is_ended_early(info: Mapping[str, Any]) -> bool:
-    """True if a task looks as if it was ended on request."""
+    """Returns True if a task looks as if it was ended on request."""
     code = str((info.get("failureInfo") or {}).get("code") or "")
     return code.lower() in _ENDED_BY_REQUEST or info.get("exitCode") == state_files.CANCELLED
 
 
 def count_up(status: TaskState, attempt: int) -> TaskState:
-    """The status as that of a later attempt, where more have begun than were seen."""
+    """Returns the status as that of a later attempt, if more have begun than were seen."""
     missed = max(0, attempt + 1 - status.attempts)
     if not missed:
         return status
@@ -188,18 +188,18 @@ def count_up(status: TaskState, attempt: int) -> TaskState:
 
 
 def failure_text(failure: Mapping[str, Any]) -> str:
-    """The words of a task's `failureInfo`, with the values that it gives to them."""
+    """Formats a task's `failureInfo`, with its values."""
     details = [str(each.get("value")) for each in failure.get("details") or ()]
     return " ".join([str(failure.get("message") or ""), *details]).strip()
 
 
 def end_of(job: Mapping[str, Any]) -> float | None:
-    """When a job ended; None where it has not."""
+    """Returns when a job ended; None if it has not."""
     return seconds((job.get("executionInfo") or {}).get("endTime"))
 
 
 def run_state(states: Mapping[str, int], *, ended: bool) -> str:
-    """A run's state from how many of its tasks are in each."""
+    """Returns a run's state, given how many of its tasks are in which."""
     if not ended:
         begun = states.get("running", 0) + states.get("succeeded", 0) + states.get("failed", 0)
         return "running" if begun else "queued"
@@ -210,7 +210,7 @@ _FROM_TASK = ("state", "exit_code", "reason", "held", "ends", "timed_out")
 
 
 def add_shares(files: TaskFiles, found: dict[int, TaskState]) -> None:
-    """Notes which GPUs and cores tasks have that have begun, where that is not known yet."""
+    """Adds the GPUs and cores of tasks that have begun, unless they are known already."""
     job = read_json(files.run.folder / "job.json")
     if job.get("gpus") is None and job.get("cores") is None:
         return
@@ -227,7 +227,8 @@ def add_shares(files: TaskFiles, found: dict[int, TaskState]) -> None:
 
 
 def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) -> Over | None:
-    """Completes the states of tasks that have ended; the limit that the run was over, if any."""
+    """Completes the states of tasks that have ended; returns the limit that the run has exceeded,
+    if any."""
     run = files.run
     plan = read_plan(run.folder)
     reported = reports_endings(plan)
@@ -259,7 +260,8 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
 
 
 def completed(status: TaskState, ending: Ending) -> TaskState:
-    """The service's state with the task's own report, unless that is of another exit code."""
+    """Returns the service's state completed by the task's own report, unless their exit codes
+    differ."""
     own = ending.state
     if own.state == status.state == "running" and own.attempt == status.attempt:
         return replace(status, reason=own.reason)
@@ -278,8 +280,8 @@ def _read(
     from_json: Callable[[object], Report],
     stored: str = "",
 ) -> dict[int, Report]:
-    """The reports in a file of these tasks, by their numbers; `stored` is the folder in storage
-    that has those of tasks that have ended. Whatever our own program did not write is none."""
+    """Returns the reports in a file of these tasks, by number; `stored` is the folder in storage
+    with those of ended tasks. Whatever our own program did not write is ignored."""
 
     def read(number: int) -> Report | None:
         blob = f"{stored}{files.run.task_name(number)}/{FILE}" if stored else ""
@@ -306,7 +308,7 @@ _DISABLED = frozenset({"JobDisabled", "OperationInvalidForCurrentState"})
 
 
 def end_early(account: Account, job_id: str, grace: float) -> bool:
-    """Ends the job; False where there is none. It is being terminated when this returns."""
+    """Ends the job; returns False if there is none. It is being terminated when this returns."""
     try:
         try:
             account.disable_job(job_id)
@@ -324,8 +326,8 @@ def end_early(account: Account, job_id: str, grace: float) -> bool:
 
 
 def end_task(account: Account, job_id: str, task: str, grace: float) -> None:
-    """Ends one task of a job: asked first, where it runs, and terminated where it waits, begins
-    again, or is not done when its grace is over. One that has ended stays as it is."""
+    """Ends one task of a job: a running one is asked first; one that waits, restarts, or outlasts
+    its grace is terminated. One that has ended stays as it is."""
     end, begun = time.monotonic() + grace + _MARGIN, None
     try:
         account.let_end(job_id, account.task(job_id, task))
@@ -348,7 +350,7 @@ def end_task(account: Account, job_id: str, task: str, grace: float) -> None:
 
 
 def _ask(account: Account, job_id: str, task: str) -> bool:
-    """Asks a running task to end; whether it could be asked."""
+    """Asks a running task to end; returns True if it could be asked."""
     try:
         account.delete_task_file(job_id, task, _FILE)
     except ServiceError as error:
@@ -359,8 +361,8 @@ def _ask(account: Account, job_id: str, task: str) -> bool:
 
 
 def _end_tasks(account: Account, job_id: str, grace: float) -> None:
-    """Asks the running tasks, also those that begin only now, and waits until they have ended or
-    their grace is over. It goes by the list: Batch's counts may lag (see Get Task Counts)."""
+    """Asks the running tasks, even those that are just starting, and waits until they have ended or
+    their grace is over. It uses the list: Batch's counts may lag (see Get Task Counts)."""
     asked: set[str] = set()
 
     def ask(task: str) -> None:
@@ -377,20 +379,20 @@ def _end_tasks(account: Account, job_id: str, grace: float) -> None:
 
 
 def note_cancelled(run: str, submission: int, task: str, storage: Storage) -> None:
-    """Notes in storage that a person has ended a task: Batch itself does not tell."""
+    """Records in storage that a task was cancelled, which Batch itself does not report."""
     storage.upload(OUTPUTS, f"{client.cancelled_folder(run, submission)}{task}", b"")
 
 
 @dataclass
 class CancelledTasks:
-    """Tasks that a person has ended, each by itself, of one submission of a run."""
+    """Tasks of one submission of a run that were cancelled one by one."""
 
     run: str
     submission: int
     storage: Storage
 
     def has(self, task: Mapping[str, Any]) -> bool:
-        """True if the task is cancelled. The notes are read once, and only if need be."""
+        """Returns True if the task is cancelled. The records are read once, and only if needed."""
         is_ended = is_ended_early(task.get("executionInfo") or {})
         return is_ended and str(task["id"]) in self._noted
 

@@ -1,8 +1,8 @@
-"""Sends a run to Batch so that a crash at any point loses nothing and doubles nothing.
+"""Sends a run to Batch so that a crash at any point loses nothing and duplicates nothing.
 
-First what the nodes begin with goes into storage; then a job is made that takes no action when
-it is empty; then its tasks are added, whose ids are their numbers; then the job is told to end
-when all are done. Each step that was done before is found and left alone.
+First the files for nodes are uploaded; then a job is created that takes no action when it is empty;
+then its tasks are added, whose ids are their numbers; then the job is set to end when all are done.
+Each step that was done before is recognised and left alone.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _NO_QUOTA = frozenset({"ActiveJobAndScheduleQuotaReached"})
 
 @dataclass
 class State(JsonRecord, called="the submission"):
-    """State of the submission as the folder records it: its number, and if the job has all its
-    tasks. Of a retry `only` are the numbers of the tasks that run again, `first` has the number
-    of the next attempt of each by name, and `done` counts how the others ended."""
+    """State of the submission as the folder records it: its number, and True if the job has all its
+    tasks. Of a retry `only` are the numbers of the tasks that run again, `first` has the number of
+    the next attempt of each by name, and `done` counts how the others ended."""
 
     job: str
     submission: int
@@ -58,18 +58,18 @@ class State(JsonRecord, called="the submission"):
 
     @classmethod
     def read(cls, run: RunFolder) -> State | None:
-        """None where no submission has begun."""
+        """Reads the state; None before the first submission."""
         return known_as(run.folder / "engine.json", cls.from_json)
 
     def write(self, run: RunFolder) -> None:
-        """Replaces the file as a whole."""
+        """Replaces the file atomically."""
         write_json(run.folder / "engine.json", self.to_json())
 
 
 @dataclass(frozen=True)
 class Payload:
-    """A run ready to be sent: its job in its wire form, what makes its tasks, the archive of its
-    record, and a key for it where it has none yet."""
+    """A run ready to be sent: its job in its wire form, an iterator over its tasks, the archive of
+    its record, and a key if it has none yet."""
 
     job: Mapping[str, Any]
     requests: RequestBuilder
@@ -79,7 +79,7 @@ class Payload:
 
 @dataclass
 class Submission:
-    """One run on its way."""
+    """Submission of one run."""
 
     run: RunFolder
     account: Account
@@ -90,7 +90,7 @@ class Submission:
     accepted: int = 0
 
     def pack(self, snapshot: Path) -> Payload:
-        """The run in Batch's terms; nothing is asked of anybody."""
+        """Returns the run in Batch's terms, without any request."""
         folder, run = self.run.folder, self.run.id
         # First, while this process is small: starting another doubles it for a moment.
         key = engine.new_key(f"fairway {run}")[0]
@@ -119,8 +119,8 @@ class Submission:
         return Payload(requests.job_spec(self.run.record.name, metadata), requests, record, key)
 
     def tasks(self, requests: RequestBuilder) -> Iterator[dict[str, Any]]:
-        """The tasks that are to be there, each made ready when it is wanted: there may be 100,000,
-        of which each takes some kilobytes."""
+        """Yields the tasks to add, each built on demand: there may be 100,000, of some kilobytes
+        each."""
         only = None if self.state.only is None else frozenset(self.state.only)
         numbers = []
         for spec in read_specs(self.run.folder / "tasks.jsonl"):
@@ -131,7 +131,8 @@ class Submission:
             yield requests.last_task(spec, numbers)
 
     def send(self, payload: Payload, snapshot: Path) -> None:
-        """Sends what is not there yet; UserError, with what was accepted, where that fails."""
+        """Sends what is missing there. Raises UserError, which says what was accepted, if that
+        fails."""
         only, job_id = self.state.only, self.state.job
         self.total = self.run.record.tasks if only is None else len(only) + self.run.has_last
         try:
@@ -154,7 +155,7 @@ class Submission:
         self.state.write(self.run)
 
     def upload(self, payload: Payload, snapshot: Path) -> None:
-        """Uploads what the nodes start with, unless it is there; Refused for a missing input."""
+        """Uploads the files for nodes, unless they exist. Raises Refused for a missing input."""
         blobs, storage = payload.requests.blobs, self.storage
         outputs.bring_inputs(self.run, storage)
 
@@ -178,7 +179,8 @@ class Submission:
                 done.result()
 
     def _create_job(self, job: Mapping[str, Any]) -> bool:
-        """Creates the job, once a deleted one is gone; True if new, UserError if taken."""
+        """Creates the job, once a deleted one is gone; returns True if it is new. Raises UserError
+        if the id is taken."""
         end = time.monotonic() + self.account.calls.deadline
         while True:
             try:
@@ -205,7 +207,8 @@ class Submission:
             return False
 
     def _add(self, specs: Iterable[Mapping[str, Any]], job_id: str) -> None:
-        """Adds tasks, many requests at a time, and not more of them at hand than that."""
+        """Adds tasks, many requests in parallel, and holds no more tasks in memory than these
+        need."""
         stopped = self.account.calls.stopped
         sent: deque[Future[None]] = deque()
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -225,7 +228,7 @@ class Submission:
                 stopped.clear()  # what this account is asked next is another matter
 
     def _add_chunk(self, job_id: str, chunk: Sequence[Mapping[str, Any]]) -> None:
-        """Adds up to 100 tasks, those that the service could not take now again and again."""
+        """Adds up to 100 tasks, and retries those that the service could not take."""
         calls, wait = self.account.calls, 0.1
         end = time.monotonic() + calls.deadline
         while chunk:
@@ -266,7 +269,8 @@ def _taken(message: str) -> UserError:
 
 
 def _refused(answers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The tasks to send again, with the service's reasons; UserError for one it never takes."""
+    """Returns the tasks to send again, with the service's reasons. Raises UserError for one that it
+    never takes."""
     again = {}
     for answer in answers:
         status = str(answer["status"]).lower()
@@ -283,11 +287,11 @@ def _refused(answers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def job_id_of(run: RunFolder) -> str:
-    """The job of a run, which is the first one's where no submission has begun."""
+    """Returns the job of a run, which is the first one's before any submission."""
     state = State.read(run)
     return state.job if state else client.job_id(run.id)
 
 
 def metadata_of(job: Mapping[str, Any]) -> dict[str, str]:
-    """A job's metadata by name."""
+    """Returns a job's metadata by name."""
     return {str(each["name"]): str(each["value"]) for each in job.get("metadata") or ()}

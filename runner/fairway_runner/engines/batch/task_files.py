@@ -1,10 +1,10 @@
 """Files of a run's tasks on Batch: logs and samples, from their nodes or from storage.
 
-A running task's file is read from its node, by ranges; what is left when it has ended comes from
-there too, or from storage where the node is gone. Logs that neither has are named as lost.
+A running task's file is read from its node, by ranges; the rest comes after its end from there too,
+or from storage if the node is gone. Logs that neither has are reported as lost.
 
-One look at a time, no matter who asks for it; and each writes at the position at which the last one
-that was completed ended, so that one that was cut off leaves nothing twice.
+There is one look at a time, no matter who asks for it, and each writes at the position at which the
+last completed one ended, so that an interrupted one leaves nothing twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LATEST = 253_402_300_800.0  # seconds since 1970, the year 10000
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """The files of the tasks of one of a run's jobs."""
+    """Files of the tasks of one of a run's jobs."""
 
     run: RunFolder
     account: Account
@@ -52,11 +52,11 @@ class TaskFiles:
     def read(
         self, task: int, name: str, offset: int = 0, *, ended: bool, blob: str = ""
     ) -> bytes | None:
-        """Up to 8 MiB from `offset` on of a task's file, by its name on the node; empty where it
-        ends there, None where it is nowhere.
+        """Returns up to 8 MiB of a task's file from `offset` on, by its name on the node; empty at
+        its end, None if it exists nowhere.
 
-        Batch stores files before it says that a task has `ended`: what the node of such a task has
-        no more is in storage, as `blob` or under the file's own name in the folder of the task.
+        Batch stores files before it reports that a task has `ended`: files that its node no longer
+        has are in storage, as `blob` or under the file's own name in the folder of the task.
         """
         task_name, last = self.run.task_name(task), offset + _CHUNK - 1
         try:
@@ -77,9 +77,9 @@ class TaskFiles:
             raise
 
     def marker(self, task: int, *, ended: bool) -> str:
-        """The marker that the node wrote when the last attempt began: its number and a unique text,
-        or "", also where the task has written anything else there. The service's own counts do not
-        change when a node is preempted."""
+        """Returns the marker that the node wrote when the last attempt began: its number and a
+        unique text; "" if there is none, or the task has written anything else there. The service's
+        own counts do not change when a node is preempted."""
         data = self.read(task, "wd/logs/attempt.txt", ended=ended)
         text = (data or b"").decode(errors="replace").strip()
         return text if _MARKER.fullmatch(text) else ""
@@ -90,9 +90,9 @@ class TaskFiles:
 
 @dataclass
 class _LogCopy(JsonRecord, called="the copy of a log"):
-    """Of a task's log: the `attempt` that is copied, whose `marker` that is and when it `started`;
-    how many bytes of it (`offset`), and how many the log has with them (`size`); whether that is
-    all."""
+    """Progress of copying a task's log: the current `attempt`, its `marker` and when it `started`;
+    how many bytes of it are copied (`offset`), and the size of the log with them (`size`); True if
+    that is all."""
 
     attempt: int = 0
     offset: int = 0
@@ -104,28 +104,28 @@ class _LogCopy(JsonRecord, called="the copy of a log"):
 
 @dataclass
 class _LogCopies(JsonRecord, called="the copies of logs"):
-    """Copies of a run's logs by task number; `complete` once all of every log is here."""
+    """Copies of a run's logs by task number; `complete` once all logs are here completely."""
 
     tasks: dict[str, _LogCopy] = field(default_factory=dict)
     complete: bool = False
 
     @classmethod
     def read(cls, run: RunFolder) -> _LogCopies:
-        """From `logs.json` in the run's folder."""
+        """Reads `logs.json` in the run's folder."""
         return known_as(run.folder / "logs.json", cls.from_json) or cls()
 
     def write(self, run: RunFolder) -> None:
-        """Replaces the file as a whole."""
+        """Replaces the file atomically."""
         write_json(run.folder / "logs.json", self.to_json())
 
 
 def logs_are_complete(run: RunFolder) -> bool:
-    """True if everything that the tasks of an ended run printed is in its folder."""
+    """Returns True if the entire output of an ended run's tasks is in its folder."""
     return _LogCopies.read(run).complete
 
 
 def reopen_logs(run: RunFolder) -> None:
-    """More is coming: the run is retried."""
+    """Marks the logs as incomplete, because the run is retried."""
     with alone(run.folder / "logs.lock"):
         copies = _LogCopies.read(run)
         if copies.complete:
@@ -133,7 +133,7 @@ def reopen_logs(run: RunFolder) -> None:
 
 
 def follow_logs(files: TaskFiles, statuses: Mapping[int, TaskState]) -> dict[int, int]:
-    """Appends what is new of each task that has begun, of its last attempt that printed."""
+    """Appends new output of each task that has begun, from its last attempt with any."""
     run = files.run
     with alone(run.folder / "logs.lock"):
         copies = _LogCopies.read(run)
@@ -174,7 +174,7 @@ class _TaskLog:
         return self.files.run.log(self.number)
 
     def follow(self) -> None:
-        """Appends what is new."""
+        """Appends new output."""
         copy, status, ended = self.copy, self.status, self.status.is_final
         if copy.done and copy.attempt + 1 >= status.attempts:
             return
@@ -200,7 +200,7 @@ class _TaskLog:
                 file.truncate(copy.size)  # of a look that was cut off
 
     def _begin(self, marker: str) -> None:
-        """Goes on to the attempt of that marker, with the rest of those before it."""
+        """Moves to the attempt of that marker, after the rest of those before it."""
         copy, least = self.copy, self.status.attempts - 1
         another = bool(copy.marker) and marker != copy.marker
         known = least if self.status.is_final else 0
@@ -219,7 +219,7 @@ class _TaskLog:
         copy.marker = marker
 
     def _copy(self, name: str) -> bool:
-        """Appends what there is of a file beyond the offset; False where it is nowhere."""
+        """Appends the part of a file after the offset; returns False if it exists nowhere."""
         ended = self.status.is_final
         while True:
             data = self.files.read(self.number, name, self.copy.offset, ended=ended)
@@ -234,7 +234,7 @@ class _TaskLog:
                 return True
 
     def _add(self, data: bytes) -> None:
-        """Writes behind what was copied, over anything that a look that was cut off left."""
+        """Writes after the copied part, over anything that an interrupted look has left."""
         if data:
             self._log.touch()
             with self._log.open("r+b") as file:
@@ -243,7 +243,7 @@ class _TaskLog:
             self.copy.size += len(data)
 
     def _end_line(self) -> None:
-        """Sees to it that what the next attempt prints begins a line."""
+        """Ends the last line, so that the next attempt's output begins a new one."""
         if not self.copy.size:
             return
         with self._log.open("rb") as file:
@@ -253,7 +253,7 @@ class _TaskLog:
             self._add(b"\n")
 
     def _append_subtasks(self) -> None:
-        """The last words of a task's other nodes that failed, each line with its node."""
+        """Appends the last output of a task's other nodes that failed, each line with its node."""
         run, account = self.files.run, self.files.account
         spec = next(islice(read_specs(run.folder / "tasks.jsonl"), self.number, None), None)
         if spec is None or spec.nodes < 2:  # there is none of `finally:`
@@ -281,11 +281,11 @@ def _number(marker: str) -> int:
 
 @dataclass(frozen=True)
 class _SamplesCopy(JsonRecord, called="the copy of samples"):
-    """Of a task's samples: the `marker` of the attempt whose file is copied, how many bytes of it
-    (`offset`), how many attempts the task had when all was copied (`done`), and the time of each
-    node's `last` sample.
+    """Progress of copying a task's samples: the `marker` of the attempt whose file is copied, how
+    many bytes of it (`offset`), how many attempts the task had when all was copied (`done`), and
+    the time of each node's `last` sample.
 
-    An attempt that Batch begins on the same node finds the file as it was, and adds to it;
+    An attempt that Batch restarts on the same node finds the file unchanged, and appends to it;
     elsewhere it has a file of its own.
     """
 
@@ -296,7 +296,7 @@ class _SamplesCopy(JsonRecord, called="the copy of samples"):
 
 
 def bring_figures(files: TaskFiles) -> None:
-    """Adds new samples to the file of each node; `figures.json` says how much was copied."""
+    """Appends new samples to the file of each node; `figures.json` records how much was copied."""
     run = files.run
     with alone(run.folder / "figures.lock"):
         copies = known_as(run.folder / "figures.json", _samples_copies) or {}
@@ -321,13 +321,13 @@ def bring_figures(files: TaskFiles) -> None:
 
 
 def _samples_copies(facts: object) -> dict[str, _SamplesCopy]:
-    """Of a run's tasks by their numbers."""
+    """Reads the progress for a run's tasks by number."""
     found = Fields(facts, "the copies").facts
     return {task: _SamplesCopy.from_json(each) for task, each in found.items()}
 
 
 def _read_samples(files: TaskFiles, task: int, known: _SamplesCopy) -> tuple[bytes, _SamplesCopy]:
-    """The new whole lines of a task's file, and how much of it is copied with them."""
+    """Returns the new complete lines of a task's file, and the progress that includes them."""
     status = files.run.task_status(task)
     ended = status.is_final
     marker = files.marker(task, ended=ended)
@@ -343,8 +343,8 @@ def _read_samples(files: TaskFiles, task: int, known: _SamplesCopy) -> tuple[byt
 
 
 def _add_samples(folder: Path, text: bytes, last: dict[str, float]) -> dict[str, float]:
-    """Adds the samples that are later than the `last` of their node: with another attempt some
-    are read again. Returns the time of each node's last sample."""
+    """Appends the samples later than the `last` of their node: with another attempt some are read
+    again. Returns the time of each node's last sample."""
     by_node: dict[str, list[bytes]] = {}
     last = {**last}
     for line in text.splitlines():
@@ -361,7 +361,8 @@ def _add_samples(folder: Path, text: bytes, last: dict[str, float]) -> dict[str,
 
 
 def _origin(line: bytes) -> tuple[str, float] | None:
-    """The node and the time of a sample; None for other lines, which tasks may write there too."""
+    """Returns the node and the time of a sample; None for other lines, which tasks may write there
+    too."""
     try:
         sample = json.loads(line)
     except (ValueError, RecursionError):

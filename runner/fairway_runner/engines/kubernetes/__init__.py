@@ -1,1 +1,1 @@
-"""The engine for clusters of Kubernetes."""
+"""The engine for Kubernetes clusters."""

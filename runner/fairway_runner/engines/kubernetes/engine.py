@@ -1,4 +1,4 @@
-"""Runs on a Kubernetes cluster, by kubectl and a volume that all of its pods have."""
+"""Runs on a Kubernetes cluster, with kubectl and a volume that all of its pods mount."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
-    """A namespace of a cluster; see `engines.engine.Engine` for what each method does."""
+    """A namespace of a cluster; `engines.engine.Engine` documents the methods."""
 
     pause: ClassVar[float] = 1.0
     NODE: ClassVar[str] = "fairway_agent.kubernetes"
@@ -61,13 +61,14 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return RemoteHost(self.connection, self.access.shared, self.deadline)
 
     def place_of(self, target: Target) -> tuple[str, ...]:
-        """The namespace, by kubectl's name for its cluster, where that is, and the folder."""
+        """Returns the namespace, kubectl's name and address of its cluster, and the folder."""
         access = target.kubernetes
         assert access is not None, "a target with this engine has the section"
         return access.kubeconfig, access.context, access.namespace, access.shared
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """UserError for what can never run there; programs are looked for when a task starts."""
+        """Raises UserError for jobs that can never run there; programs are looked up when a task
+        starts."""
         self.require_nodes(job)
         self._require_priority(job)
         of_node(self.target)
@@ -89,8 +90,8 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         raise UserError.of("no-priority", message, hint)
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
-        """With what a pod takes of its node, the key pair of a job on several, and NCCL's topology
-        of the nodes."""
+        """Adds a pod's share of its node, the key pair of a job on several, and the nodes' NCCL
+        topology."""
         from fairway_runner.engines.engine import new_key
 
         job = read_job(run.folder)
@@ -110,13 +111,14 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         self.ask("runs.remove", RunsRequest(remove=run.id), RunsReport)
 
     def no_capacity(self, job: Job) -> str:
-        """Says that the queue admits nothing; "" if it admits jobs."""
+        """Returns a message if the queue admits nothing; "" if it admits jobs."""
         health = self.look(health=True, queue=self.access.queue or "").health
         fault = "" if health is None else health.queue
         return f"its queue admits nothing: {fault}" if fault else ""
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        """In the head pod; or on a node, in a run's pod there, or in the pod of that name."""
+        """Opens a shell in the head pod; or on a node, in a run's pod there, or in the pod of that
+        name."""
         if node is None:
             return self.connection.interactive(command, forward=forward)
         nodes = {each.name: each.pod for each in self.look().nodes}
@@ -127,14 +129,14 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return self.connection.enter(pod, command, forward=forward)
 
     def main_host(self, run: RunFolder) -> str:
-        """The name of the first pod of the first task that has one."""
+        """Returns the name of the first pod of the first task that has one."""
         for index in range(run.record.tasks):
             if name := run.task_status(index).job:
                 return name
         return super().main_host(run)
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        """In the pod of the task that is on that one of its nodes."""
+        """Enters the pod of the task on that one of its nodes."""
         status = run.task_status(task)
         found = self.ask("nodes.nodes", NodesRequest(run=run.id), NodesReport).pods
         mine = next((each for each in found if each.name == status.job), None)
@@ -148,7 +150,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return self.connection.enter(pod, inside_words(run.id, run.task_name(task), command))
 
     def health_request(self) -> dict[str, Any]:
-        """Claims, queue and rights too."""
+        """Also asks for claims, queue and rights."""
         claims = tuple(sorted(set(self.access.volumes.values())))
         rights, queue = head.rights(self.target), self.access.queue or ""
         return {"health": True, "claims": claims, "queue": queue, "rights": rights}
@@ -195,8 +197,9 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return documents.text([*head.objects(self.target), *head.topologies([self.target])])
 
     def prepare(self) -> str:
-        """Has kubectl make them, as the person who is signed in; what that says. UserError where an
-        environment has them made: its head pod has the volumes of all of its targets."""
+        """Creates them with kubectl, as the signed-in user, and returns its output. Raises
+        UserError if an environment creates them: its head pod has the volumes of all of its
+        targets."""
         if self.target.environment:
             message = (
                 f"`{self.target.name}` belongs to an environment, in whose cluster "
@@ -213,7 +216,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return ended.out.decode(errors="replace")
 
     def nodes_request(self, **asked: Any) -> NodesRequest:
-        """The nodes with the target's labels."""
+        """Asks for the nodes with the target's labels."""
         return NodesRequest(selector=self.access.selector, rdma=self.access.rdma, **asked)
 
 

@@ -1,7 +1,7 @@
-"""Commands in the head pod of a target, by `kubectl exec`.
+"""Commands in the head pod of a target, run with `kubectl exec`.
 
-Whether a stream of it ever ends depends on the kubelet and on what is between. So a request says
-how long it is, and an answer where it ends; what comes after is waited for by nobody.
+Whether such a stream ever ends depends on the kubelet and on what is in between. So a request gives
+its length, and an answer marks its end; nobody waits for anything after that.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ class Exec(Connection):
         return f"{self.access.namespace}/{self.access.head}"
 
     def kubectl(self, *words: str) -> list[str]:
-        """A command line of kubectl's for this cluster and namespace; UserError without kubectl."""
+        """Returns a command line of kubectl for this cluster and namespace. Raises UserError
+        without kubectl."""
         # Its wheel puts it beside this Python, whose folder need not be on PATH.
         program = shutil.which("kubectl") or shutil.which(_OWN)
         if program is None:
@@ -134,7 +135,7 @@ class Exec(Connection):
         ]
 
     def execute(self, command: Command) -> Ended:
-        """See `Connection.run`."""
+        """Runs a command as `Connection.run` documents."""
         data, patience = command.data, max(LEAST, command.deadline)
         with self.silence.watch(self.name, command.deadline) as watched:
             while True:
@@ -151,12 +152,12 @@ class Exec(Connection):
                     raise self._unreachable(said)
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
-        """See `Connection.interactive`."""
+        """Runs a command as `Connection.interactive` documents."""
         return self.enter(f"deploy/{self.access.head}", words, forward=forward)
 
     def enter(self, pod: str, words: Sequence[str], *, forward: str = "") -> int:
-        """Opens a shell in a pod, `NAME` or `deploy/NAME`, runs a command or forwards a port there;
-        UserError for a bad name: a run's record may come from other people."""
+        """Opens a shell in a pod, `NAME` or `deploy/NAME`, runs a command or forwards a port there.
+        Raises UserError for a bad name: a run's record may come from other people."""
         if not _POD.fullmatch(pod):
             raise UserError.of(
                 "no-pod", f"{pod!r} is not the name of a pod", "see: kubectl get pods"
@@ -170,7 +171,8 @@ class Exec(Connection):
         return on_terminal(self.kubectl("exec", terminal, pod, "--", *(words or shell)))
 
     def ask(self, *words: str, deadline: float, data: bytes = b"") -> Ended:
-        """Runs kubectl itself, `deadline` seconds at most; UserError without cluster or access."""
+        """Runs kubectl itself, for `deadline` seconds at most. Raises UserError without cluster or
+        access."""
         line = self.kubectl(*words)
         with self.silence.watch(self.name, deadline):
             try:
@@ -185,8 +187,8 @@ class Exec(Connection):
         return Ended(done.returncode, done.stdout, said)
 
     def _kubeconfig(self) -> list[str]:
-        """The option that names the target's own file; UserError where that is missing, or where
-        somebody else may have written it: it names programs that kubectl starts."""
+        """Returns the option that names the target's own file. Raises UserError if that is missing,
+        or may have been written by somebody else: it names programs that kubectl starts."""
         if not self.access.kubeconfig:
             return []
         file = Path(self.access.kubeconfig)
@@ -226,7 +228,7 @@ class Exec(Connection):
 
 
 class _Call:
-    """One command in the pod, and what came until its mark; its output goes to `to`."""
+    """One command in the pod, and its output up to the mark, which goes to `to`."""
 
     def __init__(
         self, line: tuple[list[str], str], data: bytes, patience: float, to: int | None = None
@@ -244,8 +246,8 @@ class _Call:
         self.sender.start()
 
     def finish(self, timeout: float, name: str) -> Ended | None:
-        """The command's end; None where the connection broke before, or is silent. UserError where
-        it takes longer than `timeout` seconds."""
+        """Returns the command's end; None if the connection broke before, or is silent. Raises
+        UserError if it takes longer than `timeout` seconds."""
         began, last, span = time.monotonic(), time.monotonic(), self.patience
         try:
             with selectors.DefaultSelector() as selector:
@@ -285,7 +287,7 @@ class _Call:
             self.process.stdin.close()
 
     def _pass_on(self, to: int) -> None:
-        """Writes what is there of its output, without what may be a part of the mark behind it."""
+        """Writes its output so far, except for bytes that may be a part of the mark after it."""
         opening = b"\n" + self.mark + b" "
         start = self.out.find(opening)
         end = start if start >= 0 else max(0, len(self.out) - len(opening))
@@ -295,7 +297,7 @@ class _Call:
         del self.out[:end]
 
     def _parse(self, data: bytes) -> Ended | None:
-        """Takes more of what it prints; how it has ended, once that is there."""
+        """Parses more of its output; returns how it has ended, once that is known."""
         self.out += data
         if self.to is not None:
             self._pass_on(self.to)
@@ -308,7 +310,7 @@ class _Call:
         return Ended(code, bytes(self.out[:start]), rest.decode(errors="replace"))
 
     def _close(self) -> None:
-        """Ends kubectl, whose stream may never do so."""
+        """Ends kubectl, whose stream may never end."""
         self.process.kill()
         self.process.wait()
         self.sender.join(_LOOK)

@@ -1,11 +1,12 @@
-"""The way to a host, as OpenSSH's settings: straight, through jump hosts, or an Azure Bastion.
+"""The way to a host, as OpenSSH's settings: direct, through jump hosts, or through an Azure
+Bastion.
 
-Through a Bastion this file itself is what ssh runs as its ProxyCommand:
+For a Bastion ssh runs this file itself as its ProxyCommand:
 
     python bastion.py BASTION_ID ADDRESS PORT
 
-It starts `az network bastion tunnel` on a free port of this machine, connects to that, and copies
-what comes there to its output and its input there. `az` ends with it, whatever ends it: a process
+It starts `az network bastion tunnel` on a free port of this machine, connects to that, and relays
+between that connection and its own input and output. `az` ends with it, whatever ends it: a process
 of its own waits for that. The standard library alone, so that it starts at once.
 """
 
@@ -41,7 +42,7 @@ _FAULT = re.compile(r"^error: (.+) \[([a-z-]+)\]\r?\n  (.+?)\r?$", re.MULTILINE)
 
 
 def settings(reach: Reach | None, host: str) -> dict[str, str]:
-    """The settings of ssh, by name, that lead to `host`."""
+    """Returns ssh's settings, by name, for the way to `host`."""
     if reach is None:
         return {}
     if reach.jump is not None:
@@ -60,18 +61,18 @@ def settings(reach: Reach | None, host: str) -> dict[str, str]:
 
 
 def options(reach: Reach | None, host: str) -> list[str]:
-    """Returns the settings as words of a command line."""
+    """Returns the settings as arguments of a command line."""
     found = settings(reach, host)
     return [word for name, value in found.items() for word in ("-o", f"{name}={value}")]
 
 
 def environment(reach: Reach | None, faults: Path) -> dict[str, str]:
-    """The variables of a connection whose faults on the way are wanted in a file."""
+    """Returns the variables of a connection that reports faults of the way in a file."""
     return {FAULTS: str(faults)} if reach is not None and reach.bastion else {}
 
 
 def require_tools(reach: Reach | None) -> None:
-    """UserError where this machine lacks what the way takes."""
+    """Raises UserError if this machine lacks programs for the way."""
     if reach is not None and reach.bastion is not None and shutil.which("az") is None:
         from fairway_core.findings import UserError  # the program itself has no packages
 
@@ -86,7 +87,8 @@ def fault_in(said: str) -> Fault | None:
 
 
 def hint_for(host: str, reach: Reach | None) -> str:
-    """Advice for a host that does not answer; `{ssh}` stands for the command to try by hand."""
+    """Returns advice for a host that does not answer; `{ssh}` stands for the command to try by
+    hand."""
     if reach is None and is_private(host):
         return (
             f"{host} is a private address, reached only from its own network: is your VPN up?\n"
@@ -100,7 +102,7 @@ def hint_for(host: str, reach: Reach | None) -> str:
 
 
 def is_private(host: str) -> bool:
-    """True if a host is given by an address that only its own network knows."""
+    """Returns True if a host is given by an address that only its own network knows."""
     import ipaddress
 
     try:
@@ -126,7 +128,7 @@ _ID = re.compile(
 
 @dataclass(frozen=True)
 class Fault:
-    """Why there is no connection, and what to type; printed as Fairway prints its errors."""
+    """Reason why there is no connection, and a hint; printed like Fairway's own errors."""
 
     id: str
     message: str
@@ -192,7 +194,7 @@ def explain(said: str, words: list[str]) -> Fault:
 
 
 def tunnel_words(bastion_id: str, address: str, port: str, local: int) -> list[str]:
-    """The command line of az; ValueError for what is not the id of a Bastion."""
+    """Returns the command line of az. Raises ValueError for an invalid id of a Bastion."""
     match = _ID.fullmatch(bastion_id)
     if match is None:
         raise ValueError(bastion_id)
@@ -216,11 +218,11 @@ kill -KILL -- "-$!"
 
 
 class Tunnel:
-    """An `az` that runs, what it has said, and the connection through it once there is one."""
+    """A running `az`, its output, and the connection through it once there is one."""
 
     def __init__(self, words: list[str]) -> None:
-        """Starts it beside a shell that ends it once the pipe to that is closed: the kernel closes
-        it too, where this process is killed."""
+        """Starts it next to a shell that ends it once the pipe to that is closed, which the kernel
+        does if this process is killed."""
         self.said = b""
         self._errors, errors = os.pipe()
         self._guard = subprocess.Popen(
@@ -233,7 +235,7 @@ class Tunnel:
         os.close(errors)
 
     def connect(self, local: int) -> socket.socket | None:
-        """The connection to its port; None where az has ended, ssh has, or time is over."""
+        """Returns the connection to its port; None if az or ssh has ended, or time is over."""
         import socket  # who only asks for the settings needs none
 
         deadline = time.monotonic() + START
@@ -250,17 +252,17 @@ class Tunnel:
         return None
 
     def drain(self) -> None:
-        """Reads what az says until it ends."""
+        """Reads the output of az until it ends."""
         while self._listen_for(None):
             pass
 
     def end(self) -> None:
-        """Lets it end."""
+        """Ends it."""
         assert self._guard.stdin is not None, "it was started with a pipe"
         self._guard.stdin.close()
 
     def _listen_for(self, seconds: float | None) -> bool:
-        """Reads what it says meanwhile; False when it has ended."""
+        """Reads its output for a while; returns False when it has ended."""
         if not select.select([self._errors], [], [], seconds)[0]:
             return True
         data = os.read(self._errors, _BUFFER)
@@ -269,14 +271,15 @@ class Tunnel:
 
 
 def _has_ended(descriptor: int) -> bool:
-    """True if nothing writes to a pipe or socket any more, though there may be more to read."""
+    """Returns True if nothing writes to a pipe or socket any more, though there may be more to
+    read."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return bool(poll.poll(0))
 
 
 def relay(tunnel: Tunnel, connection: socket.socket) -> int:
-    """Copies both ways until one side has ended; how many bytes have come from there."""
+    """Copies both ways until one side has ended; returns how many bytes came from there."""
     import socket
 
     done = threading.Event()
@@ -310,7 +313,7 @@ def relay(tunnel: Tunnel, connection: socket.socket) -> int:
 
 
 def main(bastion_id: str, address: str, port: str) -> int:
-    """Returns the exit code; what went wrong is on standard error."""
+    """Returns the exit code; errors are printed to standard error."""
     import socket
 
     # What a person types at ssh's terminal is not meant for it: ssh itself ends it.

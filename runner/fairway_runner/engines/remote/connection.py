@@ -48,8 +48,8 @@ it is written."""
 
 @dataclass(frozen=True)
 class Command:
-    """A command for the host and its input: for how many seconds it is tried and how long it may
-    take; where its output goes, if that is not kept in memory."""
+    """A command for the host and its input: for how many seconds it is retried and how long it may
+    take; the destination of its output, if that is not kept in memory."""
 
     words: Sequence[str]
     data: bytes
@@ -59,8 +59,8 @@ class Command:
 
 
 class Connection:
-    """The main host. Methods raise UserError with exit code 5 where it cannot be reached. Folders
-    are copied as tar files, where nothing better is known."""
+    """The main host. Methods raise UserError with exit code 5 if it cannot be reached. Folders are
+    copied as tar files, unless something better is available."""
 
     has_rsync: bool = False
     """True if rsync is on both sides, or may be: nobody has looked yet."""
@@ -71,7 +71,7 @@ class Connection:
         raise NotImplementedError
 
     def begin(self) -> None:
-        """Connects in the background; what fails is said by what first uses the connection."""
+        """Connects in the background; failures are raised on first use."""
 
     def run(
         self,
@@ -82,19 +82,19 @@ class Connection:
         timeout: float = COMMAND_TIMEOUT,
         into: Into | None = None,
     ) -> Ended:
-        """Runs a command to its end; once more where the connection breaks, until `deadline`
-        seconds are over: a command must bear being run twice."""
+        """Runs a command to its end, and again if the connection breaks, until `deadline` seconds
+        are over: commands must be idempotent."""
         return self.execute(Command(words, input, deadline, timeout, into))
 
     def execute(self, command: Command) -> Ended:
         raise NotImplementedError
 
     def require_answer(self, *, deadline: float) -> None:
-        """UserError where the host does not answer."""
+        """Raises UserError if the host does not answer."""
         self.run(["true"], deadline=deadline)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
-        """Copies what is in a folder of this machine into one there, which is made."""
+        """Copies the content of a folder of this machine into one there, which is created."""
         import tarfile  # commands that only look copy nothing
 
         words = ["bash", "-c", UNPACK, "bash", to]
@@ -121,22 +121,22 @@ class Connection:
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
         """Runs a command on this terminal, or a shell; returns its exit code. With `forward`,
-        `PORT:HOST:PORT` or `PORT:SOCKET`, a port here leads there meanwhile, or until
+        `PORT:HOST:PORT` or `PORT:SOCKET`, a port here is forwarded there meanwhile, or until
         interrupted."""
         raise NotImplementedError
 
 
 def is_here(host: str) -> bool:
-    """True if a name stands for this machine: `localhost`, or the machine's own name.
+    """Returns True if a name stands for this machine: `localhost`, or the machine's own name.
 
     An address never does. A tunnel may end at 127.0.0.1, and the private address of a cluster's
-    host may be this machine's too, in another network.
+    host may also be this machine's, in another network.
     """
     return host in ("localhost", os.uname().nodename)
 
 
 class Here(Connection):
-    """This machine, where the command line is used on the cluster: a plain copy is fastest."""
+    """This machine, if the command line is used on the cluster: a plain copy is fastest."""
 
     @property
     def name(self) -> str:
@@ -168,8 +168,8 @@ class Here(Connection):
 
 
 def run_program(words: Sequence[str], command: Command, name: str) -> Ended:
-    """Runs a program of this machine for a command, which is `words` itself on this host; UserError
-    where it takes longer than the command may."""
+    """Runs a program of this machine for a command, which is `words` itself on this host. Raises
+    UserError if it takes longer than the command may."""
     try:
         with nullcontext(subprocess.PIPE) if command.into is None else command.into() as out:
             done = subprocess.run(
@@ -189,7 +189,8 @@ def run_program(words: Sequence[str], command: Command, name: str) -> Ended:
 
 
 def silent(name: str, timeout: float) -> UserError:
-    """The error for a host that was reached, and has not ended a command in that many seconds."""
+    """Returns the error for a host that was reached, and has not ended a command in that many
+    seconds."""
     message = f"{name} did not answer within {timeout:g} s"
     hint = "does a file system hang there? try by hand: ls the shared folder"
     return TargetUnavailable.of(NO_ANSWER, message, hint, exit_code=5)
@@ -211,8 +212,8 @@ except OSError as error:
 
 
 def die_with_parent(words: Sequence[str]) -> list[str]:
-    """The command line of a program that ends when this process does, even by SIGKILL, as the
-    kernel is asked to see to; on macOS, which has no such signal, the words as they are."""
+    """Returns the command line of a program that the kernel ends when this process ends, even by
+    SIGKILL; on macOS, which has no such signal, the words unchanged."""
     if sys.platform != "linux":
         return list(words)
     # -I and -S: no variable and no package of the user changes what it does, or slows it down.
@@ -221,8 +222,8 @@ def die_with_parent(words: Sequence[str]) -> list[str]:
 
 @contextmanager
 def ended_as_by_ctrl_c() -> Iterator[None]:
-    """Takes what would end this process, as a terminal that is closed, for Ctrl-C meanwhile; what
-    is ignored stays so, as nohup wants it."""
+    """Treats signals that would end this process in the block, as from a closed terminal, like
+    Ctrl-C; ignored ones stay so, as nohup wants it."""
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
     held = {each: handler for each, handler in before.items() if handler != signal.SIG_IGN}
     for number in held:
@@ -248,8 +249,8 @@ def on_terminal(words: Sequence[str]) -> int:
 
 
 def _renew(source: Path, target: Path) -> None:
-    """Copies what has changed as rsync does: a file that comes anew is another one, because a
-    person may have fetched the old one, as the same file."""
+    """Copies changed files as rsync does: a changed file is replaced by another one, because the
+    user may have fetched the old one as a hard link."""
     if source.is_dir() and not source.is_symlink():
         target.mkdir(exist_ok=True)
         for each in source.iterdir():
@@ -289,7 +290,8 @@ PACK = (
 
 @dataclass
 class Unpacking:
-    """Writes what was asked for of a tar file that a host sends, and nothing elsewhere."""
+    """Unpacks the requested members of a tar file that a host sends, and writes nothing
+    elsewhere."""
 
     host: str
     names: Sequence[str]
@@ -298,7 +300,7 @@ class Unpacking:
 
     @contextmanager
     def stream(self) -> Iterator[int]:
-        """A descriptor that takes the tar file, each time from its beginning."""
+        """Returns a descriptor that takes the tar file, each time from its beginning."""
         self.error = None
         reader, writer = os.pipe()
         thread = threading.Thread(target=self._unpack, args=(reader,), daemon=True)
@@ -310,7 +312,8 @@ class Unpacking:
             thread.join()
 
     def require_success(self) -> None:
-        """UserError where a tar file could not be unpacked, OSError where not written."""
+        """Raises UserError if a tar file could not be unpacked, OSError if it could not be
+        written."""
         import tarfile
 
         if isinstance(self.error, tarfile.TarError | EOFError | zlib.error):
@@ -349,7 +352,7 @@ class Unpacking:
 
 
 def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
-    """True if the member is below one of the names, and so is the target of its link."""
+    """Returns True if the member is below one of the names, and so is the target of its link."""
     path = posixpath.normpath(member.name)
     if not any(path == name or path.startswith(f"{name}/") for name in names):
         return False
@@ -363,7 +366,8 @@ def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
 
 
 def of_shell(remote: Connection, deadline: float) -> list[Finding]:
-    """Checks if a host's shell prints anything before a command, which rsync takes for its data."""
+    """Checks if a host's shell prints anything before a command, which rsync would take for its
+    data."""
     said = remote.run(["true"], deadline=deadline).out.decode(errors="replace").strip()
     if not said:
         return []
@@ -376,7 +380,7 @@ def of_shell(remote: Connection, deadline: float) -> list[Finding]:
 
 
 def require_success(host: str, ended: Ended) -> None:
-    """UserError where files could not be copied."""
+    """Raises UserError if files could not be copied."""
     if ended.code:
         last = ended.err.strip().splitlines()[-1:] or [f"exit code {ended.code}"]
         message = f"files could not be copied between here and {host}: {last[0]}"
@@ -387,5 +391,5 @@ def require_success(host: str, ended: Ended) -> None:
 
 
 def last_line(text: str) -> str:
-    """The last line that is not empty."""
+    """Returns the last line that is not empty."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

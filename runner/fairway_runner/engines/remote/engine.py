@@ -64,8 +64,8 @@ _ONCE_A_NODE = ("torchrun", "deepspeed", "tensorflow", "every-node")
 
 @dataclass
 class RemoteEngine(Engine, Generic[A]):
-    """See `engines.engine.Engine` for what each method does. NODE is the package of modules that
-    answer on the host, which messages call by its ROLE."""
+    """Base of these engines; `engines.engine.Engine` documents the methods. NODE is the package of
+    modules that answer on the host, which messages call by its ROLE."""
 
     NODE: ClassVar[str]
     NODES: ClassVar[str] = "nodes.nodes"
@@ -92,12 +92,13 @@ class RemoteEngine(Engine, Generic[A]):
         return Mirror(self.remote_host, states=f"{self.NODE}.runs.states")
 
     def require_address(self) -> None:
-        """UserError where the target does not say where it is."""
+        """Raises UserError if the target does not say where it is."""
         if (finding := unready(self.target)) is not None:
             raise UserError([finding])
 
     def require_nodes(self, job: Job) -> None:
-        """UserError for a target without an address, and for more nodes than there can be."""
+        """Raises UserError for a target without an address, and for more nodes than there can
+        be."""
         self.require_address()
         most = self.target.nodes.max
         if job.nodes > most:
@@ -105,9 +106,10 @@ class RemoteEngine(Engine, Generic[A]):
             raise UserError.of("too-many-nodes", message, f"-s nodes={most}, or a larger cluster")
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """UserError for more nodes than there can be, and for containers on several nodes with a
-        launcher that starts its ranks there by itself: only what starts once a node is put into a
-        container. Programs are looked for when a task starts: a job may load them as modules."""
+        """Raises UserError for more nodes than there can be, and for containers on several nodes
+        with a launcher that starts its ranks there by itself: only programs that start once per
+        node are put into a container. Programs are looked up when a task starts: a job may load
+        them as modules."""
         is_spread = job.container is not None and job.nodes > 1
         if is_spread and job.template not in (*_ONCE_A_NODE, SESSION):
             message = f"`{job.template}` cannot start ranks in containers on several nodes here"
@@ -124,10 +126,10 @@ class RemoteEngine(Engine, Generic[A]):
     def start(
         self, run: RunFolder, lock: int, snapshot: Path, secrets: Secrets, *, retry: bool = False
     ) -> None:
-        """Brings the run to the shared folder and hands it over there; UserError for a retry of
-        what was retried elsewhere.
+        """Uploads the run to the shared folder and hands it over there. Raises UserError for a
+        retry of a run that another machine has retried.
 
-        A host that does not answer is never sent anything of a run, and so the run stays unsent.
+        A host that does not answer never gets anything of a run, and so the run stays unsent.
         """
         try:
             if submission_state.read(run) is None:
@@ -143,8 +145,8 @@ class RemoteEngine(Engine, Generic[A]):
             os.close(lock)
 
     def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
-        """Has the cluster begin a run whose files are there; `code` names the snapshot. The jobs
-        that a scheduler has for it."""
+        """Has the cluster start an uploaded run; `code` names the snapshot. Returns its scheduler's
+        jobs."""
         raise NotImplementedError
 
     def refresh(
@@ -153,7 +155,7 @@ class RemoteEngine(Engine, Generic[A]):
         self.mirror.refresh(runs, logs=logs, samples=samples)
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained:
-        """Its folder on the shared one, or one there that is named by what is in it."""
+        """Returns its path in the shared folder, or a path there that is named by its content."""
         if self._shares_folder(kept.run):
             return Chained(name, kept.path)
         kept.bring()
@@ -162,7 +164,8 @@ class RemoteEngine(Engine, Generic[A]):
         return Chained(name, f"{CHAINED}/{kept.digest()}", kept.path)
 
     def waits_for(self, other: Target) -> bool:
-        """True if the other target has the same shared folder: its runs can be seen from there."""
+        """Returns True if the other target has the same shared folder, so that its runs are visible
+        there."""
         is_mine = other.engine == self.target.engine
         return is_mine and self.place_of(other) == self.place_of(self.target)
 
@@ -171,14 +174,14 @@ class RemoteEngine(Engine, Generic[A]):
             self.remote_host.connection.begin()
 
     def predecessor(self, run: RunFolder) -> str:
-        """Its id; UserError where it does not run in the same shared folder."""
+        """Returns its id. Raises UserError if it does not run in the same shared folder."""
         if self._shares_folder(run):
             return run.id
         message = f"`after`: {run.id} runs on `{run.record.target}`, not on this cluster"
         raise UserError.of("foreign-run", message, f"wait for it first: fairway wait {run.id}")
 
     def _shares_folder(self, run: RunFolder) -> bool:
-        """True if a run is in the same shared folder."""
+        """Returns True if a run is in the same shared folder."""
         return run.record.engine == self.target.engine and self.waits_for(submitted_to(run))
 
     def collect(
@@ -199,7 +202,7 @@ class RemoteEngine(Engine, Generic[A]):
         self.wait(run)
 
     def end_gone(self, run: RunFolder) -> None:
-        """Ends what may go on all the same of a run whose folder there is gone."""
+        """Ends what may still be active of a run whose folder there is gone."""
         if known_state(run.folder).reason == GONE:
             self.request_end(run)
             end_cancelled(run)
@@ -233,15 +236,16 @@ class RemoteEngine(Engine, Generic[A]):
         return self.remote_host.call(f"{self.NODE}.{called}", request, kind, timeout=timeout)
 
     def nodes_request(self, **asked: Any) -> NodesRequest:
-        """The question for the target's nodes."""
+        """Returns the request for the target's nodes."""
         raise NotImplementedError
 
     def look(self, **asked: Any) -> NodesReport:
-        """Host's report on the target's nodes; see `NodesRequest` for what may be `asked`."""
+        """Returns the host's report on the target's nodes; `NodesRequest` documents what may be
+        `asked`."""
         return self.ask(self.NODES, self.nodes_request(**asked), NodesReport)
 
     def find_node(self, name: str) -> NodeReport:
-        """The node of that name or address; UserError where the target has none."""
+        """Returns the node of that name or address. Raises UserError if the target has none."""
         names = []
         for node in self.look().nodes:
             if name in (node.name, node.address):
@@ -252,7 +256,7 @@ class RemoteEngine(Engine, Generic[A]):
         raise UserError.of("unknown-node", message, hint)
 
     def doctor(self) -> list[Finding]:
-        """Checks the host, the shared folder, and what the engine's own `faults` are about."""
+        """Checks the host, the shared folder, and the subjects of the engine's own `faults`."""
         try:
             began = time.time()
             found = self.look(**self.health_request())
@@ -265,11 +269,12 @@ class RemoteEngine(Engine, Generic[A]):
         return findings + (of_shell(connection, self.deadline) if connection.has_rsync else [])
 
     def health_request(self) -> dict[str, Any]:
-        """Questions of `doctor` to the host, as arguments of `look`."""
+        """Returns `doctor`'s questions to the host, as arguments of `look`."""
         return {"health": True}
 
     def findings_of(self, found: NodesReport, began: float, ended: float) -> Iterator[Finding]:
-        """The faults, from what the host said between two moments of this machine's clock."""
+        """Returns the faults in the host's report, which came between two moments of this machine's
+        clock."""
         health, shared = found.health, self.access.shared
         assert health is not None, "it was asked for"
         host = getattr(self.access, "host", f"the {self.ROLE}")
@@ -289,7 +294,7 @@ class RemoteEngine(Engine, Generic[A]):
         yield from self.faults(found.nodes, health)
 
     def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:
-        """Faults of the target that only this engine knows of."""
+        """Returns faults of the target that only this engine knows of."""
         raise NotImplementedError
 
 
@@ -305,9 +310,9 @@ _CANCEL_SLACK = 20.0
 
 @dataclass
 class ScheduledEngine(RemoteEngine[A]):
-    """See `engines.engine.Engine` for what each method does. REFUSALS are the faults of a run of
-    which nothing was started; DOWN is what to do about a scheduler that does not answer; COLUMNS
-    are what lists of nodes have of each beside the usual."""
+    """Base of engines with a scheduler; `engines.engine.Engine` documents the methods. REFUSALS are
+    the faults after which nothing of a run was started; DOWN is a hint for a scheduler that does
+    not answer; COLUMNS are additional columns of lists of nodes."""
 
     pause: ClassVar[float] = 0.5
     REFUSALS: ClassVar[frozenset[str]]
@@ -324,8 +329,8 @@ class ScheduledEngine(RemoteEngine[A]):
         raise NotImplementedError
 
     def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
-        """Hands it to the scheduler. UserError where that refuses it: Refused for a run that never
-        began, of which nothing is left there."""
+        """Submits it to the scheduler. Raises UserError if that refuses it: Refused for a run that
+        never began, of which nothing is left there."""
         try:
             return self.ask("submit.submit", self.request(run, submission, code), SubmitReport).jobs
         except UserError as error:
@@ -336,9 +341,9 @@ class ScheduledEngine(RemoteEngine[A]):
     def refresh(
         self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
     ) -> None:
-        """One command on the host for all of them, with one question to the scheduler. Where that
-        does not answer, what tasks have written is there all the same, and it is said once; a
-        command that follows a run puts up with it until the deadline."""
+        """Refreshes all of them with one command on the host, and one question to the scheduler. If
+        that does not answer, the states that tasks have written still arrive, and a warning is
+        given once; a command that follows a run tolerates it until the deadline."""
         silent = self.mirror.refresh(runs, logs=logs, samples=samples)
         now = time.monotonic()
         if not silent:
@@ -352,7 +357,7 @@ class ScheduledEngine(RemoteEngine[A]):
             warn(text, self.target.name, silent, since)
 
     def cancel(self, run: RunFolder) -> None:
-        """Tells the scheduler, and what runs gets the job's signal and its grace."""
+        """Tells the scheduler; running tasks get the job's signal and its grace."""
         self.refresh([run])
         if known_state(run.folder).is_final:
             self.end_gone(run)

@@ -1,4 +1,4 @@
-"""The folders of runs that go on at a cluster, and how they follow what is there."""
+"""Folders of runs at a cluster, mirrored on this machine."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def adopted(run_id: str, files: Any) -> tuple[RunRecord, dict[str, str]]:
-    """The record of a run that lies at a cluster, and its other files by name. Unfit for anything
-    that no submission writes."""
+    """Returns the record of a run at a cluster, and its other files by name. Raises Unfit for
+    anything that no submission writes."""
     if not is_run_id(run_id):
         raise Unfit("its name is not one that runs have")
     for name, text in Fields(files, "what it has").facts.items():
@@ -90,7 +90,7 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
 
 
 def known_logs(run: RunFolder, *, final: bool) -> dict[str, int]:
-    """For each log of which more may come, how many bytes of it are here."""
+    """Returns how many bytes are here of each log that may still grow."""
     known = {}
     for name, folder in _folders(run):
         log = folder / "log.txt"
@@ -103,8 +103,8 @@ def known_logs(run: RunFolder, *, final: bool) -> dict[str, int]:
 
 
 def add_pieces(run: RunFolder, report: RunReport) -> None:
-    """Writes pieces to the ends of logs and samples, each without what another command wrote
-    meanwhile. The caller sees to it that nobody else adds anything meanwhile."""
+    """Appends pieces to logs and samples, each without bytes that another command has written
+    meanwhile. The caller holds the lock."""
     folders = dict(_folders(run))
     files = [(folders[name] / "log.txt", piece) for name, piece in report.logs.items()]
     samples = run.folder / FIGURES
@@ -119,7 +119,7 @@ def add_pieces(run: RunFolder, report: RunReport) -> None:
 
 
 def unpacked(data: str, run: RunFolder) -> bytes:
-    """A piece's bytes, of that run; what is more than a host may send at once is left out."""
+    """Returns the bytes of a run's piece, without those beyond what a host may send at once."""
     try:
         return zlib.decompressobj().decompress(base64.b64decode(data), MOST)
     except (ValueError, zlib.error):
@@ -144,14 +144,14 @@ _OWN = ("state.json", "engine.json", "lock", MIRROR_LOCK, "labels.json", "labels
 
 @dataclass
 class Mirror:
-    """The runs on a host; `states` is the function there that says where they stand."""
+    """Runs on a host; `states` is the function there that reports their states."""
 
     remote: RemoteHost
     states: str = f"{SHARED}.states"
 
     def publish(self, run: RunFolder, snapshot: Path) -> None:
-        """Brings the run's files, its code and its inputs of other runs there, unless they are.
-        Refused where such an input has gone.
+        """Uploads the run's files, its code and its inputs of other runs, unless they are there.
+        Raises Refused if such an input is gone.
 
         The code is left at the snapshot's name under `code/`; see `shared.runs.copy_code`.
         """
@@ -175,9 +175,9 @@ class Mirror:
             self.remote.connection.upload(snapshot, found.draft, deadline=self.remote.deadline)
 
     def _inputs(self, run: RunFolder) -> dict[str, tuple[Path, str | None]]:
-        """The run's inputs of other runs that are copied from here, by their path there: the folder
-        here, and that there into which it is to be copied, where it is not there yet. What the run
-        waits for is no such input. The host is asked only if there are any; Refused where one has
+        """Returns the run's inputs of other runs that are copied from here, by their path there:
+        the folder here, and the missing folder there to copy it into. Outputs of runs that it waits
+        for are not among them. The host is asked only if there are any. Raises Refused if one is
         gone."""
         plan = read_plan(run.folder)
         entries = [each for each in plan.chained if not plan.awaits(each)]
@@ -196,16 +196,17 @@ class Mirror:
     def _ask_inputs(
         self, run: RunFolder, paths: Iterable[str], *, adopt: bool = False
     ) -> Mapping[str, str]:
-        """Returns the paths that are not there, each with the folder to copy it into; with `adopt`
-        the run has them from now on."""
+        """Returns the missing paths, each with the folder to copy it into; with `adopt` the run
+        uses them from now on."""
         request = InputsRequest(run.id, tuple(paths), adopt=adopt)
         return self.remote.call(f"{SHARED}.inputs", request, InputsReport).missing
 
     def refresh(
         self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
     ) -> str:
-        """See `Engine.refresh`; one command on the host, or more where logs are very long. Returns
-        who did not answer it, or "". UserError for damaged runs, once the others are up to date."""
+        """Refreshes as `Engine.refresh` documents; with one command on the host, or more if logs
+        are very long. Returns who did not answer it, or "". Raises UserError for damaged runs,
+        after updating the others."""
         wanted, silent = {run.id: run for run in runs}, ""
         damaged: list[Finding] = []
         before: dict[str, RunRequest] = {}
@@ -238,15 +239,15 @@ class Mirror:
         return silent
 
     def cancel_unknown(self, run: RunFolder) -> None:
-        """Writes the end of a run that the cluster has never begun with and is not to begin."""
+        """Writes the end of a run that the cluster has not begun and must not begin."""
         found = self._state(run)
         is_cut_off = found is not None and found.state is None and not found.damaged and run.cut_off
         if found is None or is_cut_off:
             end_cancelled(run)
 
     def require_latest(self, run: RunFolder) -> bool:
-        """UserError where the run was retried from elsewhere, which is known here from now on.
-        False if its folder there is gone."""
+        """Raises UserError if the run was retried on another machine, and records that retry here.
+        Returns False if its folder there is gone."""
         last = submission_state.read(run)
         if last is None:
             return True
@@ -262,7 +263,7 @@ class Mirror:
         raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
 
     def adopt(self, store: RunFolders, target: Target) -> list[Finding]:
-        """See `Engine.adopt`."""
+        """Adopts runs as `Engine.adopt` documents."""
         request = RunsRequest(target.name, tuple(run.id for run in store.unsorted()))
         answer = self.remote.call(f"{SHARED}.runs", request, RunsReport)
         findings = []
@@ -281,7 +282,8 @@ class Mirror:
     def _states(
         self, asked: Mapping[str, RunRequest], runs: Mapping[str, RunFolder]
     ) -> StatesReport:
-        """Asks the host for the states of these runs; UserError for an implausible answer."""
+        """Asks the host for the states of these runs. Raises UserError for an implausible
+        answer."""
         answer = self.remote.call(self.states, StatesRequest(asked), StatesReport)
         try:
             for run_id, run in runs.items():
@@ -296,14 +298,14 @@ class Mirror:
         return answer
 
     def _state(self, run: RunFolder) -> RunReport | None:
-        """Asks the host for the state of one run; None if the host has never seen it."""
+        """Asks the host for the state of one run; returns None if the host has never seen it."""
         return self._states({run.id: RunRequest()}, {run.id: run}).runs.get(run.id)
 
 
 def _requests(
     runs: Iterable[RunFolder], *, logs: bool, samples: bool
 ) -> tuple[dict[str, RunRequest], list[Finding]]:
-    """The requests for runs of which not all is known, by id, and faults of damaged ones."""
+    """Returns the requests for incompletely known runs, by id, and faults of damaged ones."""
     asked: dict[str, RunRequest] = {}
     damaged: list[Finding] = []
     for run in runs:
@@ -339,7 +341,7 @@ def _say_cut_off(run: RunFolder) -> None:
 
 
 def end_cancelled(run: RunFolder) -> None:
-    """Writes the end of a run of which the cluster will tell none."""
+    """Writes the end of a run whose end the cluster will never report."""
     state = replace(known_state(run.folder), state="cancelled", reason=None, ended=time.time())
     state_files.write(run.folder, state)
 
@@ -347,8 +349,8 @@ def end_cancelled(run: RunFolder) -> None:
 def _apply(
     run: RunFolder, found: RunReport | None, last: Submission | None, *, samples: bool
 ) -> None:
-    """Writes what was found into the run's folder, its own state last; nothing where `last`, its
-    submission when the host was asked, is another by now."""
+    """Writes a report into the run's folder, its own state last; nothing if `last`, its submission
+    when the host was asked, is no longer the last."""
     with run.mirroring():
         now = submission_state.read(run)
         if last is None or now is None or now != replace(last, sampled=now.sampled):
@@ -369,7 +371,7 @@ def _apply(
 
 
 def _has_ended(found: RunReport, submission: int) -> bool:
-    """True if nothing of that submission samples its nodes any more; those that are lost may."""
+    """Returns True if nothing of that submission samples its nodes any more; lost runs may."""
     state = found.state
     if state is None or state.submission != submission:
         return False
@@ -377,7 +379,7 @@ def _has_ended(found: RunReport, submission: int) -> bool:
 
 
 def _write(run: RunFolder, found: RunReport) -> None:
-    """Brings the run's folder up to date; the caller sees to it that nobody else does."""
+    """Updates the run's folder; the caller holds the lock."""
     for name, status in found.tasks.items():
         folder = run.folder / ("setup" if name == "setup" else f"tasks/{name}")
         folder.mkdir(parents=True, exist_ok=True)
@@ -391,7 +393,7 @@ def _write(run: RunFolder, found: RunReport) -> None:
 def _adopt(
     store: RunFolders, record: RunRecord, files: dict[str, str], target: Target, submission: int
 ) -> None:
-    """Makes the folder of a run that was submitted, and perhaps retried, from elsewhere."""
+    """Creates the folder of a run that another machine submitted, and perhaps retried."""
     if record.engine != target.engine:
         raise Unfit(f"its engine is {record.engine}")
     # The way from here to the cluster, which need not be that from where it was submitted.

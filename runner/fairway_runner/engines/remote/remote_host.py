@@ -1,7 +1,7 @@
 """The main host of a cluster and the folder that all its nodes see.
 
-What Fairway does there are modules of `fairway_agent`, which it brings along:
-each call is one command on the host, whatever it looks at.
+Fairway's programs there are modules of `fairway_agent`, which it uploads: each call is one command
+on the host, however much it looks at.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ mv -T "$draft" "$1/fairway/$2" 2>/dev/null || { rm -rf "$draft"; [ -d "$1/fairwa
 
 @dataclass
 class RemoteHost:
-    """A main host by its `connection`, the folder `shared`, and for how long a call is repeated."""
+    """A main host by its `connection`, the folder `shared`, and for how long a call is retried."""
 
     connection: Connection
     shared: str
@@ -69,8 +69,8 @@ class RemoteHost:
         *,
         timeout: float = COMMAND_TIMEOUT,
     ) -> R:
-        """Calls a function there, `MODULE.VERB`, perhaps twice; returns its answer. UserError
-        if the host refuses, gives no answer, or one of another type."""
+        """Calls a function there, `MODULE.VERB`, possibly twice; returns its answer. Raises
+        UserError if the host refuses, gives no answer, or one of another type."""
         words = ["sh", "-c", _CALL, "sh", self.shared, archives.agent_digest(), called]
         data = json.dumps(request.to_json()).encode() + b"\n" + payload
         ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
@@ -120,15 +120,15 @@ class RemoteHost:
         raise UserError.of("host-failed", message, self._look(), exit_code=5)
 
     def _look(self) -> str:
-        """Hint with a command that shows what the host prints of its own accord."""
+        """Returns a hint with a command that shows what the host's shell prints by itself."""
         return f"see what this prints: ssh {self.connection.name} python3 --version"
 
 
 def connection_to(
     host: str, user: str, reach: Reach | None = None, others: Sequence[str] = ()
 ) -> Connection:
-    """The process's connection to a host, which may be this machine; an empty name is none.
-    UserError where there is no ssh, or not what the way to it takes."""
+    """Returns the process's connection to a host, which may be this machine. Raises UserError for
+    an empty name, and if ssh, or another program for the way, is missing."""
     if not host:
         hint = "`host` is a name or an address, or localhost for this machine itself"
         raise UserError.of("no-address", "the target does not say which host to connect to", hint)

@@ -1,9 +1,8 @@
 """OpenSSH as the user has configured it: one connection for all commands of this process.
 
-The master connection lies on a socket in a private folder; it ends with this process, or
-a minute after it where that was killed. Where the user's own configuration keeps a master
-connection that is up, that one is used. FAIRWAY_SSH_CONFIG names a configuration file in
-place of ~/.ssh/config.
+The master connection has a socket in a private folder; it ends with this process, or a minute after
+it was killed. If the user's own configuration keeps a master connection that is up, that one is
+used. FAIRWAY_SSH_CONFIG names a configuration file in place of ~/.ssh/config.
 """
 
 from __future__ import annotations
@@ -82,8 +81,8 @@ _connections: dict[tuple[str, str, str, Reach | None], Ssh] = {}
 
 
 def shared(host: str, user: str, reach: Reach | None = None, others: Sequence[str] = ()) -> Ssh:
-    """The connection of this process to a host, or to one of the others; UserError where this
-    machine has no ssh, or not what the way there takes."""
+    """Returns this process's connection to a host, or to one of the others. Raises UserError if
+    ssh, or another program for the way, is missing."""
     if shutil.which("ssh") is None:
         message = "`ssh` is not on this machine's PATH"
         raise UserError.of("missing-tool", message, "install OpenSSH's client", exit_code=4)
@@ -97,15 +96,15 @@ def shared(host: str, user: str, reach: Reach | None = None, others: Sequence[st
 
 @atexit.register
 def close_all() -> None:
-    """Ends the connections that this process has made."""
+    """Ends the connections that this process has opened."""
     while _connections:
         _connections.popitem()[1].close()
 
 
 @dataclass
 class Ssh(Connection):
-    """A host, and the socket of the connection to it while there is one. Where it was never reached
-    and takes no connection, the next of the `others` is taken for it."""
+    """A host, and the socket of the connection to it while there is one. If it was never reached
+    and accepts no connection, the next of the `others` replaces it."""
 
     host: str
     user: str
@@ -129,12 +128,12 @@ class Ssh(Connection):
     _untried: list[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """All of them are tried once, and the first one after them."""
+        """Queues all of them for one try each, and the first one again after them."""
         self._untried = [*self.others, self.host] if self.others else []
 
     @property
     def name(self) -> str:
-        """As one would write it for ssh."""
+        """Name of the host as a user would write it for ssh."""
         return f"{self.user}@{self.host}" if self.user else self.host
 
     def begin(self) -> None:
@@ -152,8 +151,8 @@ class Ssh(Connection):
         return self.run_with_retry(program, command)
 
     def require_answer(self, *, deadline: float) -> None:
-        """See `Connection.require_answer`. That this process has connected just now is an answer,
-        but not that it once did: the host may be gone since."""
+        """Raises as `Connection.require_answer` documents. A connection made just now is an answer,
+        but an older one is not: the host may be gone since."""
 
         def program() -> list[str]:
             is_known = time.monotonic() - self._answered < _JUST_NOW
@@ -164,8 +163,8 @@ class Ssh(Connection):
     def run_with_retry(
         self, program: Program, command: Command, broken: Sequence[int] = (BROKEN,)
     ) -> Ended:
-        """Runs a program for the command over the connection, again where its code says that this
-        is `broken`."""
+        """Runs a program for the command over the connection, and again if `broken` says so of its
+        exit code."""
         with self.silence.watch(self.name, command.deadline) as watched:
             if self._has_bastion:
                 watched.answered()
@@ -194,7 +193,7 @@ class Ssh(Connection):
                     raise self._unreachable(ended.err)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
-        """See `Connection.upload`; a copy that was cut off goes on where it was."""
+        """Uploads as `Connection.upload` documents; an interrupted copy is resumed."""
         words = lambda: ["--", f"{folder}/", f"{self.name}:{to}/"]  # noqa: E731
         if not self._copied_by_rsync(words, b"", deadline):
             super().upload(folder, to, deadline=deadline)
@@ -208,8 +207,8 @@ class Ssh(Connection):
             super().download(folder, names, to, deadline=deadline)
 
     def _copied_by_rsync(self, words: Program, data: bytes, deadline: float) -> bool:
-        """True if rsync has copied everything, with `data` as its input; False if one of the two
-        sides has no rsync. `words` returns its options and places."""
+        """Returns True if rsync has copied everything, with `data` as its input; False if one of
+        the two sides has no rsync. `words` returns its options and places."""
         if not self.has_rsync or shutil.which("rsync") is None:
             return False
 
@@ -251,7 +250,7 @@ class Ssh(Connection):
         return on_terminal([*command, *terminal, *name, shlex.join(words)])
 
     def command(self, *options: str) -> list[str]:
-        """The start of a command line that uses the connection."""
+        """Returns the start of a command line that uses the connection."""
         own = ["-o", f"ControlPath={self.socket}"] if self.socket else []
         return [
             *("ssh", *self._configuration(), *self._options(), *own),
@@ -260,14 +259,14 @@ class Ssh(Connection):
 
     @property
     def said(self) -> str:
-        """Output of ssh about the connection that this process has made."""
+        """Output of ssh about the connection that this process has opened."""
         try:
             return self._errors.read_text(errors="replace") if self.folder else ""
         except OSError:
             return ""
 
     def close(self) -> None:
-        """Ends the master connection that this process has made."""
+        """Ends the master connection that this process has opened."""
         if self._opening is not None:
             self._opening.terminate()
             self._opening.wait()
@@ -278,8 +277,8 @@ class Ssh(Connection):
             self.folder = None
 
     def _open(self, patience: float) -> Ended | None:
-        """Connects within so long where there is no connection, or a few seconds more where another
-        thread tries already; returns what ssh said where that failed."""
+        """Connects within these seconds if there is no connection, or a few more if another thread
+        is trying already; returns ssh's output if that failed."""
         asked = time.monotonic()
         with self._connecting:
             if self._failed is not None and self._failed[0] > asked:
@@ -309,8 +308,8 @@ class Ssh(Connection):
             return None
 
     def _connect(self, patience: float = math.inf) -> subprocess.Popen[bytes]:
-        """Starts ssh, which ends once the connection is there, or after these seconds: all hosts
-        that are untried have a share in them."""
+        """Starts ssh, which ends once the connection is there, or after these seconds, which are
+        divided among all untried hosts."""
         if self.folder is None:
             # Short: a socket's path has 108 bytes at most, some of which ssh wants itself.
             # Of processes that were killed, once their connections have ended.
@@ -341,7 +340,7 @@ class Ssh(Connection):
             )
 
     def _turn_from(self, host: str) -> bool:
-        """Takes another host in place of one that was never reached; at last the first again."""
+        """Replaces a host that was never reached by another; at last by the first again."""
         if self.host != host:
             return True  # another thread has done so
         if self.reached or not self._untried:
@@ -351,7 +350,7 @@ class Ssh(Connection):
         return True
 
     def _has_masters_own(self) -> bool:
-        """True if the user's own configuration keeps a master connection that is up."""
+        """Returns True if the user's own configuration keeps a master connection that is up."""
         if self.folder is not None or self._has_bastion:
             return False  # asked before, or not to be trusted
         query = ["ssh", *self._configuration(), *self._options(), "-O", "check", "--", self.name]
@@ -383,12 +382,12 @@ class Ssh(Connection):
 
     @property
     def _has_bastion(self) -> bool:
-        """True if a Bastion leads to the host. Connecting then takes a while even if all is well,
-        and the address names the host only within the host's own network."""
+        """Returns True if a Bastion leads to the host. Connecting then takes a while even if all is
+        well, and the address identifies the host only within the host's own network."""
         return self.reach is not None and self.reach.bastion is not None
 
     def _is_fault(self, said: str) -> bool:
-        """True if the problem is something else than a host that accepts no connection."""
+        """Returns True if the problem is something else than a host that accepts no connection."""
         fault = bastion.fault_in(said)
         known = fault is not None and fault.id != NO_CONNECTION
         return known or any(text in said for text in _PERMANENT)

@@ -21,9 +21,9 @@ _FILE = "engine.json"
 
 @dataclass(frozen=True)
 class Submission(JsonRecord, called="the submission"):
-    """The last submission of a run: `submission` counts the times that it was started, from 0, and
-    each retry is another. `complete` says that the cluster has taken it over, as these `jobs`, and
-    `sampled` that it has ended and all samples of its nodes are here."""
+    """The last submission of a run: `submission` counts the starts of the run, from 0, including
+    retries. `complete` says that the cluster has taken it over, as these `jobs`, and `sampled` that
+    it has ended and all samples of its nodes are here."""
 
     submission: int
     complete: bool = False
@@ -36,13 +36,13 @@ class Submission(JsonRecord, called="the submission"):
 
 
 def read(run: RunFolder) -> Submission | None:
-    """The last submission; None before the first has begun. UserError where the file is damaged."""
+    """Reads the last submission; None before the first. Raises UserError if the file is damaged."""
     return known_as(run.folder / _FILE, Submission.from_json)
 
 
 def begin(run: RunFolder, *, retry: bool) -> Submission:
-    """Begins a submission, or goes on with one that was cut off; the caller holds the run's lock.
-    The run is queued, and so are the tasks of a retry, as `retry.json` has them."""
+    """Begins a submission, or resumes an interrupted one; the caller holds the run's lock. The run
+    is queued, and so are the tasks of a retry, as `retry.json` has them."""
     last = read(run)
     if last is not None and not (retry and last.complete):
         return last
@@ -60,7 +60,8 @@ def begin(run: RunFolder, *, retry: bool) -> Submission:
 
 
 def queue_tasks_again(run: RunFolder) -> dict[str, int]:
-    """Queues the tasks of a retry, the last one among them; the attempts that each has had."""
+    """Queues the tasks of a retry, including the last one; returns the attempts that each has
+    had."""
     numbers = sorted(read_retry(run.folder).only)
     attempts = {}
     for number in [*numbers, run.record.tasks - 1] if run.has_last else numbers:
