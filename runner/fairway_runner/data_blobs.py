@@ -1,4 +1,4 @@
-"""Places in a storage account: their addresses, listings, and staging from them on a cluster."""
+"""Paths in a storage account: their addresses, listings, and staging from them on a cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BlobPath:
         return f"{self.target.name}:{self.container}/{self.path}"
 
     def name_of(self, file: str) -> str:
-        """The name of the blob of a file below the path."""
+        """Returns the name of the blob for a file below the path."""
         return f"{self.path.rstrip('/')}/{file}".lstrip("/")
 
 
@@ -43,7 +43,8 @@ _FORM = "write TARGET:CONTAINER/PATH"
 
 
 def blob_path(text: str) -> BlobPath:
-    """Reads `TARGET:CONTAINER/PATH`; UserError where it is none, or no container of the target."""
+    """Parses `TARGET:CONTAINER/PATH`. Raises UserError if it is malformed, or names no container of
+    the target."""
     name, colon, rest = text.partition(":")
     container, _, path = rest.partition("/")
     if not colon or not container:
@@ -62,7 +63,7 @@ def blob_path(text: str) -> BlobPath:
 
 
 def storage_of(target: Target) -> tuple[str, ...]:
-    """The containers of a target; UserError where it has no storage account."""
+    """Returns the containers of a target. Raises UserError if it has no storage account."""
     if target.storage is None:
         message = f"the target `{target.name}` has no storage account"
         hint = "give its environment a `storage:` section"
@@ -109,8 +110,8 @@ def entries(at: BlobPath, storage: Storage, *, recursive: bool) -> list[Entry]:
 
 
 def staging_job(target: Target, source: str, destination: str) -> Job:
-    """A job that copies `CONTAINER:PATH` to `MOUNT:PATH`; UserError where it cannot. It goes on
-    where it was cut off: what is there already is not copied again."""
+    """Returns a job that copies `CONTAINER:PATH` to `MOUNT:PATH`. Raises UserError if that is
+    impossible. An interrupted copy is resumed: existing files are not copied again."""
     container, colon, path = source.partition(":")
     if not colon:
         message = f"`{source}` does not say what to copy"

@@ -1,4 +1,4 @@
-"""Uploads and downloads: many files at once, checked, and going on where one was cut off."""
+"""Uploads and downloads: many files in parallel, verified, and resumed after an interruption."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Report = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Transferred:
-    """The files that were copied, their size in bytes, and how many were there already."""
+    """The copied files, their size in bytes, and how many existed already."""
 
     files: tuple[str, ...]
     size: int
@@ -46,18 +46,18 @@ class Transferred:
 
 
 def block_size(size: int) -> int:
-    """The size of the pieces in which a file of `size` bytes travels."""
+    """Returns the block size for a file of `size` bytes."""
     return max(BLOCK, -(-size // _MOST_BLOCKS))
 
 
 def digest_of(file: Path) -> bytes:
-    """The MD5 of a file, which is what the service keeps beside a blob."""
+    """Returns the MD5 of a file, which the service stores with a blob."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False)).digest()
 
 
 def at_once(operation: Callable[[T], None], items: Iterable[T]) -> None:
-    """The operation on every item, many at the same time; the first failure ends it."""
+    """Runs the operation on every item, many in parallel; the first failure ends it."""
     with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
         started = [pool.submit(operation, item) for item in items]
         try:
@@ -70,7 +70,8 @@ def at_once(operation: Callable[[T], None], items: Iterable[T]) -> None:
 
 @contextmanager
 def blocks_at_once() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Starts operations on blocks of a file, few at once: their bytes are in memory. All end."""
+    """Runs operations on blocks of a file, few in parallel, as their bytes are in memory. All
+    end."""
     room = BoundedSemaphore(BLOCKS_AT_ONCE)
     with ThreadPoolExecutor(BLOCKS_AT_ONCE) as pool:
         started = []
@@ -92,8 +93,8 @@ _ONE = "name a file, or a folder with files"
 
 
 def files_below(source: Path) -> tuple[dict[str, Path], list[Finding]]:
-    """The files of a folder by their paths in it, or one file by its name, and what a person should
-    hear of the rest; UserError for none, and for what cannot be read."""
+    """Returns the files of a folder by their paths in it, or one file by its name, and warnings
+    about other entries. Raises UserError if there are none, and for unreadable ones."""
     if source.is_file():
         return {source.name: source}, []
     if not source.is_dir():
@@ -120,7 +121,7 @@ def _empty(folders: list[str]) -> list[Finding]:
 
 
 class Upload:
-    """Files on their way to a container; made once, `run` once."""
+    """Upload of files to a container; each object is run once."""
 
     def __init__(self, source: Path, at: BlobPath, storage: Storage, *, force: bool) -> None:
         self._storage = storage
@@ -146,11 +147,11 @@ class Upload:
 
     @property
     def size(self) -> int:
-        """The bytes that are to travel."""
+        """Bytes to transfer."""
         return sum(file.stat().st_size for file in self._new.values())
 
     def run(self, report: Report) -> Transferred:
-        """Uploads what is not there; `report` is told of each piece that has arrived."""
+        """Uploads missing files; `report` is called for each block that has arrived."""
         size = self.size
 
         def send(item: tuple[str, Path]) -> None:
@@ -215,7 +216,7 @@ class Upload:
         calls.call(what, lambda: blob.commit_block_list(blocks, content_settings=settings))
 
     def _kept_blocks(self, name: str) -> set[str]:
-        """The blocks that an upload which was cut off has left."""
+        """Returns the blocks that an interrupted upload has left."""
         from fairway_runner.engines.azure_calls import ServiceError
 
         blob = self._storage.container(self._at.container).get_blob_client(name)
@@ -238,7 +239,7 @@ def _is_same(file: Path, blob: BlobProperties | None) -> bool:
 
 
 class Download:
-    """Blobs on their way to a folder; made once, `run` once."""
+    """Download of blobs to a folder; each object is run once."""
 
     def __init__(self, at: BlobPath, folder: Path, storage: Storage, *, force: bool) -> None:
         self._at = at
@@ -253,11 +254,11 @@ class Download:
 
     @property
     def size(self) -> int:
-        """The bytes that are to travel."""
+        """Bytes to transfer."""
         return sum(int(blob.size) for blob in self._new.values())
 
     def run(self, report: Report) -> Transferred:
-        """Downloads what is not there; `report` is told of each piece that has arrived."""
+        """Downloads missing files; `report` is called for each block that has arrived."""
 
         def take(item: tuple[Path, BlobProperties]) -> None:
             file, blob = item
@@ -336,11 +337,11 @@ class _Journal:
             file.unlink(missing_ok=True)
 
     def has(self, first: int) -> bool:
-        """True if the block that begins there has arrived."""
+        """Returns True if the block at that offset has arrived."""
         return first in self._done
 
     def add(self, first: int, *, keep: bool) -> None:
-        """Notes a block, whose bytes have been written; `keep` is for large blobs."""
+        """Records a block whose bytes have been written; `keep` is set for large blobs."""
         if not keep:
             return
         with self._lock, self._file.open("a", encoding="utf-8") as file:
@@ -353,7 +354,7 @@ _RENAME = "rename it in storage, or copy another path"
 
 
 def _inside(path: str, name: str) -> PurePosixPath:
-    """A path that stays in its folder, whatever the blob is named."""
+    """Returns a path that stays in its folder, whatever the blob's name."""
     found = PurePosixPath(path)
     if found.is_absolute() or ".." in found.parts or not found.parts:
         raise UserError.of("bad-blob-name", f"the blob `{name}` cannot be a file here", _RENAME)

@@ -1,4 +1,5 @@
-"""Sessions to work in: runs of the template `dev`, with the code kept in sync and a way in."""
+"""Interactive sessions: runs of the template `dev`, with the code kept in sync and access by
+ssh."""
 
 from __future__ import annotations
 
@@ -42,10 +43,10 @@ _LONGEST_NAME = 40
 
 @dataclass(frozen=True)
 class Wanted:
-    """A session: the file of its job, if any, what is set over it, and on how many nodes.
+    """A requested session: its job file, if any, overrides, and the number of nodes.
 
-    It ends `seconds` after its start, and where nobody has used it for `idle` seconds; 0 is no
-    such limit. `jupyter` says that JupyterLab is to run there.
+    It ends `seconds` after its start, and after `idle` seconds without use; 0 is no limit.
+    `jupyter` starts JupyterLab there.
     """
 
     job: str | None = None
@@ -57,7 +58,8 @@ class Wanted:
 
 
 def session_job(wanted: Wanted, target: Target) -> JobFile:
-    """The job of a session; UserError with the line of whatever is wrong in the given one."""
+    """Returns the job of a session. Raises UserError with the line of each error in the given
+    one."""
     if wanted.job is None:
         text = json.dumps({"name": SESSION, "command": ":", "nodes": 1})
         document = Document(parse_yaml(text, "dev"), json.loads(text))
@@ -86,7 +88,7 @@ def session_job(wanted: Wanted, target: Target) -> JobFile:
 
 
 def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequence[Finding]]:
-    """Starts a session; the run, and what a person should hear of."""
+    """Starts a session; returns the run, and warnings."""
     job_file = session_job(wanted, target)
     job = job_file.resolve(target)
     if job.nodes > 1 and not capabilities(target.engine).one_copy:
@@ -112,8 +114,8 @@ def has_jupyter(run: Run) -> bool:
 
 
 def going(store: RunStore, target: str | None = None) -> tuple[list[Run], list[Finding]]:
-    """The sessions that have not ended, of one target or all, the newest last, and which targets
-    are silent; `fairway list` names runs that cannot be read."""
+    """Returns the active sessions, of one target or all, the newest last, and the targets that do
+    not answer; `fairway list` names unreadable runs."""
     found: list[Run] = []
     for run in store.unsorted():
         with suppress(UserError, OSError):
@@ -129,7 +131,7 @@ def _goes_on(run: Run) -> bool:
 
 
 def chosen(store: RunStore, name: str | None) -> Run:
-    """The session of that id, or the only one that goes on; UserError where it is none."""
+    """Returns the session of that id, or the only active one. Raises UserError if there is none."""
     if name is not None:
         run = store.find(name)
         if not is_session(run):
@@ -167,8 +169,8 @@ class SessionAccess:
 
 
 def look(beside: Beside) -> SessionAccess | None:
-    """Asks the session; None where its script has not begun, as while its setup runs. SessionFailed
-    where it does not answer, or what it says is not what it should be."""
+    """Asks the session for its access; returns None before its script has begun, as while its setup
+    runs. Raises SessionFailed if it does not answer, or gives an invalid answer."""
     said = beside.ask(["sh", "-c", _QUESTION])
     facts = dict(re.findall(r"^fairway-(\w+)=(.*)$", said, re.MULTILINE))
     if facts == {"begun": "no"}:
@@ -251,7 +253,7 @@ END
 
 @dataclass(frozen=True)
 class Host:
-    """A session as ssh and VS Code reach it: its name, and the folder of its code."""
+    """A session for ssh and VS Code: its host name, and the folder of its code."""
 
     name: str
     folder: str
@@ -274,7 +276,8 @@ def server_command(run: Run) -> list[str]:
 
 
 def write_host(run: Run, access: SessionAccess, program: Sequence[str]) -> Host:
-    """Writes the block of a session, by which `program` gets to it; UserError where it cannot."""
+    """Writes the ssh configuration of a session, with `program` as its proxy command. Raises
+    UserError if that fails."""
     _public_key(run)
     variable = f"{VARIABLE}={run.folder.parents[2]}"
     words = shlex.join(["env", variable, *program, "dev", "connect", run.id])
@@ -302,7 +305,7 @@ def write_host(run: Run, access: SessionAccess, program: Sequence[str]) -> Host:
 
 
 def remove_host(run: Run) -> None:
-    """Removes the block of a session that has ended."""
+    """Removes the ssh configuration of a session that has ended."""
     with suppress(OSError):
         (_ssh_folder() / FOLDER / f"{run.id}.conf").unlink(missing_ok=True)
 
@@ -320,7 +323,7 @@ def _is_included() -> bool:
 
 
 def _key(run: Run) -> Path:
-    """The key of a project's sessions, which its runs do not get."""
+    """Returns the key of a project's sessions, which its runs do not get."""
     return run.folder.parents[1] / "ssh" / "key"
 
 

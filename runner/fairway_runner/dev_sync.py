@@ -1,7 +1,7 @@
-"""Keeps the code of a session in step: what changes in the folder here is copied there.
+"""Keeps the code of a session in sync: changes in the folder here are copied there.
 
-It goes one way. What programs of the session write there stays there, unless a file of the same
-name changes here; what is removed there is not removed here.
+It is one-way. Files that programs of the session write stay, unless a file of that name changes
+here; files removed there are not removed here.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ if TYPE_CHECKING:
 
 
 class SessionFailed(UserError):
-    """A session does not do what it is asked."""
+    """Error of a session that does not carry out a request."""
 
 
 @dataclass(frozen=True)
 class Beside:
-    """A session, and the command line of the program `fairway`, which gets to its nodes."""
+    """A session, and the command line of the program `fairway`, which reaches its nodes."""
 
     run: Run
     program: Sequence[str]
 
     def ask(self, words: Sequence[str], data: bytes = b"") -> str:
-        """Runs a command in the session and returns its output; UserError with its last error."""
+        """Runs a command in the session and returns its output. Raises UserError with its last
+        error."""
         done = self.run_here(self.command(words), data)
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
@@ -54,11 +55,11 @@ class Beside:
         return done.stdout.decode(errors="replace")
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """The command line that runs a command in the session."""
+        """Returns the command line that runs a command in the session."""
         return [*self.program, "exec", self.run.id, "--", *words]
 
     def run_here(self, words: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:
-        """Runs a program of this machine, which may run commands in the session, to its end."""
+        """Runs a program of this machine to its end; it may run commands in the session."""
         return subprocess.run(
             die_with_parent(words),
             input=data,
@@ -70,7 +71,7 @@ class Beside:
         )
 
     def environment(self) -> dict[str, str]:
-        """The variables of the program: it finds the run wherever it is started."""
+        """Returns the variables with which the program finds the run wherever it is started."""
         return {**os.environ, VARIABLE: str(self.run.folder.parents[2])}
 
 
@@ -100,7 +101,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class Known:
-    """A folder of code, what of it is left out, and its files as they were sent."""
+    """A folder of code, its exclusions, and its files as they were sent."""
 
     folder: Path
     exclude: tuple[str, ...]
@@ -109,13 +110,13 @@ class Known:
 
     @classmethod
     def of(cls, folder: Path, exclude: Sequence[str], *, gitignore: bool = False) -> Known:
-        """As the folder is now."""
+        """Returns the present state of the folder."""
         files = _stamps(folder, exclude, gitignore=gitignore)
         return cls(folder.resolve(), tuple(exclude), files, gitignore)
 
     @classmethod
     def read(cls, run: RunFolder) -> Known | None:
-        """As it was written last; None for a session that was started elsewhere."""
+        """Reads the last recorded state; None for a session that another machine started."""
         try:
             fields = Fields(read_json(run.folder / _KNOWN), "what was sent")
             files = {
@@ -133,7 +134,7 @@ class Known:
             raise UserError.of("damaged-run", message, hint) from None
 
     def write(self, run: RunFolder) -> None:
-        """Keeps it in the run's folder."""
+        """Stores it in the run's folder."""
         facts: dict[str, Any] = {"folder": str(self.folder), "exclude": self.exclude}
         facts |= {"files": self.files, "gitignore": self.gitignore}
         write_json(run.folder / _KNOWN, facts)
@@ -164,8 +165,8 @@ class Sync:
         return Changes(written, [path for path in before if path not in now]), now
 
     def send(self) -> Changes:
-        """Copies what differs, and returns it. UserError where the session does not answer, whose
-        nodes may have a part of it then: all of it is sent again by the next call."""
+        """Copies changes, and returns them. Raises UserError if the session does not answer; its
+        nodes may have a part of them then, and the next call sends all of them again."""
         changes, now = self.look()
         if not changes:
             return changes
@@ -192,7 +193,8 @@ class Sync:
 
 
 def take_turn(run: RunFolder) -> int | None:
-    """The descriptor of a lock by which one process alone sends; None while another does."""
+    """Returns the descriptor of a lock that lets one process alone send; None while another
+    does."""
     return try_lock(run.folder / _LOCK)
 
 
@@ -205,7 +207,8 @@ def _stamps(folder: Path, exclude: Sequence[str], *, gitignore: bool) -> dict[st
 
 
 def _packed(folder: Path, paths: Sequence[str]) -> bytes:
-    """The files, as a compressed tar file; without those that went, as the next look sees."""
+    """Returns the files as a compressed tar file, without vanished ones, which the next look
+    notices."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1, dereference=True) as files:
         for path in paths:

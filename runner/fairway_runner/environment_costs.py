@@ -21,9 +21,9 @@ def cost_facts(
     prices: Prices,
     hours_per_day: float | None = None,
 ) -> dict[str, Any]:
-    """Everything about its parts: money in `currency`, null where a price is not known. Sums are of
-    what is known, and `complete` says whether that is everything but what is paid for as it is
-    used; `missing` has the parts of each resource that are not in them."""
+    """Returns everything about the cost of its parts: money in `currency`, null if a price is
+    unknown. Sums cover known prices, and `complete` is true if only usage-based prices are missing;
+    `missing` has the parts of each resource that are not included."""
     found = estimate(parts, prices)
     known, count = found.known
     return {

@@ -1,4 +1,4 @@
-"""Files that a command writes its result to, as `-o` names them: pages, and pictures."""
+"""Files that a command writes its result to, as `-o` names them: pages and pictures."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ _OPEN = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
 
 
 def write_output(file: Path, text: str) -> Path:
-    """Writes the file, as a whole or not at all, and returns it; UserError where it cannot. Into a
-    pipe or a device it writes, as into what is open already, /dev/stdout, after what is there; of a
-    link it writes what that leads to."""
+    """Writes the file atomically, and returns it. Raises UserError if that fails. To a pipe, a
+    device or an open file such as /dev/stdout it appends; of a link it writes the target."""
     if file.is_dir():  # `.` has no name of which a draft's could be made
         hint = f"name a file in it, for example {file / 'result'}"
         raise UserError.of("unwritable-file", f"{file} is a directory", hint)
@@ -40,9 +39,9 @@ _LONGEST = 120.0  # seconds for Graphviz; only one that hangs takes so long
 
 
 def require_writable(file: Path) -> None:
-    """Raises UserError where no picture can be written to a file of that name, before any work.
+    """Raises UserError, before any work, if no picture can be written to a file of that name.
 
-    Its exit code is 4 where Graphviz is missing.
+    Its exit code is 4 if Graphviz is missing.
     """
     if file.suffix not in (".md", ".svg"):
         message = f"{file}: a diagram is Markdown or SVG"
@@ -56,7 +55,7 @@ def require_writable(file: Path) -> None:
 
 
 def write_diagram(picture: Picture, file: Path) -> Path:
-    """Writes the picture, as a whole or not at all, in the form that the file's name ends in."""
+    """Writes the picture atomically, in the format of the file's suffix."""
     text = svg(picture) if file.suffix == ".svg" else markdown(picture)
     return write_output(file, text)
 
@@ -73,7 +72,8 @@ def _graphviz_failed(message: str) -> UserError:
 
 
 def svg(picture: Picture) -> str:
-    """The picture as SVG; UserError where Graphviz is missing, with exit code 4, or fails."""
+    """Returns the picture as SVG. Raises UserError if Graphviz is missing, with exit code 4, or
+    fails."""
     try:
         done = subprocess.run(
             ["dot", "-Tsvg"],

@@ -1,4 +1,4 @@
-"""Numbers, sizes, durations, moments and values as people write and read them."""
+"""Numbers, sizes, durations, times and values as people write and read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def number(value: float | None) -> str:
-    """A metric's value, to six significant digits.
+    """Formats a metric's value to six significant digits.
 
     >>> number(0.97777777), number(183211.0), number(None)
     ('0.977778', '183211', '')
@@ -27,7 +27,7 @@ def number(value: float | None) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes as people say them.
+    """Formats bytes.
 
     >>> size(999), size(123456), size(5 * 2**30)
     ('999 B', '120.6 KiB', '5.0 GiB')
@@ -40,7 +40,7 @@ def size(count: int) -> str:
 
 
 def few(names: Sequence[str], most: int = 3) -> str:
-    """The first of many names.
+    """Formats the first of many names.
 
     >>> few(["a", "b"]), few(["a", "b", "c", "d", "e"])
     ('a, b', 'a, b, c and 2 more')
@@ -50,7 +50,7 @@ def few(names: Sequence[str], most: int = 3) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as people say them.
+    """Formats seconds.
 
     >>> duration(3.21), duration(75), duration(7384), duration(None), duration(-0.3)
     ('3.2s', '1m15s', '2h03m', '', '0.0s')
@@ -67,7 +67,7 @@ def duration(seconds: float | None) -> str:
 
 
 def money(amount: float | None) -> str:
-    """An amount as people read it; small ones keep their first digits.
+    """Formats an amount; small ones keep their first digits.
 
     >>> money(196.64), money(0.0052), money(0.0), money(None)
     ('196.64', '0.0052', '0.00', 'unknown')
@@ -82,10 +82,10 @@ _TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?", re.ASCII)
 
 
 def moment(option: str, text: str, now: float | None = None) -> float:
-    """Seconds since 1970 of `2h` (so long ago), `14:30` (when it was that last), `2026-11-01` or
-    `2026-11-01T09:30`.
+    """Parses `2h` (ago), `14:30` (the last time it was that), `2026-11-01` or `2026-11-01T09:30`
+    into seconds since 1970.
 
-    A time without a zone is this machine's own. UserError, which names the `option`, for
+    A time without a zone is in this machine's. Raises UserError, which names the `option`, for
     anything else.
     """
     from fairway_core.documents import FieldError
@@ -112,7 +112,8 @@ def moment(option: str, text: str, now: float | None = None) -> float:
 
 
 def span(name: str, text: str) -> float:
-    """The seconds of a span such as 10m; UserError that says `name` where it is none."""
+    """Parses a duration such as 10m into seconds. Raises UserError, which says `name`, for anything
+    else."""
     from fairway_core.documents import FieldError
     from fairway_core.fields import seconds_of
 
@@ -123,14 +124,15 @@ def span(name: str, text: str) -> float:
 
 
 def iso(moment: float | None) -> str | None:
-    """Seconds since 1970 in ISO 8601, to the second and in UTC."""
+    """Formats seconds since 1970 in ISO 8601, to the second and in UTC."""
     if moment is None:
         return None
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def seconds(state: str, started: float | None, ended: float | None) -> float | None:
-    """Seconds that something ran, or runs already; None where it never began or nobody knows."""
+    """Returns for how many seconds something ran, or has run so far; None if it never began or that
+    is unknown."""
     if started is None or (ended is None and state != "running"):
         return None
     # The clock may have been set back meanwhile.
@@ -138,7 +140,7 @@ def seconds(state: str, started: float | None, ended: float | None) -> float | N
 
 
 def shown(value: ParamValue | None) -> str:
-    """A value as a cell of a table: as YAML would have it, on one line; None is empty.
+    """Formats a value for a cell of a table: as YAML, on one line; None is empty.
 
     >>> shown(True), shown([1, "a"]), shown("two\\nlines")
     ('true', '[1, a]', '"two\\\\nlines"')

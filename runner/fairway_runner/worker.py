@@ -1,8 +1,8 @@
-"""Worker processes for people's own input where there are threads: patterns, templates, jobs. In a
-thread nothing can stop these, and they use up everybody's memory.
+"""Worker processes for people's own input in programs with threads: patterns, templates, jobs. In a
+thread nothing can stop these, and they use up the memory of all.
 
 `main` carries out calls one by one until its input ends: however the program that started it ends,
-and even during a call. A call that takes too long ends the process.
+even during a call. A call that takes too long ends the process.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _lock = threading.Lock()
 
 
 def call(function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function of a module in another process like ours; OverLimit if it takes too much."""
+    """Calls a function of a module in another process like ours. Raises OverLimit if it takes too
+    much."""
     limits = (CPU, MEMORY, process_limits.CPU_LIMIT, outage.chosen(), outage.is_offered())
     order = (os.getcwd(), dict(os.environ), limits, function, arguments)  # noqa: PTH109 - as it is
     with _lock:
@@ -70,7 +71,8 @@ def call(function: Callable[..., T], *arguments: object) -> T:
 
 
 def look_at_job(function: Callable[..., T], *arguments: object) -> T:
-    """Checks a job in another process; UserError if that takes more resources than allowed."""
+    """Checks a job in another process. Raises UserError if that takes more resources than
+    allowed."""
     try:
         return call(function, *arguments)
     except process_limits.OverLimit:
@@ -83,14 +85,14 @@ def look_at_job(function: Callable[..., T], *arguments: object) -> T:
 
 
 def lift() -> None:
-    """Takes the limits off this process and what it starts: all that was to be looked at was."""
+    """Removes the limits from this process and its children, once all checks are done."""
     if _usual is not None:
         signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_DATA, _usual)
 
 
 def close() -> None:
-    """Ends the processes, and the calls that they do."""
+    """Ends the processes, and their calls."""
     with _lock:
         for process in _busy:
             process.kill()
@@ -102,7 +104,7 @@ atexit.register(close)
 
 
 class _Process:
-    """One process: does one call at a time."""
+    """One process, for one call at a time."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -117,7 +119,8 @@ class _Process:
         return self._process.poll() is None
 
     def ask(self, order: bytes) -> tuple[bytes, bool]:
-        """Makes a call; its answer, and True if the process stays small. OverLimit without one."""
+        """Makes a call; returns its answer, and True if the process stays small. Raises OverLimit
+        without an answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -132,11 +135,11 @@ class _Process:
         return answer, is_small
 
     def kill(self) -> None:
-        """Ends it while somebody asks it, who closes it."""
+        """Ends it during a call, whose caller closes it."""
         self._process.kill()
 
     def close(self) -> None:
-        """Ends it, and frees what it holds."""
+        """Ends it, and frees its resources."""
         with suppress(BrokenPipeError), self._process as process:
             process.kill()
 
@@ -146,7 +149,7 @@ _usual: tuple[int, int] | None = None
 
 
 def main() -> None:
-    """Does each call of the input."""
+    """Carries out each call of the input."""
     global _usual
     _usual = resource.getrlimit(resource.RLIMIT_DATA)
     orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

@@ -1,4 +1,5 @@
-"""Asks Azure what an environment needs to know; what may not be seen is a warning."""
+"""Asks Azure for the facts that an environment's checks need; facts that the user may not see
+become warnings."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ _KUBERNETES = "2024-02-01"
 
 @dataclass
 class _Asking:
-    """One environment against one subscription, and what was found so far."""
+    """One environment, one subscription, and the findings so far."""
 
     environment: Environment
     azure: Management
@@ -130,7 +131,8 @@ class _Asking:
                 self.findings += rules.role_is_free(each, self._role_id(each.role), given)
 
     def _role_id(self, role: str) -> str:
-        """The end of the ids that a built-in role has everywhere; "" for one that is not listed."""
+        """Returns the suffix of a built-in role's ids, which is the same everywhere; "" for an
+        unlisted one."""
         if role not in self.roles_known:
             path = f"{_AUTHORIZATION}/roleDefinitions"
             found = self.azure.list(path, _ASSIGNMENTS, **{"$filter": f"roleName eq '{role}'"})
@@ -143,7 +145,7 @@ class _Asking:
         return self.roles_known[role]
 
     def _own(self, path: str, version: str) -> list[dict[str, Any]]:
-        """Lists the environment's own resources of a kind, once it was deployed."""
+        """Lists the environment's own resources of a kind, if it is deployed."""
         name = self.environment.name
         found = self.azure.list(path, version)
         return [each for each in found if (each.get("tags") or {}).get("environment") == name]
@@ -176,11 +178,11 @@ class _Asking:
                     self.findings += rules.pool_quota_suffices(machines, account)
 
     def _accounts(self) -> list[dict[str, Any]]:
-        """The Batch accounts of the environment: one, once it was deployed."""
+        """Returns the Batch accounts of the environment: one, if it is deployed."""
         return self._own("providers/Microsoft.Batch/batchAccounts", _BATCH)
 
     def pool_images(self) -> None:
-        """Only an account itself says which images it takes."""
+        """Checks images for pools, which only an account itself lists."""
         images = pool_images_of(self.environment)
         if not images:
             return
@@ -220,8 +222,9 @@ class _Asking:
 
 
 def ask_azure(environment: Environment, azure: Management) -> tuple[list[Finding], list[Offer]]:
-    """Asks Azure about an environment: errors and warnings, and the offers of its sizes, which are
-    empty if they may not be seen. UserError if nobody is signed in, or if the service failed."""
+    """Asks Azure about an environment: returns errors and warnings, and the offers of its sizes,
+    empty if they may not be seen. Raises UserError if nobody is signed in, or if the service
+    failed."""
     asking = _Asking(environment, azure)
     asking.providers()
     asking.features()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Examined:
-    """A thing with what was found of it, such as `Terraform` and `1.11.4`."""
+    """A checked thing with its value, such as `Terraform` and `1.11.4`, and findings."""
 
     what: str
     found: str
@@ -48,7 +48,7 @@ _CDKTF = (0, 21)
 
 
 def examine_programs() -> Iterator[Examined]:
-    """Node.js, Terraform or OpenTofu, and the cdktf command line."""
+    """Checks Node.js, Terraform or OpenTofu, and the cdktf command line."""
     yield _node()
     yield _terraform()
     yield _cdktf()
@@ -91,7 +91,7 @@ def _terraform() -> Examined:
 
 
 def _cdktf() -> Examined:
-    """Nothing that Fairway does itself needs it, so that nothing fails without it."""
+    """Checks the cdktf command line, which Fairway does not need: nothing fails without it."""
     said = version_of(["cdktf", "--version"])
     hint = "only `cdktf deploy` needs it: npm install --global cdktf-cli@0.21"
     found = _judged("cdktf", "no-cdktf", said, _CDKTF, hint)
@@ -111,7 +111,7 @@ def _judged(what: str, id_: str, said: str | None, least: tuple[int, ...], hint:
 
 
 def az_default_subscription() -> str | None:
-    """The id of the subscription that `az` would use; None where it knows none."""
+    """Returns the id of the subscription that `az` would use; None if it knows none."""
     said = version_of(["az", "account", "show", "--query", "id", "--output", "tsv"])
     return said.strip() or None if said else None
 
@@ -121,7 +121,7 @@ _SET = "export ARM_SUBSCRIPTION_ID=$(az account show --query id --output tsv)"
 
 
 def examine_subscription(environment: Environment | None) -> Iterator[Examined]:
-    """Sign-in, subscription, and what the environment needs, as far as each can be asked."""
+    """Checks sign-in, subscription, and the environment's requirements, as far as Azure answers."""
     try:
         cloud = chosen_cloud()
     except UserError as error:
@@ -147,7 +147,8 @@ def examine_subscription(environment: Environment | None) -> Iterator[Examined]:
 
 
 def chosen_subscription() -> str:
-    """The ID of the subscription that Terraform would use; UserError where none is named."""
+    """Returns the ID of the subscription that Terraform would use. Raises UserError if none is
+    named."""
     subscription = os.environ.get("ARM_SUBSCRIPTION_ID", "") or az_default_subscription()
     if not subscription:
         message = "neither ARM_SUBSCRIPTION_ID nor az names a subscription"
@@ -167,7 +168,7 @@ def _sign_in(cloud: Cloud) -> Examined:
 
 
 def _how_to_choose() -> str:
-    """The command that names a subscription, with or without the Azure CLI."""
+    """Returns the command that selects a subscription, with or without the Azure CLI."""
     return f"az login && {_SET}" if shutil.which("az") else "export ARM_SUBSCRIPTION_ID=ID"
 
 

@@ -1,4 +1,4 @@
-"""Azure Resource Manager by plain authenticated requests."""
+"""Azure Resource Manager through plain authenticated requests."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _FAILED = 5
 
 @dataclass(frozen=True)
 class Cloud:
-    """The address of Azure Resource Manager, that at which one signs in, and what tokens for Azure
-    Batch are for.
+    """Address of Azure Resource Manager, address for signing in, and audience of tokens for Azure
+    Batch.
 
-    `authorities` is a file of authorities that are trusted in place of the usual ones.
-    `own` says that it was found by a metadata host of its own.
+    `authorities` is a file of certificate authorities that replace the usual ones. `own` says that
+    it was found through a metadata host of its own.
     """
 
     manager: str
@@ -62,8 +62,8 @@ _CLOUDS = {
 
 
 def chosen_cloud() -> Cloud:
-    """The cloud of ARM_METADATA_HOSTNAME, or of ARM_ENVIRONMENT, or the public one. Raises
-    UserError where there is no such cloud, or where its host does not answer."""
+    """Returns the cloud of ARM_METADATA_HOSTNAME, or of ARM_ENVIRONMENT, or the public one. Raises
+    UserError if there is no such cloud, or its host does not answer."""
     authorities = os.environ.get("SSL_CERT_FILE") or None
     host = os.environ.get("ARM_METADATA_HOSTNAME")
     if host:
@@ -79,8 +79,9 @@ def chosen_cloud() -> Cloud:
 
 
 def credential_for(cloud: Cloud) -> TokenCredential:
-    """The identity Terraform would sign in as: a service principal of its variables, or the user.
-    The user is the one that `az login`, an identity of this machine or AZURE_… variables say."""
+    """Returns the credential that Terraform would sign in with: a service principal from its
+    variables, or the user. The user comes from `az login`, an identity of this machine or AZURE_…
+    variables."""
     import logging
 
     from azure.identity import ClientSecretCredential, DefaultAzureCredential
@@ -124,7 +125,7 @@ _PAUSE = 10.0  # seconds between two looks at what is being done, where Azure na
 
 
 class NotAllowed(Exception):
-    """The caller may not see this; `action` is what they would need."""
+    """Error for a request that the caller may not make; `action` is the missing permission."""
 
     def __init__(self, action: str) -> None:
         self.action = action
@@ -132,7 +133,7 @@ class NotAllowed(Exception):
 
 
 class Refused(Exception):
-    """Permanent refusal of a request; `code` is the error's."""
+    """Error for a permanent refusal of a request; `code` is the service's."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -141,7 +142,7 @@ class Refused(Exception):
 
 @dataclass
 class Management:
-    """Azure Resource Manager, for one subscription. Requests that fail are made again.
+    """Azure Resource Manager, for one subscription. Failed requests are retried.
 
     >>> with signed_in_to(subscription) as azure:  # doctest: +SKIP
     ...     azure.list("providers/Microsoft.Compute/skus", "2021-07-01")  # doctest: +SKIP
@@ -153,17 +154,17 @@ class Management:
     _silence: Silence = field(default_factory=Silence, repr=False)
 
     def get(self, path: str, version: str, **query: str) -> Any:
-        """The JSON at a path below the subscription, or at a whole id; None where nothing is.
-        NotAllowed where the caller may not see it, UserError where the service failed."""
+        """Returns the JSON at a path below the subscription, or at a full id; None if nothing is
+        there. Raises NotAllowed if the caller may not see it, UserError if the service failed."""
         return self._ask(self._url(path), path, {"api-version": version, **query})
 
     def put(self, path: str, version: str, body: Mapping[str, Any]) -> Any:
-        """Makes what is at a path below the subscription; answers with what Azure made of it.
-        Raises NotAllowed, Refused, and UserError as `get` does."""
+        """Creates a resource at a path below the subscription and returns Azure's answer. Raises
+        NotAllowed, Refused, and UserError as `get` does."""
         return self._ask(self._url(path), path, {"api-version": version}, body)
 
     def list(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
-        """All items of a collection, page after page."""
+        """Returns all items of a collection, from all pages."""
         page = self.get(path, version, **query)
         items: list[dict[str, Any]] = []
         while page is not None:
@@ -173,9 +174,9 @@ class Management:
         return items
 
     def do(self, path: str, version: str) -> bool:
-        """Has something done to a resource, named last in the path, and waits until it is.
+        """Carries out an action on a resource, named last in the path, and waits for its end.
 
-        False where there is no such resource. Raises NotAllowed, Refused, and UserError where it
+        Returns False if there is no such resource. Raises NotAllowed, Refused, and UserError if it
         does not succeed.
         """
         answer = self._send("POST", self._url(path), {"api-version": version})
@@ -200,9 +201,9 @@ class Management:
         return True
 
     def _wait_for_state(self, path: str, version: str) -> None:
-        """Until nothing is done to a resource any more, by its own state: operations lie in the
-        subscription, where somebody with a role on one machine may not read them. UserError
-        where that takes longer than the command's deadline."""
+        """Waits for the end of operations on a resource, by its own state: operations belong to the
+        subscription, where somebody with a role on one machine may not read them. Raises UserError
+        if that takes longer than the command's deadline."""
         seconds = deadline()
         until = time.monotonic() + seconds
         while True:
@@ -222,8 +223,9 @@ class Management:
             time.sleep(_PAUSE)
 
     def own_id(self) -> str:
-        """The object id of who is signed in; "" where the token does not say. UserError where there
-        is no token. Source: Microsoft identity platform, access token claims reference (`oid`)."""
+        """Returns the object id of the signed-in account; "" if the token does not say. Raises
+        UserError if there is no token. Source: Microsoft identity platform, access token claims
+        reference (`oid`)."""
         from azure.core.exceptions import AzureError, ClientAuthenticationError
 
         try:
@@ -239,7 +241,7 @@ class Management:
             return ""
 
     def pool_images(self, endpoint: str) -> Sequence[Mapping[str, Any]]:
-        """Lists the pool images of the Batch account at that address, which it says itself."""
+        """Returns the pool images that the Batch account at that address lists."""
         cloud = replace(self.cloud, manager=self.cloud.batch)  # whom a token is for
         account, path = Management(cloud, self.credential, self.subscription), "supportedimages"
         url: str | None = f"https://{endpoint}/{path}"
@@ -254,7 +256,7 @@ class Management:
         return items
 
     def _url(self, path: str) -> str:
-        """Address of a path below the subscription, or of a whole id."""
+        """Returns the address of a path below the subscription, or of a full id."""
         if path.startswith("/subscriptions/"):
             return f"{self.cloud.manager}{path}"
         return f"{self.cloud.manager}/subscriptions/{self.subscription}/{path}".rstrip("/")
@@ -328,7 +330,7 @@ class Management:
 
 @contextmanager
 def signed_in_to(subscription: str, cloud: Cloud | None = None) -> Iterator[Management]:
-    """A subscription, of the chosen cloud where none is given, as who is signed in sees it."""
+    """Opens a subscription, by default of the chosen cloud, as the signed-in account."""
     cloud = cloud or chosen_cloud()
     azure = Management(cloud, credential_for(cloud), subscription)
     try:
@@ -346,7 +348,7 @@ def _no_answer(error: object) -> UserError:
 
 
 def not_signed_in(error: object) -> UserError:
-    """Nobody is signed in, or not any more."""
+    """Returns the error for a missing or expired sign-in."""
     from fairway_runner.engines.azure_sdk import how_to_sign_in, sign_in_again, why_not_signed_in
 
     message = sign_in_again(error) or f"not signed in to Azure: {why_not_signed_in(error)}"
@@ -354,7 +356,7 @@ def not_signed_in(error: object) -> UserError:
 
 
 def _error_of(text: str) -> tuple[str, str]:
-    """The code and the message of an error of Azure Resource Manager's."""
+    """Returns code and message of an error of Azure Resource Manager."""
     try:
         error = json.loads(text)["error"]
         return str(error.get("code", "")), _first_line(error.get("message", ""))

@@ -26,8 +26,8 @@ _LOST = 3
 
 
 def stop(target: Target, *, force: bool = False) -> None:
-    """Deallocates the VM or the scale set of a target, and returns when that is done. UserError
-    where runs are on it, unless with `force`, or where nobody can tell."""
+    """Deallocates the VM or the scale set of a target, and waits for the end. Raises UserError if
+    runs are on it, or that is unknown, unless with `force`."""
     machines = _machines(target)
     if not force:
         hint = f"stop it anyway: fairway nodes stop {target.name} --force"
@@ -44,12 +44,12 @@ def stop(target: Target, *, force: bool = False) -> None:
 
 
 def start(target: Target) -> None:
-    """Starts them, and returns when that is done."""
+    """Starts them, and waits for the end."""
     start_machine(target.name, _machines(target))
 
 
 def start_machine(name: str, machine: str) -> None:
-    """Starts a VM or a scale set by its id, and returns when that is done."""
+    """Starts a VM or a scale set by its id, and waits for the end."""
     _ask(name, machine, "start")
 
 
@@ -123,7 +123,8 @@ class HealthReport:
 def report_of(
     target: Target, node: str, category: str, description: str | None = None
 ) -> HealthReport:
-    """The report about that node, or UserError; without a description, why it is out of use."""
+    """Returns the report about that node; without a description, it says why the node is out of
+    use. Raises UserError if there is nothing to report."""
     impact_category(category)
     engine = engine_for(target)
     if not capabilities(target.engine).machines:
@@ -147,7 +148,8 @@ def report_of(
 
 
 def file_report(azure: Management, report: HealthReport) -> str:
-    """Files it; answers with its id. UserError says what the subscription lacks for it."""
+    """Files the report and returns its id. Raises UserError, which says what the subscription
+    lacks."""
     name = str(uuid.uuid4())
     try:
         azure.put(_path(name), _REPORTS, report.body())
@@ -161,7 +163,8 @@ def file_report(azure: Management, report: HealthReport) -> str:
 
 
 def follow_report(azure: Management, name: str, seconds: float) -> str | None:
-    """Azure's last word, or its latest after that many seconds; None where it has said nothing."""
+    """Returns Azure's final answer, or the latest one after that many seconds; None for no
+    answer."""
     deadline = time.monotonic() + seconds
     while True:
         insights = azure.list(f"{_path(name)}/insights", _INSIGHTS)

@@ -44,8 +44,8 @@ _WORKSPACES = "2022-10-01"
 
 @dataclass(frozen=True)
 class Existing:
-    """An existing resource, by the field that names it; `api` is the version with which
-    Azure is asked for it, and `same_region` that it has to be in the environment's region."""
+    """An existing resource, by the field that names it; `api` is the API version for asking about
+    it, and `same_region` says that it has to be in the environment's region."""
 
     path: str
     id: str
@@ -55,7 +55,7 @@ class Existing:
 
 @dataclass(frozen=True)
 class Machines:
-    """A number of VMs of one size at most, for the part of the environment at `path`; nodes of a
+    """The largest number of VMs of one size, for the part of the environment at `path`; nodes of a
     Batch `pool` count against the quota of its account."""
 
     path: str
@@ -66,12 +66,12 @@ class Machines:
 
     @property
     def vcpus(self) -> int:
-        """The vCPUs of all of them: quotas are counted in these."""
+        """vCPUs of all of them, which quotas count."""
         return self.count * vm_size(self.size).quota_vcpus
 
 
 def machines_of(environment: Environment) -> list[Machines]:
-    """All VMs, the most that there can be of each."""
+    """Returns all VMs, each with its largest number."""
     found = []
     for part in parts_of(environment):
         if not part.size:
@@ -91,8 +91,8 @@ def machines_of(environment: Environment) -> list[Machines]:
 
 
 def images_of(environment: Environment) -> dict[str, Image]:
-    """The images of exact versions that VMs get, by the path of each cluster and, for the one of
-    all servers, of the first."""
+    """Returns the images with exact versions of VMs, by the path of each cluster and, for the one
+    of all servers, of the first."""
     found = {}
     for name, cluster in environment.machine_clusters.items():
         chosen = image(cluster.image) if cluster.image else cluster.chosen_image
@@ -106,7 +106,7 @@ def images_of(environment: Environment) -> dict[str, Image]:
 
 
 def pool_images_of(environment: Environment) -> dict[str, Image]:
-    """The Marketplace images of pools, by the path of the cluster."""
+    """Returns the Marketplace images of pools, by the path of the cluster."""
     return {
         f"clusters.{name}": pool.chosen_image
         for name, pool in environment.pools.items()
@@ -115,20 +115,22 @@ def pool_images_of(environment: Environment) -> dict[str, Image]:
 
 
 def providers_of(environment: Environment) -> list[str]:
-    """The resource providers that must be registered in the subscription."""
+    """Returns the resource providers that must be registered in the subscription."""
     pools = _OF_NODE_POOLS if environment.node_pools else ()
     return sorted({*_ALWAYS, *pools, *_optional_providers(environment)})
 
 
 def features_of(environment: Environment) -> list[str]:
-    """The features of providers that must be registered before it is made: `NAMESPACE/FEATURE`.
-    Without that of AKS, nodes of a pool with InfiniBand do not get into one fabric."""
+    """Returns the features of providers that must be registered before deployment:
+    `NAMESPACE/FEATURE`. Without that of AKS, nodes of a pool with InfiniBand do not join one
+    fabric."""
     fast = [name for name, pool in environment.node_pools.items() if vm_size(pool.size).rdma]
     return [_INFINIBAND_OF_NODE_POOLS] if fast else []
 
 
 def actions_of(environment: Environment) -> list[str]:
-    """The actions that deploying it takes: of each role that is needed, what no other gives."""
+    """Returns the actions that a deployment requires: of each needed role, those that no other
+    grants."""
     types = ["azurerm_role_assignment"]
     if environment.resource_group is None or not environment.resource_group.existing:
         types.append("azurerm_resource_group")
@@ -143,7 +145,7 @@ def actions_of(environment: Environment) -> list[str]:
 
 
 def extended_machines_of(environment: Environment) -> dict[str, str]:
-    """The names of VMs that log in people or send their logs by extensions, by their clusters."""
+    """Returns the names of VMs with extensions for people's logins or logs, by their clusters."""
     has_extensions = environment.monitoring is not None or bool(environment.access.users)
     return {
         name: environment.resource_name("linux_virtual_machine", name)
@@ -153,7 +155,7 @@ def extended_machines_of(environment: Environment) -> dict[str, str]:
 
 
 def existing_of(environment: Environment) -> list[Existing]:
-    """The resources that the environment uses and does not create, except its network."""
+    """Returns the resources that the environment uses and does not create, except its network."""
     group, registry = environment.resource_group, environment.registry
     monitoring = environment.monitoring
     found = (
@@ -184,12 +186,12 @@ def _optional_providers(environment: Environment) -> Iterator[str]:
 
 
 def _has(environment: Environment, field: str) -> bool:
-    """True if a cluster has that field, which clusters of some engines never have."""
+    """Returns True if a cluster has that field, which clusters of some engines never have."""
     return any(getattr(each, field, None) for each in environment.clusters.values())
 
 
 def _path(resource: str) -> str:
-    """Path of a part in the environment's file: `clusters.nd` for `cluster nd`."""
+    """Returns the path of a part in the environment's file: `clusters.nd` for `cluster nd`."""
     if resource in _PATHS:
         return _PATHS[resource]
     kind, _, name = resource.rpartition(" ")
@@ -205,11 +207,10 @@ _REGION, _SPOT = "cores", "lowPriorityCores"
 class Offer:
     """One size as one part of the environment asks for it.
 
-    `refusal` is why the subscription may not have it where the environment is; empty where it may.
-    `zones` are those in which it may. `vcpus_left` is what the quota leaves, of `vcpus_limit`,
-    and `room` how many VMs that is; None where a Batch account's quota counts, or none is known.
-    `nearest` is the size most like it that the subscription may have as many of; empty where it
-    has enough of this one, or where there is none.
+    `refusal` is why the subscription may not have it there, "" if it may; `zones` are those in
+    which it may. `vcpus_left` is what the quota leaves, of `vcpus_limit`, and `room` how many VMs
+    that is; None if a Batch account's quota counts, or none is known. `nearest` is the most similar
+    size of which the subscription may have as many; "" if this one suffices, or there is none.
     """
 
     path: str
@@ -232,7 +233,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Subscription:
-    """Sizes that a subscription has in a region, and the use of each quota."""
+    """Sizes available to a subscription in a region, and the use of each quota."""
 
     location: str
     zone: int | None
@@ -240,7 +241,7 @@ class Subscription:
     usages: Sequence[Mapping[str, Any]]
 
     def offers(self, machines: Sequence[Machines]) -> Iterator[Offer]:
-        """One for each part of an environment that asks for VMs."""
+        """Returns an offer for each part of an environment that asks for VMs."""
         for each in machines:
             size = vm_size(each.size)
             refusal, zones = self._may_have(size.name)
@@ -252,7 +253,7 @@ class Subscription:
             )
 
     def _may_have(self, name: str) -> tuple[str, tuple[str, ...]]:
-        """Why the subscription may not have a size here, and the zones in which it may."""
+        """Returns why the subscription may not have a size here, and the zones in which it may."""
         sku = next((s for s in self.skus if str(s.get("name", "")).lower() == name.lower()), None)
         if sku is None:
             return f"not in {self.location}", ()
@@ -269,7 +270,7 @@ class Subscription:
         return refusal, tuple(sorted(zones))
 
     def _left(self, size: VmSize, *, spot: bool) -> tuple[int | None, int | None]:
-        """The vCPUs that the tightest of its quotas leaves, and the limit of that quota."""
+        """Returns the vCPUs that the tightest of its quotas leaves, and the limit of that quota."""
         names = (_SPOT,) if spot else (size.quota_family, _REGION)
         wanted = {name.lower() for name in names if name}
         found = [
@@ -280,7 +281,7 @@ class Subscription:
         return min(found) if found else (None, None)
 
     def _nearest(self, size: VmSize, asked: Machines) -> str:
-        """The size most like that one of which the subscription may have as many VMs."""
+        """Returns the most similar size of which the subscription may have as many VMs."""
         known = [
             other
             for other in vm_sizes().values()
@@ -297,7 +298,7 @@ class Subscription:
 
 
 def _is_alike(size: VmSize, other: VmSize) -> bool:
-    """True if a job for one size can run on the other at all."""
+    """Returns True if a job for one size can run on the other at all."""
     gpus = [each.gpu.vendor if each.gpu else "" for each in (size, other)]
     return (
         other.name != size.name
@@ -310,7 +311,7 @@ def _is_alike(size: VmSize, other: VmSize) -> bool:
 
 
 def _distance(size: VmSize, other: VmSize) -> tuple[float, ...]:
-    """Distance of a size from another: by its GPUs, then by vCPUs and memory."""
+    """Returns the distance between two sizes: by their GPUs, then by vCPUs and memory."""
     vcpus = max(size.vcpus, other.vcpus) / min(size.vcpus, other.vcpus)
     memory = max(size.memory_gib, other.memory_gib) / min(size.memory_gib, other.memory_gib)
     if size.gpu is None or other.gpu is None:

@@ -1,6 +1,6 @@
-"""Rules on what Azure answered; each over plain arguments, and each yields findings.
+"""Rules on Azure's answers, over plain arguments, each of which yields findings.
 
-`path` is the field of the environment file that asks for what is looked at.
+`path` is the field of the environment file that requires the checked thing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PromisedRole:
-    """A built-in role on a resource, by its id, for a principal, who is `who`. Azure shows
+    """A built-in role on a resource, by its id, for a principal, described as `who`. Azure shows
     `reason`; Terraform has it at `address` in the stack's `folder`, the environment file at `path`
     or ""."""
 
@@ -70,14 +70,14 @@ _RUNS = ("PowerState/running", "PowerState/starting")
 
 @dataclass(frozen=True)
 class StoppedMachine:
-    """A VM by its resource id; `target` is the cluster that it is, "" for any other."""
+    """A VM by its resource id; `target` is its cluster, "" for any other VM."""
 
     id: str
     target: str
 
     @property
     def name(self) -> str:
-        """As its user knows it."""
+        """Name that its user knows."""
         return self.target or self.id.rpartition("/")[2]
 
     @property
@@ -104,7 +104,8 @@ def stopped_machines(plan: Mapping[str, Any]) -> list[StoppedMachine]:
 
 
 def is_stopped(azure: Management, machine: str) -> bool:
-    """True if a VM exists and does not run; raises NotAllowed if the caller may not see it."""
+    """Returns True if a VM exists and does not run. Raises NotAllowed if the caller may not see
+    it."""
     view = azure.get(f"{machine}/instanceView", _COMPUTE) or {}
     states = [str(each.get("code", "")) for each in view.get("statuses") or ()]
     power = [state for state in states if state.startswith("PowerState/")]
@@ -112,7 +113,7 @@ def is_stopped(azure: Management, machine: str) -> bool:
 
 
 def _with_changed_extensions(plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The VMs that stay as they are, by id, whose extensions change; each with its cluster."""
+    """Returns the unchanged VMs, by id, whose extensions change; each with its cluster."""
     changes = [each for each in plan.get("resource_changes") or () if isinstance(each, dict)]
     # One that is made anew runs when its extensions are made, and goes with them.
     known = {
@@ -258,7 +259,7 @@ def image_is_kept(
 ) -> Iterator[Finding]:
     """An exact version of an image that its publisher has deprecated, or soon will.
 
-    Azure makes no more machines of it, and lets no scale set or pool grow that has it.
+    Azure creates no more machines from it, and lets no scale set or pool with it grow.
     https://learn.microsoft.com/azure/virtual-machines/deprecated-images
     """
     status = (version.get("properties") or {}).get("imageDeprecationStatus") or {}
@@ -305,7 +306,8 @@ def pool_takes_image(
 
 
 def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> Iterator[Finding]:
-    """A resource provider that is not registered, without which nothing of it can be made."""
+    """A resource provider that is not registered, without which none of its resources can be
+    created."""
     state = (provider or {}).get("registrationState", "NotRegistered")
     if state != "Registered":
         message = f"resource provider {namespace} is {state} in the subscription"
@@ -314,7 +316,7 @@ def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> I
 
 
 def feature_registered(feature: str, found: Mapping[str, Any] | None) -> Iterator[Finding]:
-    """A feature that is not registered, without which what is made does not work."""
+    """A feature that is not registered, without which the resources do not work."""
     state = ((found or {}).get("properties") or {}).get("state", "NotRegistered")
     if state != "Registered":
         namespace, _, name = feature.partition("/")
@@ -368,11 +370,10 @@ def existing_is_there(
 def role_is_free(
     promised: PromisedRole, role_id: str, given: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """A role that would be given, and that somebody has given by hand at the same place: Azure
-    refuses a second one (RoleAssignmentExists).
+    """A role to be granted that somebody has granted by hand at the same place: Azure refuses a
+    second one (RoleAssignmentExists).
 
-    What Terraform has given is known by its reason: to those that the file names each by itself,
-    and else to the first deployer.
+    Terraform's own assignments are recognised by their reason.
     """
     at_scope = [
         (str(each.get("id", "")), properties)
@@ -402,7 +403,8 @@ def role_is_free(
 def may_deploy(
     actions: Sequence[str], permissions: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """Actions that a deployment takes and the user may not: a warning, as another may deploy."""
+    """Actions that a deployment requires and the user may not perform: a warning, as another may
+    deploy."""
     own = [
         Permission(tuple(each.get("actions") or ()), tuple(each.get("notActions") or ()))
         for each in permissions

@@ -1,6 +1,6 @@
-"""A project to begin with: an environment, a job, and what deploys and checks them.
+"""A project to begin with: an environment, a job, and workflows that deploy and check them.
 
-The files lie in `files/`, each with `.in` behind its name; `@NAME@` and its like are replaced.
+The files are in `files/`, each with `.in` appended to its name; `@NAME@` and the like are replaced.
 """
 
 from fairway_runner.starter.project import Settings, write_project

@@ -27,8 +27,8 @@ _USUAL = {"engine": "ssh", "location": "southcentralus", "budget": 1500, "email"
 
 @dataclass(frozen=True)
 class Answers:
-    """The region, the cluster, what it may cost a month in USD, and who hears of that. `nodes` is
-    the number of nodes, or the largest where they come and go."""
+    """The region, the cluster, its monthly budget in USD, and the recipients of alerts. `nodes` is
+    the number of nodes, or the largest if it varies."""
 
     location: str
     engine: str
@@ -39,7 +39,8 @@ class Answers:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Answers:
-        """The given answers, by option, and the usual ones; UserError where Azure refuses one."""
+        """Returns the given answers, by option, and defaults. Raises UserError if Azure refuses
+        one."""
         engine = checked("engine", given.get("engine") or usual("engine"))
         found = {
             name: checked(name, usual(name, engine) if given.get(name) is None else given[name])
@@ -59,7 +60,8 @@ def usual(name: str, engine: str | None = None) -> Any:
 
 
 def of_account() -> dict[str, str]:
-    """The region and the address that the Azure CLI keeps for its user; no service is asked."""
+    """Returns the region and the email address that the Azure CLI stores for its user; asks no
+    service."""
     folder = Path(os.environ.get("AZURE_CONFIG_DIR") or Path.home() / ".azure")
     found = {}
     settings = configparser.ConfigParser(interpolation=None)
@@ -78,12 +80,13 @@ def of_account() -> dict[str, str]:
 
 
 def checked(name: str, value: Any) -> Any:
-    """An answer as it is kept; UserError where Azure, or a cluster, could not have it."""
+    """Returns an answer in its stored form. Raises UserError if Azure, or a cluster, could not have
+    it."""
     return _CHECKS[name](value)
 
 
 def validated(option: str, kind: Any, value: str) -> Any:
-    """The value, as a field of that type takes it; UserError that names the option."""
+    """Returns the value converted to a field's type. Raises UserError that names the option."""
     from pydantic import TypeAdapter, ValidationError
 
     try:
@@ -187,7 +190,7 @@ _MORE = """\
 
 
 def clusters(answers: Answers) -> str:
-    """`clusters:`, and `filesystems:` where several nodes share one."""
+    """Returns `clusters:`, and `filesystems:` if several nodes share one."""
     size, several = vm_size(answers.size), answers.engine != "batch" and answers.nodes > 1
     lines = [f"    engine: {answers.engine}", f"    size: {size.name}"]
     if answers.engine == "ssh":
@@ -210,7 +213,8 @@ def clusters(answers: Answers) -> str:
 
 
 def _filesystem(answers: Answers) -> str:
-    """`filesystems:`, with a server that is fast enough for what all GPUs read, if one is."""
+    """Returns `filesystems:`, with a server that is fast enough for the reads of all GPUs, if there
+    is one."""
     gpu = vm_size(answers.size).gpu
     wanted = (gpu.count if gpu else 0) * answers.nodes * limit("gpu_read_mbps")
     name, count = next((each for each in _SERVERS if _passes_on(each[0]) >= wanted), _SERVERS[-1])
@@ -228,13 +232,14 @@ def _filesystem(answers: Answers) -> str:
 
 
 def _passes_on(server: str) -> int:
-    """The MB/s that disks and network interface of a server of that size pass on."""
+    """Returns the MB/s that disks and network interface of a server of that size can deliver."""
     size = vm_size(server)
     return min(size.remote_disk_mbps or 0, int((size.network_gbps or 0) * 1000 / 8))
 
 
 def checks(known: Sequence[Finding]) -> str:
-    """`checks:` with what `fairway check` would say of the answers; empty where it says nothing."""
+    """Returns `checks:` with the findings that `fairway check` would give; empty if there are
+    none."""
     if not known:
         return ""
     ignored = "".join(f"    - {each.id}  # {each.message}\n" for each in known)
@@ -245,12 +250,13 @@ def checks(known: Sequence[Finding]) -> str:
 
 
 def zone(answers: Answers) -> str:
-    """The zone of nodes and disks; `none` where the region has none."""
+    """Returns the zone of nodes and disks; `none` if the region has none."""
     return "none" if answers.location in regions_without_zones() else "1"
 
 
 def ways_in(answers: Answers) -> str:
-    """The access settings of an environment without a VM that leads to storage and Batch."""
+    """Returns the access settings of an environment without a VM that leads to storage and
+    Batch."""
     if answers.engine != "batch":
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Writes a project into a folder: all files or none, with how this Fairway is installed."""
+"""Writes a project into a folder: all files or none, with the source of the running Fairway."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CLONE = Path(__file__).resolve().parents[3]
 
 @dataclass(frozen=True)
 class Source:
-    """A line of requirements.txt, the wheel to copy into the project, and what is left to do."""
+    """A line of requirements.txt, the wheel to copy into the project, and remaining steps."""
 
     requirement: str
     wheel: Path | None = None
@@ -45,7 +45,7 @@ class Source:
 
 
 def installed_source() -> Source:
-    """The source of the Fairway that is running."""
+    """Returns the source of the running Fairway."""
     if (_CLONE / "pyproject.toml").is_file():
         return from_clone(_CLONE)
     try:
@@ -56,7 +56,7 @@ def installed_source() -> Source:
 
 
 def from_clone(root: Path) -> Source:
-    """The commit of a clone, at its `origin` where it has one."""
+    """Returns the commit of a clone, at its `origin` if it has one."""
     top, commit = _git(root, "rev-parse", "--show-toplevel"), _git(root, "rev-parse", "HEAD")
     if not commit or Path(top).resolve() != root.resolve():
         return Source(f"{_NAME} @ {root.as_uri()}", note=_only_here(root))
@@ -67,7 +67,7 @@ def from_clone(root: Path) -> Source:
 
 
 def from_record(record: dict[str, Any] | None) -> Source:
-    """The source that pip noted in `direct_url.json`; it notes none for an index.
+    """Returns the source that pip recorded in `direct_url.json`; it records none for an index.
 
     https://packaging.python.org/en/latest/specifications/direct-url-data-structure/
     """
@@ -109,7 +109,7 @@ def _path(url: str) -> Path:
 
 
 def _url(remote: str) -> str:
-    """The address of a remote as pip takes it, without a password; "" where others lack it.
+    """Returns the address of a remote for pip, without a password; "" if only this machine has it.
 
     >>> _url("git@example.org:lab/fairway.git")
     'ssh://git@example.org/lab/fairway.git'
@@ -162,7 +162,8 @@ class Settings:
     def checked(
         cls, name: str | None, folder: Path, ssh_keys: tuple[str, ...], given: Mapping[str, Any]
     ) -> Settings:
-        """The settings, by default named as the folder; UserError where Azure would refuse one."""
+        """Returns the settings, by default named like the folder. Raises UserError if Azure would
+        refuse one."""
         from fairway_core.environment.values import EnvironmentName
 
         name = validated("--name", EnvironmentName, name or name_from(folder))
@@ -170,8 +171,9 @@ class Settings:
 
     @cached_property
     def known(self) -> list[Finding]:
-        """The findings of `fairway check` on these answers, but for those of the stand-ins for a
-        key and an address; UserError for an error that only another answer takes away."""
+        """Returns the findings of `fairway check` on these answers, except those about the
+        placeholders for a key and an address. Raises UserError for an error that only another
+        answer can fix."""
         from fairway_core.checks import check_environment
         from fairway_core.environment import read_environment
 
@@ -219,7 +221,7 @@ class Settings:
 
 
 def name_from(folder: Path) -> str:
-    """A name for an environment that is like the folder's: 2 to 12 letters, digits, hyphens.
+    """Returns a name for an environment similar to the folder's: 2 to 12 letters, digits, hyphens.
 
     >>> name_from(Path("/home/me/Vision_Lab-2026-final"))
     'vision-lab-2'
@@ -230,7 +232,7 @@ def name_from(folder: Path) -> str:
 
 
 def project_files(settings: Settings, *, in_git: bool) -> Iterator[tuple[Path, bytes]]:
-    """Each file of the project by its path; `in_git` is whether it lies in a work tree."""
+    """Returns each file of the project by its path; `in_git` says that it is in a work tree."""
     replacements = {**settings.replacements(), "GITIGNORE": "" if in_git else "# "}
     for file in sorted(_FILES.rglob(f"*{_SUFFIX}")):
         parts = [_RENAMED.get(part, part) for part in file.relative_to(_FILES).parts]
@@ -247,7 +249,7 @@ def _filled(file: Path, replacements: Mapping[str, str]) -> bytes:
 
 
 def write_project(folder: Path, settings: Settings) -> list[Path]:
-    """Writes the project's files; returns their paths, or UserError with nothing written."""
+    """Writes the project's files and returns their paths. Raises UserError with nothing written."""
     files = dict(project_files(settings, in_git=is_kept_by_git(folder)))
     taken = dict.fromkeys(filter(None, (_in_the_way(folder, path) for path in files)))
     if taken:
@@ -277,7 +279,8 @@ def write_project(folder: Path, settings: Settings) -> list[Path]:
 
 
 def _in_the_way(folder: Path, path: Path) -> Path | None:
-    """An existing path that has the file's name, or is no folder where the file needs one."""
+    """Returns an existing path that has the file's name, or is no folder although the file needs
+    one."""
     for parent in reversed(path.parents):
         if os.path.lexists(folder / parent) and not (folder / parent).is_dir():
             return parent if parent != Path() else Path(folder.name)

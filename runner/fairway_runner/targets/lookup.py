@@ -1,8 +1,8 @@
-"""The targets that a job can be sent to, by name.
+"""Targets for jobs, by name.
 
-`local` always exists. The project's `fairway.yaml` may say what `local` mounts, and hold other
-targets; `fairway targets sync` writes those that an environment has into `.fairway/targets.json`
-beside it. What is written by hand wins.
+`local` always exists. The project's `fairway.yaml` may say what `local` mounts, and define other
+targets; `fairway targets sync` writes those of an environment into `.fairway/targets.json` next to
+it. Targets in `fairway.yaml` win.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ _PATIENCE = 30.0  # seconds for ssh to say what its configuration has of a host
 
 
 def uses_this_machine(target: Target) -> bool:
-    """True if jobs there could read this process's files: tasks are processes of this machine, or
-    it is the cluster's host, by whatever name or address, and the account is ours or root's."""
+    """Returns True if jobs there could read this process's files: tasks are processes of this
+    machine, or it is the cluster's host, by whatever name or address, and the account is ours or
+    root's."""
     access = target.access
     if access is None or runs_here(target.engine):
         return runs_here(target.engine)
@@ -55,7 +56,7 @@ def _leads_here(target: Target, host: str, user: str) -> bool:
 
 
 def _as_ssh_has_it(host: str, user: str) -> tuple[str, str]:
-    """Host and user by the configuration of ssh, in which any name may be that of any host."""
+    """Returns host and user from ssh's configuration, in which any name may stand for any host."""
     import subprocess
 
     config = os.environ.get("FAIRWAY_SSH_CONFIG", "")
@@ -76,7 +77,7 @@ def _as_ssh_has_it(host: str, user: str) -> tuple[str, str]:
 
 
 def _is_own_account(user: str) -> bool:
-    """True if the account may read what this process can, or is unknown here."""
+    """Returns True if the account may read what this process can, or is unknown here."""
     import pwd
 
     try:
@@ -86,7 +87,8 @@ def _is_own_account(user: str) -> bool:
 
 
 def _is_own_address(host: str) -> bool:
-    """True if a name or an address belongs to this machine: a program here can listen on it."""
+    """Returns True if a name or an address belongs to this machine: a program here can listen on
+    it."""
     import socket
 
     try:
@@ -115,7 +117,7 @@ class KnownTarget:
 
 
 def find_target(name: str) -> Target:
-    """The target of that name; UserError where there is none."""
+    """Returns the target of that name. Raises UserError if there is none."""
     known = all_targets()
     if name not in known:
         hint = did_you_mean(name, known)
@@ -127,8 +129,8 @@ def find_target(name: str) -> Target:
 
 
 def as_known_now(recorded: Target) -> Target:
-    """A run's target with the address and the way that its cluster has now: main hosts are
-    replaced, Bastions come and go, and old runs are reached as new ones are."""
+    """Returns a run's target with its cluster's current address and way: main hosts are replaced,
+    Bastions come and go, and old runs are reached like new ones."""
     if not recorded.environment:
         return recorded
     try:
@@ -145,7 +147,7 @@ def as_known_now(recorded: Target) -> Target:
 
 
 def all_targets() -> dict[str, KnownTarget]:
-    """The targets of the current project, by name."""
+    """Returns the targets of the current project, by name."""
     found = {LOCAL: KnownTarget(Target.local(), "")}
     folder, file = find_project()
     for target in _synced(folder / SYNCED):
@@ -176,7 +178,7 @@ def default_notify() -> Notify | None:
 
 
 def server_settings() -> Serve:
-    """Settings of a server behind a proxy, from the project's `fairway.yaml`."""
+    """Returns the settings of a server behind a proxy, from the project's `fairway.yaml`."""
     from fairway_core.project import Project, Serve
 
     _, file = find_project()
@@ -210,7 +212,8 @@ def processes_per_node(target: Target) -> int:
 
 
 def submitted_to(run: RunFolder) -> Target:
-    """The target of a run, as it is known now; UserError where the run's record is damaged."""
+    """Returns the current definition of a run's target. Raises UserError if the run's record is
+    damaged."""
     from fairway_runner.engines.engine import target_of
 
     if runs_here(run.record.engine):
@@ -224,8 +227,8 @@ def submitted_to(run: RunFolder) -> Target:
 
 
 def host_block(target: Target) -> str:
-    """A target as a `Host` block of ~/.ssh/config, for programs that connect by themselves;
-    UserError for one that ssh does not lead to."""
+    """Returns a target as a `Host` block of ~/.ssh/config, for other programs. Raises UserError for
+    one that ssh cannot reach."""
     from fairway_runner.engines.remote import bastion
 
     access = target.access

@@ -1,4 +1,4 @@
-"""The nodes of a target as plain data, and what is done to them, for who knows no engine."""
+"""Nodes of a target as plain data, and actions on them, for callers that know no engine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def node_facts(node: Node) -> dict[str, Any]:
-    """One node; null where there is nothing to say."""
+    """Returns the facts of one node; null for unknown ones."""
     return {
         "name": node.name,
         "state": node.state,
@@ -38,7 +38,8 @@ def node_facts(node: Node) -> dict[str, Any]:
 
 
 def nodes_of(target: Target, deadline: float) -> list[dict[str, Any]]:
-    """All nodes, as `fairway nodes list --json` prints them; UserError for a silent target."""
+    """Returns all nodes, as `fairway nodes list --json` prints them. Raises UserError for a target
+    that does not answer."""
     return [node_facts(node) for node in engine_for(target, deadline).nodes()]
 
 
@@ -48,12 +49,13 @@ def node_actions(target: Target) -> tuple[str, ...]:
 
 
 def act_on_node(target: Target, action: str, node: str) -> None:
-    """Does that; UserError where it cannot be."""
+    """Carries out an action on a node. Raises UserError if that fails."""
     engine_for(target).act_on_node(action, node)
 
 
 def target_facts(targets: Sequence[KnownTarget], *, ask: bool) -> list[dict[str, Any]]:
-    """One mapping a target; `nodes_now` is null for one not asked or silent; see also `ready`."""
+    """Returns one mapping per target; `nodes_now` is null if it was not asked or does not answer;
+    see also `ready`."""
     counts: list[int | None] = [None] * len(targets)
     if ask:
         with ThreadPoolExecutor(max_workers=16) as pool:
@@ -107,7 +109,8 @@ _WRITE = "write it again: terraform output -json >FILE"
 
 
 def read_targets(source: Path) -> list[Target]:
-    """The targets in a folder of stacks or a file of outputs, sorted; UserError for none."""
+    """Returns the targets in a folder of stacks or a file of outputs, sorted. Raises UserError for
+    none."""
     try:
         records = list(_of_folder(source) if source.is_dir() else _of_file(source))
     except RecursionError:
@@ -133,8 +136,8 @@ def read_targets(source: Path) -> list[Target]:
 
 
 def as_person(targets: Sequence[Target], name: str | None, file: Path) -> list[Target]:
-    """The targets as the person of that account reaches them; without a name as the one for whom
-    `file` was written before. UserError for an account that no target has."""
+    """Returns the targets as the person of that account reaches them; without a name as the person
+    for whom `file` was written before. Raises UserError for an account that no target has."""
     known = sorted({user for target in targets for user in target.users or {}})
     if name is None:
         name = _written_for(file)
@@ -146,7 +149,7 @@ def as_person(targets: Sequence[Target], name: str | None, file: Path) -> list[T
 
 
 def _written_for(file: Path) -> str:
-    """The account of the person in a file of targets; "" where it names nobody's own."""
+    """Returns the account of the person in a file of targets; "" if it names nobody's own."""
     try:
         before = [Target.model_validate(record) for record in json.loads(file.read_bytes())]
     except (OSError, ValueError, TypeError, RecursionError):
@@ -167,7 +170,7 @@ def _of_file(file: Path) -> Iterator[Any]:
 
 
 def _in_outputs(outputs: Any) -> Iterator[Any]:
-    """The records in a mapping of outputs, or of stacks with outputs."""
+    """Returns the records in a mapping of outputs, or of stacks with outputs."""
     if not isinstance(outputs, dict):
         return
     found = outputs.get("targets")
@@ -212,7 +215,7 @@ def _of_folder(folder: Path) -> Iterator[Any]:
 
 
 def _has_targets(file: Path) -> bool:
-    """True if a stack publishes targets: an environment's clusters, or a program's own."""
+    """Returns True if a stack publishes targets: an environment's clusters, or a program's own."""
     try:
         text = file.read_text(encoding="utf-8")
         if file.suffix == ".tf":
@@ -223,7 +226,7 @@ def _has_targets(file: Path) -> bool:
 
 
 def _first_error(text: str) -> str:
-    """Terraform's first error, without its frame."""
+    """Returns Terraform's first error, without its frame."""
     lines = [line.strip(" │╷╵") for line in text.split("\n")]
     errors = [line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")]
     return errors[0] if errors else " ".join(lines).strip()[:400]
