@@ -56,14 +56,14 @@ class TestResume:
 
     def test_capacity_is_raised_once_by_what_is_missing(self, lab: Lab) -> None:
         for _ in range(2):
-            assert lab.run("resume", "nd-[0-2]").returncode == 0
+            assert lab.run("resume", "nd-[0-2]") == 0
             assert lab.azure.capacity == 3
             assert sorted(lab.registry()["wanted"]) == ["nd-0", "nd-1", "nd-2"]
         assert lab.told == []
         assert _changes(lab.azure) == ["PATCH"]
         # Nodes that are there stay.
         lab.claim("nd-0", "nd-1", "nd-2")
-        assert lab.run("resume", "nd-[0-3]").returncode == 0
+        assert lab.run("resume", "nd-[0-3]") == 0
         assert lab.azure.capacity == 4
         assert sorted(lab.registry()["claims"]) == ["nd-0", "nd-1", "nd-2"]
 
@@ -75,7 +75,7 @@ class TestResume:
             ("PATCH", status, {"Retry-After": "0.01"}),
             ("GET /operations", status, {"Retry-After": "0"}),
         ]
-        assert lab.run("resume", "nd-[0-1]").returncode == 0
+        assert lab.run("resume", "nd-[0-1]") == 0
         assert lab.azure.faults == []
         assert lab.azure.capacity == 2
         assert lab.told == []
@@ -85,7 +85,7 @@ class TestResume:
         self, lab: Lab, room: int, back: str
     ) -> None:
         lab.azure.room = room
-        assert lab.run("resume", "nd-[0-1]").returncode == 0
+        assert lab.run("resume", "nd-[0-1]") == 0
         assert len(lab.told) == bool(back)
         for told in lab.told:
             assert told.startswith(f"scontrol update nodename={back} state=power_down_force")
@@ -113,8 +113,8 @@ class TestResume:
         lab.run("resume", "nd-[0-1]")
         lab.claim("nd-0", "nd-1")
         lab.azure.instances["0"] = "Failed"
-        assert lab.run("resume", "nd-2").returncode == 0
-        assert lab.run("power", "reconcile").returncode == 0
+        assert lab.run("resume", "nd-2") == 0
+        assert lab.run("power", "reconcile") == 0
         assert sorted(lab.azure.instances) == ["0", "1", "2"]
         assert sorted(lab.registry()["claims"]) == ["nd-0", "nd-1"]
 
@@ -129,7 +129,7 @@ class TestResume:
         lab.run("resume", "nd-[0-1]")
         lab.claim("nd-0", "nd-1")
         lab.azure.evict("0")
-        assert lab.run("resume", "nd-0").returncode == 0
+        assert lab.run("resume", "nd-0") == 0
         assert sorted(lab.azure.instances) == ["1", "2"]
         assert lab.azure.capacity == 2
         assert list(lab.registry()["wanted"]) == ["nd-0"]
@@ -137,7 +137,7 @@ class TestResume:
     def test_two_calls_side_by_side_make_as_many_as_are_needed(self, lab: Lab) -> None:
         lab.azure.hold.set()
         calls = [
-            threading.Thread(target=lab.run, args=("resume", nodes))
+            threading.Thread(target=lab.process, args=("resume", nodes))
             for nodes in ("nd-[0-1]", "nd-[2-4]")
         ]
         for call in calls:
@@ -153,7 +153,7 @@ class TestResume:
         self, lab: Lab
     ) -> None:
         lab.azure.readable = False
-        assert lab.run("resume", "nd-0").returncode == 0
+        assert lab.run("resume", "nd-0") == 0
         assert lab.azure.capacity == 1
         lab.azure.room = 1
         lab.run("resume", "nd-1")
@@ -161,7 +161,7 @@ class TestResume:
 
     def test_a_change_that_another_has_overtaken_is_no_failure(self, lab: Lab) -> None:
         lab.azure.ends_with = "OperationPreempted"
-        assert lab.run("resume", "nd-[0-1]").returncode == 0
+        assert lab.run("resume", "nd-[0-1]") == 0
         assert (lab.azure.capacity, lab.told) == (2, [])
         assert "OperationPreempted" not in lab.log
 
@@ -175,16 +175,16 @@ class TestResume:
     def test_a_partition_that_is_not_there_is_an_error_and_others_are_served(
         self, lab: Lab
     ) -> None:
-        assert lab.run("resume", "other-0,nd-0").returncode == 1
+        assert lab.run("resume", "other-0,nd-0") == 1
         assert lab.azure.capacity == 1
         assert "no scale set is called other" in lab.log
 
     def test_without_nodes_or_with_a_setting_that_does_not_exist_it_says_so(self, lab: Lab) -> None:
-        done = lab.run("resume")
+        done = lab.process("resume")
         assert done.returncode == 2
         assert "HOSTLIST" in done.stderr
         lab.set(pole=1)
-        done = lab.run("resume", "nd-0")
+        done = lab.process("resume", "nd-0")
         assert done.returncode == 1
         assert "no setting is called pole" in done.stderr
 
@@ -201,19 +201,19 @@ class TestSuspend:
         return lab
 
     def test_the_instances_of_these_nodes_go_and_no_others(self, three: Lab) -> None:
-        assert three.run("suspend", "nd-[0,2]").returncode == 0
+        assert three.process("suspend", "nd-[0,2]").returncode == 0
         assert three.azure.instances == {"1": "Succeeded"}
         assert three.azure.capacity == 1
         assert three.registry()["leaving"] == {}
 
     def test_a_node_that_is_wanted_again_stays(self, three: Lab) -> None:
         three.states(nd_0="MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", nd_1="IDLE+CLOUD")
-        assert three.run("suspend", "nd-[0-1]").returncode == 0
+        assert three.run("suspend", "nd-[0-1]") == 0
         assert sorted(three.azure.instances) == ["0", "2"]
 
     def test_an_eviction_that_was_faster_is_no_error(self, three: Lab) -> None:
         three.azure.evict("0")
-        assert three.run("suspend", "nd-[0-1]").returncode == 0
+        assert three.run("suspend", "nd-[0-1]") == 0
         assert three.azure.instances == {"2": "Succeeded"}
         assert three.registry()["leaving"] == {}
 
@@ -238,7 +238,7 @@ class TestSuspend:
         lab.azure.hold.set()
         lab.set(patience=0.05)
         lab.run("resume", "nd-0")
-        assert lab.run("suspend", "nd-0").returncode == 0
+        assert lab.run("suspend", "nd-0") == 0
         assert lab.registry()["wanted"] == {}
         assert "POST" not in _changes(lab.azure)
 
@@ -249,7 +249,7 @@ class TestResumeFail:
     def test_their_instances_go_and_they_are_cloud_again_after_a_while(self, lab: Lab) -> None:
         lab.run("resume", "nd-[0-1]")
         lab.claim("nd-0", "nd-1")
-        assert lab.run("resume-fail", "nd-[0-1]").returncode == 0
+        assert lab.run("resume-fail", "nd-[0-1]") == 0
         assert lab.azure.instances == {}
         (told,) = lab.told
         assert told.startswith("scontrol update nodename=nd-0,nd-1 state=down reason=fairway: ")
@@ -260,12 +260,12 @@ class TestResumeFail:
         assert lab.told[1:] == ["scontrol update nodename=nd-0 state=resume"]
 
     def test_nodes_that_had_no_instance_are_cloud_again_at_once(self, lab: Lab) -> None:
-        assert lab.run("resume-fail", "nd-0").returncode == 0
+        assert lab.process("resume-fail", "nd-0").returncode == 0
         assert lab.told == ["scontrol update nodename=nd-0 state=resume"]
 
     def test_slurm_is_told_even_if_azure_does_not_answer(self, lab: Lab) -> None:
         lab.run("resume", "nd-0")
         lab.claim("nd-0")
         lab.azure.faults.append(("GET /subscriptions", 403, {}))
-        assert lab.run("resume-fail", "nd-0").returncode == 1
+        assert lab.run("resume-fail", "nd-0") == 1
         assert lab.told[0].startswith("scontrol update nodename=nd-0 state=down reason=fairway: ")

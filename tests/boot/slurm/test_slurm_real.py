@@ -230,7 +230,7 @@ class Cluster:
 
     def reconciled(self) -> bool:
         """Does what the scheduler does each minute; whether it could."""
-        return self.lab.run("power", "reconcile").returncode == 0
+        return self.lab.process("power", "reconcile").returncode == 0
 
     def out_of_use(self) -> set[str]:
         """The nodes that are down or drained."""
@@ -300,7 +300,7 @@ def test_a_node_that_is_taken_away_is_cloud_again_and_its_job_runs_elsewhere(
     cluster.until(lambda: out.exists() and out.read_text() == "0\n")
     cluster._shut_down("0")
     cluster.azure.evict("0")
-    assert cluster.lab.run("power", "reconcile").returncode == 0
+    assert cluster.lab.process("power", "reconcile").returncode == 0
     cluster.until(lambda: cluster.job(job) == "COMPLETED")
     assert (cluster.folder / "out").read_text().split() == ["0", "1"]
     assert sorted(cluster.azure.instances) == ["1"]
