@@ -101,30 +101,15 @@ def live(head_api: Api, cluster: Cluster, run: str) -> None:
         time.sleep(0.01)
 
 
-KINDS: dict[str, dict[str, Any]] = {
-    "429": {"kind": "status", "status": 429},
-    "500": {"kind": "status", "status": 500},
-    "503": {"kind": "status", "status": 503},
-    "504 once it is done": {"kind": "status", "status": 504, "applied": True},
-    "cut": {"kind": "cut"},
-    "cut once it is done": {"kind": "cut", "applied": True},
-}
-
-
-@pytest.mark.parametrize("share", [0.01, 0.3])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("applied", [False, True], ids=["", "once it is done"])
+@pytest.mark.parametrize("kind", ["status", "cut"])
 def test_kubernetes_submit_under_api_faults_makes_each_object_once(
-    cluster: Cluster, cluster_api: KubernetesCluster, head_api: Api, kind: str, share: float
+    cluster: Cluster, cluster_api: KubernetesCluster, head_api: Api, kind: Any, applied: bool
 ) -> None:
-    faults = cluster_api.faults
-    before = faults.requests.total()
-    faults.add(Fault(**KINDS[kind], share=share))
-    for number in range(5):
+    cluster_api.faults.add(Fault(kind, status=504, applied=applied, share=0.3))
+    for number in range(2):
         live(head_api, cluster, f"job-{number}")
-    hits = sum(faults.hits.values())
-    requests = faults.requests.total() - before
-    sys.stdout.write(f"{kind} at {share:.0%}: {hits} of {requests} requests\n")
-    assert hits or share < 0.1
+    assert cluster_api.faults.hits
 
 
 @pytest.mark.nightly

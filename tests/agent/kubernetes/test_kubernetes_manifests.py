@@ -55,13 +55,14 @@ LIMITED = RunPlan(RUN, "/x", max_parallel=2, timeout=60.0, retries=2, max_durati
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("settings", [SETTINGS, QUEUED, PLAIN])
-@pytest.mark.parametrize("plan", [PLAN, LIMITED])
-@pytest.mark.parametrize("part", [SWEEP, GANG, SHARES, CORES])
+@pytest.mark.parametrize(
+    ("settings", "plan"), [(SETTINGS, PLAN), (QUEUED, LIMITED), (PLAIN, LIMITED)]
+)
 def test_kubernetes_jobs_validate_strictly_against_each_server_version(
-    version: str, settings: Settings, plan: RunPlan, part: Part
+    version: str, settings: Settings, plan: RunPlan
 ) -> None:
-    for job in (made(part, plan, settings), manifests.controller_job(RUN, 0, settings, COMMAND)):
+    jobs = [made(part, plan, settings) for part in (SWEEP, GANG, SHARES, CORES)]
+    for job in (*jobs, manifests.controller_job(RUN, 0, settings, COMMAND)):
         validate(job, version, strict=True)
 
 
@@ -125,24 +126,26 @@ def test_the_newest_is_among_them() -> None:
     assert newest().startswith(f"{VERSIONS[-1]}.")
 
 
-SHAPES: dict[str, dict[str, Any]] = {
-    "a sweep, and a last task": {"nodes": [1] * 20, "last": True},
-    "several nodes, one task after another": {"nodes": [4, 4], "max_parallel": 1},
-    "after another run": {"nodes": [1, 2], "after": ["first"], "last": True},
-    "with limits": {"nodes": [1, 4], "timeout": 60.0, "retries": 2, "max_duration": 3600.0},
-}
-
-
-@pytest.mark.parametrize("queue", [None, "nd"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("queue", "nodes", "more"),
+    [
+        ("nd", [1] * 20, {"last": True}),
+        ("nd", [4, 4], {"max_parallel": 1}),
+        (None, [1, 2], {"after": ["first"], "last": True, "timeout": 60.0, "retries": 2}),
+    ],
+    ids=["a sweep", "one task after another", "after another run"],
+)
 def test_kubernetes_manifests_of_a_whole_run_are_accepted_by_the_server(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, shape: str, queue: str | None
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    queue: str | None,
+    nodes: list[int],
+    more: dict[str, Any],
 ) -> None:
     """Also what is made later, by its controller."""
     monkeypatch.setattr(submit, "_require_quota", lambda *_: None)
     cluster.submitted([1], "first")
-    facts = dict(SHAPES[shape])
-    folder = cluster.bring("job-a", facts.pop("nodes"), **facts)
+    folder = cluster.bring("job-a", nodes, **more)
     target = json.loads((folder / "target.json").read_text())
     target["kubernetes"] |= {"queue": queue, "selector": {"agentpool": "nd"}}
     (folder / "target.json").write_text(json.dumps(target))
