@@ -120,9 +120,8 @@ def test_fanout_runs_the_command_on_each_node_or_names_one_out_of_reach(task: Ta
     assert errors == b"fairway: node n2 cannot be reached any more\n"
 
 
-@pytest.mark.parametrize("rank", ["0", "1"])
-def test_the_first_that_fails_ends_the_others_and_gives_its_code(task: Task, rank: str) -> None:
-    command = f'[ "$FAIRWAY_NODE_RANK" = {rank} ] && exit 9; exec sleep 600'
+def test_the_first_that_fails_ends_the_others_and_gives_its_code(task: Task) -> None:
+    command = '[ "$FAIRWAY_NODE_RANK" = 0 ] && exit 9; exec sleep 600'
     process = task.start("bash", "-c", command)
     _, errors = process.communicate(timeout=300)
     assert (process.returncode, errors) == (9, b"")
