@@ -80,37 +80,32 @@ def test_kubernetes_job_of_a_cancelled_task_stays_where_the_other_tasks_ended_it
     assert [*cluster.server.of("jobs")] == ["job-a-0-0", "job-a-0-controller"]
 
 
-def test_a_task_on_several_nodes_goes_with_its_job(cluster: Cluster) -> None:
-    folder = cluster.submitted([2, 2])
-    cancel(cluster, "0")
-    assert [*cluster.server.of("jobs")] == ["job-a-0-1", "job-a-0-controller"]
-    assert cluster.state(folder).tasks == {"cancelled": 1, "queued": 1}
-
-
 def test_kubernetes_controller_does_not_start_cancelled_tasks(cluster: Cluster) -> None:
+    """But for a retry, as the cancellation was for the submission before."""
     folder = cluster.submitted([2, 2, 2], last=True, max_parallel=1)
     assert cluster.due(folder) == [0]
     cancel(cluster, "0")
     assert cluster.due(folder) == [1]
+    known = control.read(folder)
+    later = replace(known.of(1), parts=known.parts, complete=True)
+    assert cluster.due(folder, later) == [0]
     assert cluster.state(folder).tasks == {"cancelled": 1, "queued": 3}
-    for task in ("1", "2"):
-        cancel(cluster, task)
+    cluster.controller(folder).start()
+    cancel(cluster, "1")
+    assert [*cluster.server.of("jobs")] == ["job-a-0-controller"], "a task on several nodes"
+    cancel(cluster, "2")
+    assert cluster.state(folder).tasks == {"cancelled": 3, "queued": 1}
     assert cluster.due(folder) == [3]  # the last task sees what there is
     cancel(cluster, "finally")
     assert cluster.due(folder) == []
     assert cluster.state(folder).tasks == {"cancelled": 4}
 
 
-def test_a_retry_runs_it_again(cluster: Cluster) -> None:
-    """The cancellation was for the submission before."""
-    folder = cluster.submitted([2, 2], last=True, max_parallel=1)
-    cancel(cluster, "0")
-    known = control.read(folder)
-    later = replace(known.of(1), parts=known.parts, complete=True)
-    assert (cluster.due(folder), cluster.due(folder, later)) == ([1], [0])
-
-
-def test_pods_of_another_folders_run_of_that_name_are_left_alone(cluster: Cluster) -> None:
+def test_pods_of_another_folders_run_and_runs_that_are_gone_are_left_alone(
+    cluster: Cluster,
+) -> None:
+    cancel(cluster, "1")
+    assert not (cluster.shared / "runs").exists()
     folder = cluster.submitted([1, 1])
     name = cluster.server.pod("job-a-0-0", 1)
     [container] = cluster.server.of("pods")[name]["spec"]["containers"]
@@ -120,11 +115,6 @@ def test_pods_of_another_folders_run_of_that_name_are_left_alone(cluster: Cluste
     cancel(cluster, "1")
     assert name in cluster.server.of("pods")
     assert control.read(folder).cancelled_names == {"1"}
-
-
-def test_a_run_that_is_gone_has_no_tasks(cluster: Cluster) -> None:
-    cancel(cluster, "1")
-    assert not (cluster.shared / "runs").exists()
 
 
 AT = 1e9
@@ -268,6 +258,7 @@ def test_kubernetes_max_cost_counts_time_held_by_evicted_pods(
     clock.now += 1
     assert Watch(folder, plan, 0).look_back()
     assert state(cluster, folder).tasks == {"running": 1, "queued": 1}
+    assert "job-a-0-0" in cluster.server.of("jobs"), "it has its grace"
     cluster.wrote(folder, "0", "failed", exit_code=124, started=AT, ended=clock.now)
     state(cluster, folder)
     assert [*cluster.server.of("jobs")] == ["job-a-0-controller"]

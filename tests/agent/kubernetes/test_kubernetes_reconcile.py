@@ -16,12 +16,11 @@ from fairway_agent.kubernetes.objects import Objects, Scaling, moment
 from fairway_agent.kubernetes.task_state import PATIENCE
 from fairway_agent.shared.reports import RunRequest, StatesRequest
 from fairway_agent.spec import Retry
-from fairway_agent.state_files import Over, RunState
+from fairway_agent.state_files import RunState
 from fairway_boot import files
 from fairway_boot.files import NO_ANSWER, Fault
 
 JOBS = ["job-a-0-0", "job-a-0-controller"]
-ONE_EACH = {"failed": 1, "cancelled": 1}
 FAILED = {"first": "failed"}
 ASKED = StatesRequest({"job-a": RunRequest()})
 
@@ -60,25 +59,6 @@ def test_a_task_that_began_after_the_list_runs(cluster: Cluster) -> None:
     cluster.wrote(folder, "0", "running", attempt=0, started=1.0, job=pod)
     assert looking.reconcile_all(cluster.server, [folder], before) == {}
     assert state_files.read_task(folder / "tasks" / "0").state == "running"
-
-
-def test_what_waits_is_taken_back_where_the_run_is_over_its_limit(cluster: Cluster) -> None:
-    """A cluster that grows would get nodes for it."""
-    folder = cluster.submitted([1, 1])
-    cluster.wrote(folder, "0", "running", started=1.0)
-    cluster.server.pod("job-a-0-0", 0)
-    control.change(folder, 0, limit=Over("max_cost", "more than 1 USD"))
-    assert cluster.state(folder).tasks == {"running": 1, "queued": 1}
-    mine = cluster.controller(folder)
-    assert mine.step()
-    assert [*cluster.server.of("jobs")] == JOBS  # it has its grace
-    cluster.wrote(folder, "0", "failed", exit_code=124, ended=2.0)
-    cluster.state(folder)
-    assert [*cluster.server.of("jobs")] == JOBS
-    mine.step()
-    assert [*cluster.server.of("jobs")] == JOBS[1:]
-    found = cluster.state(folder)
-    assert (found.state, found.limit, found.tasks) == ("failed", "max_cost", ONE_EACH)
 
 
 def test_the_controller_notes_that_nodes_are_started_for_a_task(
@@ -128,36 +108,24 @@ class TestStuck:
         server.pod(job, index, "Pending", containerStatuses=status)
 
     @pytest.mark.parametrize("nodes", [[1, 1, 1], [3]])
-    def test_they_end_the_run_after_a_while(
-        self,
-        cluster: Cluster,
-        clock: Clock,
-        act: Callable[[Path], RunState],
-        nodes: list[int],
+    def test_they_end_the_run_after_a_while_and_who_looks_ends_nothing(
+        self, cluster: Cluster, clock: Clock, act: Callable[[Path], RunState], nodes: list[int]
     ) -> None:
         folder = cluster.submitted(nodes)
         self.hold(cluster.server, 0)
-        assert (act(folder).state, act(folder).reason) == ("queued", self.WHY)
+        cluster.state(folder)
+        clock.now += 9 * PATIENCE
+        for look in (cluster.state, act):
+            assert (look(folder).state, look(folder).reason) == ("queued", self.WHY)
         clock.now += PATIENCE - 1
         assert act(folder).state == "queued"
-        assert [*cluster.server.of("jobs")] == JOBS
+        assert ([*cluster.server.of("jobs")], len(cluster.server.of("pods"))) == (JOBS, 1)
         clock.now += 1
         assert act(folder).tasks == {"failed": len(nodes)}
         found = state_files.read_task(folder / "tasks" / "0")
         assert (found.state, found.reason) == ("failed", self.WHY)
         assert [*cluster.server.of("jobs")] == JOBS[1:]  # nothing of it starts later
         assert (cluster.state(folder), act(folder)) == (cluster.state(folder),) * 2
-
-    def test_whoever_looks_ends_nothing(self, cluster: Cluster, clock: Clock) -> None:
-        folder = cluster.submitted([1])
-        self.hold(cluster.server, 0)
-        cluster.state(folder)
-        clock.now += 9 * PATIENCE
-        assert (cluster.state(folder).state, cluster.state(folder).reason) == (
-            "queued",
-            self.WHY,
-        )
-        assert ([*cluster.server.of("jobs")], len(cluster.server.of("pods"))) == (JOBS, 1)
 
     def test_one_that_is_pulled_after_all_is_as_any_other(
         self, cluster: Cluster, clock: Clock, act: Callable[[Path], RunState]
@@ -183,35 +151,23 @@ class TestStuck:
         assert act(folder).tasks == {"succeeded": 1, "failed": 1}
         assert (cluster.server.of("pods"), [*cluster.server.of("jobs")]) == ({}, JOBS)
 
-    def test_the_first_of_several_hears_that_another_does_not_come(
+    def test_the_first_of_several_hears_that_others_do_not_come_until_they_have(
         self, cluster: Cluster, clock: Clock, act: Callable[[Path], RunState]
     ) -> None:
         """It has the last word, as it may have begun before: see `gang`."""
         folder = cluster.submitted([3])
+        self.hold(cluster.server, 1)
         self.hold(cluster.server, 2)
         act(folder)
         clock.now += PATIENCE - 1
         act(folder)
         assert control.read(folder).blocked == {}
         clock.now += 1
-        assert act(folder).state == "queued"
-        assert control.read(folder).blocked == {"0": self.WHY}
-        assert [*cluster.server.of("jobs")] == JOBS
-
-    def test_what_has_come_after_all_is_no_reason_for_a_first_one_that_comes_later(
-        self, cluster: Cluster, clock: Clock, act: Callable[[Path], RunState]
-    ) -> None:
-        folder = cluster.submitted([3])
-        self.hold(cluster.server, 1)
-        self.hold(cluster.server, 2)
-        act(folder)
-        clock.now += PATIENCE
-        for left in (1, 0):
-            act(folder)
+        for index in (2, 1):
+            assert act(folder).state == "queued"
             assert control.read(folder).blocked == {"0": self.WHY}
-            cluster.server.of("pods")[f"job-a-0-0-{left + 1}-abcde"]["status"] = {
-                "phase": "Running"
-            }
+            assert [*cluster.server.of("jobs")] == JOBS
+            cluster.server.pod("job-a-0-0", index)
         act(folder)
         assert control.read(folder).blocked == {}
 
