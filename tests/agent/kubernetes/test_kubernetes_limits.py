@@ -257,14 +257,16 @@ def test_kubernetes_max_cost_counts_time_held_by_evicted_pods(
     assert not first.is_over()
     clock.now += 1
     assert Watch(folder, plan, 0).look_back()
-    assert state(cluster, folder).tasks == {"running": 1, "queued": 1}
+    going = state(cluster, folder)
+    assert (going.state, going.reason) == ("running", "it was over its max_cost of 200 USD")
+    assert (going.tasks, going.exit_code) == ({"running": 1, "queued": 1}, None)
     assert "job-a-0-0" in cluster.server.of("jobs"), "it has its grace"
     cluster.wrote(folder, "0", "failed", exit_code=124, started=AT, ended=clock.now)
     state(cluster, folder)
     assert [*cluster.server.of("jobs")] == ["job-a-0-controller"]
     found = state(cluster, folder)
     assert (found.state, found.limit, found.exit_code) == ("failed", "max_cost", 124)
-    assert found.reason == "it was over its max_cost of 200 USD"
+    assert found.reason == going.reason
     assert found.tasks == {"failed": 1, "cancelled": 1}
 
 

@@ -267,6 +267,7 @@ class TestWhatWaits:
         cluster.ended(folder, "0", "cancelled")
         runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
         assert cluster.server.of("jobs") == {}
+        control.change(folder, 0, complete=True)
         cluster.controller(folder).start()
         assert cluster.server.of("jobs") == {}
 

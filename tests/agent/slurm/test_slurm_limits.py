@@ -1,6 +1,5 @@
 """A run's own limits where each of its tasks looks for itself, by a clock of the test's own."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,9 @@ def _write(run: Path, index: int, state: TaskState) -> None:
     state_files.write(folder, state)
 
 
-def test_time_counts_from_first_task_of_all(run: Path, clock: Clock, said: list[list[str]]) -> None:
+def test_time_counts_from_first_task_of_all(
+    run: Path, clock: Clock, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = Watch(run, TIME, 0), Watch(run, TIME, 0)
     first.begin()
     assert not first.is_over()
@@ -72,6 +73,14 @@ def test_time_counts_from_first_task_of_all(run: Path, clock: Clock, said: list[
     retried.begin()
     assert (retried.is_over(), control.read(run).of(1).limit) == (False, None)
     assert not Watch(run, TIME, 0).look_back()  # its beginning is that of another submission
+
+    def refuse(_: object) -> str:
+        raise commands.Refused("slurm_kill_job error")
+
+    monkeypatch.setattr(commands, "run", refuse)
+    clock.now += 3600
+    assert retried.is_over(), "Slurm may be away then"
+    assert control.read(run).of(1).limit == over
 
 
 def test_the_cost_is_that_of_all_tasks(run: Path, clock: Clock, said: list[list[str]]) -> None:
@@ -106,20 +115,6 @@ def test_slurm_limits_are_looked_at_seldom_and_none_leave_no_file(run: Path, clo
     mine.begin()
     assert (mine.due, mine.is_over(), mine.look_back()) == (None, False, False)
     assert sorted(run.iterdir()) == before
-
-
-def test_slurm_may_be_away_when_it_is_over(
-    run: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_: object) -> str:
-        raise commands.Refused("slurm_kill_job error")
-
-    monkeypatch.setattr(commands, "run", refuse)
-    mine = Watch(run, TIME, 0)
-    mine.begin()
-    clock.now += 3600
-    assert mine.is_over()
-    assert control.read(run).of(0).limit is not None
 
 
 def test_a_task_that_began_after_squeue_was_asked_runs(
@@ -172,41 +167,19 @@ def _element(index: int, state: str = "PENDING") -> Element:
     return Element("12", index, state, "", "n1", "2001-09-09T01:46:40", "")
 
 
-def _settle(run: Path, monkeypatch: pytest.MonkeyPatch, *states: str) -> dict[str, Any]:
-    monkeypatch.setattr(
-        runs, "jobs_named", lambda _: [_element(*each) for each in enumerate(states)]
-    )
-    runs.reconcile_all([run])
-    return json.loads((run / "state.json").read_text())
-
-
-def test_the_run_says_which_limit_it_was_over(
-    run: Path, clock: Clock, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _begin(run)
-    _write(run, 0, TaskState("running", attempt=0, started=1e9))
-    assert _settle(run, monkeypatch, "RUNNING", "PENDING", "PENDING")["state"] == "running"
-    clock.now += 3600
-    mine = Watch(run, TIME, 0, started=1e9, due=1e9 + 3600)
-    assert mine.is_over()
-    going = _settle(run, monkeypatch, "RUNNING", "CANCELLED", "CANCELLED")
-    assert (going["state"], going["reason"]) == ("running", "it was over its max_duration of 1h")
-    _write(run, 0, TaskState("failed", attempt=0, started=1e9, ended=clock.now, exit_code=124))
-    ended = _settle(run, monkeypatch, "FAILED", "CANCELLED", "CANCELLED")
-    assert (ended["state"], ended["limit"], ended["exit_code"]) == ("failed", "max_duration", 124)
-    assert ended["tasks"] == {"failed": 1, "cancelled": 2}
-
-
 def test_a_run_that_is_over_while_none_of_it_runs_is_ended_by_who_asks(
     run: Path, clock: Clock, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first task has lost its node, and waits for another."""
     _begin(run)
     _write(run, 0, TaskState("queued", attempt=0, started=1e9))
-    clock.now += 3599
-    _settle(run, monkeypatch, "PENDING", "PENDING", "PENDING")
-    assert said == []
-    clock.now += 1
-    _settle(run, monkeypatch, "PENDING", "PENDING", "PENDING")
-    assert said == [["scancel", "--state=PENDING", "12"]]
-    assert _settle(run, monkeypatch, "CANCELLED", "CANCELLED", "CANCELLED")["state"] == "failed"
+    state = "PENDING"
+    monkeypatch.setattr(runs, "jobs_named", lambda _: [_element(each, state) for each in range(3)])
+    for seconds, given in ((3599, []), (1, [["scancel", "--state=PENDING", "12"]])):
+        clock.now += seconds
+        runs.reconcile_all([run])
+        assert said == given
+    state = "CANCELLED"
+    runs.reconcile_all([run])
+    found = state_files.read_run(run)
+    assert (found.state, found.limit, found.tasks) == ("failed", "max_duration", {"cancelled": 3})
