@@ -55,6 +55,7 @@ def test_control_changes_are_read_back(tmp_path: Path) -> None:
         ("parts", [{**PART, "indices": "0-9999999"}]),
         ("limit", {"limit": 3}),
         ("final", {"succeeded": [1]}),
+        *(("best", {"m": choice}) for choice in (2, [2], [-1, 0.5], [2, float("inf")])),
     ],
 )
 def test_a_damaged_record_is_named(tmp_path: Path, name: str, value: object) -> None:
