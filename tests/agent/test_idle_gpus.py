@@ -134,14 +134,8 @@ def test_the_limit_is_in_percent(tmp_path: Path, below: float, use: float, is_id
 @pytest.mark.parametrize(
     "junk",
     [
-        "{",
-        "[]",
         "[" * 100_000,
         "\x00\xff",
-        '{"time": "x", "gpus": []}',
-        '{"time": 5, "gpus": 3}',
-        '{"time": 5, "gpus": [3]}',
-        '{"time": 5, "gpus": [{"index": -1}]}',
         '{"time": 5, "gpus": [{"index": 0, "use": "busy"}]}',
         '{"time": NaN, "gpus": [{"index": 0, "use": 1}]}',
         "x" * (3 << 20),

@@ -88,28 +88,18 @@ def test_mpi_session_folder_differs_for_each_attempt(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-@pytest.mark.parametrize(
-    ("own", "expected"),
-    [
-        (None, "runs/r/checkpoints/0"),
-        ("kept/here", "checkpoints/kept/here"),  # which is no run's
-        ("/data/x", "/data/x"),
-    ],
-)
-def test_checkpoints_of_a_cluster_are_in_its_shared_folder(
-    tmp_path: Path, own: str | None, expected: str
-) -> None:
-    spec, run = TaskSpec(0, checkpoint=own), tmp_path / "runs" / "r"
-    task = Task(RunPlan("r", "/x"), spec, run, tmp_path / "t", 0, SshNodes())
-    assert task.nodes.directories(task)["FAIRWAY_CHECKPOINT_DIR"] == tmp_path / expected
-
-
-def test_scratch_of_a_cluster_goes_with_its_task(
+def test_checkpoints_of_a_cluster_stay_and_scratch_goes_with_its_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scratch, "root", lambda: tmp_path / "disk")
     plan, run = RunPlan("r", "/x"), tmp_path / "runs" / "r"
-    task = Task(plan, TaskSpec(0), run, tmp_path / "t", 0, SshNodes())
+    for own, expected in (
+        (None, "runs/r/checkpoints/0"),
+        ("kept/here", "checkpoints/kept/here"),  # which is no run's
+        ("/data/x", "/data/x"),
+    ):
+        task = Task(plan, TaskSpec(0, checkpoint=own), run, tmp_path / "t", 0, SshNodes())
+        assert task.nodes.directories(task)["FAIRWAY_CHECKPOINT_DIR"] == tmp_path / expected
     (folder := tmp_path / "disk/tasks/r-0").mkdir(parents=True)
     task.nodes.leave(task)
     assert not folder.exists()

@@ -117,7 +117,10 @@ def test_nodes_are_handed_out_in_the_order_of_the_runs(shared: Path) -> None:
     assert second.reason == "waits for 2 nodes: 1 free of 3 that are up"
     assert third.take(1) == []
     assert third.reason == "waits behind b"
+    assert second.take(2) == [], "which keeps its place where it asks again"
+    assert third.take(1) == []
     first.give_back(held)
+    assert third.take(1) == []
     assert names(second.take(2)) == ["node-1", "node-2"]
     assert third.take(1) == [], "b may want more"
     second.rest()
@@ -140,17 +143,6 @@ def test_ssh_queue_reason_names_who_uses_the_nodes(shared: Path) -> None:
     for host in mine.take(1):
         note_user(shared, "pair", host, mine.run)
     assert (mine.take(1), mine.reason) == ([], f"{waits}; b uses 2")
-
-
-def test_a_run_that_asks_again_keeps_its_place(shared: Path) -> None:
-    first, second = Queue(shared, "pair", "a"), Queue(shared, "pair", "b")
-    held = first.take(3)
-    first.rest()
-    assert second.take(1) == []
-    assert first.take(1) == []
-    first.give_back(held)
-    assert second.take(1) == []
-    assert names(first.take(1)) == ["node-1"]
 
 
 def test_ssh_queue_nodes_and_ticket_of_a_killed_process_are_free(shared: Path) -> None:

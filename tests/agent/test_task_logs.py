@@ -160,14 +160,11 @@ def test_attempt_line_is_appended_on_a_line_of_its_own(
     log = tmp_path / "log.txt"
     if before is not None:
         log.write_bytes(before)
+    for file in (tmp_path / "gone" / "log.txt", tmp_path):
+        append(file, "lost")  # one that cannot be written costs the line alone
     append(log, "line")
     assert log.read_bytes() == after
-
-
-def test_a_log_that_cannot_be_written_costs_the_line_alone(tmp_path: Path) -> None:
-    append(tmp_path / "gone" / "log.txt", "line")
-    append(tmp_path, "line")
-    assert not list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == [log]
 
 
 def test_why_an_attempt_ended_is_kept_for_the_next(tmp_path: Path) -> None:
@@ -193,17 +190,15 @@ def test_why_an_attempt_ended_is_kept_for_the_next(tmp_path: Path) -> None:
         ("torchrun: command not found, or is it?\n", ""),
         ("", ""),
         ("\xff\x00", ""),
+        (None, ""),
     ],
 )
 def test_missing_program_is_found_in_the_messages_of_shells(
-    tmp_path: Path, log: str, found: str
+    tmp_path: Path, log: str | None, found: str
 ) -> None:
-    (tmp_path / "log.txt").write_bytes(log.encode("latin-1"))
+    if log is not None:
+        (tmp_path / "log.txt").write_bytes(log.encode("latin-1"))
     assert missing_program(("torchrun",), tmp_path / "log.txt") == found
-
-
-def test_missing_program_without_a_log_is_empty(tmp_path: Path) -> None:
-    assert missing_program(("torchrun",), tmp_path / "log.txt") == ""
 
 
 @pytest.mark.parametrize(
