@@ -54,6 +54,7 @@ def test_it_is_whole_once_all_have_come(pod: Path, monkeypatch: pytest.MonkeyPat
     assert not group.is_whole()
     arrive(group, 1)
     assert group.is_whole()
+    assert not Gang(pod, "3", 1, 3).is_whole(), "another start"
     monkeypatch.setattr(sshd_mesh, "connect", lambda _, hosts: ",".join(hosts))
     hosts, config = group.meet()
     assert [host.name for host in hosts] == ["nd-0", "nd-1", "nd-2"]
@@ -61,11 +62,6 @@ def test_it_is_whole_once_all_have_come(pod: Path, monkeypatch: pytest.MonkeyPat
     assert not group.has_changed()
     arrive(group, 1, uid="another")
     assert group.has_changed()
-
-
-def test_pods_of_an_earlier_start_are_others(pod: Path) -> None:
-    arrive(Gang(pod, "3", 0, 1), 0)
-    assert not Gang(pod, "3", 1, 1).is_whole()
 
 
 @pytest.mark.parametrize(
@@ -282,7 +278,9 @@ def test_ranks_of_a_daemon_that_has_left_its_session_are_found(pod: Path) -> Non
     assert gang._served() == set()
 
 
-def test_an_image_without_a_server_is_named(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_says_where_it_is_when_it_can_be_reached_or_why_it_cannot(
+    pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: Any) -> None:
         raise OSError("sshd is not on this node, or not in this image: install openssh-server")
 
@@ -292,16 +290,8 @@ def test_an_image_without_a_server_is_named(pod: Path, monkeypatch: pytest.Monke
     with pytest.raises(Fault, match="a pod cannot be reached by the others: sshd is not") as raised:
         group.join(1, pod)
     assert "openssh-server and openssh-client" in raised.value.record["hint"]
-    # The others wait for one that can be reached.
-    assert group.members() == [None, None]
-
-
-def test_each_says_where_it_is_when_it_can_be_reached(
-    pod: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sshd_mesh, "install_keys", lambda _: None)
+    assert group.members() == [None, None], "the others wait for one that can be reached"
     monkeypatch.setattr(sshd_mesh, "start_server", lambda *_: 20_000)
-    group = Gang(pod, "3", 0, 2)
     group.join(1, pod)
     assert group.members() == [None, Member("u-1", "job-a-0-0-1-abcde", "nd-1", "10.0.0.2")]
     context = gang.base() / "context.json"

@@ -115,44 +115,30 @@ def test_a_broken_node_is_cordoned_with_the_reason_and_let_back_when_it_is_sound
     assert (server.said[0], server.closed, server.notes) == ("False", False, {})
 
 
-def test_what_a_person_cordoned_stays(server: Server) -> None:
-    server.closed = True
+@pytest.mark.parametrize("before", [True, False], ids=["", "at the same moment"])
+def test_what_a_person_cordoned_stays(server: Server, before: bool) -> None:
+    server.closed = before
+    server.between = [] if before else [lambda other: setattr(other, "closed", True)]
     look(server, FAULT)
-    assert server.notes == {}
+    assert (server.closed, server.notes, server.said[0]) == (True, {}, "True")
     look(server)
     assert (server.said[0], server.closed) == ("False", True)
 
 
-def test_a_person_who_cordons_at_the_same_moment_has_cordoned_it(server: Server) -> None:
-    server.between = [lambda other: setattr(other, "closed", True)]
-    look(server, FAULT)
-    assert (server.closed, server.notes) == (True, {})
-    assert server.said[0] == "True"
-
-
-def test_a_person_who_lets_a_broken_node_back_has_decided(server: Server) -> None:
-    look(server, FAULT)
-    server.closed = False
-    look(server, FAULT)
-    assert not server.closed
-    look(server)
-    look(server, FAULT)
-    assert server.closed, "that is another fault"
-
-
-def test_a_broken_node_that_aks_lets_back_after_an_update_is_cordoned_again(
+def test_a_person_who_lets_a_broken_node_back_has_decided_and_not_aks_after_an_update(
     server: Server,
 ) -> None:
-    server.boot = "first"
-    look(server, FAULT)
-    server.closed = False
-    look(server, FAULT)
-    assert not server.closed
-    server.boot = "second"
-    look(server, FAULT)
-    assert server.closed
+    for boot in ("first", "second"):
+        server.boot = boot
+        look(server, FAULT)
+        assert server.closed, "another update lets it back, and is no person"
+        server.closed = False
+        look(server, FAULT)
+        assert not server.closed
     look(server)
     assert (server.closed, server.notes) == (False, {})
+    look(server, FAULT)
+    assert server.closed, "that is another fault"
 
 
 def test_a_new_node_without_drivers_is_not_broken(server: Server) -> None:
@@ -293,23 +279,21 @@ def test_which_vm_a_node_is_is_noted_once(server: Server, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "note",
+    ("note", "noted"),
     [
-        "",
-        "host=DSM01,vm=aa,resource=/s/other",
-        "resource=/s/other,vm=resource=/s/mine",
-        "resource=/s/other,xresource=/s/mine",
-        "resource=/s/mine,resource=/s/other",
+        ("host=DSM01,vm=aa,resource=/s/Mine", True),
+        ("", False),
+        ("host=DSM01,vm=aa,resource=/s/other", False),
+        ("resource=/s/other,vm=resource=/s/mine", False),
+        ("resource=/s/other,xresource=/s/mine", False),
+        ("resource=/s/mine,resource=/s/other", False),
     ],
 )
-def test_no_note_makes_a_node_another_vm(note: str) -> None:
+def test_no_note_makes_a_node_another_vm(note: str, noted: bool) -> None:
     """Others may write it, and the VM is reported to Azure as broken."""
     node = {"spec": {"providerID": "azure:///s/mine"}, "metadata": {"annotations": {MACHINE: note}}}
-    assert Reported.parse(nodes._machine(node)) == Reported("/s/mine")
-
-
-def test_the_vm_of_a_node_is_as_its_check_notes_it() -> None:
-    note = "host=DSM01,vm=aa,resource=/s/Mine"
-    node = {"spec": {"providerID": "azure:///s/mine"}, "metadata": {"annotations": {MACHINE: note}}}
-    assert nodes._machine(node) == note
+    if noted:
+        assert nodes._machine(node) == note
+    else:
+        assert Reported.parse(nodes._machine(node)) == Reported("/s/mine")
     assert nodes._machine({**node, "spec": {"providerID": "kind://docker/x"}}) == ""
