@@ -21,7 +21,7 @@ from fairway_agent.shared.reports import CancelRequest
 from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.state_files import RunState, TaskState
 from fairway_agent.task.attempts import Attempts
-from fairway_agent.task.scheduled import run_attempts
+from fairway_agent.task.scheduled import prepare
 from fairway_agent.task.task import Task
 
 
@@ -139,7 +139,6 @@ def evicted(known: TaskState, seen: bool) -> TaskState:
 @pytest.mark.parametrize(
     ("known", "before", "limits", "reason"),
     [
-        (EVICTED, {}, {}, None),
         (EVICTED, {"preemption": 7}, {}, None),
         (EVICTED, {}, {"preemption": 1}, None),
         (EVICTED, {"preemption": 1}, {"preemption": 1}, "its nodes were taken away"),
@@ -157,40 +156,29 @@ def test_a_task_whose_pod_is_gone_begins_again_as_often_as_the_job_says(
     limits: dict[str, int],
     reason: str | None,
     seen: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The next pod finds what the ones before have left; where that is enough it ends at once."""
+    monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-0-abcde")
     plan = RunPlan("job-a", str(tmp_path), retry_limits=limits)
     folder = tmp_path / "tasks" / "0"
     folder.mkdir(parents=True)
     left = replace(known, submission=0, ends=before or None)
     state_files.write(folder, evicted(left, seen))
     task = Task(plan, TaskSpec(0), tmp_path, folder, nodes=PodNodes(), submission=0)
-    begun: list[int] = []
-
-    class Ends(pod.Kubernetes):
-        def begin(self, _: Task) -> bool:
-            begun.append(1)
-            self.asked = "ended"
-            return False
-
-        def prepare(self, _: Task) -> None: ...
-
     part: Any = None
     here, there = socket.socketpair()
-    with here, there, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("_FAIRWAY_POD", "job-a-0-0-0-abcde")
-        limits_watch = Watch(tmp_path, plan, 0)
-        scheduler = Ends(here, limits_watch, nodes=PodNodes(), part=part)
-        run_attempts(Attempts(task, scheduler), scheduler)
-    found = state_files.read_task(folder)
-    if reason is None:
-        assert begun == [1]
-    else:
-        assert (begun, found.state) == ([], "failed")
-        cause = next(iter(limits.keys() & {"preemption" if known is EVICTED else "node"}))
-        used = f"`retry: {{{cause}: {limits[cause]}}}` is used up"
-        assert found.reason == f"{reason}; {used}"
+    with here, there:
+        scheduler = pod.Kubernetes(here, Watch(tmp_path, plan, 0), nodes=PodNodes(), part=part)
+        scheduler.prepare = lambda _: None  # type: ignore[method-assign]
+        attempts = Attempts(task, scheduler)
+        prepare(attempts, scheduler)
+    assert attempts.state == ("queued" if reason is None else "failed")
     cause = "preemption" if known is EVICTED else "node"
+    if reason is not None:
+        used = f"`retry: {{{cause}: {limits[cause]}}}` is used up"
+        found = state_files.read_task(folder)
+        assert (found.state, found.reason) == ("failed", f"{reason}; {used}")
     assert task.failures_by_cause == {**before, cause: before.get(cause, 0) + 1}
 
 

@@ -87,31 +87,22 @@ def test_programs_count_what_they_see(
     assert attempts.contract(mine)["OMP_NUM_THREADS"] == "2"
 
 
-def test_a_task_with_its_whole_node_is_told_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"):
-        monkeypatch.delenv(name, raising=False)
-    mine = task(tmp_path, NODE)
-    assert (
-        not {"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "FAIRWAY_GPUS"}
-        & attempts.contract(mine).keys()
-    )
-    monkeypatch.setenv("_FAIRWAY_NODE", NODE.name)
-    assert mine.nodes.sampling(mine, {}).environment()["_FAIRWAY_NODE"] == "nd-0"
-
-
 def test_tasks_of_one_node_have_samples_of_their_own(
     tmp_path: Path, devices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each sees its own GPUs alone, and counts them from 0 like the others."""
+    """Each sees its own GPUs alone, and counts them from 0 like the others; one that has its whole
+    node is told nothing."""
+    for name in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("_FAIRWAY_NODE", NODE.name)
     mine = task(tmp_path, with_share(NODE, Wanted(gpus=3), 0.375, devices))
-    assert mine.nodes.sampling(mine, {}).environment()["_FAIRWAY_NODE"] == "nd-0.4"
-    watch = attempts.idle_watch(mine)
-    assert (watch.nodes, watch.gpus) == (["nd-0.4"], None)
-    whole = attempts.idle_watch(replace(mine, hosts=[NODE]))
-    assert (whole.nodes, whole.gpus) == (["nd-0"], None)
+    whole = replace(mine, hosts=[NODE])
+    for each, name in ((mine, "nd-0.4"), (whole, "nd-0")):
+        assert each.nodes.sampling(each, {}).environment()["_FAIRWAY_NODE"] == name
+        watch = attempts.idle_watch(each)
+        assert (watch.nodes, watch.gpus) == ([name], None)
+    told = attempts.contract(whole).keys()
+    assert not {"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "FAIRWAY_GPUS"} & told
 
 
 @pytest.fixture

@@ -75,20 +75,6 @@ def test_a_task_that_is_to_begin_again_is_not_the_last(run: Callable[..., Path])
     assert not notify.is_last(folder.with_name("job-2"), "0", 0)
 
 
-def test_slurm_notification_of_a_killed_job_is_sent_once_by_reconcile(
-    run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, told = run(), []
-    monkeypatch.setattr(notify, "notify", lambda *what: told.append(what[2].state))
-    end(folder, 0)
-    end(folder, 1)
-    for _ in range(2):
-        runs.reconcile_all([folder])
-    assert told == ["succeeded"]
-    runs.notify_end(folder)
-    assert told == ["succeeded"]
-
-
 def test_a_secret_address_is_left_to_the_jobs(
     run: Callable[..., Path], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
