@@ -5,12 +5,11 @@ import json
 import logging
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -26,6 +25,7 @@ from waiting import until
 from fairway_boot.slurm.node_registry import Claim, NodeRegistry, opened
 from fairway_boot.slurm.settings import load
 from fairway_core.slurm import install
+from fairway_simulator.slurm import missing
 
 SCALE_SET = (
     "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/v"
@@ -56,8 +56,6 @@ class Azure:
     events: list[dict[str, Any]] = field(default_factory=list)
     acknowledged: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
-    on_start: Callable[[str], None] | None = None
-    on_delete: Callable[[str], None] | None = None
     number: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -71,12 +69,10 @@ class Azure:
         with self.lock:
             wanted, self.capacity = capacity - len(self.instances), capacity
             possible = min(wanted, self.room - len(self.instances))
-            made = [self._make() for _ in range(max(0, possible))]
+            for _ in range(max(0, possible)):
+                self._make()
             error = None if len(self.instances) >= capacity else "AllocationFailed"
             error = self.ends_with or error
-        for instance in made:
-            if self.on_start and self.instances[instance] != "Failed":
-                self.on_start(instance)
         return self._operation(error)
 
     def delete(self, ids: list[str]) -> dict[str, Any]:
@@ -85,17 +81,13 @@ class Azure:
             for instance in ids:
                 del self.instances[instance]
                 self.capacity -= 1
-        for instance in ids:
-            if self.on_delete:
-                self.on_delete(instance)
         return self._operation(None)
 
-    def _make(self) -> str:
+    def _make(self) -> None:
         instance = str(self.number)
         self.number += 1
         self.instances[instance] = "Failed" if self.broken else "Succeeded"
         self.broken = max(0, self.broken - 1)
-        return instance
 
     def _operation(self, error: str | None) -> dict[str, Any]:
         inner = {"code": error, "message": "no room\nfor it"}
@@ -107,14 +99,11 @@ class Azure:
 
 class _Handler(Handler):
     protocol_version = "HTTP/1.1"
-    asks = "7"
     azure: Azure
 
     def _handle(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else {}
-        asks = re.match(r"/as/(\d+)", self.path)
-        self.asks, self.path = (asks[1] if asks else "7"), self.path[asks.end() if asks else 0 :]
         line = f"{self.command} {self.path}"
         azure = self.azure
         azure.requests.append(line)
@@ -165,10 +154,8 @@ class _Handler(Handler):
                 until = str(int(time.time()) + 3600)
                 return 200, {"access_token": "token", "expires_on": until}, {}
             case "GET", "/metadata/instance/compute":
-                # The test's VM, or the instance in whose name `/as/NUMBER` stands before.
-                place = f"{SCALE_SET}/virtualMachines/{self.asks}"
-                own = {"name": f"v_{self.asks}", "vmId": f"AAAA-{self.asks}", "resourceId": place}
-                return 200, own, {}
+                place = f"{SCALE_SET}/virtualMachines/7"
+                return 200, {"name": "v_7", "vmId": "AAAA-7", "resourceId": place}, {}
             case "GET", "/metadata/scheduledevents":
                 return 200, {"DocumentIncarnation": 1, "Events": azure.events}, {}
             case "POST", "/metadata/scheduledevents":
@@ -217,7 +204,6 @@ class Lab:
     folder: Path
     azure: Azure
     programs: dict[str, Path]
-    variables: dict[str, str] = field(default_factory=dict)
 
     @property
     def told(self) -> list[str]:
@@ -269,7 +255,6 @@ class Lab:
         """By which a module finds the package and its settings."""
         return {
             **os.environ,
-            **self.variables,
             "FAIRWAY_SLURM_SETTINGS": str(self.folder / "settings.json"),
             "PYTHONPATH": str(self.folder / "lib"),
         }
@@ -346,24 +331,18 @@ def lab(tmp_path: Path, azure: Azure) -> Lab:
     return Lab(tmp_path, azure, programs)
 
 
-SLURM_TOOLS = ("slurmctld", "slurmd", "scontrol", "sbatch", "munged", "munge")
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def real_slurm() -> None:
     """Slurm and munge themselves; without them the test is skipped."""
-    missing = [name for name in SLURM_TOOLS if shutil.which(name) is None]
-    if not missing and os.geteuid() != 0:
+    if os.geteuid() != 0:
         pytest.skip("slurmctld and slurmd are started as root here")
-    if missing:
-        pytest.skip(
-            f"{missing[0]} is missing: apt-get install -y slurmctld slurmd slurm-client munge"
-        )
+    if lacking := missing():
+        pytest.skip(lacking)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def munge(real_slurm: None) -> Iterator[Path]:
-    """The socket of a munged of the test's own, which every user of the machine reaches."""
+    """The socket of a munged of the tests' own, which every user of the machine reaches."""
     with TemporaryDirectory(prefix="fairway-munge-") as name:
         folder = Path(name)
         folder.chmod(0o755)
