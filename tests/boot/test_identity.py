@@ -287,18 +287,13 @@ def test_imds_user_without_access_asks_the_substitute_service(
     assert imds._usual() == "http://127.0.0.1:1"
 
 
-class TestInItsPlace:
+def test_imds_substitute_gives_tokens_for_blobs_and_images_and_nothing_else(
+    services: Services,
+) -> None:
     """The server that answers people's jobs on a node of Slurm."""
-
-    @pytest.fixture
-    def tokens(self, services: Services) -> Iterator[Metadata]:
-        server = token_server(Metadata(services.url), 0)
-        with in_thread(server):
-            yield Metadata(f"http://127.0.0.1:{server.server_port}")
-
-    def test_imds_substitute_gives_tokens_for_blobs_and_images_and_nothing_else(
-        self, tokens: Metadata, services: Services
-    ) -> None:
+    server = token_server(Metadata(services.url), 0)
+    tokens = Metadata(f"http://127.0.0.1:{server.server_port}")
+    with in_thread(server):
         for resource in (VAULT, f"{VAULT}/", "https://storage.azure.com.evil.net"):
             with pytest.raises(Failure, match="people's jobs get no token for https://"):
                 tokens.token(resource)
