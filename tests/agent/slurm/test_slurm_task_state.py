@@ -178,24 +178,17 @@ def sacct(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return says
 
 
+ENDED = "None|nd-1|2026-01-02T04:04:05|fairway r tasks 0 0\n"
+REQUEUED = f"NODE_FAIL|None|nd-2|2026-01-02T03:04:05|c\nTIMEOUT|{ENDED}"  # the last row counts
+
+
 @pytest.mark.parametrize(
-    ("rows", "state"),
-    [
-        (("CANCELLED by 1000|None|nd-1|2026-01-02T03:04:05|fairway r tasks 0 0",), "CANCELLED"),
-        (
-            (
-                "NODE_FAIL|None|nd-2|2026-01-02T03:04:05|c",
-                "TIMEOUT|None|nd-1|2026-01-02T04:04:05|c",
-            ),
-            "TIMEOUT",
-        ),
-    ],
-    ids=["cancelled", "the last row of one that was requeued"],
+    ("text", "state"), [(f"CANCELLED by 1000|{ENDED}", "CANCELLED"), (REQUEUED, "TIMEOUT")]
 )
 def test_slurm_accounting_gives_the_end_of_a_job(
-    sacct: Callable[[str], None], rows: tuple[str, ...], state: str
+    sacct: Callable[[str], None], text: str, state: str
 ) -> None:
-    sacct("".join(f"{each}\n" for each in rows))
+    sacct(text)
     found = jobs.look_up("12", 3)
     assert (found.state, found.nodes, found.id) == (state, "nd-1", "12_3")
 
