@@ -113,24 +113,21 @@ def hosts(*addresses: str) -> list[Host]:
     return [Host(address, address) for address in addresses]
 
 
-class TestAddresses:
-    """Which of the task's nodes this is."""
-
-    def test_batch_nodes_are_listed_main_first_with_the_own_address(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("FAIRWAY_NODE_ADDRESS", "127.0.1.2")
-        assert batch_side.own_address(hosts("127.0.1.1", "127.0.1.2")) == "127.0.1.2"
-        monkeypatch.delenv("FAIRWAY_NODE_ADDRESS", raising=False)
-        # 203.0.113.0/24 is for documentation: no machine has such an address.
-        assert batch_side.own_address(hosts("203.0.113.1", "127.0.1.2")) == "127.0.1.2"
-        with pytest.raises(OSError, match="none of"):
-            batch_side.own_address(hosts("203.0.113.1"))
-        monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4")
-        assert batch_side.batch_nodes() == hosts("localhost")
-        monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4,10.0.0.5,10.0.0.6")
-        monkeypatch.setenv("AZ_BATCH_MASTER_NODE", "10.0.0.5:6000")
-        assert batch_side.batch_nodes() == hosts("10.0.0.5", "10.0.0.4", "10.0.0.6")
+def test_batch_nodes_are_listed_main_first_with_the_own_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FAIRWAY_NODE_ADDRESS", "127.0.1.2")
+    assert batch_side.own_address(hosts("127.0.1.1", "127.0.1.2")) == "127.0.1.2"
+    monkeypatch.delenv("FAIRWAY_NODE_ADDRESS", raising=False)
+    # 203.0.113.0/24 is for documentation: no machine has such an address.
+    assert batch_side.own_address(hosts("203.0.113.1", "127.0.1.2")) == "127.0.1.2"
+    with pytest.raises(OSError, match="none of"):
+        batch_side.own_address(hosts("203.0.113.1"))
+    monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4")
+    assert batch_side.batch_nodes() == hosts("localhost")
+    monkeypatch.setenv("AZ_BATCH_HOST_LIST", "10.0.0.4,10.0.0.5,10.0.0.6")
+    monkeypatch.setenv("AZ_BATCH_MASTER_NODE", "10.0.0.5:6000")
+    assert batch_side.batch_nodes() == hosts("10.0.0.5", "10.0.0.4", "10.0.0.6")
 
 
 def setup_of(script: str) -> dict[str, Any]:

@@ -122,6 +122,7 @@ def test_the_cost_is_that_of_all_tasks(folders: Folders, clock: Clock) -> None:
     mine, other = Mine(folders, COST), Mine(folders, COST, 1)
     other.running(1e9 - 20_000)
     other.nodes.track.keep(clock.now)
+    assert other.nodes.track.due == 1e9 + 10
     assert mine.refusal() is None
     assert mine.watch.due == 1e9 + 2200  # with all 8 nodes of the pool
     for seconds, held in ((60, 2), (61, 0)):
