@@ -2,8 +2,6 @@
 
 import io
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +14,7 @@ from api_server import Cluster
 from targets import target_of
 from waiting import until
 
-from fairway_agent import control, job_facts, state_files
+from fairway_agent import job_facts, state_files
 from fairway_agent.control import Part
 from fairway_agent.kubernetes import api, nodes, objects, runs, submit
 from fairway_agent.kubernetes.api import CORE, Api, Refused
@@ -110,42 +108,6 @@ def test_kubernetes_submit_under_api_faults_makes_each_object_once(
     for number in range(2):
         live(head_api, cluster, f"job-{number}")
     assert cluster_api.faults.hits
-
-
-@pytest.mark.nightly
-def test_kill_9_of_who_submits_at_each_of_twenty_points(
-    cluster: Cluster, cluster_api: KubernetesCluster, head_api: Api
-) -> None:
-    """At each of ten requests, before and after it takes effect."""
-    request = json.dumps(cluster.request("job-a").to_json()).encode() + b"\n"
-    names = sorted([*(f"job-a-0-{part}" for part in range(8)), "job-a-0-controller"])
-    words = ["-m", "fairway_agent.main", "call", "fairway_agent.kubernetes.submit.submit"]
-    points = [(skip, applied) for skip in range(10) for applied in (False, True)]
-    for skip, applied in points:
-        folder = cluster.bring("job-a", [2] * 8, last=True)
-        cluster_api.faults.hits.clear()
-        cluster_api.faults.add(Fault("timeout", skip=skip, count=1, applied=applied))
-        process = subprocess.Popen(
-            [sys.executable, *words, cluster.shared], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        with process:
-            process.stdin.write(request)
-            process.stdin.close()
-            while not cluster_api.faults.hits.get("timeout"):
-                assert process.poll() is None, f"it ended before request {skip}"
-                time.sleep(0.005)
-            process.kill()
-        cluster_api.faults.clear()
-        known, before = control.read(folder), jobs(head_api, folder)
-        assert not known.complete
-        submit.submit(cluster.shared, cluster.request("job-a"), io.BytesIO())
-        after = jobs(head_api, folder)
-        assert sorted(after) == names, (skip, applied)
-        assert after.items() >= before.items(), (skip, applied)
-        known = control.read(folder)
-        assert known.complete
-        runs.cancel(cluster.shared, CancelRequest("job-a", 0), io.BytesIO())
-        runs.remove(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
 
 
 def test_a_right_that_an_earlier_release_has_not_given_is_named(

@@ -34,18 +34,20 @@ class Killed(BaseException):
     """The program that submits is killed."""
 
 
+@pytest.mark.parametrize("is_made", [False, True])
 @pytest.mark.parametrize("survived", range(4))
 def test_whoever_goes_on_makes_none_twice(
-    cluster: Cluster, survived: int, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, survived: int, is_made: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed once the server has taken one, and before that could be noted."""
+    """Killed before the server has taken one, and once it has and that could not be noted."""
     cluster.bring("job-a", [2, 2, 2], last=True)
     create, asked = cluster.server.create, []
 
     def die(base: str, kind: str, manifest: Any) -> bool:
-        done = create(base, kind, manifest)
         asked.append(manifest["metadata"]["name"])
-        if len(asked) == survived + 1:
+        is_last = len(asked) == survived + 1
+        done = (is_made or not is_last) and create(base, kind, manifest)
+        if is_last:
             raise Killed
         return done
 
