@@ -117,16 +117,6 @@ def test_threads_that_make_the_first_objects_at_once_make_the_same() -> None:
         assert Pair.KINDS == 2
 
 
-def test_a_field_may_be_called_as_the_object_itself() -> None:
-    @quick.dataclass
-    class Mirror:
-        """Its own."""
-
-        self: int
-
-    assert [Mirror(self=number).self for number in (1, 2)] == [1, 2]
-
-
 def test_what_is_put_around_a_constructor_stays_there() -> None:
     @quick.dataclass
     class Counted:

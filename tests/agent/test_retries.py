@@ -284,12 +284,6 @@ def test_retries_begin_again_within_the_limit_of_each_cause(
         assert task.failures_by_cause == Counter(CAUSES[each] for each in causes)
 
 
-def test_an_idle_task_begins_no_more(tmp_path: Path) -> None:
-    plan = RunPlan("job-a", str(tmp_path), retries=5)
-    task = Task(plan, TaskSpec(0), tmp_path, tmp_path, limit="its GPUs were idle")
-    assert after_attempt(task, 124) == ("failed", 124)
-
-
 def test_retries_used_up_are_told_with_counts_and_else_no_limits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,17 +314,3 @@ def test_retries_used_up_are_told_with_counts_and_else_no_limits(
     assert task.finish("failed", 3) == "failed"
     known = read_task(task.folder)
     assert (known.reason, known.ends) == (None, {"error": 1})
-
-
-@pytest.mark.parametrize(
-    ("known", "ends"),
-    [
-        (TaskState("running", ends={"error": 2}), {"error": 2, "node": 1}),
-        (TaskState("running", ends={"node": 1}), {"node": 2}),
-        (TaskState("running", stopped=True), {"preemption": 1}),
-        (TaskState("queued", ends={"preemption": 4}), {"preemption": 4}),
-        (TaskState("queued"), {}),
-    ],
-)
-def test_attempt_that_was_cut_short_is_counted_once(known: TaskState, ends: dict[str, int]) -> None:
-    assert known.ends_with_this == ends

@@ -206,7 +206,6 @@ def test_missing_program_is_found_in_the_messages_of_shells(
     [
         ("no-such-launcher --n 2", ("no-such-launcher",), True),
         ("no-such-launcher --n 2", (), False),
-        ("no-such-program", ("no-such-launcher",), False),
         ("no-such-launcher; exit 3", ("no-such-launcher",), False),
         ("exit 127", ("no-such-launcher",), False),
     ],
