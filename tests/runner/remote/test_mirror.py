@@ -1,36 +1,49 @@
 """Runs that go on elsewhere, as their folders here follow them; the host is this machine."""
 
 import base64
+import io
 import json
 import os
+import sys
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 from endings import refused
 
+from fairway_agent import main
 from fairway_agent.shared.reports import Piece, RunReport, RunsReport, RunsRequest
 from fairway_agent.shared.runs import adopt
 from fairway_boot.files import Fault
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.remote import submission_state
-from fairway_runner.engines.remote.connection import Here
+from fairway_runner.engines.remote.connection import Command, Ended, Here
 from fairway_runner.engines.remote.mirror import Mirror, add_pieces
 from fairway_runner.engines.remote.remote_host import RemoteHost
 from fairway_runner.runs.records import RunRecord
 from fairway_runner.runs.store import Run, RunStore
 
-pytestmark = pytest.mark.integration
+
+class Near(Here):
+    """This machine, on which the agent answers without a process of its own."""
+
+    def execute(self, command: Command) -> Ended:
+        said = io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(command.data)))
+            main.answer(command.words[-1], command.words[4])
+        return Ended(0, said.getvalue().encode(), "")
 
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Mirror:
     """The runs of a shared folder on this machine."""
-    host = RemoteHost(Here(), str(tmp_path / "shared"), 5.0)
+    host = RemoteHost(Near(), str(tmp_path / "shared"), 5.0)
     return Mirror(host)
 
 
