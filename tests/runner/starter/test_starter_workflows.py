@@ -2,13 +2,13 @@
 
 import re
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from programs import finished, tool
 from ruamel.yaml import YAML
+from running import RunFairway
 
 pytestmark = pytest.mark.integration
 
@@ -87,7 +87,9 @@ def test_starter_workflows_hold_nothing_of_this_repository(project: Path, name: 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_starter_workflow_steps_are_commands_of_the_wheel(project: Path, name: str) -> None:
+def test_starter_workflow_steps_are_commands_of_the_wheel(
+    project: Path, fairway: RunFairway, name: str
+) -> None:
     """The first command after setup-python installs; each later one exists, with its options."""
     installed = False
     for step in _steps(project / f".github/workflows/{name}.yml"):
@@ -103,13 +105,9 @@ def test_starter_workflow_steps_are_commands_of_the_wheel(project: Path, name: s
         assert words[0] == "fairway"
         expected = {"comment": "reviews", "lock": "--check"}.get(words[1], "$ENVIRONMENT")
         assert words[2] == expected
-        usage = _usage(words[1])
+        code, usage, _ = fairway(project, words[1], "--help")
+        assert code == 0
         assert all(word in usage for word in words if word.startswith("--"))
-
-
-def _usage(name: str) -> str:
-    command = [sys.executable, "-P", "-m", "fairway_cli.main", name, "--help"]
-    return finished(command, check=True).stdout
 
 
 def test_pull_requests_are_planned_and_forks_without_credentials(project: Path) -> None:
