@@ -41,6 +41,12 @@ def kubectl(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return lambda text: executable(programs / "kubectl", RUNS + text)
 
 
+@pytest.fixture
+def short_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a broken pipe leaves behind ends with the next sign of life."""
+    monkeypatch.setattr(exec_, "_BEAT", 0.1)
+
+
 def head() -> Exec:
     return Exec("nd", ACCESS)
 
@@ -73,7 +79,9 @@ def test_large_data_goes_both_ways(kubectl: Kubectl) -> None:
     assert head().run(["cat"], input=data, deadline=1.0).out == data
 
 
-def test_files_go_where_they_belong_as_they_come(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_files_go_where_they_belong_as_they_come(
+    kubectl: Kubectl, tmp_path: Path, short_beat: None
+) -> None:
     """A checkpoint may be larger than this machine's memory. A copy that breaks begins anew."""
     once, size = tmp_path / "once", 8 << 20
     broken = f'[ -e {once} ] || {{ touch {once}; "$@" | head -c 99999; exit 1; }}'
@@ -97,7 +105,9 @@ def test_files_go_where_they_belong_as_they_come(kubectl: Kubectl, tmp_path: Pat
     ['echo "error: lost connection" >&2; exit 1', '"$@" | head -c 20; exit 0'],
     ids=["no answer", "half an answer"],
 )
-def test_a_broken_connection_is_tried_again(kubectl: Kubectl, tmp_path: Path, broken: str) -> None:
+def test_a_broken_connection_is_tried_again(
+    kubectl: Kubectl, tmp_path: Path, short_beat: None, broken: str
+) -> None:
     once = tmp_path / "once"
     kubectl(f'[ -e {once} ] || {{ touch {once}; {broken}; }}\n"$@"')
     out = "x" * 1000
