@@ -16,12 +16,19 @@ from azure.storage.blob import BlobClient, ContainerClient, ContentSettings
 from waiting import PATIENCE
 
 from fairway_runner import data_transfer
-from fairway_runner.data_transfer import BLOCK
 from fairway_runner.engines.azure_storage import Storage
 
 pytestmark = pytest.mark.integration
 
 RunFairway = Callable[..., tuple[int, str, str]]
+
+BLOCK = 1 << 16
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large file is one of some of these."""
+    monkeypatch.setattr(data_transfer, "BLOCK", BLOCK)
 
 
 @pytest.fixture
@@ -166,8 +173,6 @@ def test_an_upload_goes_on_where_it_was_cut_off(
     code, _, err = here("data", "put", "large", place)
     assert code == 0, err
     assert len(sent) == 2
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
 
 
 def test_a_download_goes_on_where_it_was_cut_off(
