@@ -15,17 +15,17 @@ pytestmark = pytest.mark.integration
 
 _TOKEN = "t" * 43
 _HOST = "testserver"
-_EXAMPLES = 10
 _CALLS = [(method, path) for path, item in document()["paths"].items() for method in item]
 
 
-@pytest.fixture
-def described(store: RunStore, make_run: MakeRun) -> Any:
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory, make_run_in: MakeRun) -> Any:
     """The document over a project with a run, of which the calls know the name."""
     # Each worker collects all tests, and one of them needs this, which takes seconds to import.
     import schemathesis
 
-    make_run("job-a", [{"log": "one\ntwo\n"}, {}])
+    store = RunStore(tmp_path_factory.mktemp("project") / ".fairway")
+    make_run_in(store, "job-a", [{"log": "one\ntwo\n"}, {}])
     facts: dict[str, Any] = {**document()}
     facts["paths"] = {f"/api/v1{path}": item for path, item in facts["paths"].items()}
     facts.pop("servers")
@@ -34,10 +34,11 @@ def described(store: RunStore, make_run: MakeRun) -> Any:
     return schema
 
 
+@pytest.mark.parametrize("examples", [3, pytest.param(50, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("mode", ["positive", "negative"])
 @pytest.mark.parametrize("call", _CALLS, ids=" ".join)
 def test_api_calls_conform_to_the_openapi_document(
-    described: Any, call: tuple[str, str], mode: str
+    described: Any, call: tuple[str, str], mode: str, examples: int
 ) -> None:
     from hypothesis import HealthCheck, Phase, given, seed, settings
     from hypothesis.errors import Unsatisfiable
@@ -57,7 +58,7 @@ def test_api_calls_conform_to_the_openapi_document(
 
     @seed(18)
     @settings(
-        max_examples=_EXAMPLES,
+        max_examples=examples,
         deadline=None,
         database=None,
         phases=[Phase.generate],
