@@ -299,8 +299,8 @@ def test_a_check_is_answered_while_those_of_somebody_else_have_no_end(
             "/api/v1/check", json=asked, headers={"Authorization": f"Bearer {token}"}
         )
 
-    with ThreadPoolExecutor(5) as pool:
-        endless = [pool.submit(check, ENDLESS, "ann") for _ in range(5)]
+    with ThreadPoolExecutor(3) as pool:
+        endless = [pool.submit(check, ENDLESS, "ann") for _ in range(3)]
         try:
             assert check("true", "bob").status_code == 200
             assert not any(each.done() for each in endless)
@@ -313,7 +313,7 @@ def test_a_check_is_answered_while_those_of_somebody_else_have_no_end(
 def test_a_template_fills_the_memory_of_no_server(client: TestClient) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     job = f'name: a\ntemplate: plain\ncommand: "{DOUBLING}{{% endfor %}}"\n'
-    for call in ("check", "render", "runs"):
+    for call in ("render", "runs"):
         answer = _post(client, call, {"job": job})
         assert answer.status_code == 422
         (found,) = answer.json()["findings"]
