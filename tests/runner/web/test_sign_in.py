@@ -22,6 +22,7 @@ from urllib.request import HTTPCookieProcessor, HTTPSHandler, OpenerDirector, Re
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives.asymmetric import rsa
 from entra import AUDIENCE, TENANT, Entra
 from running import MakeRun
 from served import serve
@@ -32,6 +33,7 @@ from fairway_agent.fanout.launchers import free_port
 from fairway_agent.web_secrets import files_of
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_core.environment.filesystems import Homes
+from fairway_runner.runs.store import RunStore
 from fairway_simulator.certificate import serve_as_localhost
 
 pytestmark = pytest.mark.integration
@@ -120,39 +122,51 @@ class Page:
         return opener
 
 
-@pytest.fixture
-def sign_in(entra: Entra, tmp_path: Path) -> Iterator[SignIn]:
-    folder = tmp_path / "entra"
-    folder.mkdir()
-    context, authorities = serve_as_localhost(folder)
-    found = SignIn(entra, authorities)
+@pytest.fixture(scope="module")
+def sign_in(
+    real_keys: dict[str, rsa.RSAPrivateKey], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SignIn]:
+    context, authorities = serve_as_localhost(tmp_path_factory.mktemp("entra"))
+    found = SignIn(Entra(real_keys), authorities)
     with serving(_handler(found), context) as url:
         found.host = url.removeprefix("https://")
-        entra.issuer = f"{url}/{TENANT}/v2.0"
+        found.entra.issuer = f"{url}/{TENANT}/v2.0"
         yield found
 
 
-@pytest.fixture
-def page(tmp_path: Path, make_run: MakeRun, sign_in: SignIn) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def reached(
+    tmp_path_factory: pytest.TempPathFactory, make_run_in: MakeRun, sign_in: SignIn
+) -> Iterator[Page]:
     """The page of a project with one run."""
     apache = shutil.which("apache2", path=f"{os.environ['PATH']}:/usr/sbin")
     if apache is None or not _MODULE.exists():
         pytest.skip("apt-get install -y apache2-bin libapache2-mod-auth-openidc")
-    make_run("job-a")
+    folder = tmp_path_factory.mktemp("project")
+    make_run_in(RunStore(folder / ".fairway"), "job-a")
     authority = trustme.CA()
     sign_in.url = f"https://localhost:{free_port()}"
-    listening = tmp_path / "page.sock"
+    listening = folder / "page.sock"
     words = ["--public-url", sign_in.url, "--tenant", TENANT, "--audience", AUDIENCE]
     words += ["--behind-proxy", "--socket", str(listening)]
     known = {"ARM_METADATA_HOSTNAME": sign_in.host, "SSL_CERT_FILE": str(sign_in.authorities)}
-    places = _credentials(tmp_path, authority)
-    proxy = [apache, "-D", "FOREGROUND", "-f", str(_configuration(tmp_path, sign_in, listening))]
-    with serve(tmp_path, *words, env=known) as (_, said), _running(proxy, places):
+    places = _credentials(folder, authority)
+    proxy = [apache, "-D", "FOREGROUND", "-f", str(_configuration(folder, sign_in, listening))]
+    with serve(folder, *words, env=known) as (_, said), _running(proxy, places):
         assert said.startswith("ready:")
         context = ssl.create_default_context()
         authority.configure_trust(context)
         context.load_verify_locations(sign_in.authorities)
         yield Page(sign_in.url, context, sign_in)
+
+
+@pytest.fixture
+def page(reached: Page) -> Page:
+    """That page, at which nobody has signed in yet."""
+    sign_in = reached.sign_in
+    sign_in.lasts, sign_in.role, sign_in.is_gone = 3600, "Reader", False
+    sign_in.asked, sign_in.granted = [], []
+    return reached
 
 
 def _credentials(folder: Path, authority: trustme.CA) -> dict[str, str]:
