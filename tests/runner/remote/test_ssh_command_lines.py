@@ -1,9 +1,7 @@
 """The command lines of ssh and rsync: whatever a host is called, it is no option."""
 
-import json
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -22,30 +20,26 @@ SshThat = Callable[[str], Path]
 
 pytestmark = pytest.mark.integration
 
-# Stands in for ssh and rsync: notes its words, and makes the socket as a master connection does.
-_PROGRAM = """#!{python}
-import json, pathlib, sys
-words = [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]
-with open({log!r}, "a") as log:
-    log.write(json.dumps(words) + "\\n")
-if "-M" in words:
-    path = next(word for word in words if word.startswith("ControlPath="))
-    pathlib.Path(path.removeprefix("ControlPath=")).touch()
-sys.exit(1 if "check" in words else 0)
-"""
-
-
+# Notes its words, of which each ends with a 0, and all of them with a 1.
+_NOTE = """printf '%s\\0' "${0##*/}" "$@" >>LOG; printf '\\1' >>LOG"""
 # In the script of an ssh that connects: makes the socket of a master connection.
 _CONNECT = 'for word; do case $word in ControlPath=*) touch "${word#*=}" ;; esac; done'
 
 
 @pytest.fixture
-def log(tmp_path: Path, programs: Path) -> Path:
-    """The command lines of the programs that are found first, a line of JSON each."""
+def log(tmp_path: Path, ssh_that: SshThat, programs: Path) -> Path:
+    """The command lines of the programs that are found first."""
     log = tmp_path / "log"
+    ssh_that(_CONNECT)
+    text = (programs / "ssh").read_text().partition("\n")
     for name in ("ssh", "rsync"):
-        executable(programs / name, _PROGRAM.format(python=sys.executable, log=str(log)))
+        executable(programs / name, f"{text[0]}\n{_NOTE.replace('LOG', str(log))}\n{text[2]}")
     return log
+
+
+def lines(log: Path) -> list[list[str]]:
+    """The words of each command line."""
+    return [line.split("\0")[:-1] for line in log.read_text().split("\1")[:-1]]
 
 
 @pytest.fixture
@@ -74,10 +68,10 @@ def test_the_destination_stands_behind_the_end_of_the_options(log: Path, tmp_pat
     host.interactive([], forward="1:localhost:2")
     host.interactive(["true"], forward="1:localhost:2")
     host.close()
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
-    assert {line[0] for line in lines} == {"ssh", "rsync"}
-    assert len(lines) >= 10
-    for words in lines:
+    noted = lines(log)
+    assert {words[0] for words in noted} == {"ssh", "rsync"}
+    assert len(noted) >= 10
+    for words in noted:
         (place,) = [at for at, word in enumerate(words) if word.startswith(host.name)]
         assert "--" in words[:place], words
 
@@ -167,7 +161,7 @@ def test_connecting_takes_no_longer_than_the_deadline_leaves(
     host = Ssh("10.0.0.4", "", others=others)
     host.run(["true"], deadline=deadline)
     host.close()
-    (made,) = [line for line in map(json.loads, log.read_text().splitlines()) if "-M" in line]
+    (made,) = [words for words in lines(log) if "-M" in words]
     assert [word for word in made if "ConnectTimeout" in word] == [f"ConnectTimeout={seconds}"]
 
 
@@ -244,13 +238,13 @@ def test_a_connection_that_was_just_made_is_an_answer(
     host = Ssh("10.0.0.4", "")
     host.begin()
     host.require_answer(deadline=600.0)
-    assert not [line for line in log.read_text().splitlines() if "true" in line]
+    assert not [words for words in lines(log) if "true" in words]
     assert host.socket is not None
     host.socket.touch()
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 60)
     host.require_answer(deadline=600.0)
-    assert log.read_text().endswith('"-T", "--", "10.0.0.4", "true"]\n')
+    assert lines(log)[-1][-4:] == ["-T", "--", "10.0.0.4", "true"]
     host.close()
     log.with_name("programs").joinpath("ssh").write_text(f"#!/bin/sh\necho $* >>{log}\n")
     host = Ssh("10.0.0.5", "")
