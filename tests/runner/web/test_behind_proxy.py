@@ -28,7 +28,6 @@ SignIn = Callable[..., TestClient]
 
 pytestmark = pytest.mark.integration
 
-_DOCS = Path(__file__).parents[3] / "docs" / "serve.md"
 ANN = {"name": "ann@example.org", "id": "id-ann"}
 BOB = {"name": "bob@example.org", "id": "id-bob"}
 OURS = {"Origin": "https://runs.example.org"}
@@ -316,12 +315,18 @@ JOB = "name: a\ncommand: 'true'\n"
 
 @pytest.fixture
 def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Requests to a target that is not the server's machine."""
+    """Requests to a target that is not the server's machine, as three others are by their host."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "fairway.yaml").write_text(
-        "serve: {targets: [far]}\ntargets:\n- {name: far, engine: ssh, nodes: {min: 1, max: 1},"
-        " ssh: {host: h, user: u, shared: /s}}\n"
-    )
+    hosts = {"far": "h", "box": "localhost", "near": "127.1.2.3", "nd": socket.gethostname()}
+    targets = []
+    for name, host in hosts.items():
+        engine, access = "ssh", {"host": host, "user": "u", "shared": "/s"}
+        if name == "nd":
+            engine, access = "slurm", {**access, "partition": "p"}
+        nodes = {"min": 1, "max": 1}
+        targets.append({"name": name, "engine": engine, "nodes": nodes, engine: access})
+    settings = {"serve": {"targets": list(hosts)}, "targets": targets}
+    (tmp_path / "fairway.yaml").write_text(json.dumps(settings))
     return {"target": ["far"], "offline": True}
 
 
@@ -353,22 +358,7 @@ def test_a_submitter_takes_nothing_but_the_project_from_the_server(
     assert _post(sign_in("Operator"), "check", asked).is_success
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clusters whose host is the machine of the server."""
-    monkeypatch.chdir(tmp_path)
-    some = "nodes: {min: 1, max: 1}"
-    (tmp_path / "fairway.yaml").write_text(
-        "serve: {targets: [far, box, near, nd]}\n"
-        f"targets:\n- {{name: far, engine: ssh, {some}, ssh: {{host: h, user: u, shared: /s}}}}\n"
-        f"- {{name: box, engine: ssh, {some}, ssh: {{host: localhost, user: u, shared: /s}}}}\n"
-        f"- {{name: near, engine: ssh, {some}, ssh: {{host: 127.1.2.3, user: u, shared: /s}}}}\n"
-        f"- {{name: nd, engine: slurm, {some}, slurm: {{host: {socket.gethostname()}, user: u,"
-        " partition: p, shared: /s}}\n"
-    )
-
-
-@pytest.mark.usefixtures("here")
+@pytest.mark.usefixtures("far")
 @pytest.mark.parametrize("target", ["box", "near", "nd"])
 def test_cluster_of_server_is_its_machine(sign_in: SignIn, make_run: MakeRun, target: str) -> None:
     """Its programs are started there as the account of the server."""
@@ -407,7 +397,8 @@ def test_a_submitter_uses_the_targets_that_are_listed_alone(
     sign_in: SignIn, make_run: MakeRun, tmp_path: Path, far: dict[str, Any]
 ) -> None:
     file = tmp_path / "fairway.yaml"
-    file.write_text(file.read_text().replace("targets: [far]", "targets: []"))
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps({**settings, "serve": {"targets": []}}))
     client, asked = sign_in("Submitter"), {"job": JOB, **far}
     steps = "name: a\nsteps:\n  one: {command: 'true'}\n"
     run = submitted_by(make_run("job-a", state="failed", engine="ssh"), ANN)
@@ -424,7 +415,7 @@ def test_a_submitter_uses_the_targets_that_are_listed_alone(
     client = sign_in("Operator")
     assert _post(client, "check", asked).is_success
     assert 'option value="far"' in client.get("/submit?once=abcdef").text
-    file.write_text(file.read_text().replace("targets: []", "targets: [far]"))
+    file.write_text(json.dumps(settings))
     client = sign_in("Submitter")
     answer = _post(client, "check", asked)
     assert answer.is_success, answer.text
@@ -481,23 +472,6 @@ def test_git_looks_at_no_folder_that_a_submitter_has_made(
     client = sign_in("Submitter")
     answers(_post(client, "check", {"job": job, **far}), 403, NOT_ELSEWHERE)
     assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.parametrize("file", [".fairway/serve.json", ".git/config", "x/../.fairway/serve.json"])
-def test_secrets_of_the_project_are_no_job_files(
-    sign_in: SignIn, tmp_path: Path, far: dict[str, Any], file: str
-) -> None:
-    """Another server of this project has its token there, which may do anything."""
-    for each in (".fairway/serve.json", ".git/config"):
-        (tmp_path / each).parent.mkdir(exist_ok=True)
-        (tmp_path / each).write_text("token: hidden-word\n")
-    client = sign_in("Submitter")
-    page = client.get(f"/submit?from=file:{file}&once=abcdef")
-    check = _post(client, "check", {"file": file, **far})
-    for answer in (page, check):
-        assert answer.status_code == 422
-        assert "is not a file of the project" in answer.text
-        assert "hidden-word" not in answer.text
 
 
 def test_a_run_has_its_submitter(

@@ -90,18 +90,25 @@ def test_file_of_project_is_submitted(client: TestClient, store: RunStore, proje
 
 @pytest.mark.parametrize(
     "file",
-    ["../a.yaml", "/etc/passwd", "", ".", "none/a.yaml", "a\0.yaml", "out/a.yaml", "a" * 300],
+    [
+        *("../a.yaml", "/etc/passwd", "", ".", "none/a.yaml", "a\0.yaml", "out/a.yaml", "a" * 300),
+        *(".fairway/serve.json", ".git/config", "x/../.fairway/serve.json"),
+    ],
 )
 def test_no_file_outside_of_project_is_read(client: TestClient, project: Path, file: str) -> None:
+    """Nor one of its secrets: another server of this project has its token there."""
     (project / "out").symlink_to("/etc")
-    answer = _post(client, "check", {"file": file})
-    assert answer.status_code == 422
-    if file:
-        named = "is not a file of the project" in said(answer)
-        assert named or said(answer).endswith("File name too long")
+    for secret in (".fairway/serve.json", ".git/config"):
+        (project / secret).parent.mkdir(exist_ok=True)
+        (project / secret).write_text("root: hidden-word\n")
+    check = _post(client, "check", {"file": file})
     page = client.get("/submit", params={"from": f"file:{file}", "once": "abcdef"})
-    assert page.status_code == 422
-    assert "root:" not in page.text
+    for answer in (check, page):
+        answers(answer, 422)
+        assert "root:" not in answer.text
+    if file:
+        named = "is not a file of the project" in said(check)
+        assert named or said(check).endswith("File name too long")
 
 
 @pytest.mark.parametrize(
@@ -153,9 +160,9 @@ def test_run_is_run_again_with_changes(client: TestClient, store: RunStore, proj
     assert "echo two" in as_it_was["scripts"][""]
 
 
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
+def test_rerun_by_api_refuses_fields_that_do_not_fit(client: TestClient, store: RunStore) -> None:
+    _run(client, store)
+    for asked, message in (
         ({"file": "job.yaml"}, "`run` and `file` cannot be combined"),
         ({"target": ["local", "other"]}, "a rerun has one target"),
         ({"job": JOB + "code: {path: src}\n"}, "`code`: a rerun has the code of hello-first"),
@@ -163,15 +170,10 @@ def test_run_is_run_again_with_changes(client: TestClient, store: RunStore, proj
         ({"job": JOB + "checkpoint: x\n"}, "`checkpoint`"),
         ({"job": "- a\n"}, "expected a mapping, found a list"),
         ({"job": ""}, "the file is empty"),
-    ],
-)
-def test_rerun_by_api_refuses_fields_that_do_not_fit(
-    client: TestClient, store: RunStore, asked: dict[str, Any], message: str
-) -> None:
-    _run(client, store)
-    answer = _post(client, "runs", {"run": "hello-first", **asked})
-    assert answer.status_code == 422
-    assert message in " ".join(each["message"] for each in answer.json()["findings"])
+    ):
+        answer = _post(client, "runs", {"run": "hello-first", **asked})
+        assert answer.status_code == 422
+        assert message in " ".join(each["message"] for each in answer.json()["findings"])
     assert [run.id for run in store.unsorted()] == ["hello-first"]
 
 
@@ -183,40 +185,32 @@ def test_code_that_cannot_be_read_is_named(client: TestClient, project: Path) ->
     assert 'exclude: ["loop"]' in answer.json()["findings"][0]["hint"]
 
 
-@pytest.mark.parametrize(
-    ("chosen", "begun"),
-    [
-        ("", "template: plain"),
-        ("template:torchrun", "template: torchrun"),
-        ("file:jobs/a.yaml", "echo {{ params.word }}"),
-        ("run:hello-first", "With the code of"),
-    ],
-)
 def test_the_form_begins_with_what_was_chosen(
-    client: TestClient, store: RunStore, project: Path, chosen: str, begun: str
+    client: TestClient, store: RunStore, project: Path
 ) -> None:
     (project / "jobs").mkdir()
     (project / "jobs" / "a.yaml").write_text(JOB)
     (project / "jobs" / "data.yaml").write_text("a: 1\n")
     _run(client, store)
-    query = {"from": chosen} if chosen else {}
-    address = client.get("/submit", params=query).headers["location"]
-    assert re.search("once=[a-z0-9]{6}$", address)
-    page = client.get(address).text
-    assert begun in page
-    assert 'value="file:jobs/a.yaml"' in page
-    assert "data.yaml" not in page
-    assert 'value="run:hello-first"' in page
-    assert ("params.word=two</textarea>" in page) is chosen.startswith("run:")
-
-
-@pytest.mark.parametrize(
-    "chosen", ["template:none", "template:../x", "template:\0", "run:none", "x"]
-)
-def test_a_beginning_that_there_is_not(client: TestClient, chosen: str) -> None:
-    answer = client.get("/submit", params={"from": chosen, "once": "abcdef"})
-    assert answer.status_code in (404, 422)
-    assert "there is no" in answer.text or "cannot" in answer.text or "leaves" in answer.text
+    for chosen, begun in (
+        ("", "template: plain"),
+        ("template:torchrun", "template: torchrun"),
+        ("file:jobs/a.yaml", "echo {{ params.word }}"),
+        ("run:hello-first", "With the code of"),
+    ):
+        query = {"from": chosen} if chosen else {}
+        address = client.get("/submit", params=query).headers["location"]
+        assert re.search("once=[a-z0-9]{6}$", address)
+        page = client.get(address).text
+        assert begun in page
+        assert 'value="file:jobs/a.yaml"' in page
+        assert "data.yaml" not in page
+        assert 'value="run:hello-first"' in page
+        assert ("params.word=two</textarea>" in page) is chosen.startswith("run:")
+    for chosen in ("template:none", "template:../x", "template:\0", "run:none", "x"):
+        answer = client.get("/submit", params={"from": chosen, "once": "abcdef"})
+        assert answer.status_code in (404, 422)
+        assert re.search("there is no|cannot|leaves", answer.text)
 
 
 def test_the_page_checks_and_submits(browser: TestClient, store: RunStore) -> None:
