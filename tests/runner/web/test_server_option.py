@@ -124,19 +124,15 @@ def test_server_option_refuses_unknown_runs_and_commands(ask: Ask, runs: list[Ru
 
 def test_a_run_that_goes_on_is_followed(ask: Ask, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running")
-    log, state = run.log(0), run.folder / "state.json"
-    looked = threading.Event()
 
     def go_on() -> None:
-        looked.wait()
-        with log.open("a") as out:
+        with run.log(0).open("a") as out:
             out.write("two\nlast")
         (run.folder / "new").write_text(json.dumps({"state": "failed", "exit_code": 3}))
-        (run.folder / "new").replace(state)
+        (run.folder / "new").replace(run.folder / "state.json")
 
     thread = threading.Thread(target=go_on)
     thread.start()
-    looked.set()
     assert ask("logs", "job", "-f") == (0, "one\ntwo\nlast", "")
     thread.join()
     assert ask("wait", "job-a") == (3, "job-a failed\n", "")
