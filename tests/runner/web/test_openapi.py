@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from httpx import Response
@@ -13,8 +12,6 @@ from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
 from fairway_web.api import CALLS, document
-
-_DOCS = Path(__file__).parents[3] / "docs" / "serve.md"
 
 
 def _routes(client: TestClient) -> Iterator[tuple[str, str]]:
