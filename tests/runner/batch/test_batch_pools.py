@@ -40,8 +40,8 @@ def account(
     )
 
 
-def job(nodes: int = 1) -> Any:
-    return Job(name="x", command="true", nodes=nodes)
+def job(**fields: Any) -> Any:
+    return Job(name="x", command="true", **fields)
 
 
 HELD = {"storage": {**STORAGE, "containers": ["outputs", "code"]}}
@@ -52,64 +52,51 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(
-    ("there", "nodes", "found"),
-    [
-        (account(storage={**HELD["storage"], "containers": ["code"]}), 1, "no-container"),
-        (account(**HELD, access={"identity": ""}), 1, "no-identity"),
-        (account(**HELD), 9, "too-many-nodes"),
-        (account(**HELD, access={"mpi": False}), 2, "no-mpi"),
-        (account(nodes=(BROKEN, {**BROKEN, "id": "tvm-2"}), **HELD), 1, "unfit-nodes"),
-        (account({**POOL, "state": "Deleting"}, **HELD), 1, "pool-disabled"),
-        (
-            account(**HELD, access={"mpi": False, "task_slots": 8}),
-            1,
-            "other-slots",
-        ),
-    ],
-)
-def test_job_that_cannot_run_is_refused(there: Any, nodes: int, found: str) -> None:
-    finding = refused(lambda: pools.require_pool(there, job(nodes)))
-    assert finding.id == found
-    assert finding.hint
-
-
-START = {"id": "tvm-1", "state": "starttaskfailed"}
 OURS = "maxNodes = 2;\n$TargetDedicatedNodes = min(maxNodes, 0);"
 
 
 @pytest.mark.parametrize(
-    ("pool", "fields", "found"),
+    ("pool", "target", "fields", "found"),
     [
-        ({"enableInterNodeCommunication": False}, {"nodes": 2}, "no-mpi"),
-        ({"taskSlotsPerNode": 2}, {"nodes": 2}, "too-many-slots"),
-        ({}, {"nodes": 3}, "too-few-nodes: fairway pool resize spot 3"),
-        ({"targetDedicatedNodes": 1}, {"nodes": 2}, "too-few-nodes: fairway pool resize spot 2"),
+        ({}, {"storage": {**STORAGE, "containers": ["code"]}}, {}, "no-container"),
+        ({}, {"access": {"identity": ""}}, {}, "no-identity"),
+        ({}, {}, {"nodes": 9}, "too-many-nodes"),
+        ({}, {"access": {"mpi": False}}, {"nodes": 2}, "no-mpi"),
+        ({}, {"nodes": (BROKEN, {**BROKEN, "id": "tvm-2"})}, {}, "unfit-nodes"),
+        ({"state": "Deleting"}, {}, {}, "pool-disabled"),
+        ({}, {"access": {"mpi": False, "task_slots": 8}}, {}, "other-slots"),
+        ({"enableInterNodeCommunication": False}, {}, {"nodes": 2}, "no-mpi"),
+        ({"taskSlotsPerNode": 2}, {}, {"nodes": 2}, "too-many-slots"),
+        ({}, {}, {"nodes": 3}, "too-few-nodes: fairway pool resize spot 3"),
         (
-            {"targetDedicatedNodes": 0, "targetLowPriorityNodes": 1},
+            {"targetDedicatedNodes": 1},
+            {},
             {"nodes": 2},
             "too-few-nodes: fairway pool resize spot 2",
         ),
-        ({"enableAutoScale": True, "autoScaleFormula": OURS}, {"nodes": 3}, "too-many-nodes"),
+        (
+            {"targetDedicatedNodes": 0, "targetLowPriorityNodes": 1},
+            *({}, {"nodes": 2}, "too-few-nodes: fairway pool resize spot 2"),
+        ),
+        ({"enableAutoScale": True, "autoScaleFormula": OURS}, {}, {"nodes": 3}, "too-many-nodes"),
         (
             {"targetDedicatedNodes": 3, "resizeErrors": [{"code": "AccountCoreQuotaReached"}]},
-            {"nodes": 3},
-            "resize-error",
+            *({}, {"nodes": 3}, "resize-error"),
         ),
-        ({}, {"container": {"image": "train:1"}}, "no-containers"),
+        ({}, {}, {"container": {"image": "train:1"}}, "no-containers"),
         (
             {"virtualMachineConfiguration": {"containerConfiguration": {"type": "x"}}},
-            {},
-            "no-container-image",
+            *({}, {}, "no-container-image"),
         ),
     ],
 )
-def test_pool_that_cannot_run_a_job_refuses_it(
-    pool: dict[str, Any], fields: dict[str, Any], found: str
+def test_job_that_cannot_run_is_refused(
+    pool: dict[str, Any], target: dict[str, Any], fields: dict[str, Any], found: str
 ) -> None:
-    one = Job(name="x", command="true", **fields)
-    finding = refused(lambda: pools.require_pool(account({**POOL, **pool}, **HELD), one))
+    there = account({**POOL, **pool}, **{**HELD, **target})
+    finding = refused(lambda: pools.require_pool(there, job(**fields)))
     assert f"{finding.id}: {finding.hint}".startswith(found)
+    assert finding.hint
 
 
 @pytest.mark.parametrize(
@@ -128,7 +115,7 @@ def test_pool_that_cannot_run_a_job_refuses_it(
 def test_a_pool_whose_nodes_share_nothing_says_so(
     fields: dict[str, Any], message: str, hint: str
 ) -> None:
-    one = Job(name="x", command="true", **fields)
+    one = job(**fields)
     finding = refused(lambda: pools.require_pool(account(**HELD), one))
     assert finding.id == "no-shared-folder"
     assert message in finding.message
@@ -150,7 +137,7 @@ NO_SIZE = {name: value for name, value in POOL.items() if "Nodes" not in name}
     ],
 )
 def test_pool_whose_size_is_not_known_takes_the_job(pool: dict[str, Any]) -> None:
-    pools.require_pool(account(pool, **HELD), job(2))
+    pools.require_pool(account(pool, **HELD), job(nodes=2))
 
 
 def test_pool_that_is_not_there_is_named() -> None:
@@ -165,7 +152,7 @@ def test_pool_that_is_not_there_is_named() -> None:
 
 
 def test_start_task_that_failed_is_quoted() -> None:
-    there = account(nodes=(START,), **HELD)
+    there = account(nodes=({"id": "tvm-1", "state": "starttaskfailed"},), **HELD)
     there.node_file = lambda *_: b"the disk is broken\n"
     finding = refused(lambda: pools.require_pool(there, job()))
     assert (finding.id, "the disk is broken" in finding.message) == ("unfit-nodes", True)
