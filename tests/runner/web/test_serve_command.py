@@ -8,8 +8,9 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -19,6 +20,7 @@ from entra import AUDIENCE, TENANT, Entra
 from running import MakeRun, RunFairway
 from served import serve
 from serving import Handler, serving
+from starlette.testclient import TestClient
 
 from fairway_runner.runs.store import RunStore
 from fairway_simulator.certificate import serve_as_localhost
@@ -32,6 +34,20 @@ pytestmark = pytest.mark.integration
 def project(tmp_path: Path) -> Path:
     (tmp_path / "fairway.yaml").write_text("{}\n")
     return tmp_path
+
+
+@pytest.fixture
+def in_place(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[TestClient], object]], None]:
+    """Has `fairway serve` show its application to a function, and end, in place of serving it."""
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+
+    def instead(look: Callable[[TestClient], object]) -> None:
+        def run(server: Any, sockets: list[socket.socket]) -> None:
+            look(TestClient(server.config.app, "http://localhost"))
+
+        monkeypatch.setattr("uvicorn.Server.run", run)
+
+    return instead
 
 
 def get(url: str, token: str, **headers: str) -> str:
@@ -102,23 +118,35 @@ def test_serve_streams_log_lines_at_once_until_it_ends(project: Path, make_run: 
     assert not record.exists()
 
 
-def test_socket_is_its_owners_and_reached_through_any_port(project: Path) -> None:
+HOST = "runs.example.org"
+URL = f"https://{HOST}"
+OPTIONS = ("--public-url", URL, "--tenant", TENANT, "--audience", AUDIENCE)
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "said"),
+    [
+        ((), 0o600, "; the token is in "),
+        (("--behind-proxy", *OPTIONS), 0o660, f" for the proxy of {URL}\n"),
+    ],
+)
+def test_socket_is_its_owners_or_a_proxys_of_its_group_and_reached_through_any_port(
+    project: Path, fairway: RunFairway, in_place: Any, options: list[str], mode: int, said: str
+) -> None:
     path = project / "page.sock"
     with socket_file(path):
         pass  # leaves a socket at which nobody answers
-    with serve(project, "--socket", str(path)) as (_, said):
-        assert said.startswith(f"ready: listening on {path}; the token is in ")
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        for host, status in (
-            ("localhost", 200),
-            ("localhost:1234", 200),
-            ("127.0.0.1:80", 200),
-            ("x.io:1234", 421),
-        ):
-            with socket.socket(socket.AF_UNIX) as client:
-                client.connect(str(path))
-                client.sendall(f"GET /healthz HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
-                assert f" {status} ".encode() in client.makefile("rb").readline()
+    seen: list[int] = []
+
+    def look(client: TestClient) -> None:
+        hosts = ("localhost", "localhost:1234", "127.0.0.1:80", "x.io:1234")
+        found = (client.get("/healthz", headers={"Host": host}) for host in hosts)
+        seen.extend([stat.S_IMODE(path.stat().st_mode), *(each.status_code for each in found)])
+
+    in_place(look)
+    code, printed, _ = fairway(project, "serve", "--socket", str(path), *options)
+    assert (code, seen) == (0, [mode, 200, 200, 200, 421])
+    assert printed.startswith(f"ready: listening on {path}{said}")
 
 
 def test_a_socket_that_somebody_listens_at_is_left(
@@ -160,16 +188,12 @@ def test_a_socket_excludes_ports(project: Path, fairway: RunFairway, option: lis
 
 
 def test_the_browser_is_opened_where_that_is_wanted(
-    project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
+    project: Path, fairway: RunFairway, in_place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: queue.Queue[str] = queue.Queue()
     monkeypatch.setattr("webbrowser.open", opened.put)
-    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        code, printed, _ = fairway(project, "serve", "--open")
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    in_place(lambda _: None)
+    code, printed, _ = fairway(project, "serve", "--open")
     assert code == 0
     address, _, token = printed.removeprefix("ready: open ").strip().partition("/login?token=")
     found = opened.get()
@@ -212,11 +236,6 @@ def test_killed_server_loses_no_line_of_who_follows(project: Path, make_run: Mak
     assert reader.returncode == 0
 
 
-HOST = "runs.example.org"
-URL = f"https://{HOST}"
-OPTIONS = ("--public-url", URL, "--tenant", TENANT, "--audience", AUDIENCE)
-
-
 @pytest.fixture
 def login(entra: Entra, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """The host of a sign-in, and the file of the authority that it is known by."""
@@ -238,30 +257,38 @@ def login(entra: Entra, tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def test_people_come_in_by_the_keys_of_their_tenant(
-    tmp_path: Path, make_run: MakeRun, entra: Entra, login: tuple[str, Path]
+    project: Path,
+    make_run: MakeRun,
+    fairway: RunFairway,
+    in_place: Any,
+    entra: Entra,
+    login: tuple[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make_run("job-a")
-    host, authorities = login
     section = {
         "url": "https://Runs.example.org:443/",
         "tenant": TENANT.upper(),
         "audience": "another",
     }
-    (tmp_path / "fairway.yaml").write_text(json.dumps({"serve": section}))
-    own = {"ARM_METADATA_HOSTNAME": host, "SSL_CERT_FILE": str(authorities)}
-    words = ("--behind-proxy", "--audience", AUDIENCE)
-    with serve(tmp_path, *words, env=own) as (process, said):
-        address, _, end = said.removeprefix("ready: listening on ").partition(" ")
-        assert address.startswith("http://127.0.0.1:"), said
-        assert end == f"for the proxy of {URL}\n"
-        runs = json.loads(get(f"{address}/api/v1/runs", entra.token("Reader"), Host=HOST))
-        assert [run["run_id"] for run in runs] == ["job-a"]
-        with pytest.raises(HTTPError, match="401"):
-            get(f"{address}/", entra.token("Reader", key="two", kid="one"), Host=HOST)
-        assert not (tmp_path / ".fairway" / "serve.json").exists()
-        process.terminate()
-        assert process.stdout.read() == ""
-        assert process.wait() == 143
+    (project / "fairway.yaml").write_text(json.dumps({"serve": section}))
+    monkeypatch.setenv("ARM_METADATA_HOSTNAME", login[0])
+    monkeypatch.setenv("SSL_CERT_FILE", str(login[1]))
+    answers = []
+
+    def look(client: TestClient) -> None:
+        for words in ({}, {"key": "two", "kid": "one"}):
+            bearer = f"Bearer {entra.token('Reader', **words)}"
+            headers = {"Authorization": bearer, "Host": HOST}
+            answers.append(client.get("/api/v1/runs", headers=headers))
+
+    in_place(look)
+    code, printed, _ = fairway(project, "serve", "--behind-proxy", "--audience", AUDIENCE)
+    assert (code, [each.status_code for each in answers]) == (0, [200, 401])
+    assert [run["run_id"] for run in answers[0].json()] == ["job-a"]
+    assert printed.startswith("ready: listening on http://127.0.0.1:")
+    assert printed.endswith(f" for the proxy of {URL}\n")
+    assert not (project / ".fairway" / "serve.json").exists()
 
 
 def test_keys_are_read_by_https_from_one_place(login: tuple[str, Path]) -> None:
@@ -327,17 +354,3 @@ def test_server_with_target_that_submitters_cannot_have_does_not_start(
 ) -> None:
     (project / "fairway.yaml").write_text(f"serve: {{targets: [{listed}]}}\n")
     ends(fairway(project, "serve", "--behind-proxy", *OPTIONS), 2, f"[{found}]", f"`{listed}`")
-
-
-def test_a_proxy_of_the_same_group_uses_the_socket(
-    project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    modes = []
-    path = project / "page.sock"
-    monkeypatch.setattr(
-        "uvicorn.Server.run", lambda *_, **__: modes.append(stat.S_IMODE(path.stat().st_mode))
-    )
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-    done = fairway(project, "serve", "--behind-proxy", *OPTIONS, "--socket", str(path))
-    ends(done, 0, printed=f"ready: listening on {path} for the proxy of {URL}\n")
-    assert modes == [0o660]
