@@ -74,14 +74,6 @@ def test_log_of_all_tasks_is_read_as_one(client: TestClient, make_run: MakeRun) 
     assert "<option selected>all</option>" in page
 
 
-@pytest.mark.parametrize("place", ["1", "1-2-3", "x-1", "-", "1-", "1-\u0663", "9" * 16 + "-0"])
-def test_offsets_that_are_of_other_logs(client: TestClient, make_run: MakeRun, place: str) -> None:
-    make_run("job-a", [{"log": "one\n"}, {"log": "two\n"}])
-    answer = client.get("/api/v1/runs/job-a/log", params={"task": "all", "from": place})
-    assert answer.status_code == 422
-    assert answer.json()["findings"][0]["message"] == "`from` is not an offset in bytes"
-
-
 def test_very_many_tasks_are_not_read_as_one(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:

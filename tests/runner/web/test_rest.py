@@ -100,6 +100,10 @@ def test_runs_of_one_moment_have_a_page(client: TestClient, make_run: MakeRun, l
         ("runs/job-a/log?from=x", "`from` is not an offset in bytes"),
         ("runs/job-a/log?from=1e3", "`from` is not an offset in bytes"),
         (f"runs/job-a/log?from={'9' * 20}", "`from` is not an offset in bytes"),
+        *(  # of as many logs as the run has tasks
+            (f"runs/job-b/log?task=all&from={place}", "`from` is not an offset in bytes")
+            for place in ("1", "1-2-3", "x-1", "-", "1-", "1-\u0663", "9" * 16 + "-0")
+        ),
         ("runs/job-a/outputs?from=-1", "`from`: Input should be greater than or equal to 0"),
     ],
 )
@@ -107,6 +111,7 @@ def test_rest_api_refuses_invalid_queries_with_422(
     client: TestClient, make_run: MakeRun, path: str, message: str
 ) -> None:
     make_run("job-a")
+    make_run("job-b", [{}, {}])
     answer = client.get(f"/api/v1/{path}")
     assert answer.status_code == 422
     assert message in answer.json()["findings"][0]["message"]
