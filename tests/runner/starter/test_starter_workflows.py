@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from programs import finished, tool
 from ruamel.yaml import YAML
 from running import RunFairway
 
+from fairway_runner.starter import Settings, write_project
+
 pytestmark = pytest.mark.integration
 
 OWN = Path(__file__).resolve().parents[3]
@@ -17,11 +20,20 @@ WORKFLOWS = ".github/workflows"
 NAMES = ["comment", "deploy", "drift", "plan"]
 
 
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh project with the environment `lab`, as `fairway init` writes it."""
+    folder = tmp_path_factory.mktemp("project")
+    write_project(folder, Settings("lab"))
+    return folder
+
+
 def _holds(*command: str, folder: Path) -> None:
     done = finished(command, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@cache
 def _load(file: Path) -> dict[str, Any]:
     return YAML(typ="safe", pure=True).load(file)
 
