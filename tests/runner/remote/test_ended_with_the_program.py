@@ -47,23 +47,17 @@ def test_a_closed_terminal_that_is_ignored_ends_nothing() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize(
-    ("words", "code"), [(["sh", "-c", "exit 7"], 7), (["/nowhere/at-all"], 127)]
-)
-def test_program_on_the_terminal_gives_its_exit_code(words: list[str], code: int) -> None:
-    line = [sys.executable, "-c", ON_TERMINAL, *words]
-    done = finished(line)
-    assert done.returncode == code
-    assert done.stderr == ("" if code == 7 else "/nowhere/at-all: No such file or directory\n")
-
-
-def test_no_signal_is_ignored_by_what_runs() -> None:
+def test_program_on_the_terminal_ignores_no_signal_and_gives_its_exit_code() -> None:
     """As the first part of a pipe would be told otherwise, whose reader has ended."""
-    line = [sys.executable, "-c", ON_TERMINAL, "grep", "SigIgn", "/proc/self/status"]
-    done = finished(line, check=True)
+    program = [sys.executable, "-c", ON_TERMINAL]
+    done = finished([*program, "sh", "-c", "grep SigIgn /proc/self/status; exit 7"])
+    assert (done.returncode, done.stderr) == (7, "")
     ignored = int(done.stdout.split()[1], 16)
     assert not ignored >> signal.SIGPIPE - 1 & 1
     assert not ignored >> signal.SIGXFSZ - 1 & 1
+    done = finished([*program, "/nowhere/at-all"])
+    assert done.returncode == 127
+    assert done.stderr == "/nowhere/at-all: No such file or directory\n"
 
 
 def test_a_relay_takes_its_connections_along(tmp_path: Path) -> None:
