@@ -3,7 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -13,22 +13,48 @@ from typing import Any
 import pytest
 from azure.core.exceptions import ServiceResponseError
 from azure.storage.blob import BlobClient, ContainerClient, ContentSettings
+from endings import ends
 from waiting import PATIENCE
 
 from fairway_runner import data_transfer
 from fairway_runner.engines.azure_storage import Storage
+from fairway_simulator.batch.azurite import Azurite, AzuriteMissing
 
 pytestmark = pytest.mark.integration
 
 RunFairway = Callable[..., tuple[int, str, str]]
 
 BLOCK = 1 << 16
+"""Bytes of the pieces in which these large files travel."""
+PROJECT = """\
+targets:
+  - name: sim
+    engine: batch
+    nodes: {min: 0, max: 4}
+    storage: {containers: [datasets, outputs]}
+    batch: {pool: sim}
+"""
 
 
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large file is one of some of these."""
+@pytest.fixture(scope="module")
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The connection string of an account with the containers datasets and outputs."""
+    try:
+        azurite = Azurite(tmp_path_factory.mktemp("azurite"), ["datasets", "outputs"])
+    except AzuriteMissing as missing:
+        pytest.skip(f"needs Azurite: {missing}")
+    yield azurite.access.connection_string
+    azurite.stop()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, account: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, in which the target `sim` is declared."""
+    (tmp_path / "fairway.yaml").write_text(PROJECT)
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", account)
     monkeypatch.setattr(data_transfer, "BLOCK", BLOCK)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture
@@ -90,9 +116,7 @@ def test_links_are_followed_and_what_storage_cannot_hold_is_named(
     assert "gone (a link to nothing) [left-out]" in err
     assert "empty/ [empty-folders]" in err
     (folder / "src" / "loop").symlink_to(".")
-    code, _, err = here(*words)
-    assert code == 2
-    assert "src/loop: it leads back" in err
+    ends(here(*words), 2, "src/loop: it leads back")
 
 
 def test_data_put_of_one_file_uses_given_name(folder: Path, prefix: str, here: RunFairway) -> None:
@@ -140,13 +164,10 @@ def test_data_put_and_get_replace_other_data_only_with_force(
     place = f"sim:datasets/{prefix}"
     here("data", "put", "src", place)
     (source / "empty").write_text("no more")
-    code, _, err = here("data", "put", "src", place)
-    assert code == 3
-    assert f"{place} already holds other data: {prefix}/empty" in err
+    ends(here("data", "put", "src", place), 3, f"{place} already holds other data: {prefix}/empty")
     (folder / "back").mkdir()
     (folder / "back" / "empty").write_text("mine")
-    code, _, err = here("data", "get", place, "back")
-    assert code == 3
+    ends(here("data", "get", place, "back"), 3)
     assert tree(folder / "back") == {"empty": b"mine"}
     assert here("data", "put", "src", place, "--force")[0] == 0
     assert here("data", "get", place, "back", "--force")[0] == 0
@@ -245,9 +266,8 @@ def test_data_get_of_a_damaged_blob_keeps_nothing(
     with ContainerClient.from_connection_string(account, "datasets") as container:
         blob = container.upload_blob(f"{prefix}/a", b"damaged")
         blob.set_http_headers(ContentSettings(content_md5=bytearray(16)))
-    code, _, err = here("data", "get", f"sim:datasets/{prefix}/a", "back")
-    assert code == 5
-    assert f"{prefix}/a arrived damaged: its digest does not match [bad-digest]" in err
+    done = here("data", "get", f"sim:datasets/{prefix}/a", "back")
+    ends(done, 5, f"{prefix}/a arrived damaged: its digest does not match [bad-digest]")
     assert tree(folder / "back") == {}
 
 
@@ -276,9 +296,7 @@ def test_a_blob_cannot_leave_the_folder(
     """Azure allows such names, which neither its SDK nor Azurite can make."""
     blob = SimpleNamespace(name=f"sets/{name}", size=1, etag="e")
     monkeypatch.setattr(Storage, "blobs", lambda *_: [blob])
-    code, _, err = here("data", "get", "sim:datasets/sets", "back")
-    assert code == 2
-    assert "cannot be a file here" in err
+    ends(here("data", "get", "sim:datasets/sets", "back"), 2, "cannot be a file here")
 
 
 @pytest.mark.parametrize(
@@ -301,9 +319,7 @@ def test_data_copy_that_is_not_possible_reports_the_reason(
 ) -> None:
     (folder / "a").write_text("a")
     (folder / "hollow").mkdir()
-    found, _, err = here("data", *words)
-    assert found == code
-    assert message in err
+    ends(here("data", *words), code, message)
 
 
 def test_a_wrong_key_is_one_message(
