@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from endings import ends, refused
 from kubernetes_validate import validate
 from pydantic import ValidationError
 from ruamel.yaml import YAML
@@ -211,9 +212,8 @@ class TestPreparing:
             return Ended(1, b"", said)
 
         monkeypatch.setattr(Exec, "ask", ask)
-        with pytest.raises(UserError, match="Kubernetes refuses it: Error from") as raised:
-            engine_for(target()).prepare()
-        assert "--print" in (raised.value.findings[0].hint or "")
+        finding = refused(engine_for(target()).prepare, "Kubernetes refuses it: Error from")
+        assert "--print" in (finding.hint or "")
         [(words, data)] = given
         assert words == ("apply", "-f", "-")
         assert [each["kind"] for each in YAML(typ="safe").load_all(data.decode())] == [
@@ -223,16 +223,13 @@ class TestPreparing:
     def test_in_an_environments_cluster_flux_does_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Exec, "ask", None)  # which is not come to
         of_environment = target({"environment": "h100"})
-        with pytest.raises(UserError, match="in whose cluster Flux creates this") as raised:
-            engine_for(of_environment).prepare()
-        assert "--namespace fairway-flux" in (raised.value.findings[0].hint or "")
+        finding = refused(engine_for(of_environment).prepare, "in whose cluster Flux creates this")
+        assert "--namespace fairway-flux" in (finding.hint or "")
         assert engine_for(of_environment).manifests() == engine_for(target()).manifests()
 
     def test_targets_prepare_requires_either_print_or_apply(self, here: RunFairway) -> None:
         for words in ((), ("--print", "--apply")):
-            code, _, err = here("targets", "prepare", "nd", *words)
-            assert code == 2
-            assert "give either --print or --apply" in err
+            ends(here("targets", "prepare", "nd", *words), 2, "give either --print or --apply")
 
     def test_a_target_that_needs_nothing_says_so(self) -> None:
         with pytest.raises(UserError, match="`local` cannot be prepared"):

@@ -247,9 +247,7 @@ def test_the_page_checks_and_submits(browser: TestClient, store: RunStore) -> No
 def test_page_finds_fault_with_the_name_and_not_with_the_id(browser: TestClient, name: str) -> None:
     form = {"job": JOB.replace("hello", name), "once": "abcdef", "action": "check"}
     answer = browser.post("/submit", data=form, headers=ORIGIN)
-    assert answer.status_code == 422
-    assert "cannot name a job" in answer.text
-    assert "job.yaml, line 1" in answer.text
+    answers(answer, 422, "cannot name a job", "job.yaml, line 1")
 
 
 def test_setting_of_several_lines_is_edited_again(browser: TestClient, store: RunStore) -> None:
