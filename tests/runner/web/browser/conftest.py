@@ -120,18 +120,23 @@ def showcase(tmp_path_factory: pytest.TempPathFactory, make_run_in: MakeRun) -> 
         os.close(lock)
 
 
+@pytest.fixture(scope="session")
+def cookies(chromium: Browser, showcase: str) -> Any:
+    """Those of a browser that has come in there."""
+    with chromium.new_context() as context:
+        context.new_page().goto(showcase)
+        return context.storage_state()
+
+
 @pytest.fixture
-def shown(opened: Opened, showcase: str) -> Callable[..., AbstractContextManager[Page]]:
+def shown(
+    opened: Opened, showcase: str, cookies: Any
+) -> Callable[..., AbstractContextManager[Page]]:
     """Opens a page of the showcase: `with shown("/runs/…", color_scheme="dark") as page`."""
-
-    @contextmanager
-    def open_there(path: str, **settings: Any) -> Iterator[Page]:
-        # Some pages tell of a mistake, and browsers note that of every answer with such a status.
-        with opened(showcase, "Failed to load resource", **settings) as page:
-            page.goto(showcase.partition("/login")[0] + path)
-            yield page
-
-    return open_there
+    place, _, _ = showcase.partition("/login")
+    # Some pages tell of a mistake, and browsers note that of every answer with such a status.
+    allowed = "Failed to load resource"
+    return lambda path, **settings: opened(place + path, allowed, storage_state=cookies, **settings)
 
 
 def _fill(store: RunStore, make_run: MakeRun) -> list[Run]:

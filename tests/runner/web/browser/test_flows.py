@@ -15,29 +15,6 @@ Opened = Callable[..., AbstractContextManager[Page]]
 Serving = Callable[..., AbstractContextManager[str]]
 
 
-def test_a_run_from_the_list_to_its_end(project: Path, page: Page) -> None:
-    go = project / "go"
-    command = f"echo one; until [ -e {go} ]; do sleep 0.1; done; echo two; sleep 3000"
-    job = {"name": "long", "command": command, "template": "plain"}
-    (project / "job.yaml").write_text(json.dumps(job))
-    submit = [sys.executable, "-m", "fairway_cli.entry", "submit", "job.yaml"]
-    subprocess.run([*submit, "--run-id", "long-run"], cwd=project, check=True)
-
-    page.get_by_label("Job").fill("long")
-    page.get_by_role("button", name="Filter").click()
-    page.get_by_role("link", name="long-run").click()
-    log = page.get_by_role("log")
-    expect(log).to_have_text("one\n")
-    go.touch()
-    expect(log).to_have_text("one\ntwo\n")
-    expect(page.locator("h1 .state")).to_have_text("running")
-    page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Cancel these runs?")).to_be_visible()
-    page.get_by_role("button", name="Cancel").click()
-    expect(page.locator("h1 .state")).to_have_text("cancelled")
-    expect(page.get_by_role("button", name="Retry")).to_be_visible()
-
-
 def test_a_job_with_a_mistake_then_right_is_one_run(project: Path, page: Page) -> None:
     page.get_by_role("link", name="Submit").click()
     job = page.get_by_label("Job")
@@ -107,7 +84,10 @@ def test_the_end_brings_outputs_and_other_buttons(page: Page, make_run: MakeRun)
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
 
 
-def test_the_keyboard_is_enough(project: Path, page: Page) -> None:
+def test_the_keyboard_is_enough_for_a_run_to_its_end(project: Path, page: Page) -> None:
+    go = project / "go"
+    command = f"echo one; until [ -e {go} ]; do sleep 0.1; done; echo two; sleep 3000"
+
     def go_to(target: Locator) -> None:
         """With the Tab key alone; where one is must be seen at each step."""
         target.wait_for()
@@ -128,20 +108,27 @@ def test_the_keyboard_is_enough(project: Path, page: Page) -> None:
     job = page.get_by_label("Job").and_(page.locator("textarea"))
     go_to(job)
     page.keyboard.press("Control+A")
-    page.keyboard.type("name: typed\ntemplate: plain\ncommand: echo one; sleep 3000\n")
+    page.keyboard.type(f"name: typed\ntemplate: plain\ncommand: {command}\n")
     expect(page.get_by_role("status")).to_contain_text("would start 1 task")
     go_to(page.get_by_role("button", name="Submit"))
     page.keyboard.press("Enter")
     log = page.get_by_role("log")
     expect(log).to_have_text("one\n")
     go_to(log)
-    page.reload()
+    go.touch()
+    expect(log).to_have_text("one\ntwo\n")
+    expect(page.locator("h1 .state")).to_have_text("running")
+    page.get_by_role("link", name="Runs").click()
+    page.get_by_label("Job").fill("typed")
+    page.get_by_role("button", name="Filter").click()
+    page.get_by_role("link", name="typed-").click()
     go_to(page.get_by_role("button", name="Cancel"))
     page.keyboard.press("Enter")
     expect(page.get_by_text("Cancel these runs?")).to_be_visible()
     go_to(page.get_by_role("button", name="Cancel"))
     page.keyboard.press("Enter")
     expect(page.locator("h1 .state")).to_have_text("cancelled")
+    expect(page.get_by_role("button", name="Retry")).to_be_visible()
 
 
 @pytest.mark.nightly

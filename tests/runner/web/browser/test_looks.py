@@ -35,9 +35,14 @@ _PAGES = {
     "problem": "/runs/none",
 }
 _SHOWN_IN_DOCS = ("runs", "run", "compare", "submit")
+# Of parts that the others have too.
+_SELDOM = ("no-run", "failed", "target", "environments", "problem")
 
 
-@pytest.mark.parametrize("name", _PAGES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=[pytest.mark.nightly] * (each in _SELDOM)) for each in _PAGES],
+)
 def test_everybody_can_use_a_page(shown: Shown, name: str) -> None:
     with shown(_PAGES[name], viewport=_WIDE) as page:
         if name == "submit":
