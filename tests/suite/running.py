@@ -4,15 +4,22 @@ import contextlib
 import io
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from fairway_cli import main as cli
 from fairway_runner.runs.store import Run
 
 MakeRun = Callable[..., Run]
 RunFairway = Callable[..., tuple[int, str, str]]
+
+# A process makes the options of its one command, which takes longer than most commands do: here
+# they are made once for all.
+_PROGRAM = get_command(cli.app)
+_IMPORTED = staticmethod(cache(cli.Commands.imported))
 
 
 def run_fairway(folder: Path, *arguments: str) -> tuple[int, str, str]:
@@ -25,6 +32,8 @@ def run_fairway(folder: Path, *arguments: str) -> tuple[int, str, str]:
         contextlib.redirect_stderr(err),
         pytest.MonkeyPatch.context() as patch,
     ):
+        patch.setattr(cli, "app", _PROGRAM)
+        patch.setattr(cli.Commands, "imported", _IMPORTED)
         patch.setattr(sys, "argv", ["fairway", *arguments])
         try:
             cli.main()
