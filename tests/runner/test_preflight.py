@@ -98,10 +98,6 @@ class Nodes:
         (folder / "state").write_text("4: ACTIVE\n")
         (folder / "rate").write_text(f"{rate}\n")
 
-    def port(self, rank: int, device: str) -> Path:
-        """The folder of a node's port."""
-        return self.root / f"{rank}/sys/class/infiniband/{device}/ports/1"
-
     def keys(self, rank: int, key: str) -> None:
         """Puts a whole node into another partition."""
         for file in self.root.glob(f"{rank}/sys/class/infiniband/mlx5_ib*/ports/1/pkeys/0"):
@@ -136,14 +132,10 @@ def faults(done: subprocess.CompletedProcess[str], failing: int) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("level", ["gpus", "fabric"])
-def test_sound_nodes_pass(nodes: Nodes, level: str) -> None:
-    done = nodes.run(level)
+def test_sound_nodes_pass_and_without_a_preflight_nothing_is_checked(nodes: Nodes) -> None:
+    done = nodes.run()
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "preflight passed on 4 nodes\nlaunched\n"
-
-
-def test_without_a_preflight_nothing_is_checked(nodes: Nodes) -> None:
     (nodes.root / "1/bin/gpus").write_text("0\n")
     assert nodes.run("none").stdout == "launched\n"
 
@@ -198,82 +190,129 @@ def spoil(path: str, text: str | None) -> Callable[[Nodes], None]:
 
 def hang(nodes: Nodes) -> None:
     """The diagnosis of a node takes longer than it may."""
-    executable(nodes.root / "1/bin/timeout", 'shift\n[ $1 != dcgmi ] || exit 124\n"$@"')
-    executable(nodes.root / "1/bin/dcgmi", "")
+    executable(nodes.root / "3/bin/timeout", 'shift\n[ $1 != dcgmi ] || exit 124\n"$@"')
+    executable(nodes.root / "3/bin/dcgmi", "")
 
 
-IB3, PORT3 = "1/sys/class/infiniband/mlx5_ib3/ports/1", "InfiniBand port mlx5_ib3:1"
+def fill(nodes: Nodes) -> None:
+    """A KiB less than one GiB is free on a node."""
+    executable(nodes.root / "3/bin/df", "printf 'head\\nd 1 1 1048575 99%% /\\n'")
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (spoil("1/bin/gpus", "".join(f"{n}\n" for n in range(7))), "GPU count 7, expected 8"),
-        (
-            spoil("1/bin/nvidia-smi", "#!/bin/sh\necho 'it has failed' >&2\nexit 9\n"),
-            "the GPU driver does not answer: it has failed",
-        ),
-        (
-            spoil("1/bin/fabric", "Completed\nIn Progress\n"),
-            "the NVLink fabric is not up; look at the service nvidia-fabricmanager",
-        ),
-        (
-            spoil("1/sys/module/nvidia_peermem", None),
-            "InfiniBand cannot reach GPU memory: the module nvidia_peermem is not loaded",
-        ),
-        (spoil(f"{IB3}/link_layer", "Ethernet\n"), "InfiniBand port count 7, expected 8"),
-        (spoil(f"{IB3}/state", "1: DOWN\n"), f"{PORT3} is 1: DOWN, expected ACTIVE"),
-        (spoil(f"{IB3}/state", "2: INIT\n"), f"{PORT3} is 2: INIT, expected ACTIVE"),
-        (spoil(f"{IB3}/state", None), f"{PORT3} is unreadable, expected ACTIVE"),
-        (spoil(f"{IB3}/rate", "100 Gb/sec (1X NDR)\n"), f"{PORT3} runs at 100 Gb/s, expected 400"),
-        (spoil(f"{IB3}/rate", None), f"{PORT3} runs at 0 Gb/s, expected 400"),
-        (spoil(f"{IB3}/pkeys/0", "0x0000\n"), f"{PORT3} has joined no partition"),
-        (lambda n: n.keys(1, "0x8123"), "partition key 0x0123, while 3 of 4 nodes have 0x0abc"),
-        (
-            spoil(f"{IB3}/pkeys/0", "0x8123\n"),
-            "partition key 0x0abc 0x0123, while 4 of 4 nodes have 0x0abc",
-        ),
-        (spoil("1/memlock", "64\n"), "locked memory is limited to 64 KiB, expected unlimited"),
-        (spoil("1/proc/self/mounts", "/dev/sda / ext4 rw 0 0\n"), "nothing is mounted at MOUNT"),
-        (spoil("1/scratch", None), "the scratch directory SCRATCH does not exist"),
-        (
-            lambda nodes: executable(
-                nodes.root / "1/bin/df", "#!/bin/sh\nprintf 'head\\nd 1 1 1048575 99%% /\\n'\n"
-            ),
-            "less than 1 GiB is free in the scratch directory SCRATCH",
-        ),
-        (lambda nodes: shutil.rmtree(nodes.root / "1"), "it did not finish its checks"),
-        (hang, "the GPUs' quick diagnosis (dcgmi diag -r 1) does not end"),
-    ],
-)
-def test_bad_node_is_named_and_why(
-    nodes: Nodes, change: Callable[[Nodes], None], says: str
-) -> None:
-    change(nodes)
-    says = says.replace("MOUNT", str(nodes.mount)).replace("SCRATCH", f"{nodes.root}/1/scratch")
-    assert faults(nodes.run(), 1) == [f"node 10.0.0.5: {says}"]
-
-
-def test_a_driver_with_open_modules_needs_no_peermem(nodes: Nodes) -> None:
-    shutil.rmtree(nodes.root / "1/sys/module/nvidia_peermem")
-    version = nodes.root / "1/proc/driver/nvidia/version"
+def drive_openly(nodes: Nodes) -> None:
+    """A node's driver needs no module for what its GPUs receive."""
+    shutil.rmtree(nodes.root / "0/sys/module/nvidia_peermem")
+    version = nodes.root / "0/proc/driver/nvidia/version"
     version.parent.mkdir(parents=True)
     version.write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86\n")
-    assert nodes.run().stdout.endswith("launched\n")
 
 
-@pytest.mark.parametrize("level", ["gpus", "fabric"])
+IB, PORT = (
+    "sys/class/infiniband/mlx5_ib{}/ports/1/{}".format,
+    "InfiniBand port mlx5_ib{}:1 {}".format,
+)
+
+
+# What is done to the nodes at once, and what is said of each of them.
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            [
+                spoil("0/bin/gpus", "".join(f"{n}\n" for n in range(7))),
+                spoil("1/bin/nvidia-smi", "#!/bin/sh\necho 'it has failed' >&2\nexit 9\n"),
+                spoil("2/bin/fabric", "Completed\nIn Progress\n"),
+                spoil("3/sys/module/nvidia_peermem", None),
+                spoil(f"3/{IB(3, 'pkeys/0')}", "0x8123\n"),
+            ],
+            {
+                0: ["GPU count 7, expected 8"],
+                1: ["the GPU driver does not answer: it has failed"],
+                2: ["the NVLink fabric is not up; look at the service nvidia-fabricmanager"],
+                3: [
+                    "InfiniBand cannot reach GPU memory: the module nvidia_peermem is not loaded",
+                    "partition key 0x0abc 0x0123, while 4 of 4 nodes have 0x0abc",
+                ],
+            },
+        ),
+        (
+            [
+                spoil(f"0/{IB(3, 'link_layer')}", "Ethernet\n"),
+                spoil("0/memlock", "64\n"),
+                spoil(f"1/{IB(0, 'state')}", "1: DOWN\n"),
+                spoil(f"1/{IB(1, 'state')}", "2: INIT\n"),
+                spoil(f"1/{IB(2, 'state')}", None),
+                spoil(f"1/{IB(3, 'rate')}", "100 Gb/sec (1X NDR)\n"),
+                spoil(f"1/{IB(4, 'rate')}", None),
+                spoil(f"1/{IB(5, 'pkeys/0')}", "0x0000\n"),
+                lambda nodes: nodes.keys(2, "0x8123"),
+                spoil("2/bin/gpus", "0\n1\n"),
+            ],
+            {
+                0: [
+                    "InfiniBand port count 7, expected 8",
+                    "locked memory is limited to 64 KiB, expected unlimited",
+                ],
+                1: [
+                    PORT(0, "is 1: DOWN, expected ACTIVE"),
+                    PORT(1, "is 2: INIT, expected ACTIVE"),
+                    PORT(2, "is unreadable, expected ACTIVE"),
+                    PORT(3, "runs at 100 Gb/s, expected 400"),
+                    PORT(4, "runs at 0 Gb/s, expected 400"),
+                    PORT(5, "has joined no partition"),
+                ],
+                2: [
+                    "GPU count 2, expected 8",
+                    "partition key 0x0123, while 3 of 4 nodes have 0x0abc",
+                ],
+            },
+        ),
+        (
+            [
+                drive_openly,
+                spoil("1/proc/self/mounts", "/dev/sda / ext4 rw 0 0\n"),
+                spoil("2/scratch", None),
+                fill,
+            ],
+            {
+                1: ["nothing is mounted at MOUNT"],
+                2: ["the scratch directory ROOT/2/scratch does not exist"],
+                3: ["less than 1 GiB is free in the scratch directory ROOT/3/scratch"],
+            },
+        ),
+        (
+            [lambda nodes: shutil.rmtree(nodes.root / "1"), hang],
+            {
+                1: ["it did not finish its checks"],
+                3: ["the GPUs' quick diagnosis (dcgmi diag -r 1) does not end"],
+            },
+        ),
+    ],
+    ids=["GPUs", "fabric", "directories", "silence"],
+)
+def test_bad_nodes_are_named_and_why_in_the_order_of_nodes_and_checks(
+    nodes: Nodes, changes: list[Callable[[Nodes], None]], says: dict[int, list[str]]
+) -> None:
+    for change in changes:
+        change(nodes)
+    said = [f"node {HOSTS[rank]}: {each}" for rank, lines in says.items() for each in lines]
+    found = "\n".join(faults(nodes.run(), len(says)))
+    assert found.replace(str(nodes.mount), "MOUNT").replace(str(nodes.root), "ROOT") == (
+        "\n".join(said)
+    )
+
+
 def test_a_topology_file_that_cannot_be_read_is_said_before_the_launcher_starts(
-    nodes: Nodes, level: str
+    nodes: Nodes,
 ) -> None:
     (nodes.root / "1/opt/microsoft/ndv5/topo.xml").unlink()
-    done = nodes.run(level)
+    done = nodes.run("gpus")
     assert done.stdout == "preflight passed on 4 nodes\nlaunched\n"
     why = "by which NCCL finds which adapter is near which GPU"
     said = f"warning: node 10.0.0.5: no topology file /opt/microsoft/ndv5/topo.xml, {why}\n"
     assert done.stderr == said
-    assert nodes.run(level, env={"NCCL_TOPO_FILE": "/a b.xml"}).stderr.count("/a b.xml, by") == 4
-    assert nodes.run(level, env={"NCCL_TOPO_FILE": ""}).stderr == ""
+    assert nodes.run(env={"NCCL_TOPO_FILE": "/a b.xml"}).stderr.count("/a b.xml, by") == 4
+    assert nodes.run(env={"NCCL_TOPO_FILE": ""}).stderr == ""
 
 
 def test_the_topology_file_of_pods_is_checked_too(tmp_path: Path) -> None:
@@ -284,54 +323,22 @@ def test_the_topology_file_of_pods_is_checked_too(tmp_path: Path) -> None:
     assert "check_topology()" not in rendered(tmp_path, near, **job)[1]
 
 
-def dcgmi(nodes: Nodes, text: str, status: int = 0) -> None:
-    """Gives every node the program, with the same answer."""
-    for rank in range(len(HOSTS)):
+def test_gpus_that_fail_their_diagnosis_are_named_and_no_others(nodes: Nodes) -> None:
+    """Nor is a node where the service of the program does not run."""
+    silent = "Error: unable to establish a connection to the specified host: localhost"
+    answers = [
+        (DIAGNOSIS.replace("RESULT", "Fail - GPU: 2"), 226),
+        (DIAGNOSIS.replace("RESULT", "Warn"), 0),
+        (DIAGNOSIS_BY_GPU, 226),
+        (silent, 255),
+    ]
+    for rank, (text, status) in enumerate(answers):
         answer = f"[[ $* == 'diag -r 1' ]] || exit 3\ncat <<'EOF'\n{text}\nEOF\nexit {status}\n"
         executable(nodes.root / f"{rank}/bin/dcgmi", f"#!/usr/bin/env bash\n{answer}")
-
-
-@pytest.mark.parametrize("level", ["gpus", "fabric"])
-@pytest.mark.parametrize(
-    ("text", "test"),
-    [
-        (DIAGNOSIS.replace("RESULT", "Fail - GPU: 2"), "NVML Library"),
-        (DIAGNOSIS_BY_GPU, "software"),
-    ],
-    ids=["DCGM 3", "DCGM 4"],
-)
-def test_gpus_that_fail_their_diagnosis_are_named(
-    nodes: Nodes, level: str, text: str, test: str
-) -> None:
-    dcgmi(nodes, text, status=226)
-    says = f"the GPUs fail a quick diagnosis: {test}; see dcgmi diag -r 1"
-    assert faults(nodes.run(level), 4) == [f"node {host}: {says}" for host in HOSTS]
-
-
-@pytest.mark.parametrize(
-    ("text", "status"),
-    [
-        (DIAGNOSIS.replace("RESULT", "Pass"), 0),
-        (DIAGNOSIS.replace("RESULT", "Warn"), 0),
-        ("Error: unable to establish a connection to the specified host: localhost", 255),
-    ],
-    ids=["sound", "a warning", "its service does not run"],
-)
-def test_a_diagnosis_without_a_failure_stops_nothing(nodes: Nodes, text: str, status: int) -> None:
-    dcgmi(nodes, text, status)
-    assert nodes.run().stdout.endswith("launched\n")
-
-
-def test_every_fault_is_shown_in_the_order_of_nodes_and_checks(nodes: Nodes) -> None:
-    (nodes.root / "3/bin/gpus").write_text("0\n1\n")
-    (nodes.root / "0/memlock").write_text("64\n")
-    (nodes.port(0, "mlx5_ib7") / "state").write_text("1: DOWN\n")
-    nodes.keys(3, "0x8123")
+    says = "the GPUs fail a quick diagnosis: {}; see dcgmi diag -r 1".format
     assert faults(nodes.run(), 2) == [
-        "node 10.0.0.4: InfiniBand port mlx5_ib7:1 is 1: DOWN, expected ACTIVE",
-        "node 10.0.0.4: locked memory is limited to 64 KiB, expected unlimited",
-        "node 10.0.0.7: GPU count 2, expected 8",
-        "node 10.0.0.7: partition key 0x0123, while 3 of 4 nodes have 0x0abc",
+        f"node 10.0.0.4: {says('NVML Library')}",
+        f"node 10.0.0.6: {says('software')}",
     ]
 
 
