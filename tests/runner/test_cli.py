@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from programs import finished
+from running import RunFairway
 from typer.testing import CliRunner
 
 from fairway_cli import commands
@@ -129,7 +130,7 @@ def no_reader() -> int:
     return write
 
 
-@pytest.mark.parametrize("words", [["sizes"], ["--help"], ["--version"], ["submit", "--help"]])
+@pytest.mark.parametrize("words", [["sizes"], ["--help"], ["--version"]])
 def test_a_reader_that_goes_away_is_no_error_of_the_program(words: list[str]) -> None:
     """Also where the output is written line by line, within the command."""
     command = [sys.executable, "-u", "-m", "fairway_cli.main", *words]
@@ -143,9 +144,9 @@ def test_a_mistake_that_nobody_reads_is_one_all_the_same(words: list[str]) -> No
 
 
 @pytest.mark.parametrize("words", [["check"], ["review"], ["targets", "sync", "--from"]])
-def test_a_name_that_no_file_has_is_the_users_mistake(tmp_path: Path, words: list[str]) -> None:
+def test_a_name_that_no_file_has_is_the_users_mistake(here: RunFairway, words: list[str]) -> None:
     said = f"error: {'x' * 300} is too long for the name of a file\n"
-    assert ended([*PROGRAM, *words, "x" * 300], tmp_path) == (2, "", said)
+    assert here(*words, "x" * 300) == (2, "", said)
 
 
 @pytest.mark.parametrize("option", ["--name", "--location"])
@@ -155,10 +156,15 @@ def test_a_word_in_another_encoding_is_refused(tmp_path: Path, option: str) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [["sizes"], ["sizes", "--json"], ["list"], ["targets"]])
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_streams_may_be_closed(tmp_path: Path, words: list[str], closed: str) -> None:
-    command = ["bash", "-c", f'"$@" {closed}', "bash", *PROGRAM, *words]
+ALL = "<&- >&- 2>&-"
+
+
+@pytest.mark.parametrize(
+    ("words", "closed"),
+    [*(("sizes", each) for each in ("<&-", ">&-", "2>&-", ALL)), ("list", ALL), ("targets", ALL)],
+)
+def test_streams_may_be_closed(tmp_path: Path, words: str, closed: str) -> None:
+    command = ["bash", "-c", f'"$@" {closed}', "bash", *PROGRAM, words]
     assert ended(command, tmp_path)[::2] == (0, "")
 
 
@@ -209,8 +215,11 @@ def test_ctrl_c_outside_a_command(tmp_path: Path, module: str, text: str, words:
     assert module == "sitecustomize" or out == ""
 
 
-@pytest.mark.parametrize("home", [None, "/dev/null", "/nowhere"])
-def test_a_home_that_is_none_is_not_needed(tmp_path: Path, home: str | None) -> None:
-    place = ["env", "-u", "HOME"] if home is None else ["env", f"HOME={home}"]
-    for words in (["list"], ["targets"]):
-        assert ended([*place, *PROGRAM, *words], tmp_path)[::2] == (0, "")
+def test_a_home_that_is_none_is_not_needed(
+    tmp_path: Path, here: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ended(["env", "-u", "HOME", *PROGRAM, "targets"], tmp_path)[::2] == (0, "")
+    for home in ("/dev/null", "/nowhere"):
+        monkeypatch.setenv("HOME", home)
+        for words in ("list", "targets"):
+            assert here(words)[::2] == (0, "")
