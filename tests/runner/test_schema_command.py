@@ -45,8 +45,8 @@ def _fits(validator: jsonschema.Draft202012Validator, text: str) -> bool:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("kind", ["environment", "job"])
-def test_schema_command_prints_a_valid_json_schema(kind: str) -> None:
-    schema = _schema(kind)
+def test_schema_command_prints_a_valid_json_schema(schemas: Any, kind: str) -> None:
+    schema = schemas[kind].schema
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["title"]
     assert schema["description"]
