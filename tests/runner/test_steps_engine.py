@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -84,15 +85,20 @@ def states(run: Run) -> list[str]:
     return [each.state if each else "queued" for each in known]
 
 
-def starting(errors: dict[str, UserError]) -> Callable[[Run, StepRecord, RunStore], Run]:
-    """Begins steps that succeed at once, but for those for which there is an error."""
+@dataclass
+class Starting:
+    """Begins steps that are in that state at once, but for those for which there is an error; those
+    that it has begun, each with the runs before it."""
 
-    def start(_: Run, step: StepRecord, store: RunStore, before: Sequence[Run]) -> Run:
-        if error := errors.get(step.name):
+    errors: dict[str, UserError] = field(default_factory=dict)
+    state: str = "succeeded"
+    begun: list[tuple[str, list[str]]] = field(default_factory=list)
+
+    def __call__(self, _: Run, step: StepRecord, store: RunStore, before: Sequence[Run]) -> Run:
+        if error := self.errors.get(step.name):
             raise error
-        return step_of(store, step.name, "succeeded")
-
-    return start
+        self.begun.append((step.name, [each.id for each in before]))
+        return step_of(store, step.name, self.state)
 
 
 def test_steps_are_found_by_beginnings_of_ids_and_fetched_once_begun(
@@ -117,7 +123,7 @@ def test_steps_follow_retries_a_step_after_a_fixable_error(
 ) -> None:
     """It holds up no other step either, and is tried again."""
     errors = {"one": UserError.of("no-secret", "the variable TOKEN is not set")}
-    monkeypatch.setattr(standing, "start_step", starting(errors))
+    monkeypatch.setattr(standing, "start_step", Starting(errors))
     with pytest.raises(UserError, match="TOKEN"):
         whole.follow()
     assert states(whole) == ["queued", "succeeded"]
@@ -212,7 +218,7 @@ def test_a_retry_goes_on_where_one_step_cannot(
 ) -> None:
     """A step that was started is looked after: it is not left to itself."""
     errors = {"one": Refused.of("no-input", "gone"), "two": Refused.of("no-input", "gone")}
-    monkeypatch.setattr(standing, "start_step", starting(errors))
+    monkeypatch.setattr(standing, "start_step", Starting(errors))
     whole.follow()
     assert (whole.state, states(whole)) == ("failed", ["failed", "failed"])
     assert whole.status.reason == "the step one failed: gone"
@@ -264,7 +270,7 @@ def test_a_step_that_has_not_begun_is_cancelled_and_the_others_go_on(
     assert (whole.folder / "tasks" / "1" / "state.json").exists()
     status = known_task(whole.task_folder(1))
     assert status.reason == "cancelled before it began"
-    monkeypatch.setattr(standing, "start_step", starting({}))
+    monkeypatch.setattr(standing, "start_step", Starting())
     engine_of_steps().go_on(whole)
     assert states(whole) == ["succeeded", "cancelled"]
     whole.cancel("one")  # it has ended, and stays as it is
@@ -277,19 +283,17 @@ def test_a_step_is_submitted_while_those_before_it_go_on(
     waiting: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locks: list[int] = []
-    begun: list[tuple[str, list[str]]] = []
+    start = Starting(state="running")
 
-    def start(_: Run, step: StepRecord, store: RunStore, before: Sequence[Run]) -> Run:
-        begun.append((step.name, [each.id for each in before]))
-        run = step_of(store, step.name, "running")
-        locks.append(run.take_lock())  # as if it were watched
+    def watched(*given: Any) -> Run:
+        locks.append((run := start(*given)).take_lock())
         return run
 
-    monkeypatch.setattr(standing, "start_step", start)
+    monkeypatch.setattr(standing, "start_step", watched)
     assert steps_to_begin(waiting) == ["one", "two"]
     waiting.follow()
     waiting.follow()
-    assert begun == [("one", []), ("two", ["pipe-a-one"])]
+    assert start.begun == [("one", []), ("two", ["pipe-a-one"])]
     assert steps_to_begin(waiting) == []
     for lock in locks:
         os.close(lock)
@@ -307,15 +311,9 @@ def test_a_step_waits_again_for_one_that_has_ended_without_success(
     lock = step_of(store, "one", "running").take_lock()
     step_of(store, "three", "failed")
     step_of(store, "four", "succeeded")
-    begun: list[tuple[str, list[str]]] = []
-
-    def start(_: Run, step: StepRecord, store: RunStore, before: Sequence[Run]) -> Run:
-        begun.append((step.name, [each.id for each in before]))
-        return step_of(store, step.name, "cancelled")
-
-    monkeypatch.setattr(standing, "start_step", start)
+    monkeypatch.setattr(standing, "start_step", start := Starting(state="cancelled"))
     waiting.follow()
-    assert begun == [("two", ["pipe-a-one", "pipe-a-three"])]
+    assert start.begun == [("two", ["pipe-a-one", "pipe-a-three"])]
     os.close(lock)
 
 
@@ -347,7 +345,7 @@ def test_steps_waiting_step_is_left_out_only_after_its_predecessors_are_known(
     lock = first.take_lock()
     if is_refused:
         error = Refused.of(FAILED_PREDECESSOR, "`after`: pipe-a-one failed")
-        monkeypatch.setattr(standing, "start_step", starting({"two": error}))
+        monkeypatch.setattr(standing, "start_step", Starting({"two": error}))
     else:
         step_of(store, "two", "cancelled")
     waiting.follow()
