@@ -100,27 +100,18 @@ def test_a_warning_is_said_and_stops_nothing(tmp_path: Path, here: RunFairway) -
         assert here(*arguments)[2] == ""
 
 
-def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path, here: RunFairway) -> None:
-    (tmp_path / "job.yaml").write_text(
+def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path) -> None:
+    (file := tmp_path / "job.yaml").write_text(
         "name: a\ntemplate: plain\ncommand: |\n  ./train\n"
         "  cp best.pt $FAIRWAY_OUTPUT_MODLE/\noutputs: {model: {}}\n"
     )
-    code, out, errors = here("submit", "job.yaml")
-    assert (code, out) == (2, "")
-    assert errors.splitlines() == [
-        (
-            "job.yaml:5:14: error: the job has no `$FAIRWAY_OUTPUT_MODLE` here: the shell would "
-            "expand it to nothing [unknown-variable]"
-        ),
-        "    5 |   cp best.pt $FAIRWAY_OUTPUT_MODLE/",
-        "      |              ^^^^^^^^^^^^^^^^^^^^^",
-        "  did you mean `$FAIRWAY_OUTPUT_MODEL`?",
-    ]
+    (found,) = _checked(load_job(file))
+    where = found.location
+    assert (where.line, where.column, where.length) == (5, 14, len("$FAIRWAY_OUTPUT_MODLE"))
+    assert where.text == "  cp best.pt $FAIRWAY_OUTPUT_MODLE/"
     # What comes from the command line, or out of a template, is shown where that stands.
-    command = "command=ls $FAIRWAY_OUTPUT_MODLE"
-    errors = here("submit", "job.yaml", "-s", command)[2]
-    assert errors.startswith("command line:1:")
-    assert not (tmp_path / ".fairway").exists()
+    (found,) = _checked(load_job(file, ["command=ls $FAIRWAY_OUTPUT_MODLE"]))
+    assert (found.location.file, found.location.line) == ("command line", 1)
 
 
 @pytest.mark.parametrize(
