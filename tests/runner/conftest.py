@@ -3,14 +3,18 @@
 import json
 import os
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from running import MakeRun, RunFairway, run_fairway
 
 from fairway_runner.runs.store import Run, RunRecord, RunStore
+
+if TYPE_CHECKING:
+    from fairway_simulator.azure import ControlPlane
 
 
 @pytest.fixture
@@ -86,6 +90,20 @@ def no_kept_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prices are those of the catalogue, and of nobody else."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("FAIRWAY_PRICES_URL", raising=False)
+
+
+@pytest.fixture
+def azure_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator[ControlPlane]":
+    """Azure on loopback, and nobody else's settings for it."""
+    from fairway_simulator.azure import ControlPlane
+
+    for name in [name for name in os.environ if name.startswith(("ARM_", "AZURE_"))]:
+        monkeypatch.delenv(name)
+    (folder := tmp_path / "azure").mkdir()
+    with ControlPlane(folder) as plane:
+        for name, text in plane.environment().items():
+            monkeypatch.setenv(name, text)
+        yield plane
 
 
 @pytest.fixture

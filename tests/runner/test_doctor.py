@@ -1,9 +1,8 @@
 """`fairway doctor`: what this machine and this subscription lack."""
 
 import json
-import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +37,13 @@ clusters:
 
 
 @pytest.fixture
-def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
-    """Azure, and nobody else's settings for it."""
-    for name in [name for name in os.environ if name.startswith(("ARM_", "AZURE_"))]:
-        monkeypatch.delenv(name)
-    with ControlPlane(tmp_path) as plane:
-        for name, text in plane.environment().items():
-            monkeypatch.setenv(name, text)
-        zones = [{"zones": ["1", "2", "3"]}]
-        path = f"/subscriptions/{NOBODY}/providers/Microsoft.Compute/skus"
-        sizes = ["Standard_D4s_v6", "Standard_ND96isr_H100_v5", "Standard_D32s_v6"]
-        plane.give(path, {"value": [{"name": size, "locationInfo": zones} for size in sizes]})
-        yield plane
+def plane(azure_alone: ControlPlane) -> ControlPlane:
+    """Azure, which offers what the environments of these tests need."""
+    zones = [{"zones": ["1", "2", "3"]}]
+    path = f"/subscriptions/{NOBODY}/providers/Microsoft.Compute/skus"
+    sizes = ["Standard_D4s_v6", "Standard_ND96isr_H100_v5", "Standard_D32s_v6"]
+    azure_alone.give(path, {"value": [{"name": size, "locationInfo": zones} for size in sizes]})
+    return azure_alone
 
 
 @pytest.fixture

@@ -70,27 +70,21 @@ def versions_of(image: Any) -> str:
 
 
 @pytest.fixture
-def plane(
-    lab: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ControlPlane]:
+def plane(lab: Environment, azure_alone: ControlPlane) -> ControlPlane:
     """Azure, where all that the environment needs is there."""
-    folder = tmp_path / "azure"
-    folder.mkdir()
-    with ControlPlane(folder) as plane:
-        for name, text in plane.environment().items():
-            monkeypatch.setenv(name, text)
-        zones = [{"location": "WestEurope", "zones": ["1", "2"]}]
-        sizes = [H100, A100, "Standard_D32s_v6"]
-        skus = [{"name": name, "locationInfo": zones, "restrictions": []} for name in sizes]
-        # Azure answers in pages.
-        more = f"https://{plane.host}{COMPUTE}/moreSkus"
-        plane.give(f"{COMPUTE}/skus", {"value": skus[:1], "nextLink": more})
-        plane.give(f"{COMPUTE}/moreSkus", {"value": skus[1:]})
-        quota(plane, standardNDSH100v5Family=(192, 0), cores=(2000, 0), standardDSv6Family=(100, 0))
-        for image in images_of(lab).values():
-            plane.give(versions_of(image), [{"name": image.version}])
-        plane.give(f"{HERE}/Microsoft.Authorization/permissions", {"value": [{"actions": ["*"]}]})
-        yield plane
+    plane = azure_alone
+    zones = [{"location": "WestEurope", "zones": ["1", "2"]}]
+    sizes = [H100, A100, "Standard_D32s_v6"]
+    skus = [{"name": name, "locationInfo": zones, "restrictions": []} for name in sizes]
+    # Azure answers in pages.
+    more = f"https://{plane.host}{COMPUTE}/moreSkus"
+    plane.give(f"{COMPUTE}/skus", {"value": skus[:1], "nextLink": more})
+    plane.give(f"{COMPUTE}/moreSkus", {"value": skus[1:]})
+    quota(plane, standardNDSH100v5Family=(192, 0), cores=(2000, 0), standardDSv6Family=(100, 0))
+    for image in images_of(lab).values():
+        plane.give(versions_of(image), [{"name": image.version}])
+    plane.give(f"{HERE}/Microsoft.Authorization/permissions", {"value": [{"actions": ["*"]}]})
+    return plane
 
 
 RBAC = "Role Based Access Control Administrator"

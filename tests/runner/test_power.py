@@ -1,7 +1,6 @@
 """`fairway nodes stop`, `start` and `report`, against a stand-in of Azure."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,18 +30,14 @@ BOX = f"{GROUP}/virtualMachines/lab-vm-box"
 
 
 @pytest.fixture
-def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
+def empty(tmp_path: Path, azure_alone: ControlPlane) -> ControlPlane:
     """Azure, and a project whose target `box` is a VM."""
-    (tmp_path / "azure").mkdir()
     ssh = {"host": "10.40.0.4", "user": "azureuser", "shared": "/data", "machines": BOX}
     target = {"name": "box", "engine": "ssh", "nodes": {"min": 1, "max": 1}, "ssh": ssh}
     batch = {"name": "pool", "engine": "batch", "nodes": {"min": 0, "max": 1}}
     batch |= {"batch": {"pool": "pool"}}
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [target, batch]}))
-    with ControlPlane(tmp_path / "azure") as plane:
-        for name, text in plane.environment().items():
-            monkeypatch.setenv(name, text)
-        yield plane
+    return azure_alone
 
 
 @pytest.fixture
@@ -170,7 +165,7 @@ SLURM = target_of("slurm")
 
 
 @pytest.fixture
-def azure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
+def azure(azure_alone: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
     """Azure, and a partition of which nd-0 is drained and nd-1 has no VM."""
     found = [
         Node("nd-0", "drained", reason="fairway: 7 of 8 GPUs", machine=Machine(VM, "aa", "DSM01")),
@@ -180,10 +175,7 @@ def azure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPl
     monkeypatch.setattr(SlurmEngine, "nodes", lambda _: found)
     monkeypatch.setattr("fairway_runner.targets.lookup.find_target", lambda _: SLURM)
     monkeypatch.setattr(operations, "_PAUSE", 0.01)
-    with ControlPlane(tmp_path) as plane:
-        for name, text in plane.environment().items():
-            monkeypatch.setenv(name, text)
-        yield plane
+    return azure_alone
 
 
 def report(*, node: str = "nd-0", timeout: str = "1s", **values: Any) -> None:
