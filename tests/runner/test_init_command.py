@@ -6,7 +6,7 @@ import pty
 import shlex
 import subprocess
 import sys
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -211,12 +211,14 @@ def test_init_options_make_an_environment_without_findings(
     assert (checked.exit_code, checked.output) == (0, "lab: nothing found\n")
 
 
-@pytest.mark.parametrize("engine", ["ssh", "slurm", "batch"])
-def test_init_accepted_answers_pass_check_without_findings(tmp_path: Path, engine: str) -> None:
-    """Every size, each with another number of nodes and another region than the next."""
+@pytest.mark.parametrize("turn", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 2))])
+def test_init_accepted_answers_pass_check_without_findings(tmp_path: Path, turn: int) -> None:
+    """Every size, each with another engine, number of nodes and region than the next; at night on
+    each engine."""
+    engines = islice(cycle(("ssh", "slurm", "batch")), turn, None)
     numbers, places = cycle((1, 2, 5, 17, 100)), cycle(sorted(regions()))
     file, written = tmp_path / "lab.yaml", 0
-    for size in vm_sizes():
+    for size, engine in zip(vm_sizes(), engines, strict=False):
         given = {"engine": engine, "size": size, "nodes": next(numbers), "location": next(places)}
         given["email"] = "*a\"'#]}@example.com"  # YAML takes no such text without quotes
         try:
