@@ -177,14 +177,14 @@ def test_report_page_of_one_task_of_nothing_or_of_several_targets(make_run: Make
 
 @pytest.mark.integration
 def test_very_many_tasks(make_run: MakeRun) -> None:
-    tasks = [{"params": {"n": n}, "log": f"loss={n}\n"} for n in range(1500)]
+    tasks = [{"params": {"n": n}, "log": f"loss={n}\n"} for n in range(1001)]
     run = make_run("many-a", tasks, metrics=METRICS)
     text = page(run)
-    assert f"{MOST_CURVES} of 1,500 tasks are drawn" in text
-    assert "… and 500 more." in text
+    assert f"{MOST_CURVES} of 1,001 tasks are drawn" in text
+    assert "… and 1 more." in text
     assert len(text) < 2_000_000
     drawn = [row.metrics["loss"] for row in read(run).drawn]
-    assert (len(drawn), min(drawn), max(drawn)) == (MOST_CURVES, 0, 1499)
+    assert (len(drawn), min(drawn), max(drawn)) == (MOST_CURVES, 0, 1000)
     shades = {row.shade for row in read(run).rows}
     assert shades == {f"q{n}" for n in range(7)}
 
