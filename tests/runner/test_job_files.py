@@ -45,7 +45,9 @@ def damaged(text: str, chance: random.Random) -> bytes:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(each, marks=pytest.mark.nightly) for each in (2, 3))]
+)
 def test_damage_makes_a_job_or_findings(repository: Path, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     good = (repository / "examples" / "digits" / "job.yaml").read_text()
