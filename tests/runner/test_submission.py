@@ -113,15 +113,11 @@ def test_secrets_are_read_where_they_can_be_and_refused_where_they_stand(tmp_pat
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("priority", "urgent"),
-        ("priority", 1001),
         ("container", {"image": "-x"}),
         ("container", {"image": "x", "shm_size": "8"}),
         ("inputs", {"a": {"from": "datasets"}}),
         ("inputs", {"a": {"from": "datasets:../x"}}),
         ("inputs", {"a": {"from": "datasets:x", "stage": "disk"}}),
-        ("secrets", {"A": "vault:x"}),
-        ("max_cost", -1),
         ("max_cost", "nan"),
     ],
 )
