@@ -61,6 +61,7 @@ def test_every_command_explains_itself_in_paragraphs_that_fill_the_terminal(name
 @pytest.mark.parametrize(
     ("words", "usage"),
     [
+        ([], "fairway [OPTIONS] COMMAND [ARGS]..."),
         (["plan"], "fairway plan [OPTIONS] [ENVIRONMENT]"),
         (["nodes", "drain"], "fairway nodes drain [OPTIONS] TARGET NODE…"),
         (["schema"], "fairway schema [OPTIONS] KIND"),
@@ -68,18 +69,14 @@ def test_every_command_explains_itself_in_paragraphs_that_fill_the_terminal(name
         (["exec"], "fairway exec [OPTIONS] RUN -- COMMAND…"),
     ],
 )
-def test_usage_is_as_one_types(words: list[str], usage: str) -> None:
+def test_usage_is_as_one_types_it(words: list[str], usage: str) -> None:
+    """An option without a value shows none."""
     done = CliRunner().invoke(app, [*words, "--help"], prog_name="fairway")
     assert f"Usage: {usage} " in done.output.replace("\n", " ")
-    refused = CliRunner().invoke(app, [*words, "--nothing"], prog_name="fairway")
-    assert f"Usage: {usage}\n" in refused.output
-
-
-@pytest.mark.parametrize("words", [[], ["check"], ["nodes", "list"]])
-def test_an_option_without_a_value_shows_none(words: list[str]) -> None:
-    done = CliRunner().invoke(app, [*words, "--help"], prog_name="fairway")
     assert "--help" in done.output
     assert "bool" not in done.output
+    refused = CliRunner().invoke(app, [*words, "--nothing"], prog_name="fairway")
+    assert f"Usage: {usage}\n" in refused.output
 
 
 @pytest.mark.parametrize(
@@ -102,6 +99,8 @@ def test_another_word_is_left_to_the_usage(word: str, said: str) -> None:
         ("graph", "fairway diagram"),
         ("price", "fairway cost"),
         ("run", "fairway submit JOB"),
+        ("ps", "fairway list"),
+        ("stop", "fairway cancel RUN"),
         ("launhc", "fairway submit JOB"),
     ],
 )

@@ -13,12 +13,9 @@ import pages
 import pytest
 from endings import ends, refused
 from running import MakeRun, RunFairway
-from typer.testing import CliRunner
 
-from fairway_cli.main import app
 from fairway_cli.ui.catalogue import node_table
 from fairway_cli.ui.progress import watch_tasks
-from fairway_core.findings import UserError
 from fairway_runner.engines.engine import Node
 from fairway_runner.jobs import sweep_sources as sweep_files
 from fairway_runner.jobs import sweep_values
@@ -251,21 +248,3 @@ def test_a_name_that_is_missing_among_targets(tmp_path: Path, here: RunFairway, 
     ends(done, 2, f"--target: a name is missing in `{names}`")
     code, out, _ = here("submit", "job.yaml", "--dry-run", "-t", "local, local")
     assert (code, "it would start 1 task on local" in out) == (0, True)
-
-
-@pytest.mark.parametrize(
-    ("words", "hint"),
-    [
-        (["submit", "job.yaml", "--nodes", "3"], "-s nodes=VALUE"),
-        (["render", "job.yaml", "--processes-per-node=3"], "-s processes_per_node=VALUE"),
-        (["run", "job.yaml"], "type: fairway submit JOB"),
-        (["ps"], "type: fairway list"),
-        (["stop", "x"], "type: fairway cancel RUN"),
-    ],
-)
-def test_command_of_another_tool_hints_at_the_right_one(words: list[str], hint: str) -> None:
-    done = CliRunner().invoke(app, words)
-    assert isinstance(done.exception, UserError)
-    assert done.exception.exit_code == 2
-    (found,) = done.exception.findings
-    assert hint in found.hint
