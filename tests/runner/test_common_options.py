@@ -168,20 +168,17 @@ TYPED = [
 
 
 @pytest.mark.parametrize(("typed", "expected"), TYPED)
-@pytest.mark.parametrize("below", [False, True])
 def test_completion_reaches_the_shell(
     store: RunStore,
     make_run: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
     typed: str,
     expected: str,
-    below: bool,
 ) -> None:
-    """From the project's folder, and from one below it."""
-    folder = store.base.parent
+    """From a folder below the project's."""
+    folder, here = store.base.parent, store.base.parent / "below"
     job = "name: a\ncommand: echo\nparams: {rate: 1}\n"
-    here = folder / "below" if below else folder
-    (folder / "below").mkdir()
+    here.mkdir()
     (here / "job.yaml").write_text(job)
     (folder / "cdktf.json").write_text("{}")
     (folder / "environments").mkdir()
