@@ -104,19 +104,23 @@ def parse_yaml(text: str, file: str) -> YamlText:
     Raises UserError for everything that is not a single document of plain data.
     """
     from ruamel.yaml import YAML
+    from ruamel.yaml.composer import MaxDepthExceededError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.reader import ReaderError
 
     result = YamlText(file, text)
+    yaml = YAML(typ="safe", pure=True)
+    # A bracket costs the library time for each that is open. Its scalars are a level too.
+    yaml.max_depth = _DEEPEST + 1
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
+        root = yaml.compose(text)
     except MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         mark = Mark(at.line + 1, at.column + 1, 1) if at else Mark(1, 1, 1)
+        if isinstance(error, MaxDepthExceededError):
+            _fail(result, "yaml-nesting", DEEP, mark, FLATTER)
         problem = str(error.problem or error.context)
         _fail(result, "yaml-syntax", f"this is not YAML: {problem}", mark, syntax_hint(problem))
-    except RecursionError:
-        _fail(result, "yaml-nesting", DEEP, Mark(1, 1, 1), FLATTER)
     except ReaderError as error:
         mark = _mark_at(text, error.position)
         message = f"this is not YAML: it holds the character U+{ord(text[error.position]):04X}"

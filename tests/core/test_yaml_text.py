@@ -1,5 +1,6 @@
 """YAML to plain data with places, and what is refused on the way."""
 
+import json
 from typing import Any
 
 import pytest
@@ -41,6 +42,7 @@ def refused(text: str) -> tuple[str, int, int]:
         ('"!!str 7"', "!!str 7"),
         ('"\\ud83d\\ude80"', "🚀"),
         ("[1, {a: b}]", [1, {"a": "b"}]),
+        ("[" * 64 + "7" + "]" * 64, json.loads("[" * 64 + "7" + "]" * 64)),
         ("|\n a\n b\n", "a\nb\n"),
         ("x: &a {p: 1}\ny: *a\n", {"x": {"p": 1}, "y": {"p": 1}}),
         ("x: &a {p: 1, q: 1}\ny: {<<: *a, q: 2}\n", {"x": {"p": 1, "q": 1}, "y": {"q": 2, "p": 1}}),
@@ -97,8 +99,9 @@ def test_plain_data(text: str, value: Any) -> None:
         ("a: &a [*a]", ("alias-cycle", 1, 4)),
         ("a: &a {<<: *a}", ("yaml-nesting", 1, 1)),
         ("[" * 65 + "]" * 65, ("yaml-nesting", 1, 65)),
-        ("[" * 2000 + "]" * 2000, ("yaml-nesting", 1, 1)),
-        ("{a: " * 2000 + "}" * 2000, ("yaml-nesting", 1, 1)),
+        ("[" * 200 + "]" * 200, ("yaml-nesting", 1, 66)),
+        ("{a: " * 2000 + "}" * 2000, ("yaml-nesting", 1, 258)),
+        ("- " * 2000 + "a", ("yaml-nesting", 1, 131)),
     ],
 )
 def test_yaml_that_is_no_plain_data_is_refused_at_its_position(
