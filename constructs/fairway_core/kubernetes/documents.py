@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer, ComposerError
 from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
+from ruamel.yaml.events import AliasEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,38 +69,39 @@ def _represent(representer: SafeRepresenter, value: str) -> ScalarNode:
     return node
 
 
-# Far more than Fairway writes into one file.
+# Far more than Fairway writes into one file; what is nested deeper would take minutes to read.
 _LONGEST = 1 << 20
 _DEEPEST = 64
 
 
+@lru_cache(maxsize=64)
 def objects_of(text: str) -> dict[str, Any] | None:
-    """The objects of manifests by kind, namespace and name; None for any other text.
+    """The objects of manifests by kind, namespace and name; None for any other text. All who ask
+    for those of one text have the same ones.
 
     >>> objects_of("kind: Namespace\\nmetadata: {name: training}")
     {'Namespace training': {'kind': 'Namespace', 'metadata': {'name': 'training'}}}
     """
     if len(text) > _LONGEST or "kind:" not in text:
         return None
+    reader = YAML(typ="safe", pure=True)
+    reader.Composer = _PlainComposer
+    reader.max_depth = _DEEPEST
     try:
-        if not _is_plain(text):
-            return None
-        found = list(YAML(typ="safe", pure=True).load_all(text))
+        found = list(reader.load_all(text))
     except (YAMLError, ValueError):
         return None
     named = {_name(each): each for each in found}
     return named if "" not in named and len(named) == len(found) else None
 
 
-def _is_plain(text: str) -> bool:
-    """True if no part of the text refers to another part, which may have no end, and none is nested
-    so deep that it would take minutes to read; Fairway writes neither."""
-    depth = 0
-    for event in YAML(typ="safe", pure=True).parse(text):
-        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-        if isinstance(event, AliasEvent) or depth > _DEEPEST:
-            return False
-    return True
+class _PlainComposer(Composer):
+    """Refuses text of which a part refers to another: it may have no end, and is none of ours."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.parser.check_event(AliasEvent):
+            raise ComposerError(problem="an alias")
+        return super().compose_node(parent, index)
 
 
 def _name(found: Any) -> str:
