@@ -3,6 +3,8 @@ are those that azurerm 5.2.0 plans."""
 
 import datetime
 import html
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -25,9 +27,9 @@ HOURLY = {"vm/Standard_HB176rs_v4": 7.2, "vm/Standard_D64s_v6": 3.0}
 PRICES = PriceTable("USD", {("eastus", k): Price(v, "test", DAY) for k, v in HOURLY.items()})
 
 
-def target(name: str, *tolerations: str) -> Target:
+def target(name: str, *tolerations: str, namespace: str = "training") -> Target:
     access = {
-        "namespace": "training",
+        "namespace": namespace,
         "selector": {"agentpool": name},
         "tolerations": ["fairway.dev/pool", *tolerations],
         "queue": name,
@@ -36,7 +38,7 @@ def target(name: str, *tolerations: str) -> Target:
     return target_of("kubernetes", access, name=name, vm_size=size, nodes=nodes)
 
 
-ND = target("nd")
+ND, CPU = ("nd",), ("cpu",)
 
 
 def pool(size: str = "Standard_HB176rs_v4", **more: Any) -> dict[str, Any]:
@@ -60,55 +62,54 @@ def blobs(before: dict[str, str], after: dict[str, str]) -> list[Any]:
     ]
 
 
-def files(*targets: Target, was: str = "", now: str = "") -> dict[str, str]:
-    found = manifests(targets, [], Kubernetes())
-    assert not was or was in found["jobs/namespace.yaml"]
-    if was:
-        found["jobs/namespace.yaml"] = found["jobs/namespace.yaml"].replace(was, now)
-    return found
+@cache
+def files(
+    *pools: tuple[str, ...], shared: tuple[Volume, ...] = (), namespace: str = "training"
+) -> dict[str, str]:
+    """The manifests for pools, each a name and what its pods tolerate."""
+    targets = [target(*each, namespace=namespace) for each in pools]
+    return manifests(targets, shared, Kubernetes(namespace=namespace))
+
+
+def rewritten(found: dict[str, str], was: str, now: str = "") -> dict[str, str]:
+    """The manifests with another text in their policies."""
+    path = "jobs/namespace.yaml"
+    assert was in found[path]
+    return {**found, path: found[path].replace(was, now)}
+
+
+def policies(was: str, now: str = "") -> list[Any]:
+    """Another text in the policies, and nothing else."""
+    return blobs(files(ND), rewritten(files(ND), was, now))
 
 
 def mounted(source: str, type_: str = "nfs", gib: int = 1024) -> dict[str, str]:
     """The manifests with a file system that comes from there."""
     data = Volume(name="data", type=type_, source=source, options="vers=4.1,hard", gib=gib)
-    return manifests([ND], [data], Kubernetes())
+    return files(ND, shared=(data,))
 
 
-def elsewhere(was: str = "", now: str = "") -> dict[str, str]:
+def elsewhere() -> dict[str, str]:
     """The manifests of an environment whose jobs are in the namespace `jobs`."""
-    facts = ND.model_dump()
-    found = manifests(
-        [
-            Target.model_validate(
-                {**facts, "kubernetes": {**facts["kubernetes"], "namespace": "jobs"}}
-            )
-        ],
-        [],
-        Kubernetes(namespace="jobs"),
-    )
-    assert was in found["jobs/namespace.yaml"]
-    found["jobs/namespace.yaml"] = found["jobs/namespace.yaml"].replace(was, now)
-    return found
+    return files(ND, namespace="jobs")
 
 
-ONE = files(ND)
-RESIZED = {"replace_paths": [["vm_size"]]}
-CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
+CHANGES: dict[str, tuple[Callable[[], list[Any]], dict[str, int], tuple[str, ...]]] = {
     "a pool is added": (
-        [
+        lambda: [
             (f"{POOL}-cpu", "create", None, pool("Standard_D64s_v6")),
-            *blobs(ONE, files(ND, target("cpu"))),
+            *blobs(files(ND), files(ND, CPU)),
         ],
         {},
         ("+3.00 USD an hour", "LocalQueue training/cpu", "ClusterQueue cpu"),
     ),
     "a pool is added whose pods tolerate more": (
-        blobs(ONE, files(ND, target("cpu", "team"))),
+        lambda: blobs(files(ND), files(ND, ("cpu", "team"))),
         {"loosened-policy": 1},
         ("only the tolerations of tasks",),
     ),
     "the version is raised": (
-        [
+        lambda: [
             (CLUSTER, "update", *({"kubernetes_version": v, **CLOSED} for v in ("1.35", "1.36"))),
             (f"{POOL}-nd", "update", pool(), pool(orchestrator_version="1.36")),
         ],
@@ -116,7 +117,7 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
         ("for Kubernetes 1.36 in place of 1.35: what runs on each ends",),
     ),
     "a pool is replaced": (
-        [
+        lambda: [
             (
                 f"{POOL}-nd",
                 "delete create",
@@ -129,7 +130,7 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
         ("would be destroyed and recreated, as vm_size changes: what runs", "USD an hour"),
     ),
     "a pool is of Spot nodes no longer": (
-        [
+        lambda: [
             (
                 f"{POOL}-nd",
                 "delete create",
@@ -142,17 +143,20 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
         ("as priority, eviction_policy cannot be changed in place",),
     ),
     "a pool goes": (
-        [(f"{POOL}-nd", "delete", pool(), None), *blobs(files(ND, target("cpu")), ONE)],
+        lambda: [
+            (f"{POOL}-nd", "delete", pool(), None),
+            *blobs(files(ND, CPU), files(ND)),
+        ],
         {"lost-nodes": 1},
         ("would be destroyed, as nothing asks for them any more", "LocalQueue training/cpu"),
     ),
     "a pool has fewer nodes at most": (
-        [(f"{POOL}-nd", "update", pool(max_count=4), pool(max_count=2))],
+        lambda: [(f"{POOL}-nd", "update", pool(max_count=4), pool(max_count=2))],
         {},
         ("USD an hour",),
     ),
     "the system has another size": (
-        [
+        lambda: [
             (
                 CLUSTER,
                 "update",
@@ -164,7 +168,7 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
         ("would be replaced, as vm_size changes: jobs go on",),
     ),
     "the API server leaves the internet": (
-        [
+        lambda: [
             (
                 CLUSTER,
                 "delete create",
@@ -184,7 +188,7 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
         ("as private_cluster_enabled cannot be changed in place: every job in the cluster ends",),
     ),
     "a rule goes": (
-        blobs(ONE, files(ND, was="training: not privileged", now="training: nothing")),
+        lambda: policies("training: not privileged", "training: nothing"),
         {"loosened-policy": 1},
         (
             "ValidatingAdmissionPolicy training-pods would refuse something else than before",
@@ -192,7 +196,7 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
         ),
     ),
     "the head may change more of nodes": (
-        blobs(ONE, files(ND, was="fairway.dev/cordoned-boot", now="fairway.dev/machine")),
+        lambda: policies("fairway.dev/cordoned-boot", "fairway.dev/machine"),
         {"loosened-policy": 1},
         (
             "ValidatingAdmissionPolicy training-fairway-head would refuse something",
@@ -200,12 +204,12 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
         ),
     ),
     "jobs have another namespace": (
-        blobs(ONE, elsewhere()),
+        lambda: blobs(files(ND), elsewhere()),
         {"left-namespace": 1},
         ("the namespace training would stay", "kubectl delete namespace training"),
     ),
     "jobs have another namespace with one rule less": (
-        blobs(ONE, elsewhere(was="jobs: not privileged", now="jobs: nothing")),
+        lambda: blobs(files(ND), rewritten(elsewhere(), "jobs: not privileged", "jobs: nothing")),
         {"left-namespace": 1, "loosened-policy": 1},
         (
             "ValidatingAdmissionPolicy training-pods would refuse something else",
@@ -213,7 +217,7 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
         ),
     ),
     "a file system is of another kind under its name": (
-        blobs(mounted("10.0.0.4:/data"), mounted("10.0.0.5@tcp0:/lustrefs", "lustre")),
+        lambda: blobs(mounted("10.0.0.4:/data"), mounted("10.0.0.5@tcp0:/lustrefs", "lustre")),
         {"moved-volume": 1},
         (
             "the volume training-data would come from elsewhere under its name",
@@ -221,12 +225,14 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
         ),
     ),
     "a file system is in another account under its name": (
-        blobs(*(mounted(f"{each}.file.core.windows.net:/{each}/data") for each in ("a", "b"))),
+        lambda: blobs(
+            *(mounted(f"{each}.file.core.windows.net:/{each}/data") for each in ("a", "b"))
+        ),
         {"moved-volume": 1},
         ("give the file system another name",),
     ),
     "where file systems come from is not known yet": (
-        [
+        lambda: [
             (*given, {}, {**more, "after_unknown": {"source_content": True}})
             for *given, _, more in blobs(*map(mounted, ("10.0.0.4:/data", "10.0.0.5:/data")))
         ],
@@ -234,22 +240,22 @@ CHANGES: dict[str, tuple[list[Any], dict[str, int], tuple[str, ...]]] = {
         ("the volumes training-data could come from elsewhere under their names", "plan it again"),
     ),
     "a file system grows": (
-        blobs(mounted("10.0.0.4:/data"), mounted("10.0.0.4:/data", gib=4096)),
+        lambda: blobs(mounted("10.0.0.4:/data"), mounted("10.0.0.4:/data", gib=4096)),
         {},
         ("PersistentVolume training-data",),
     ),
     "a policy that fails lets all in": (
-        blobs(ONE, files(ND, was="failurePolicy: Fail", now="failurePolicy: Ignore")),
+        lambda: policies("failurePolicy: Fail", "failurePolicy: Ignore"),
         {"loosened-policy": 3},
         ("ValidatingAdmissionPolicy training-pods would refuse", "what it is about"),
     ),
     "a policy is about fewer requests": (
-        blobs(ONE, files(ND, was="      - pods/ephemeralcontainers\n")),
+        lambda: policies("      - pods/ephemeralcontainers\n"),
         {"loosened-policy": 1},
         ("ValidatingAdmissionPolicy training-pods would refuse", "what it is about"),
     ),
     "a policy is bound no longer": (
-        blobs(ONE, files(ND, was="- Deny", now="- Audit")),
+        lambda: policies("- Deny", "- Audit"),
         {"loosened-policy": 3},
         ("ValidatingAdmissionPolicyBinding training-pods would refuse", "what it is about"),
     ),
@@ -261,7 +267,7 @@ def test_a_change_of_a_deployed_kubernetes_environment_is_reviewed(
     make_plan: Any, name: str
 ) -> None:
     changes, ids, said = CHANGES[name]
-    found = review([read_plan(make_plan("lab-compute", *changes))], prices=PRICES)
+    found = review([read_plan(make_plan("lab-compute", *changes()))], prices=PRICES)
     told = [each.id for stack in found.stacks for each in stack.findings]
     assert {each: told.count(each) for each in told} == ids
     comment = html.unescape(markdown(found))
