@@ -66,10 +66,10 @@ def _patterns() -> list[Any]:
     ]
 
 
-def _pieces(pattern: str) -> list[str]:
-    """Texts that a match could begin with: the pattern's own words, alone and as names."""
+def _pieces(pattern: str, ends: list[str]) -> list[str]:
+    """Texts that a match could begin with: the pattern's own words, before each of these ends."""
     words = (word.replace("\\", "") for word in re.findall(r"(?:\\\W|[\w./$-])+", pattern))
-    return [*_PLAIN, *(word + end for word in words if word for end in ("", "=", " "))]
+    return [*_PLAIN, *(word + end for word in words if word for end in ends)]
 
 
 def _run(code: str, **given: Any) -> subprocess.CompletedProcess[str]:
@@ -77,9 +77,13 @@ def _run(code: str, **given: Any) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("pattern", _patterns())
+@pytest.mark.parametrize("ends", [["="], pytest.param(["", " "], marks=pytest.mark.nightly)])
 @pytest.mark.integration
-def test_a_pattern_over_a_long_text_reads_it_once(pattern: re.Pattern[str]) -> None:
-    pieces = _pieces(pattern.pattern)
+def test_a_pattern_over_a_long_text_reads_it_once(
+    pattern: re.Pattern[str], ends: list[str]
+) -> None:
+    """Its words as names; every night alone and among others, too."""
+    pieces = _pieces(pattern.pattern, ends)
     done = _run(
         _SEARCH, pattern=pattern.pattern, flags=int(pattern.flags), pieces=pieces, size=100_000
     )

@@ -118,10 +118,17 @@ _KINDS: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def faults() -> Callable[[dict[str, Any]], list[str]]:
-    """Tells what is wrong with an object."""
-    return _faults
+    """Tells what is wrong with an object; most are the same in many clusters."""
+    known: dict[str, list[str]] = {}
+
+    def faults(found: dict[str, Any]) -> list[str]:
+        if (text := repr(found)) not in known:
+            known[text] = _faults(found)
+        return known[text]
+
+    return faults
 
 
 def _faults(found: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from fairway_core.catalog.fabrics import topologies
 from fairway_core.environment import Kubernetes
 from fairway_core.environment.kubernetes import Operators
 from fairway_core.findings import UserError
-from fairway_core.kubernetes import documents, flux, head, queues
+from fairway_core.kubernetes import documents, flux, head, health, queues
 from fairway_core.kubernetes.manifests import manifests
 from fairway_core.kubernetes.pools import SYSTEM_TAINT, Volume, of_node
 from fairway_core.target import Target
@@ -71,8 +72,14 @@ def plain(name: str = "cpu", **changes: Any) -> Target:
     return pool(name, "Standard_D64s_v6", kubernetes=access, **changes)
 
 
+@cache
+def _objects(text: str) -> list[dict[str, Any]]:
+    return list(YAML(typ="safe", pure=True).load_all(text))
+
+
 def read(files: dict[str, str]) -> Objects:
-    return {path: list(YAML(typ="safe").load_all(text)) for path, text in files.items()}
+    """What is in the files; a text that several have is read once."""
+    return {path: _objects(text) for path, text in files.items()}
 
 
 def every(found: Objects) -> list[dict[str, Any]]:
@@ -89,10 +96,17 @@ def one(found: Objects, kind: str, name: str = "") -> dict[str, Any]:
     return only
 
 
+_WRITTEN: dict[str, Objects] = {}
+
+
 def usual(*targets: Target, shared: Sequence[Volume] = (DATA,), **given: Any) -> Objects:
-    """The objects for pools, `pool()` where there are none, with these settings."""
-    client = {"client_id": given.pop("client_id")} if "client_id" in given else {}
-    return read(manifests(targets or [pool()], shared, Kubernetes(**given), **client))
+    """The objects for pools, `pool()` where there are none, with these settings; made once."""
+    made = repr((targets, shared, given))
+    if made not in _WRITTEN:
+        client = {"client_id": given.pop("client_id")} if "client_id" in given else {}
+        files = manifests(targets or [pool()], shared, Kubernetes(**given), **client)
+        _WRITTEN[made] = read(files)
+    return _WRITTEN[made]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +314,7 @@ class TestHealth:
 
     def test_another_program_is_another_pod_and_none_without_devices(self) -> None:
         def mark(target: Target) -> str:
-            found = one(usual(target), "DaemonSet", f"fairway-health-{target.name}")
+            [found] = [e for e in health.objects([target]) if e["kind"] == "DaemonSet"]
             return str(found["spec"]["template"]["metadata"]["annotations"])
 
         assert mark(pool()) == mark(pool())
