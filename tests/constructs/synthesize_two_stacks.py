@@ -6,14 +6,40 @@ from fairway_constructs.azurerm.data_client_config import DataClientConfig
 from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.user_assigned_identity import UserAssignedIdentity
-from fairway_constructs.cdk import App, Backend, Fn, Lifecycle, Output, Stack
+from fairway_constructs.cdk import (
+    App,
+    Aspect,
+    Aspects,
+    Backend,
+    Construct,
+    Fn,
+    IConstruct,
+    Lifecycle,
+    Output,
+    Stack,
+)
+from fairway_constructs.tags import Tags
 from fairway_constructs.terraform_data import TerraformData
 
 
+class Look(Aspect):
+    """Notes the paths of what it sees."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def visit(self, node: IConstruct) -> None:
+        """One more."""
+        self.seen.append(node.node.path)
+
+
 def main(folder: str) -> None:
-    """Synthesize into `folder`."""
+    """Synthesize into `folder`, twice."""
     app = App(outdir=folder)
-    network, compute = Stack(app, "network"), Stack(app, "compute")
+    first = Construct(app, "first")
+    network, compute = Stack(first, "network"), Stack(app, "compute")
+    Tags.of(first).add("owner", "me")
+    Aspects.of(app).add(look := Look())
     for stack in (network, compute):
         Backend(stack, "local", {"path": f"/state/{stack.node.id}.tfstate"})
         AzurermProvider(stack)
@@ -34,6 +60,10 @@ def main(folder: str) -> None:
     )
     Output(compute, "published", value={"id": identity.id, "tags": group.tags}, static_id=True)
     app.synth()
+    seen = sorted(look.seen)
+    assert {"first/network/group", "compute/identity"} <= set(seen)
+    app.synth()
+    assert sorted(look.seen) == sorted(2 * seen), "once for each synthesis"
 
 
 if __name__ == "__main__":
