@@ -137,10 +137,6 @@ def _rule_modules() -> list[ModuleType]:
     ]
 
 
-def _checks() -> list[Any]:
-    return [pytest.param(check, id=check.id) for check in all_checks()]
-
-
 def test_every_rule_is_a_check_and_every_module_is_listed(repository: Path) -> None:
     rules = {check.rule for check in all_checks()}
     for module in _rule_modules():
@@ -157,44 +153,36 @@ def test_every_rule_is_a_check_and_every_module_is_listed(repository: Path) -> N
     assert listed == files - {"terraform.stack"}
 
 
-def test_ids_say_what_is_wrong() -> None:
+def test_ids_say_what_is_wrong_and_summaries_in_one_sentence() -> None:
     for id_, check in REGISTERED.items():
         assert id_ == check.id
         assert id_.replace("-", "_") == check.rule.__name__
+        assert check.summary.endswith(".")
+        assert len(check.summary) < 100
 
 
-@pytest.mark.parametrize("check", _checks())
-def test_the_wrong_example_trips_exactly_this_check(check: Check) -> None:
-    findings = _findings(check, check.explanation.wrong)
-    assert {finding.id for finding in findings} == {check.id}
-    for finding in findings:
-        assert finding.severity == check.severity
-        assert finding.path or check.subject is Subject.PLAN
-        assert finding.message
-        assert finding.hint
-
-
-def test_messages_of_the_wrong_examples() -> None:
+def test_messages_of_the_wrong_examples_which_trip_exactly_their_check() -> None:
     held = []
 
     def answer(id_: str) -> tuple[int, str]:
         held.append(id_)
-        found = _findings(REGISTERED[id_], REGISTERED[id_].explanation.wrong)
+        check = REGISTERED[id_]
+        found = _findings(check, check.explanation.wrong)
+        assert {each.id for each in found} == {id_}
+        for each in found:
+            assert each.severity == check.severity
+            assert each.path or check.subject is Subject.PLAN
+            assert each.message
+            assert each.hint
         return 0, "\n".join(map(format_finding, found))
 
     pages.hold("checks", answer)
     assert held == [check.id for check in all_checks()]
 
 
-@pytest.mark.parametrize("check", _checks())
-def test_the_right_example_trips_none(check: Check) -> None:
-    assert _findings(check, check.explanation.right) == []
-
-
-@pytest.mark.parametrize("check", _checks())
-def test_the_summary_is_one_sentence(check: Check) -> None:
-    assert check.summary.endswith((".",))
-    assert len(check.summary) < 100
+def test_the_right_example_trips_none() -> None:
+    for check in all_checks():
+        assert _findings(check, check.explanation.right) == [], check.id
 
 
 def test_an_ignored_check_is_silent() -> None:
