@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairway_agent.quick import dataclass
@@ -19,6 +19,7 @@ from fairway_core.findings import Finding, Location, UserError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ruamel.yaml.composer import Composer
     from ruamel.yaml.nodes import Node, ScalarNode
 
 
@@ -104,22 +105,20 @@ def parse_yaml(text: str, file: str) -> YamlText:
     Raises UserError for everything that is not a single document of plain data.
     """
     from ruamel.yaml import YAML
-    from ruamel.yaml.composer import MaxDepthExceededError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.reader import ReaderError
 
     result = YamlText(file, text)
     yaml = YAML(typ="safe", pure=True)
-    # A bracket costs the library time for each that is open. Its scalars are a level too.
-    yaml.max_depth = _DEEPEST + 1
+    yaml.Composer = _composer()
     try:
         root = yaml.compose(text)
     except MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         mark = Mark(at.line + 1, at.column + 1, 1) if at else Mark(1, 1, 1)
-        if isinstance(error, MaxDepthExceededError):
-            _fail(result, "yaml-nesting", DEEP, mark, FLATTER)
         problem = str(error.problem or error.context)
+        if problem == DEEP:
+            _fail(result, "yaml-nesting", DEEP, mark, FLATTER)
         _fail(result, "yaml-syntax", f"this is not YAML: {problem}", mark, syntax_hint(problem))
     except ReaderError as error:
         mark = _mark_at(text, error.position)
@@ -144,6 +143,23 @@ def parse_yaml(text: str, file: str) -> YamlText:
     except RecursionError:
         _fail(result, "yaml-nesting", DEEP, Mark(1, 1, 1), FLATTER)
     return result
+
+
+@cache
+def _composer() -> type[Composer]:
+    """A composer that ends at the first level that is too deep: to the library's own each bracket
+    costs time for all that are open, and it goes on to the end of Python's stack."""
+    from ruamel.yaml.composer import Composer, ComposerError
+    from ruamel.yaml.events import CollectionStartEvent
+
+    class Shallow(Composer):
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.depth >= _DEEPEST and self.parser.check_event(CollectionStartEvent):
+                start = self.parser.peek_event().start_mark
+                raise ComposerError(problem=DEEP, problem_mark=start)
+            return super().compose_node(parent, index)
+
+    return Shallow
 
 
 def _fail(text: YamlText, id: str, message: str, mark: Mark, hint: str) -> NoReturn:  # noqa: A002
