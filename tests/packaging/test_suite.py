@@ -61,17 +61,17 @@ FIELDS, COMMAND = "constructs/fairway_core/fields.py", "runner/fairway_cli/comma
 @pytest.mark.parametrize(
     ("changed", "test", "is_touched"),
     [
-        (FIELDS, "core/test_durations.py", True),
+        (FIELDS, "core/test_fields.py", True),
         (FIELDS, "runner/test_job_files.py", True),  # jobs have durations
         (FIELDS, "agent/test_outputs.py", False),
         (COMMAND, "runner/test_list_command.py", True),  # it runs the program
-        ("tests/suite/properties.py", "core/test_durations.py", True),
+        ("tests/suite/properties.py", "core/test_fields.py", True),
         ("tests/suite/properties.py", "core/test_catalog.py", False),
         # By their conftest.py, by themselves, and by another helper.
         ("tests/suite/api_server.py", "agent/kubernetes/test_kubernetes_task_state.py", True),
-        ("tests/suite/programs.py", "constructs/test_image_names.py", True),
+        ("tests/suite/programs.py", "constructs/test_role_assignments.py", True),
         ("tests/suite/targets.py", "runner/test_launchers_image.py", True),
-        ("docs/batch.md", "core/test_durations.py", False),
+        ("docs/batch.md", "core/test_fields.py", False),
         ("docs/batch.md", "packaging/test_words.py", True),
     ],
 )
