@@ -20,7 +20,7 @@ from fairway_constructs.placement import Placement
 from fairway_constructs.scope import put
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def place() -> Placement:
     """An existing resource group."""
     return Placement(
@@ -47,21 +47,24 @@ def stack(place: Placement) -> Stack:
     return made
 
 
-@pytest.fixture
-def synthesize(tmp_path: Path, place: Placement) -> Callable[..., dict[str, Any]]:
+@pytest.fixture(scope="session")
+def synthesize(
+    tmp_path_factory: pytest.TempPathFactory, place: Placement
+) -> Callable[..., dict[str, Any]]:
     """Builds in a new stack and answers with its Terraform, which the provider would take.
 
     The stack has `place`, with what is `different` there.
     """
 
     def synthesize(build: Callable[[Stack], object], **different: Any) -> dict[str, Any]:
-        app = App(outdir=str(tmp_path / "cdktf.out"))
+        folder = tmp_path_factory.mktemp("cdktf.out")
+        app = App(outdir=str(folder))
         stack = ShortStack(app, "lab-test")
         put(stack, replace(place, **different))
         AzurermProvider(stack)
         build(stack)
         app.synth()
-        file = tmp_path / "cdktf.out" / "stacks" / "lab-test" / "cdk.tf.json"
+        file = folder / "stacks" / "lab-test" / "cdk.tf.json"
         document: dict[str, Any] = json.loads(file.read_text())
         assert not list(validate(document))
         return document

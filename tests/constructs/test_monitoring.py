@@ -29,7 +29,7 @@ def _monitoring(stack: Stack) -> Monitoring:
     return Monitoring(stack, emails=["team@example.com", "b.c@example.com"], retention_days=90)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def everything(synthesize: Synthesize) -> dict[str, Any]:
     """The resources of a stack in which everything is watched."""
 

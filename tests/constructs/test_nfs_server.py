@@ -27,12 +27,21 @@ SPEC: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="module")
+def server(synthesize: Synthesize) -> tuple[NfsServer, dict[str, Any]]:
+    """A server, and the resources of which it consists."""
+    made: list[NfsServer] = []
+
+    def build(stack: Stack) -> None:
+        made.append(NfsServer(stack, "data", subnet=SUBNET, **SPEC))
+
+    resources = synthesize(build)["resource"]
+    return made[0], resources
+
+
 @pytest.fixture
-def resources(synthesize: Synthesize) -> dict[str, Any]:
-    """A server, and what it consists of."""
-    document = synthesize(lambda stack: NfsServer(stack, "data", subnet=SUBNET, **SPEC))
-    found: dict[str, Any] = document["resource"]
-    return found
+def resources(server: tuple[NfsServer, dict[str, Any]]) -> dict[str, Any]:
+    return server[1]
 
 
 def test_nfs_server_disks_are_separate_resources_in_the_zone_of_the_vm(
@@ -69,19 +78,13 @@ def test_the_vm_lets_only_keys_in_and_has_no_public_address(resources: dict[str,
     assert "public_ip_address_id" not in configuration
 
 
-def test_nfs_server_exports_throughput_and_mount(synthesize: Synthesize) -> None:
-    made: list[NfsServer] = []
-
-    def build(stack: Stack) -> None:
-        made.append(NfsServer(stack, "data", subnet=SUBNET, **SPEC))
-
-    synthesize(build)
-    assert made[0].throughput_mbps == 900
-    assert made[0].limited_by == "its disks"
-    assert (made[0].mount.type, made[0].mount.path) == ("nfs", "/data")
-    assert made[0].mount.source.endswith(":/srv/fairway/data")
-    assert "vers=4.1" in made[0].mount.options.split(",")
-    assert not made[0].mount.root, "the server refuses root"
+def test_nfs_server_exports_throughput_and_mount(server: tuple[NfsServer, dict[str, Any]]) -> None:
+    made, _ = server
+    assert (made.throughput_mbps, made.limited_by) == (900, "its disks")
+    assert (made.mount.type, made.mount.path) == ("nfs", "/data")
+    assert made.mount.source.endswith(":/srv/fairway/data")
+    assert "vers=4.1" in made.mount.options.split(",")
+    assert not made.mount.root, "the server refuses root"
 
 
 def test_the_cloud_config_is_valid_and_says_what_it_should(
