@@ -108,7 +108,12 @@ def test_the_subscription_mode_comes_after_its_roles_and_a_closed_vault(
 
 A100, CPU = "Standard_ND96asr_v4", "Standard_D16s_v6"
 MOUNT = nfs_mount(name="data", server="10.40.128.4", export="/srv/fairway/data", path="/data")
-WITH_INFINIBAND = [s.name for s in vm_sizes().values() if s.rdma and s.status != "retired"]
+# One size for each image and way to the network.
+WITH_INFINIBAND = {
+    (pool_image(size).alias, size.accelerated_networking): size.name
+    for size in vm_sizes().values()
+    if size.rdma and size.status != "retired"
+}
 
 
 def _resources(synthesize: Synthesize, *, own: bool = False, **arguments: Any) -> dict[str, Any]:
@@ -138,8 +143,8 @@ def _pool(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
     return pool
 
 
-@pytest.mark.parametrize("size", WITH_INFINIBAND)
-def test_multi_node_jobs_run_on_every_size_with_infiniband(
+@pytest.mark.parametrize("size", WITH_INFINIBAND.values())
+def test_multi_node_jobs_run_on_sizes_with_infiniband(
     synthesize: Synthesize, place: Placement, size: str
 ) -> None:
     pool = _pool(synthesize, size=size)
