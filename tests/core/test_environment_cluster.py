@@ -82,7 +82,6 @@ NO_CAPACITY = f"Azure reserves no capacity of {H100}"
     [
         (TAKEN, "1", H100, "capacity_reservation", NO_CAPACITY),
         (f"{TAKEN}, spot: true", "1", A100, "capacity_reservation", "Spot capacity cannot be"),
-        ("repair: {}", "1", BOX, "repair", "single VM"),
         ("spot: {restore: 1h}", "1", BOX, "spot.restore", "single VM"),
         ("", "{min: 0, max: 4}", H100, "nodes", "nothing resizes"),
         ("os_disk: local", "1", A100, "os_disk", ""),

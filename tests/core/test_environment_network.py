@@ -140,13 +140,6 @@ def test_nodes_are_reached_by_what_is_named(tmp_path: Path) -> None:
     assert _load(tmp_path, "", ", bastion: true, reach: direct").access.reach == "direct"
 
 
-def test_a_password_of_a_proxy_is_in_no_message(tmp_path: Path) -> None:
-    more = 'network: {proxy: {http: "http://me:hunter2@proxy.example.com:3128"}}\n'
-    finding = _fault(tmp_path, more)
-    assert "hunter2" not in f"{finding.message} {finding.hint}"
-    assert "without a sign-in" in finding.hint
-
-
 @pytest.mark.parametrize(
     "more",
     [

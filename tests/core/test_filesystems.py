@@ -46,12 +46,6 @@ def _filesystem(**values: Any) -> Any:
     return TypeAdapter(AnyFileSystem).validate_python({"path": "/data", **values})
 
 
-def test_lustre_of_no_size_or_without_its_principal_hints_at_what_to_type(tmp_path: Path) -> None:
-    assert "`tib: 16`" in _fault(tmp_path, _text("kind: lustre, path: /d, tib: 12")).hint
-    finding = _fault(tmp_path, _text("kind: lustre, path: /d, tib: 8, import: datasets"))
-    assert finding.hint.startswith("az ad sp show --id ")
-
-
 SERVER: dict[str, Any] = {"kind": "nfs_server"}
 FAST = {"count": 16, "iops": 4000, "mbps": 1000}
 ULTRA = {"kind": "ultra", "count": 1, "iops": 40000, "mbps": 10000}

@@ -129,32 +129,6 @@ CHANGES: dict[str, tuple[Callable[[], list[Any]], dict[str, int], tuple[str, ...
         {"lost-nodes": 1},
         ("would be destroyed and recreated, as vm_size changes: what runs", "USD an hour"),
     ),
-    "a pool is of Spot nodes no longer": (
-        lambda: [
-            (
-                f"{POOL}-nd",
-                "delete create",
-                pool(priority="Spot", eviction_policy="Delete"),
-                pool(priority="Regular"),
-                {"replace_paths": [["priority"], ["eviction_policy"]]},
-            )
-        ],
-        {"lost-nodes": 1},
-        ("as priority, eviction_policy cannot be changed in place",),
-    ),
-    "a pool goes": (
-        lambda: [
-            (f"{POOL}-nd", "delete", pool(), None),
-            *blobs(files(ND, CPU), files(ND)),
-        ],
-        {"lost-nodes": 1},
-        ("would be destroyed, as nothing asks for them any more", "LocalQueue training/cpu"),
-    ),
-    "a pool has fewer nodes at most": (
-        lambda: [(f"{POOL}-nd", "update", pool(max_count=4), pool(max_count=2))],
-        {},
-        ("USD an hour",),
-    ),
     "the system has another size": (
         lambda: [
             (
