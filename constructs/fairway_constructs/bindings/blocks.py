@@ -104,11 +104,17 @@ class ObjectBody(dict[str, Any]):
     """An object in an attribute as plain data."""
 
 
+# Most values are one of these, and to ask each whether it is a mapping takes longer than all else.
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
 def terraform_value(value: Any) -> Any:
     """The value as Terraform's JSON has it: blocks and mappings become dicts, None is dropped.
 
     Strings, numbers, booleans and cdktf's tokens stay as they are.
     """
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Block):
         # cdktf drops a plain null; as an expression it stays.
         absent = "${null}" if isinstance(value, ObjectValue) else None
