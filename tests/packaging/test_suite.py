@@ -32,11 +32,6 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     return pytester
 
 
-def _outcomes(suite: pytest.Pytester, *words: str) -> dict[str, int]:
-    options = ("-p", "no:cacheprovider", "--continue-on-collection-errors")
-    return suite.runpytest_inprocess(*options, *words, plugins=["tiers"]).parseoutcomes()
-
-
 @pytest.mark.parametrize(
     ("words", "outcomes"),
     [
@@ -77,16 +72,18 @@ FIELDS, COMMAND = "constructs/fairway_core/fields.py", "runner/fairway_cli/comma
 )
 def test_change_touches_the_tests_that_import_it(changed: str, test: str, is_touched: bool) -> None:
     assert f"tests/{test}" in TESTS
-    assert (f"tests/{test}" in touched_tests([changed], TESTS)) is is_touched
+    assert bool(touched_tests([changed], [f"tests/{test}"])) is is_touched
 
 
 def test_change_of_an_engine_touches_the_end_to_end_tests_of_no_other() -> None:
-    touched = touched_tests(["runner/fairway_agent/slurm/jobs.py"], TESTS)
-    folders = {Path(test).parts[2] for test in touched if test.startswith("tests/end_to_end/")}
+    tests = [test for test in TESTS if test.startswith("tests/end_to_end/")]
+    touched = touched_tests(["runner/fairway_agent/slurm/jobs.py"], tests)
+    folders = {Path(test).parts[2] for test in touched}
     assert folders == {"slurm", "every_engine"}
 
 
 def test_change_of_a_helper_touches_the_tests_below_it() -> None:
-    touched = touched_tests(["tests/runner/web/conftest.py"], TESTS)
-    web = [test for test in TESTS if test.startswith("tests/runner/web/")]
+    tests = [test for test in TESTS if test.startswith(("tests/runner/", "tests/suite/"))]
+    touched = touched_tests(["tests/runner/web/conftest.py"], tests)
+    web = [test for test in tests if test.startswith("tests/runner/web/")]
     assert touched == [*web, "tests/suite/test_imported_names.py"]
