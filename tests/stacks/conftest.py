@@ -7,11 +7,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL, CompletedProcess
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from programs import executable
 from tests.constructs.bindings.validator import validate
+from tests.stacks.terraform_stand_in import Call
 
 from fairway_cli.main import main
 from fairway_core.environment import Environment, load_environment
@@ -21,6 +24,7 @@ from fairway_stacks.boot_data import boot_findings
 from fairway_stacks.plan import deploy
 from fairway_stacks.plan import planning as stack_plans
 from fairway_stacks.plan import stacks as plan_stacks
+from fairway_stacks.plan import terraform as terraform_program
 from fairway_stacks.plan.stacks import StackFolder, in_order
 
 EVERYTHING = """\
@@ -153,10 +157,24 @@ class StandIn:
 
 @pytest.fixture
 def terraform(as_terraform: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """A program `terraform` on PATH, and a place of its own for all that is written."""
+    """A program `terraform` on PATH, and a place of its own for all that is written.
+
+    Calls of the program do in this process what it would do.
+    """
     folder = as_terraform("terraform_stand_in.py")
     monkeypatch.setenv("TERRAFORM_STAND_IN", str(folder))
     monkeypatch.setenv("ARM_CLIENT_ID", "my-own")
+
+    def run(command: list[str], *, env: dict[str, str], **_: Any) -> CompletedProcess[str]:
+        assert shutil.which(command[0]) == str(folder / "terraform")
+        said: list[str] = []
+        try:
+            Call(command[1:], env, said.append).run()
+        except SystemExit as ended:
+            return CompletedProcess(command, int(str(ended.code)), "\n".join(said), "")
+        return CompletedProcess(command, 0, "\n".join(said), "")
+
+    monkeypatch.setattr(terraform_program, "subprocess", SimpleNamespace(run=run, DEVNULL=DEVNULL))
     return StandIn(folder)
 
 
