@@ -1,6 +1,8 @@
 """Shared by the tests of stacks: an environment with every service, and what is written of one."""
 
+import hashlib
 import json
+import os
 import pickle
 import shutil
 import sys
@@ -86,28 +88,36 @@ def everything() -> str:
     return EVERYTHING
 
 
-# Synthesis takes most of the time of these tests, and one text always gives the same stacks.
-_WRITTEN: dict[tuple[str, bool], bytes] = {}
-
-
 def _require_told(environment: Environment, error: UserError) -> None:
     """`fairway check` has to refuse whatever synthesis refuses."""
     told = {each.id for each in boot_findings(environment)}
     assert {each.id for each in error.findings} - told <= {"no-remote-state", "unreachable-state"}
 
 
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of all workers of this run for what was written of an environment."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    (folder / "synthesized").mkdir(exist_ok=True)
+    return folder / "synthesized"
+
+
 @pytest.fixture
-def written(tmp_path: Path) -> Callable[..., dict[str, dict[str, Any]]]:
+def written(tmp_path: Path, kept: Path) -> Callable[..., dict[str, dict[str, Any]]]:
     """Writes the stacks of an environment file, or its state's; answers with them by role.
 
-    The provider would take each of them.
+    The provider would take each of them. Synthesis takes most of the time of these tests, and one
+    text always gives the same stacks: they are written once.
     """
     runs = iter(range(100))
 
     def written(text: str | Path, *, state: bool = False) -> dict[str, dict[str, Any]]:
         source = text if isinstance(text, str) else text.read_text()
-        if (source, state) in _WRITTEN:
-            return pickle.loads(_WRITTEN[source, state])
+        known = kept / hashlib.sha256(f"{state} {source}".encode()).hexdigest()
+        if known.exists():
+            return pickle.loads(known.read_bytes())
         folder = tmp_path / f"written{next(runs)}"
         folder.mkdir()
         file = text
@@ -128,7 +138,9 @@ def written(tmp_path: Path) -> Callable[..., dict[str, dict[str, Any]]]:
             stack = json.loads(content)
             assert not list(validate(stack)), name
             found[name.rpartition("-")[2]] = stack
-        _WRITTEN[source, state] = pickle.dumps(found)
+        made = folder / "made"
+        made.write_bytes(pickle.dumps(found))
+        made.replace(known)
         return found
 
     return written
