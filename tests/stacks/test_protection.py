@@ -14,6 +14,12 @@ from fairway_stacks.stack import ROLES
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))
+SECTIONS = Path(__file__).with_name("sections")
+OPEN = [
+    file
+    for file in (*ENVIRONMENTS, *sorted(SECTIONS.glob("*.yaml")))
+    if "protect: false\n" in file.read_text()
+]
 
 # Types that can be made again from the environment file alone. A type that is neither here
 # nor known to hold data must be judged, and put in one of the two places.
@@ -21,6 +27,7 @@ HOLDS_NOTHING = re.compile(
     r"terraform_data|azurerm_(resource_group|management_lock|role_assignment|role_definition"
     r"|user_assigned_identity|federated_identity_credential|resource_group_template_deployment"
     r"|(linux_)?virtual_(machine|network)(_.+)?|network_.+|subnet(_.+)?|public_ip|nat_gateway(_.+)?"
+    r"|route_table|netapp_(account|pool)"
     r"|bastion_host|private_.+|application_security_group|proximity_placement_group"
     r"|marketplace_agreement|batch_.+|monitor_.+|log_analytics_.+|consumption_.+"
     r"|storage_management_policy|backup_.+|kubernetes_.+|storage_blob)"
@@ -72,29 +79,37 @@ def _check_open(stacks: Stacks) -> None:
     assert "azurerm_management_lock" not in text
 
 
-def _protected(text: str, protect: bool) -> str:
-    lines = [line for line in text.splitlines() if not line.startswith("protect:")]
-    return "\n".join([*lines, f"protect: {str(protect).lower()}", ""])
+def _protected(file: Path) -> str | Path:
+    return file.read_text().replace("protect: false\n", "") if file in OPEN else file
 
 
 @pytest.mark.parametrize("file", ENVIRONMENTS, ids=lambda file: file.stem)
 def test_every_environment_keeps_what_holds_data(written: Written, file: Path) -> None:
-    text = file.read_text()
-    assert "azurerm_storage_account" in _check_kept(written(_protected(text, True)))
-    _check_open(written(_protected(text, False)))
+    assert "azurerm_storage_account" in _check_kept(written(_protected(file)))
 
 
-def test_an_environment_with_everything_keeps_what_holds_data(
-    written: Written, everything: str
-) -> None:
-    kept = _check_kept(written(everything))
-    assert kept >= {
+def test_an_environment_with_every_service_keeps_what_holds_data(written: Written) -> None:
+    assert _check_kept(written(SECTIONS / "own.yaml")) >= {
         "azurerm_managed_disk",
         "azurerm_storage_account",
         "azurerm_storage_container",
+        "azurerm_storage_share",
+        "azurerm_managed_lustre_file_system",
+        "azurerm_netapp_volume",
+        "azurerm_recovery_services_vault",
         "azurerm_key_vault",
         "azurerm_container_registry",
     }
+
+
+def test_what_is_not_protected_has_no_lock(written: Written) -> None:
+    assert len(OPEN) > 5
+    for file in OPEN:
+        _check_open(written(file))
+    own = (SECTIONS / "own.yaml").read_text().replace("protect: true\n", "protect: false\n")
+    pods = (SECTIONS / "pods.yaml").read_text() + "protect: false\n"
+    for text in (own, pods):
+        _check_open(written(text))
 
 
 def test_the_state_is_kept(written: Written, everything: str) -> None:
@@ -136,7 +151,7 @@ def test_a_lock_goes_before_the_roles_below_it(written: Written, everything: str
 @pytest.mark.parametrize("file", ENVIRONMENTS, ids=lambda file: file.stem)
 def test_no_stack_has_a_role_below_the_lock_of_another(written: Written, file: Path) -> None:
     """Else the clusters alone could not be destroyed."""
-    stacks = written(_protected(file.read_text(), True))
+    stacks = written(_protected(file))
     outputs = {
         name: output["value"]
         for stack in stacks.values()
