@@ -7,6 +7,7 @@ the provider's schema; what is planned is what the configuration says.
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -63,14 +64,13 @@ def terraform() -> Iterator[Terraform]:
         process.stdin.close()
 
 
-def _require_valid(terraform: Terraform, folder: Path) -> None:
+def _require_valid(terraform: Terraform, folder: Path, *init: str) -> None:
     assert terraform(folder, "fmt", "-check", "-diff") == ""
-    terraform(folder, "init", "-backend=false", "-input=false")
+    terraform(folder, "init", "-input=false", *init)
     assert json.loads(terraform(folder, "validate", "-json"))["diagnostics"] == []
 
 
 def _plan(terraform: Terraform, folder: Path) -> dict[str, Any]:
-    terraform(folder, "init", "-input=false")
     terraform(folder, "plan", "-input=false", "-refresh=false", "-out=plan")
     plan: dict[str, Any] = json.loads(terraform(folder, "show", "-json", "plan"))
     return plan
@@ -80,10 +80,14 @@ def _plans(
     terraform: Terraform, folder: Path, document: dict[str, Any], promised: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The plan of a stack by its JSON, and that by its HCL, from an empty state."""
-    document["terraform"]["backend"] = {"local": {"path": "empty.tfstate"}}
     json_folder, hcl_folder = folder / "json", folder / "hcl"
     for each in (json_folder, hcl_folder):
         each.mkdir(parents=True)
+    (hcl_folder / "cdk.tf").write_text(to_hcl(document))
+    _require_valid(terraform, hcl_folder, "-backend=false")
+    # Without a backend there is nothing to initialize.
+    document = {**document, "terraform": {**document["terraform"]}}
+    del document["terraform"]["backend"]
     file = json_folder / "cdk.tf.json"
     file.write_text(json.dumps(document))
     with reading(StackFolder(folder.name, json_folder), promised):
@@ -91,29 +95,24 @@ def _plans(
         return _plan(terraform, json_folder), _plan(terraform, hcl_folder)
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda file: file.stem)
-def test_terraform_takes_the_hcl_of_each_environment(
-    environment: Path, written: Written, terraform: Terraform, tmp_path: Path
-) -> None:
-    for role, document in written(environment).items():
-        folder = tmp_path / "hcl" / role
-        folder.mkdir(parents=True)
-        (folder / "cdk.tf").write_text(to_hcl(document))
-        _require_valid(terraform, folder)
+def _planned(plan: dict[str, Any]) -> dict[str, Any]:
+    return {key: plan.get(key) for key in PLANNED}
 
 
-@pytest.mark.parametrize("name", ["demo", "h100-slurm", "h100-kubernetes", "everything"])
-def test_plan_of_the_hcl_is_that_of_the_json(
-    name: str, everything: str, written: Written, terraform: Terraform, tmp_path: Path
+SECTIONS = HERE / "sections"
+NIGHTLY = [*ENVIRONMENTS, SECTIONS / "pods.yaml", SECTIONS / "regional.yaml"]
+FILES = [SECTIONS / "own.yaml", *(pytest.param(f, marks=pytest.mark.nightly) for f in NIGHTLY)]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_hcl_of_environment_is_taken_as_it_is_and_planned_as_its_json(
+    file: Path, written: Written, terraform: Terraform, tmp_path: Path
 ) -> None:
-    files = {file.stem: file for file in ENVIRONMENTS}
+    """By day of the one with every service; the rest by night."""
     promised: dict[str, Any] = {}
-    for role, document in written(files.get(name, everything)).items():
-        folder = tmp_path / "plans" / role
-        of_json, of_hcl = _plans(terraform, folder, document, promised)
-        assert {key: of_hcl.get(key) for key in PLANNED} == {
-            key: of_json.get(key) for key in PLANNED
-        }
+    for role, document in written(file).items():
+        of_json, of_hcl = _plans(terraform, tmp_path / "plans" / role, document, promised)
+        assert _planned(of_hcl) == _planned(of_json)
         assert of_hcl["resource_changes"]
         stack = document["//"]["metadata"]["stackName"]
         promised[stack] = outputs_of(of_json)
@@ -181,7 +180,8 @@ def test_plan_of_everything_that_terraform_knows_is_that_of_the_json(
     of_json, of_hcl = _plans(terraform, tmp_path / "odd", ODD, {})
     for key in (*PLANNED, "checks"):
         assert of_hcl.get(key) == of_json.get(key)
-    _require_valid(terraform, tmp_path / "odd/hcl")
+    (tmp_path / "odd/hcl/cdk.tf").write_text(to_hcl(ODD))
+    _require_valid(terraform, tmp_path / "odd/hcl")  # with its backend
     root = of_hcl["configuration"]["root_module"]
     assert set(root["variables"]) == {"who"}
     [one, three, two] = root["resources"]
@@ -259,40 +259,38 @@ def test_text_whose_hash_a_resource_has_is_written_once(written: Written) -> Non
     assert "md5(local.manifests-devices-source_content)" in text
 
 
-def _synth(tmp_path: Path, *words: str, **variables: str) -> str:
-    done = finished(
-        [sys.executable, "-P", "-m", "fairway_cli.entry", "synth", "demo", *words],
-        env={**os.environ, "CDKTF_OUTDIR": str(tmp_path / "out"), **variables},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_a_stack_is_written_in_one_language_at_a_time(tmp_path: Path) -> None:
+def test_a_stack_is_written_in_one_language_at_a_time(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fairway: Callable[..., int],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     stack, manifest = tmp_path / "out/stacks/demo-data", tmp_path / "out/manifest.json"
+    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
+
+    def synth(*words: str) -> str:
+        assert fairway("synth", "demo", *words) == 0
+        return capfd.readouterr().out
 
     def files() -> set[str]:
         named = json.loads(manifest.read_text())["stacks"]["demo-data"]["synthesizedStackPath"]
         assert (tmp_path / "out" / named).is_file()
         return {file.name for file in stack.iterdir()}
 
-    printed = _synth(tmp_path)
+    printed = synth()
     (stack / ".terraform.lock.hcl").touch()
     kept = {".terraform.lock.hcl"}
     assert files() == kept | {"cdk.tf.json"}
-    assert _synth(tmp_path, "--hcl") == printed
-    assert files() == kept | {"cdk.tf", "metadata.json"}
-    by_option = (stack / "cdk.tf").read_text()
-    _synth(tmp_path)
-    assert files() == kept | {"cdk.tf.json"}
-    # As `cdktf synth --hcl` asks for it; what another environment has left goes.
+    # What another environment has left in either language goes.
     other = tmp_path / "out/stacks/old-data"
     other.mkdir()
     for name in ("cdk.tf", "metadata.json"):
         (other / name).touch()
-    _synth(tmp_path, SYNTH_HCL_OUTPUT="true")
-    assert (stack / "cdk.tf").read_text() == by_option
+    assert synth("--hcl") == printed
     assert not other.exists()
+    assert files() == kept | {"cdk.tf", "metadata.json"}
+    synth()
+    assert files() == kept | {"cdk.tf.json"}
 
 
 _ENTRY = """\
@@ -339,31 +337,29 @@ app.synth()
 
 
 def test_cdktf_writes_hcl_of_constructs_that_plans_as_their_json(
-    terraform: Terraform, tmp_path: Path
+    terraform: Terraform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
+    for words in (["json"], ["argument", "hcl"]):
+        monkeypatch.setattr(sys, "argv", ["program.py", str(tmp_path / words[0]), *words[1:]])
+        runpy.run_path(str(program))
     plans = []
-    for words, variables in (
-        (["json"], {}),
-        (["argument", "hcl"], {}),
-        (["variable"], {"SYNTH_HCL_OUTPUT": "true"}),
-    ):
-        out = tmp_path / words[0]
-        subprocess.run(
-            [sys.executable, str(program), str(out), *words[1:]],
-            env={**os.environ, **variables},
-            cwd=tmp_path,
-            check=True,
-            timeout=600,
-        )
-        plans.append(_plan(terraform, out / "stacks/lab"))
-    for plan in plans[1:]:
-        assert {key: plan.get(key) for key in PLANNED} == {
-            key: plans[0].get(key) for key in PLANNED
-        }
-    metadata = json.loads((tmp_path / "argument/stacks/lab/metadata.json").read_text())
+    for name in ("json", "argument"):
+        terraform(tmp_path / name / "stacks/lab", "init", "-input=false")
+        plans.append(_planned(_plan(terraform, tmp_path / name / "stacks/lab")))
+    assert plans[0] == plans[1]
+    folder = tmp_path / "argument/stacks/lab"
+    metadata = json.loads((folder / "metadata.json").read_text())
     assert metadata["terraform"]["required_providers"]["azurerm"]["source"] == PROVIDER_SOURCE
+    # As `cdktf synth --hcl` asks for it, which Node.js sees too.
+    variables = {**os.environ, "SYNTH_HCL_OUTPUT": "true"}
+    finished([sys.executable, program, tmp_path / "asked"], env=variables, check=True)
+    by_argument, asked = (
+        re.sub(r'path += ".*"', "", (tmp_path / name / "stacks/lab/cdk.tf").read_text())
+        for name in ("argument", "asked")
+    )
+    assert by_argument == asked
 
 
 def test_hcl_of_what_exists_and_of_pools_is_as_terraform_takes_it(tmp_path: Path) -> None:
