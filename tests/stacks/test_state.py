@@ -1,21 +1,19 @@
 """Storage of the state, and the stack of the account that keeps it."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pytest
 from endings import refused
-from programs import finished
 from pydantic import TypeAdapter, ValidationError
-from tests.stacks.documents import Stacks, Written, only
+from ruamel.yaml import YAML
+from tests.stacks.documents import Written, only
 
 from fairway_constructs.cdk import App, Stack
+from fairway_constructs.terraform_data import TerraformData
 from fairway_core.catalog.tables import table
 from fairway_core.environment import AzurermState, LocalState, OtherState, read_environment
 from fairway_core.environment.state import State
@@ -47,94 +45,79 @@ def test_state_backend_has_a_blob_per_stack_and_no_key(written: Written, everyth
     assert all(state["config"].items() >= REMOTE.items() for state in found)
 
 
-class TestAccount:
-    """The stack that FAIRWAY_STACKS=state writes."""
-
-    def _run(self, tmp_path: Path, text: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        (tmp_path / "lab.yaml").write_text(text)
-        return finished(
-            [sys.executable, "-m", "fairway_cli.main", "synth"],
-            cwd=tmp_path,
-            env={
-                **os.environ,
-                "FAIRWAY_ENVIRONMENT": "lab.yaml",
-                "CDKTF_OUTDIR": "some/out",
-                **environ,
-            },
-        )
-
-    def test_state_stack_is_written_only_when_asked_for_and_alone(
-        self, tmp_path: Path, everything: str
-    ) -> None:
-        done = self._run(tmp_path, everything, FAIRWAY_STACKS="state")
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith("lab-state: ")
-        folder = tmp_path / "some" / "out" / "stacks"
-        assert [entry.name for entry in folder.iterdir()] == ["lab-state"]
-
-    def test_state_stack_makes_the_account_of_the_others_for_its_maker_and_named_ranges(
-        self, written: Written, everything: str
-    ) -> None:
-        stack = written(everything, state=True)["state"]
-        own = {"local": {"path": "../../../terraform.lab-state.tfstate"}}
-        assert stack["terraform"]["backend"] == own
-        kinds = ("resource_group", "storage_account", "storage_container", "role_assignment")
-        group, account, container, grant = (only(stack, f"azurerm_{kind}") for kind in kinds)
-        assert group["name"] == REMOTE["resource_group_name"]
-        assert account["name"] == REMOTE["storage_account_name"]
-        assert container["name"] == REMOTE["container_name"]
-        assert account["shared_access_key_enabled"] is False
-        assert account["blob_properties"]["versioning_enabled"] is True
-        assert account["network_rules"]["default_action"] == "Deny"
-        assert account["network_rules"]["ip_rules"] == ["203.0.113.0/24"]
-        assert grant["role_definition_name"] == "Storage Blob Data Contributor"
-        assert grant["scope"].startswith("${azurerm_storage_container.")
-        assert grant["principal_id"] == "${data.azurerm_client_config.current.object_id}"
-        assert grant["description"]
-        assert grant["lifecycle"] == {"ignore_changes": ["principal_id"]}, "it is not taken away"
-        text = everything.replace(STATE, STATE.replace("}", ", public_access: true}"))
-        account = only(written(text, state=True)["state"], "azurerm_storage_account")
-        assert account["network_rules"]["default_action"] == "Allow"
-        assert account["shared_access_key_enabled"] is False
-
-    @pytest.mark.parametrize("ranges", ["", "  allowed: [10.0.0.0/8]\n"])
-    def test_an_account_that_nobody_reaches_is_refused(
-        self, written: Written, everything: str, ranges: str
-    ) -> None:
-        text = everything.replace("  allowed: [203.0.113.0/24]\n", ranges)
-        with pytest.raises(UserError, match="nobody could reach the state") as caught:
-            written(text, state=True)
-        assert "access.allowed" in caught.value.findings[0].hint
-
-    def test_state_stack_is_refused_when_state_is_kept_in_files(
-        self, written: Written, everything: str
-    ) -> None:
-        with pytest.raises(UserError, match="keeps its state in files"):
-            written(everything.replace(STATE, ""), state=True)
-
-    def test_state_stack_selection_refuses_other_names(
-        self, tmp_path: Path, everything: str
-    ) -> None:
-        done = self._run(tmp_path, everything, FAIRWAY_STACKS="data", JSII_NODE="/no/node")
-        assert done.returncode == 2
-        assert done.stdout == ""
-        assert "FAIRWAY_STACKS: no stacks `data`" in done.stderr
-        assert not (tmp_path / "some").exists()
-
-
-def test_state_backends_shown_in_the_document_are_accepted(
-    repository: Path, written: Written
+def test_state_stack_is_written_only_when_asked_for_and_alone(
+    tmp_path: Path, everything: str, fairway: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = (repository / "docs" / "state.md").read_text()
-    lines = [line for line in text.splitlines() if line.startswith("state: {backend")]
-    demo = (repository / "stacks" / "environments" / "demo.yaml").read_text()
+    (tmp_path / "lab.yaml").write_text(everything)
+    monkeypatch.setenv("FAIRWAY_STACKS", "state")
+    monkeypatch.setenv("CDKTF_OUTDIR", str(tmp_path / "out"))
+    assert fairway("synth", str(tmp_path / "lab.yaml")) == 0
+    assert [entry.name for entry in (tmp_path / "out/stacks").iterdir()] == ["lab-state"]
+
+
+def test_state_stack_makes_the_account_of_the_others_for_its_maker_and_named_ranges(
+    written: Written, everything: str
+) -> None:
+    stack = written(everything, state=True)["state"]
+    own = {"local": {"path": "../../../terraform.lab-state.tfstate"}}
+    assert stack["terraform"]["backend"] == own
+    kinds = ("resource_group", "storage_account", "storage_container", "role_assignment")
+    group, account, container, grant = (only(stack, f"azurerm_{kind}") for kind in kinds)
+    assert group["name"] == REMOTE["resource_group_name"]
+    assert account["name"] == REMOTE["storage_account_name"]
+    assert container["name"] == REMOTE["container_name"]
+    assert account["shared_access_key_enabled"] is False
+    assert account["blob_properties"]["versioning_enabled"] is True
+    assert account["network_rules"]["default_action"] == "Deny"
+    assert account["network_rules"]["ip_rules"] == ["203.0.113.0/24"]
+    assert grant["role_definition_name"] == "Storage Blob Data Contributor"
+    assert grant["scope"].startswith("${azurerm_storage_container.")
+    assert grant["principal_id"] == "${data.azurerm_client_config.current.object_id}"
+    assert grant["description"]
+    assert grant["lifecycle"] == {"ignore_changes": ["principal_id"]}, "it is not taken away"
+    text = everything.replace(STATE, STATE.replace("}", ", public_access: true}"))
+    account = only(written(text, state=True)["state"], "azurerm_storage_account")
+    assert account["network_rules"]["default_action"] == "Allow"
+    assert account["shared_access_key_enabled"] is False
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  allowed: [203.0.113.0/24]\n", "", "nobody could reach the state"),
+        ("203.0.113.0/24", "10.0.0.0/8", "nobody could reach the state"),
+        (STATE, "", "keeps its state in files"),
+    ],
+)
+def test_state_stack_that_nobody_could_use_is_refused(
+    written: Written, everything: str, old: str, new: str, said: str
+) -> None:
+    assert old in everything
+    with pytest.raises(UserError, match=said):
+        written(everything.replace(old, new), state=True)
+
+
+def test_state_backends_shown_in_the_document_are_accepted(repository: Path) -> None:
+    lines = re.findall(r"^state: \{backend.*", (repository / "docs/state.md").read_text(), re.M)
     for line in lines:
-        backend = re.findall(r"backend: (\w+)", line)[0]
-        assert f'"{backend}"' in json.dumps(written(f"{demo}\n{line}\n")["data"]["terraform"])
+        section = YAML(typ="safe", pure=True).load(line)["state"]
+        state = TypeAdapter(State).validate_python(section)
+        assert state.backend == section["backend"]
     assert len(lines) >= 4
 
 
+# Settings of each kind of backend, and what is made of them for the stack `lab-network`.
 OTHERS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+    "azurerm": (
+        {
+            "resource_group": "tfstate",
+            "storage_account": "contosotfstate",
+            "key": "k/",
+            "subscription_id": "s",
+            "use_oidc": True,
+        },
+        {**REMOTE, "key": "k/lab-network.tfstate", "subscription_id": "s", "use_oidc": True},
+    ),
     "s3": (
         {"bucket": "b", "region": "r", "key": "k/", "allowed_account_ids": ["1"]},
         {"key": "k/lab-network.tfstate", "allowed_account_ids": ["1"]},
@@ -179,42 +162,37 @@ OTHERS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
     "pg": ({"conn_str": "postgres://db/tf"}, {"schema_name": "lab-network"}),
     "local": (
         {"path": "states/"},
-        {"path": "../../../states/terraform.lab-network.tfstate"},
+        {"path": "../../states/terraform.lab-network.tfstate"},
     ),
 }
 
 
-@pytest.mark.parametrize("backend", OTHERS)
-def test_any_backend_has_a_state_for_each_stack(
-    written: Callable[..., Stacks], everything: str, backend: str
-) -> None:
-    settings, named = OTHERS[backend]
-    text = everything.replace(
-        "{backend: azurerm, resource_group: tfstate, storage_account: contosotfstate}",
-        json.dumps({"backend": backend, **settings}),
-    )
-    stacks = written(text)
-    terraform = stacks["network"]["terraform"]
-    found = terraform["cloud"] if backend == "cloud" else terraform["backend"][backend]
-    assert found.items() >= named.items()
-    # The stacks after it read its outputs from there.
-    states = stacks["compute"]["data"]["terraform_remote_state"]
-    state = states["cross-stack-reference-input-lab-network"]
-    assert state["backend"] == ("remote" if backend == "cloud" else backend)
-    if backend != "cloud":
-        assert state["config"] == found
-    assert "lab-network" in json.dumps(state["config"])
-
-
-def test_the_account_of_a_state_has_further_settings(written: Written, everything: str) -> None:
-    more = ", key: k/, subscription_id: s, use_oidc: true}\n"
-    backend = written(everything.replace(STATE, STATE[:-2] + more))["network"]["terraform"]
-    assert backend["backend"]["azurerm"] == {
-        **REMOTE,
-        "key": "k/lab-network.tfstate",
-        "subscription_id": "s",
-        "use_oidc": True,
-    }
+def test_any_backend_has_a_state_for_each_stack_which_others_read(tmp_path: Path) -> None:
+    app = App(outdir=str(tmp_path))
+    for backend, (settings, _) in OTHERS.items():
+        state = TypeAdapter(State).validate_python({"backend": backend, **settings})
+        made: TerraformData | None = None
+        for role in ("network", "compute"):
+            name = f"{backend}-{role}"
+            stack = Stack(app, name)
+            keep_state(stack, name, state, project=tmp_path, outdir=tmp_path)
+            made = TerraformData(stack, "x", input=made.output if made else "")
+    app.synth()
+    for backend, (_, named) in OTHERS.items():
+        own, reader = (
+            json.loads((tmp_path / f"stacks/{backend}-{role}/cdk.tf.json").read_text())
+            for role in ("network", "compute")
+        )
+        terraform = own["terraform"]
+        found = terraform["cloud"] if backend == "cloud" else terraform["backend"][backend]
+        name = f"{backend}-network"
+        assert found.items() >= json.loads(json.dumps(named).replace("lab-network", name)).items()
+        # The stacks after it read its outputs from there.
+        read = reader["data"]["terraform_remote_state"][f"cross-stack-reference-input-{name}"]
+        assert read["backend"] == ("remote" if backend == "cloud" else backend)
+        if backend != "cloud":
+            assert read["config"] == found
+        assert name in json.dumps(read["config"])
 
 
 BACKENDS = table("backends")["backends"]
