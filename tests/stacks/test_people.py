@@ -11,6 +11,7 @@ from endings import refused
 from tests.stacks.documents import Stacks, Written, boot_data
 
 from fairway_constructs import nodes
+from fairway_constructs.cloud_init import people as cloud_init_people
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 
@@ -303,9 +304,10 @@ def test_people_are_not_blamed_for_other_boot_data_that_is_too_long(
     [(_PAIR, ""), ("pool: {engine: batch, size: Standard_D16s_v6, nodes: 1}", "gateway: true\n  ")],
 )
 def test_more_people_than_an_extension_takes_are_refused(
-    written: Written, cluster: str, more: str
+    written: Written, monkeypatch: pytest.MonkeyPatch, cluster: str, more: str
 ) -> None:
-    many = ", ".join(f"{{name: p{n}, uid: {20_000 + n}, keys: [{_KEY}]}}" for n in range(2_500))
-    with pytest.raises(UserError, match="the accounts of 2,500 users take") as told:
-        written(_LAB.format(key=_KEY, access=f"{more}users: [{many}]", clusters=cluster))
+    assert cloud_init_people._LONGEST == 256 * 1024
+    monkeypatch.setattr(cloud_init_people, "_LONGEST", 2048)
+    with pytest.raises(UserError, match="the accounts of 1 user take") as told:
+        written(_LAB.format(key=_KEY, access=more + _USERS, clusters=f"{cluster}  # with less"))
     assert told.value.findings[0].id == "too-many-people"
