@@ -52,7 +52,7 @@ echo "$*" >>{folder}/told
 case "$*" in *"show partition"*) echo "PartitionName=nd State=UP" ;; esac
 """
 PROGRAMS = "fairway_boot.slurm"
-ENVIRONMENTS = ("h100-slurm", "lab")
+ENVIRONMENTS = (pytest.param("h100-slurm", marks=pytest.mark.nightly), "lab")
 
 
 def _variables(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
