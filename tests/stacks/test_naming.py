@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 NAMES = "{type}-{name}-{environment}-corp"
 OWN = f"naming: {{pattern: '{NAMES}', unique: '{{type}}-{{environment}}-{{name}}'}}\n"
 FILES = [
-    *(ROOT / "stacks/environments" / f"{name}.yaml" for name in ("h100-slurm", "h100-kubernetes")),
+    ROOT / "stacks/environments/h100-kubernetes.yaml",
     *(ROOT / "tests/stacks/sections" / f"{name}.yaml" for name in ("company", "own", "people")),
 ]
 
