@@ -100,6 +100,7 @@ def test_every_python_that_the_project_takes_is_tested_and_macos_is(repository: 
     assert jobs["client"]["runs-on"].startswith("macos-")
 
 
+@pytest.mark.nightly
 def test_the_commands_of_a_client_work_here_too(repository: Path) -> None:
     environment = {name: text for name, text in os.environ.items() if "FAIRWAY_" not in name}
     environment["FAIRWAY_PROGRAM"] = tool("fairway")
