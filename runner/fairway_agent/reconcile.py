@@ -298,7 +298,8 @@ def reconcile(
         try:
             with control.locked(folder):
                 known = control.read(folder)
-                if known.complete and goes_on(folder):
+                # The state of a retry is written before its parts: these may be older.
+                if known.complete and goes_on(folder, known.submission):
                     news = look(folder, known).run()
                     if tell is None or not should_notify(folder, *news):
                         news = None

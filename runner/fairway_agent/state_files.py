@@ -222,13 +222,14 @@ def read_task(folder: Path) -> TaskState | None:
     return read(folder / FILE, TaskState.from_json)
 
 
-def goes_on(folder: Path) -> bool:
-    """Returns True if a run has yet to end; False also if its file is damaged."""
+def goes_on(folder: Path, submission: int | None = None) -> bool:
+    """Returns True if a run, or its `submission`, has yet to end; False also if its file is
+    damaged."""
     try:
         known = read_run(folder)
     except Damaged:
         return False
-    return known is not None and known.goes_on
+    return known is not None and known.goes_on and submission in (None, known.submission)
 
 
 def is_held(lock: int) -> bool:

@@ -85,6 +85,31 @@ def test_a_retry_has_names_of_its_own(cluster: Cluster) -> None:
     assert cluster.server.of("jobs")["job-a-1-0"]["spec"]["completions"] == 1
 
 
+def test_look_at_a_retry_that_is_being_submitted_leaves_it_to_come(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As controllers of runs that come after it look, whose next look may be at any time."""
+    folder = cluster.submitted([1])
+    cluster.ended(folder, "0", "failed")
+    assert cluster.state(folder).state == "failed"
+    retry = {"only": [0], "done": {}, "is_set_up": False, "submission": 1}
+    (folder / "retry.json").write_text(json.dumps(retry))
+    with monkeypatch.context() as patch:
+        listed, seen = cluster.server.list, []
+
+        def look(*asked: Any, **how: bool) -> list[dict[str, Any]]:
+            patch.undo()
+            seen.append(cluster.state(folder))
+            return listed(*asked, **how)
+
+        patch.setattr(cluster.server, "list", look)
+        cluster.submit("job-a", submission=1)
+    assert [(each.state, each.submission) for each in (*seen, cluster.state(folder))] == [
+        ("queued", 1),
+        ("queued", 1),
+    ]
+
+
 def test_clean_leaves_no_object(cluster: Cluster) -> None:
     folder = cluster.submitted([1], last=True)
     assert len(cluster.server.of("jobs")) == 2
