@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,11 +99,13 @@ def test_wait_returns_at_the_end_or_refuses_after_its_timeout(
     make_run("job-a").wait(timeout=0)
     run = make_run("job-b", [{"state": "running"}], state="running")
     lock = run.take_lock()  # somebody watches over it
-    with pytest.raises(UserError, match="job-b is still running") as caught:
+    with pytest.raises(UserError, match=r"job-b is still running after 0\.0s") as caught:
         run.wait(timeout=0)
+    with pytest.raises(UserError, match="job-b is still running after 1m15s"):
+        next(run.looks(timeout=75, began=time.monotonic() - 76))  # it has waited for another
     os.close(lock)
     assert (caught.value.findings[0].id, caught.value.exit_code) == ("wait-timeout", 5)
-    assert told == [0.0, "job-a", 0.0]
+    assert told == [0.0, "job-a", 0.0, 0.0]
 
 
 def test_what_cannot_be_found_is_refused(

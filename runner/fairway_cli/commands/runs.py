@@ -74,12 +74,11 @@ def wait(
     from fairway_cli.ui.progress import print_empty
     from fairway_runner.runs.outputs import empty_outputs
 
-    end = None if timeout is None else time.monotonic() + span("--timeout", timeout)
+    began, longest = time.monotonic(), None if timeout is None else span("--timeout", timeout)
     store, code, facts = run_store(), 0, []
     for run in [store.find(name) for name in runs]:
         remarks = Remarks(run)
-        left = None if end is None else max(0.0, end - time.monotonic())
-        for status in run.looks(timeout=left):
+        for status in run.looks(timeout=longest, began=began):
             if not status.is_final:
                 remarks.look()
         code = code or run.exit_code

@@ -15,6 +15,7 @@ from fairway_core.findings import Finding, UserError
 from fairway_core.project_folder import find_project
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
+from fairway_runner.quantities import duration
 from fairway_runner.runs.folder import RunFolder, RunFolders, chosen_task
 from fairway_runner.runs.records import FINAL_STATES, RunRecord, has_steps, is_step_of, read_plan
 
@@ -147,15 +148,19 @@ class Run(RunFolder):
         for _ in self.looks(timeout=timeout):
             pass
 
-    def looks(self, *, logs: bool = False, timeout: float | None = None) -> Iterator[RunState]:
+    def looks(
+        self, *, logs: bool = False, timeout: float | None = None, began: float | None = None
+    ) -> Iterator[RunState]:
         """Yields the state of the run at one look after another, until it has ended; each look
-        refreshes its folder, with `logs` its logs too. Raises UserError as `wait` does. Work
-        between two looks takes a tenth of the time at most."""
+        refreshes its folder, with `logs` its logs too. Raises UserError as `wait` does; `timeout`
+        counts from `began` on the monotonic clock, by default now. Work between two looks takes a
+        tenth of the time at most."""
         from fairway_runner.engines.outage import Absence, pauses
 
         if self.is_unsent:
             self.require_submitted()
-        end = math.inf if timeout is None else time.monotonic() + timeout
+        began = time.monotonic() if began is None else began
+        end = math.inf if timeout is None else began + timeout
         absence = Absence(self, self.engine.deadline)
         for pause in pauses(self.engine.pause):
             left = end - time.monotonic()
@@ -163,7 +168,7 @@ class Run(RunFolder):
                 absence.look(lambda: self.follow(logs=logs))
             status, seen = self.status, time.monotonic()
             if left <= 0 and not status.is_final:
-                message = f"{self.id} is still {status.state}: the timeout is over"
+                message = f"{self.id} is still {status.state} after {duration(timeout)}"
                 hint = f"it goes on; to end it: fairway cancel {self.id}"
                 raise UserError.of("wait-timeout", message, hint, exit_code=5)
             yield status

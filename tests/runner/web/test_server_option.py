@@ -140,7 +140,7 @@ def test_a_run_that_goes_on_is_followed(ask: Ask, make_run: MakeRun) -> None:
 
 def test_waiting_has_an_end(ask: Ask, make_run: MakeRun) -> None:
     make_run("job-a", [{"state": "running"}], "running", engine="none-such")
-    ends(ask("wait", "job-a", "--timeout", "0.1s"), 5, "job-a is still running: ")
+    ends(ask("wait", "job-a", "--timeout", "0.1s"), 5, "job-a is still running after 0.1s")
 
 
 def test_the_variable_is_for_the_commands_that_servers_have(
