@@ -157,8 +157,6 @@ class Run(RunFolder):
         tenth of the time at most."""
         from fairway_runner.engines.outage import Absence, pauses
 
-        if self.is_unsent:
-            self.require_submitted()
         began = time.monotonic() if began is None else began
         end = math.inf if timeout is None else began + timeout
         absence = Absence(self, self.engine.deadline)
