@@ -133,6 +133,18 @@ def test_ignored_files_that_are_sent_are_named_unless_they_are_meant(
     assert not warned(tree)
 
 
+@pytest.mark.parametrize("code", ["", "code: {gitignore: true}\n"])
+def test_code_that_an_earlier_run_has_kept_is_taken_as_it_is(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """Git's rules for the folder of runs are none for what was chosen where it came from."""
+    monkeypatch.chdir(tree)
+    (tree / "job.yaml").write_text(f"name: a\ncommand: 'true'\n{code}")
+    prepared = prepare(load_job(tree / "job.yaml"), local(), RunStore.here(), code_folder=tree)
+    assert "b.swp" in [each.path for each in prepared.code.files]
+    assert list(prepared.code.warnings) == []
+
+
 def test_the_commit_is_known_where_other_files_take_too_long_to_list(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
