@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import socketserver
+import ssl
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import suppress
@@ -117,6 +118,14 @@ def receiver() -> Iterator[Receiver]:
         yield got
 
 
+def _secure(handler: socketserver.StreamRequestHandler, tls: ssl.SSLContext | None) -> None:
+    """Goes on by TLS, where there is some."""
+    if tls is not None:
+        handler.connection = tls.wrap_socket(handler.connection, server_side=True)
+        handler.rfile = handler.connection.makefile("rb")
+        handler.wfile = handler.connection.makefile("wb", 0)
+
+
 _REPLIES = {"QUIT": "221 bye", "AUTH": "235 welcome"}
 
 
@@ -128,6 +137,7 @@ def mail_server() -> Iterator[MailServer]:
     class Mail(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             with suppress(OSError):  # the other side does not trust it
+                _secure(self, got.tls if got.is_secure else None)
                 self.answer("220 here")
                 self.converse()
             self.connection.close()
@@ -150,9 +160,7 @@ def mail_server() -> Iterator[MailServer]:
                     self.answer("250 taken")
                 elif word == "STARTTLS" and got.tls:
                     self.answer("220 go on")
-                    self.connection = got.tls.wrap_socket(self.connection, server_side=True)
-                    self.rfile = self.connection.makefile("rb")
-                    self.wfile = self.connection.makefile("wb", 0)
+                    _secure(self, got.tls)
                 else:
                     self.answer(_REPLIES.get(word, "250 ok"))
 

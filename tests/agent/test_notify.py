@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import socket
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -196,6 +197,34 @@ def test_passwords_go_encrypted_to_a_known_server_alone(
     [auth] = [line for line in mail_server.heard if line.startswith("AUTH PLAIN ")]
     assert base64.b64decode(auth.split()[2]) == b"\0me\0hunter2-secret"
     assert "hunter2-secret" not in mail_server.next()
+
+
+def test_a_mail_to_port_465_is_encrypted_from_the_start(
+    mail_server: MailServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    host, _, own = mail_server.address.partition(":")
+    reached = socket.create_connection
+
+    def connect(address: tuple[str, int], *options: Any) -> socket.socket:
+        """To the server of the test, which must not have that port."""
+        assert address == (host, 465)
+        return reached((host, int(own)), *options)
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    mail_server.tls, authority = serve_as_localhost(tmp_path)
+    mail_server.is_secure = True
+    mail_server.says += ["AUTH PLAIN"]
+    monkeypatch.setenv("PASSWORD", "hunter2-secret")
+    order = _mail(f"{host}:465", user="me", secret="PASSWORD")
+    why = ["the mail server did not answer (SSLCertVerificationError)"]
+    assert notify.deliver([order], ()) == why
+    assert mail_server.heard == []
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    assert notify.deliver([order], ()) == []
+    words = [line.split()[0].upper() for line in mail_server.heard]
+    assert "AUTH" in words
+    assert "STARTTLS" not in words
+    assert "Subject: " in mail_server.next()
 
 
 @pytest.mark.parametrize(

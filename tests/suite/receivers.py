@@ -32,13 +32,14 @@ class Receiver:
 class MailServer:
     """The mails that were taken, and how the next are answered: with a code of SMTP each, and with
     250 when the list is over. `says` is what it offers beside plain SMTP, `tls` what
-    STARTTLS goes on with."""
+    STARTTLS goes on with, or with `is_secure` each connection begins with."""
 
     address: str = ""
     answers: list[int] = field(default_factory=list)
     says: list[str] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
     tls: ssl.SSLContext | None = None
+    is_secure: bool = False
     taken: queue.Queue[str] = field(default_factory=queue.Queue)
 
     def next(self) -> str:
