@@ -110,7 +110,9 @@ def test_the_commands_of_a_client_work_here_too(repository: Path) -> None:
 
 
 def test_only_workflows_that_publish_may_write() -> None:
+    """Nothing is allowed but what a job names."""
     for file in WORKFLOWS:
+        assert _load(file)["permissions"] == {}
         for job in _load(file)["jobs"].values():
             writes = {key for key, value in job["permissions"].items() if value == "write"}
             assert writes <= {
