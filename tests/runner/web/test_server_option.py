@@ -33,11 +33,16 @@ def runs(make_run: MakeRun) -> list[Run]:
     kept = first.task_folder(0) / "outputs"
     (kept / "model").mkdir(parents=True)
     (kept / "model" / "a b.bin").write_bytes(b"\xff" * 3000)
-    (kept / "newest").symlink_to("model")
+    (kept / "last").mkdir()
+    (kept / "last" / "newest").symlink_to("../model")
     (kept / "gone").symlink_to("nowhere")
+    sweep = make_run("sweep-b", tasks, "failed", created=2e9, metrics={"loss": "loss=(.*)"})
+    for task in (0, 1):
+        (sweep.task_folder(task) / "outputs").mkdir()
+        (sweep.task_folder(task) / "outputs" / "best").write_text(f"of {task}")
     return [
         first,
-        make_run("sweep-b", tasks, "failed", created=2e9, metrics={"loss": "loss=(.*)"}),
+        sweep,
         make_run("sweep-c", [{"state": "cancelled"}], "cancelled", created=3e9, target="nd"),
     ]
 
@@ -73,7 +78,7 @@ def runs(make_run: MakeRun) -> list[Run]:
         ["wait", "job-a", "sweep-b"],
         ["wait", "sweep-b", "job-a", "--json"],
         ["wait", "sweep-c"],
-        ["fetch", "sweep-b", "--to", "{to}"],
+        ["fetch", "sweep-b", "--task", "1", "--to", "{to}"],
         ["fetch", "job-a", "--to", "{to}", "--json"],
         ["cancel", "job-a"],
         ["cancel", "job-a", "sweep-c", "--json"],
@@ -354,11 +359,29 @@ def test_records_go_into_the_folder_of_their_run(
         [("0/m", "../../..")],
         [("0/m", "/tmp")],
         [("0/m", "d/l/.."), ("0/d/l", ".."), ("0/m/x/y", None)],
+        [("0/m", "d/l/.."), ("0/d/l", ".."), ("0/m/x", "outputs/y")],  # a link outside, back in
+        [("0/d/../m", None)],
+        [("/0/m", None)],
     ],
 )
-def test_links_of_a_server_lead_out_of_no_folder(
+def test_outputs_of_a_server_lead_out_of_no_folder(
     ask_strange: Ask, tmp_path: Path, listed: list[tuple[str, str | None]]
 ) -> None:
+    done = ask_strange(_listing(listed), "fetch", "job-a", "--to", str(tmp_path / "to"))
+    ends(done, 5, "[strange-server]")
+
+
+def test_a_link_that_a_server_lists_twice_is_fetched(ask_strange: Ask, tmp_path: Path) -> None:
+    """While its pages are read, another output may come before it."""
+    twice = [("0/l", "m"), ("0/l", "m"), ("0/m/x", None)]
+    done = ask_strange(_listing(twice), "fetch", "job-a", "--to", str(tmp_path / "to"))
+    ends(done, 0)
+    assert (tmp_path / "to" / "0" / "l" / "x").read_text() == "x"
+
+
+def _listing(listed: list[tuple[str, str | None]]) -> type[Handler]:
+    """A server with a run that has these outputs: the link of each, or None for a file."""
+
     class Linked(Handler):
         def do_GET(self) -> None:
             path, _, query = self.path.partition("?")
@@ -370,8 +393,7 @@ def test_links_of_a_server_lead_out_of_no_folder(
             else:
                 self.answer(b"x")
 
-    done = ask_strange(Linked, "fetch", "job-a", "--to", str(tmp_path / "to"))
-    ends(done, 5, "[strange-server]")
+    return Linked
 
 
 class _Dripping(Handler):
