@@ -15,12 +15,15 @@ import pytest
 from endings import refused
 from running import MakeRun
 
+from fairway_agent import state_files
 from fairway_agent.spec import RunPlan
+from fairway_agent.state_files import RunState
 from fairway_core import archives
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job import Job
+from fairway_runner.runs.records import GONE
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.submit import run_plan, submission
 from fairway_runner.submit.run_plan import TaskLines, task_line
@@ -112,6 +115,36 @@ def test_cancel_of_one_task_that_does_not_end_is_reported(
         run._cancel_task("1", clock=lambda: next(now))
     os.close(lock)
     assert (told, caught.value.exit_code) == ([1], 5)
+
+
+@pytest.mark.parametrize("when", [1, 2])
+def test_cancel_of_one_task_says_that_the_folder_of_its_run_is_gone(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, when: int
+) -> None:
+    """Where it was gone before, and where it has just been removed."""
+    run = make_run("job-a", [{}, {"state": "running"}], state="running", engine="elsewhere")
+    (run.folder / "plan.json").write_text(RunPlan(run.id, "code", tasks=2).text())
+    told: list[object] = []
+
+    class Engine:
+        pause = 0.0
+        looks = 0
+
+        def refresh(self, *_: object, **__: object) -> None:
+            self.looks += 1
+            if self.looks == when:
+                state_files.write(run.folder, RunState("lost", reason=GONE))
+
+        def cancel_task(self, *asked: object) -> None:
+            told.append(asked)
+
+    monkeypatch.setitem(run.__dict__, "engine", Engine())
+    with pytest.raises(UserError, match="the folder of job-a is gone") as caught:
+        run.cancel(1)
+    assert (caught.value.findings[0].id, caught.value.exit_code) == ("gone-run", 5)
+    assert "fairway cancel job-a" in caught.value.findings[0].hint
+    assert len(told) == when - 1
+    run.cancel(0)  # which had ended before
 
 
 @pytest.mark.parametrize("last", [None, "finally"])

@@ -287,10 +287,13 @@ def cancel(
     end_run: Callable[[Path, messages.CancelRequest], None],
     end_task: Callable[[Path, messages.CancelRequest], None],
 ) -> messages.Done:
-    """Ends a submission, or one of its tasks, unless the run is gone."""
+    """Ends a submission, or one of its tasks, unless the run is gone: its tasks may still write
+    there, and which is which is no longer known."""
     folder = shared / "runs" / request.run
-    if folder.is_dir():
-        (end_task if request.task else end_run)(folder, request)
+    if not request.task and folder.is_dir():
+        end_run(folder, request)
+    elif request.task and (folder / "plan.json").is_file():
+        end_task(folder, request)
     return messages.Done()
 
 

@@ -36,7 +36,7 @@ _PAUSE = 0.5
 
 def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
     folder = shared / "runs" / request.run
-    if request.jobs and not (folder / "plan.json").exists():
+    if request.jobs and not request.task and not (folder / "plan.json").exists():
         _cancel_orphans(request)
         runs.remove(folder)  # they have written there since
     return runs.cancel(shared, request, _cancel_run, _cancel_task)

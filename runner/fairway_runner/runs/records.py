@@ -137,6 +137,10 @@ def kept_as(path: Path, make: Callable[[Any], T]) -> T:
         raise damaged(path, "missing") from None
 
 
+GONE = "its folder is gone"
+"""The reason of a lost run whose files at its target somebody has removed."""
+
+
 def known_state(folder: Path) -> RunState:
     """Reads the state of the run in a folder, as known here; queued if there is none."""
     return known_as(folder / "state.json", RunState.from_json) or RunState()

@@ -17,7 +17,14 @@ from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.quantities import duration
 from fairway_runner.runs.folder import RunFolder, RunFolders, chosen_task
-from fairway_runner.runs.records import FINAL_STATES, RunRecord, has_steps, is_step_of, read_plan
+from fairway_runner.runs.records import (
+    FINAL_STATES,
+    GONE,
+    RunRecord,
+    has_steps,
+    is_step_of,
+    read_plan,
+)
 
 if TYPE_CHECKING:
     from fairway_agent.state_files import RunState
@@ -126,9 +133,17 @@ class Run(RunFolder):
     def _cancel_task(self, task: str | int, clock: Callable[[], float] = time.monotonic) -> None:
         index, engine = chosen_task(self, task), self.engine
         engine.refresh([self])
-        if self._state_now(index) in FINAL_STATES:
-            return
-        engine.cancel_task(self, index)
+        if self._state_now(index) not in FINAL_STATES:
+            engine.cancel_task(self, index)
+            self._await_end(index, clock)
+        if self._state_now(index) == "lost" and self.status.reason == GONE:
+            message = f"the folder of {self.id} is gone, and no task of it can be ended alone"
+            hint = f"end all that still runs of it: fairway cancel {self.id}"
+            raise UserError.of("gone-run", message, hint, exit_code=5)
+
+    def _await_end(self, index: int, clock: Callable[[], float]) -> None:
+        """Returns when a task that was told to end has done so; UserError where it does not."""
+        engine = self.engine
         grace = 0.0 if has_steps(self.folder) else read_plan(self.folder).grace
         deadline = clock() + grace + _SLACK
         while (state := self._state_now(index)) not in FINAL_STATES:

@@ -243,6 +243,18 @@ def test_the_job_of_a_run_without_a_folder_is_ended(
     assert (slurm.said[-1] == "CANCELLED") == bool(ended), "it is waited for"
 
 
+def test_cancel_of_a_task_of_a_run_without_a_folder_ends_none_of_the_others(
+    slurm: Slurm, shared: Path
+) -> None:
+    """Nor does it write there, where nobody would look for it."""
+    slurm.comment, slurm.states = "fairway job-b tasks 0 0", ["RUNNING"]
+    late = shared / "runs" / "job-b" / "tasks" / "1"
+    late.mkdir(parents=True)
+    runs.cancel(shared, CancelRequest("job-b", 0, task="0", jobs=("7",)), io.BytesIO())
+    assert slurm.said == []
+    assert [each.name for each in late.parents[1].iterdir()] == ["tasks"]
+
+
 def test_a_job_without_a_folder_that_does_not_end_is_named(slurm: Slurm, shared: Path) -> None:
     slurm.comment, slurm.states = "fairway job-b tasks 0 0", ["RUNNING"]
     with pytest.raises(Fault, match="the folder of job-b is gone, and its job") as caught:

@@ -38,7 +38,14 @@ from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import STRANGE
 from fairway_runner.runs.figures import is_node_name
 from fairway_runner.runs.folder import MIRROR_LOCK, RunFolder, RunFolders, TakenId
-from fairway_runner.runs.records import RunRecord, is_run_id, known_state, known_task, read_plan
+from fairway_runner.runs.records import (
+    GONE,
+    RunRecord,
+    is_run_id,
+    known_state,
+    known_task,
+    read_plan,
+)
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
@@ -134,8 +141,6 @@ def _folders(run: RunFolder) -> Iterator[tuple[str, Path]]:
         yield run.task_name(index), run.task_folder(index)
 
 
-GONE = "its folder is gone"
-"""The reason of a lost run of which somebody has removed the files there."""
 SHARED = "fairway_agent.shared.runs"
 
 # Of this machine alone: what it knows of the run, and files that nobody there reads.
