@@ -21,7 +21,7 @@ from fairway_agent.kubernetes.settings import pods_of
 from fairway_agent.reconcile import others_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from fairway_agent.kubernetes.api import Api
@@ -240,22 +240,23 @@ def selector(run: str) -> dict[str, str]:
     return {"labelSelector": f"{RUN}={run_label(run)}"}
 
 
-def jobs_of(api: Api, folder: Path) -> Sequence[Object]:
-    """Lists the Jobs that belong to the run in this folder."""
-    return [each for each in api.list(BATCH, "jobs", selector(folder.name)) if owns(folder, each)]
+def jobs_of(api: Api, folder: Path, claims: Collection[str] | None = None) -> Sequence[Object]:
+    """Lists the Jobs that belong to the run in this folder; see `owns` for the `claims`."""
+    listed = api.list(BATCH, "jobs", selector(folder.name))
+    return [each for each in listed if owns(folder, each, claims)]
 
 
-def owns(folder: Path, found: Object) -> bool:
+def owns(folder: Path, found: Object, claims: Collection[str] | None = None) -> bool:
     """Returns True if a Job or a pod belongs to the run in this folder: its programs look for the
-    run there, on the same claims. False if the run's files are gone, so that this cannot be
-    known."""
+    run there, on these `claims`, by default those of the run's files. False if neither exists, so
+    that this cannot be known."""
     spec = found["spec"].get("template", found)["spec"]
     words = [word for each in spec.get("containers") or () for word in each.get("command") or ()]
     if str(folder) not in words:
         return False
-    pods = pods_of(folder)
-    if pods is None:
-        return False
+    if claims is None:
+        pods = pods_of(folder)
+        claims = () if pods is None else pods.volumes.values()
     volumes = spec.get("volumes") or ()
-    claims = {each.get("persistentVolumeClaim", {}).get("claimName") for each in volumes}
-    return set(pods.volumes.values()) == claims - {None}
+    used = {each.get("persistentVolumeClaim", {}).get("claimName") for each in volumes} - {None}
+    return bool(claims) and set(claims) == used

@@ -3,11 +3,21 @@ runs."""
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 from fairway_agent import control, job_facts
-from fairway_agent.kubernetes.api import BATCH, CONTROLLER, CORE, PART, Api, job_name
+from fairway_agent.kubernetes.api import (
+    BATCH,
+    CONTROLLER,
+    CORE,
+    PART,
+    RUN,
+    Api,
+    job_name,
+    run_label,
+)
 from fairway_agent.kubernetes.objects import (
     JOB,
     condition,
@@ -27,7 +37,7 @@ from fairway_agent.state_files import CANCELLED, goes_on
 from fairway_boot import files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from fairway_agent.control import Control, Part
@@ -43,7 +53,17 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import TaskState
 
 
+# Seconds in which the pods of a Job that is deleted have to have ended, most of them: they have
+# their grace. And those between two looks.
+_LONGEST_END = 120.0
+_PAUSE = 0.5
+
+
 def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
+    folder = shared / "runs" / request.run
+    if request.claims and not request.task and not (folder / "plan.json").exists():
+        _cancel_orphans(Api(), folder, request.claims)
+        runs.remove(folder)  # they have written there since
     return runs.cancel(shared, request, _cancel_run, _cancel_task)
 
 
@@ -65,6 +85,22 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
                 continue
             if not spared or pod["metadata"]["labels"].get(PART) != CONTROLLER:
                 api.delete(CORE, "pods", pod["metadata"]["name"], at_once=True)
+
+
+def _cancel_orphans(api: Api, folder: Path, claims: Collection[str]) -> None:
+    """Ends the Jobs of a run whose folder somebody has removed, and returns when their pods have
+    ended: they write there."""
+    end = time.monotonic() + _LONGEST_END
+    for job in jobs_of(api, folder, claims):
+        api.delete(BATCH, "jobs", job["metadata"]["name"])
+    while going := jobs_of(api, folder, claims):
+        if time.monotonic() > end:
+            name, run = going[0]["metadata"]["name"], folder.name
+            text = f"the folder of {run} is gone, and its Job that was deleted has pods: {name}"
+            pods = f"kubectl get pods -l {RUN}={run_label(run)}"
+            hint = f"once they have ended ({pods}): fairway cancel {run}"
+            raise files.Fault("not-cancelled", text, hint, 5)
+        time.sleep(_PAUSE)
 
 
 def delete(api: Api, folder: Path, spared: str = "") -> None:

@@ -142,13 +142,15 @@ class SubmitReport(JsonRecord, called="the answer to a submission"):
 @dataclass(frozen=True, slots=True)
 class CancelRequest(JsonRecord, called="the request"):
     """Request to end a run's submission, or only its `task` of that name; immediately with `kill`.
-    `jobs` are the scheduler's jobs that the caller knows of."""
+    `jobs` are the scheduler's jobs that the caller knows of, and `claims` those of its pods'
+    volumes: nothing else identifies the objects of a run whose folder is gone."""
 
     run: str
     submission: int
     kill: bool = False
     task: str = ""
     jobs: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -131,7 +132,9 @@ class TestNames:
             for moment in [each for each in now.after if each <= now.now]:
                 now.after.pop(moment)()
 
-        monkeypatch.setattr(submit, "time", SimpleNamespace(monotonic=lambda: now.now, sleep=sleep))
+        for module in (submit, runs):
+            time = SimpleNamespace(monotonic=lambda: now.now, sleep=sleep)
+            monkeypatch.setattr(module, "time", time)
         return now
 
     def leave(self, cluster: Cluster, server: Server, run: str = "job-a") -> dict[str, Any]:
@@ -168,6 +171,29 @@ class TestNames:
         assert cluster.submit() == ["job-a-0-0"]
         assert server.created == ["job-a-0-0", "job-a-0-controller"]
         assert "deletionTimestamp" not in server.of("jobs")["job-a-0-0"]["metadata"]
+
+    def test_those_of_a_run_without_a_folder_are_ended_and_waited_for(
+        self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """All of them, but not where one task alone is to end: which is which is not known."""
+        folder = cluster.submitted([1, 1], last=True)
+        shutil.rmtree(folder)
+        one = CancelRequest("job-a", 0, task="0", claims=("claim",))
+        runs.cancel(cluster.shared, one, io.BytesIO())
+        (folder / "tasks" / "0").mkdir(parents=True)  # what its pod has written since
+        runs.cancel(cluster.shared, one, io.BytesIO())
+        assert [each.name for each in folder.iterdir()] == ["tasks"]
+        self.being_deleted(cluster.server, monkeypatch)
+        jobs = cluster.server.of("jobs")
+        assert not any("deletionTimestamp" in each["metadata"] for each in jobs.values())
+        with pytest.raises(Fault, match="the folder of job-a is gone") as said:
+            runs.cancel(cluster.shared, replace(one, task=""), io.BytesIO())
+        assert said.value.record["exit_code"] == 5
+        assert said.value.record["hint"].endswith("fairway.dev/run=job-a): fairway cancel job-a")
+        assert all("deletionTimestamp" in each["metadata"] for each in jobs.values())
+        clock.after[clock.now + 20.0] = jobs.clear
+        runs.cancel(cluster.shared, replace(one, task=""), io.BytesIO())
+        assert not folder.exists()
 
     def test_a_conflict_with_no_job_is_waited_for_with_an_end(
         self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
@@ -213,6 +239,8 @@ class TestNames:
         assert not folder.exists()
         runs.remove(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
         runs.cancel(cluster.shared, CancelRequest("job-a", 0, kill=True), io.BytesIO())
+        asked = CancelRequest("job-a", 0, claims=("claim",))
+        runs.cancel(cluster.shared, asked, io.BytesIO())
         assert (json.dumps(cluster.server.of("jobs")["job-a-0-0"]), cluster.server.created) == (
             before,
             [],

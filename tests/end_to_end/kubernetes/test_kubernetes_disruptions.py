@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -122,6 +123,28 @@ def test_the_task_begins_again_with_another_pod(
     said = sorted(re.findall(r"^attempt \d+ on \d+$", logs, re.MULTILINE))
     assert said == [f"attempt {attempt} on {rank}" for attempt in (0, 1) for rank in range(nodes)]
     assert before[index]["uid"] not in {each["uid"] for each in pods(cluster, run).values()}
+
+
+@pytest.mark.parametrize("words", [("cancel",), ("clean", "--yes")])
+def test_the_jobs_of_a_run_whose_folder_was_removed_are_ended(
+    cluster: KubernetesCluster, fairway: Fairway, pipe: Pipe, words: tuple[str, ...]
+) -> None:
+    command = "echo up >/mnt/data/pipe; sleep 3600"
+    run = fairway.submit(fairway.job(command, template="plain"), "--target", "kubernetes-sim")
+    pipe.lines(1)
+    volume = cluster.folder / "volumes" / "default" / __main__.CLAIM
+    (folder,) = volume.glob(f"**/runs/{run}")
+    folder.rename(volume / "removed")  # its pod writes there meanwhile
+    shutil.rmtree(volume / "removed", ignore_errors=True)
+    shown = fairway.show(run)
+    assert (shown["state"], shown["reason"]) == ("lost", "its folder is gone")
+    done = fairway.within(words[0], run, *words[1:])
+    assert done.returncode == 0, done.stderr
+    kinds = ("jobs,pods", "-l", f"fairway.dev/run={run}")
+    assert cluster.kubectl("get", *kinds, "-o", "name") == ""
+    assert not folder.exists()
+    if words == ("cancel",):
+        assert done.stdout == f"{run} cancelled\n"
 
 
 @pytest.mark.parametrize("nodes", [1, 2])

@@ -106,8 +106,14 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
             topology=topology.path if topology else "",
         )
 
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """Those of its volumes."""
+        return tuple(sorted(set(self.access.volumes.values())))
+
     def remove(self, run: RunFolder) -> None:
         """Removes its objects, and its folder."""
+        self.end_gone(run)
         self.ask("runs.remove", RunsRequest(remove=run.id), RunsReport)
 
     def no_capacity(self, job: Job) -> str:
@@ -151,9 +157,8 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
 
     def health_request(self) -> dict[str, Any]:
         """Also asks for claims, queue and rights."""
-        claims = tuple(sorted(set(self.access.volumes.values())))
         rights, queue = head.rights(self.target), self.access.queue or ""
-        return {"health": True, "claims": claims, "queue": queue, "rights": rights}
+        return {"health": True, "claims": self.claims, "queue": queue, "rights": rights}
 
     def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:
         """Reports claims, rights of the head pod's account, the queue and the nodes."""

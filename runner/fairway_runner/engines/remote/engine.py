@@ -201,6 +201,11 @@ class RemoteEngine(Engine, Generic[A]):
         self.mirror.cancel_unknown(run)
         self.wait(run)
 
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The claims of Kubernetes that its pods have; elsewhere none."""
+        return ()
+
     def end_gone(self, run: RunFolder) -> None:
         """Ends what may still be active of a run whose folder there is gone."""
         if known_state(run.folder).reason == GONE:
@@ -213,7 +218,7 @@ class RemoteEngine(Engine, Generic[A]):
     def request_end(self, run: RunFolder, *, task: str = "", kill: bool = False) -> None:
         """Asks the host to end a run, or one task of it; with `kill` the scheduler ends it."""
         last = submission_state.read(run) or Submission(0)
-        request = CancelRequest(run.id, last.submission, kill, task, last.jobs)
+        request = CancelRequest(run.id, last.submission, kill, task, last.jobs, self.claims)
         self.ask("runs.cancel", request, Done)
 
     def remove(self, run: RunFolder) -> None:
