@@ -21,6 +21,7 @@ from tests.constructs.bindings.validator import validate
 import fairway_constructs
 from fairway_constructs.azurerm.data_subscription import DataSubscription
 from fairway_constructs.azurerm.key_vault import NetworkAcls
+from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.subnet import Subnet
 from fairway_constructs.cdk import App, Aspect, Aspects, Component, Construct, Resource, Stack
@@ -239,6 +240,22 @@ def test_component_attribute_assignment_is_rendered_or_refused(synthesize: Synth
     group = found["azurerm_resource_group"]["group"]
     assert (group["tags"], group["name"]) == ({"c": "d"}, "other")
     assert found["azurerm_key_vault"]["vault"]["network_acls"]["default_action"] == "Allow"
+
+
+def test_provider_attribute_assignment_is_rendered_or_refused(synthesize: Synthesize) -> None:
+    own = "22222222-2222-2222-2222-222222222222"
+
+    def build(stack: Stack) -> None:
+        hub: Any = AzurermProvider(stack, "hub", alias="hub", use_cli=True)
+        hub.subscription_id = own
+        hub.use_cli = None
+        with pytest.raises(UserError, match="the provider azurerm has no argument `tenantid`"):
+            hub.tenantid = own
+        with pytest.raises(AttributeError):
+            hub.alias = "other"
+
+    _, made = synthesize(build)["provider"]["azurerm"]
+    assert made == {"alias": "hub", "features": {}, "subscription_id": own}
 
 
 def test_a_construct_waits_for_all_of_another(synthesize: Synthesize) -> None:

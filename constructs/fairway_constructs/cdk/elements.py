@@ -49,42 +49,28 @@ AZURERM = TerraformProviderGeneratorMetadata(
 )
 
 
-class _Element(TerraformElement):
-    """Common base of resources and data sources; a class of cdktf's own comes after it."""
+class Arguments:
+    """The arguments of a block of Terraform's, which attributes of the same names change.
+
+    `TYPE` is what messages call the block.
+    """
 
     TYPE: ClassVar[str]
-    __signature__ = Signature()
 
-    terraform_address = ""
+    _attributes: dict[str, Any]
+    _arguments: frozenset[str] = frozenset()
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,  # noqa: A002
-        attributes: Mapping[str, object],
-        **settings: object,
-    ) -> None:
-        self._attributes: dict[str, Any] = terraform_value(attributes)
+    def _take(self, attributes: Mapping[str, object]) -> None:
+        """Has those that the block is made with, and those that it may have."""
+        self._attributes = terraform_value(attributes)
         self._arguments = frozenset(attributes)
-        given = {name: value for name, value in settings.items() if value is not None}
-        create(self, self.TYPE, scope, id, {"terraformResourceType": self.TYPE, **given})
-        self._outside = surroundings(scope)
-        self._inside = self._outside.within(self, id)
-        kind = "data." if isinstance(self, TerraformDataSource) else ""
-        self.terraform_address = f"{kind}{self.TYPE}.{_address(self, scope, id)}"
-        self._outside.addresses.take(self.terraform_address, "/".join(self._inside.path))
-
-    @cached_property
-    def node(self) -> Node:
-        """Its place in the tree."""
-        return super().node
 
     def __setattr__(self, name: str, value: object) -> None:
         """Sets an argument, as `set_argument` does, or what is no argument of Terraform's.
 
         Raises UserError for what is only spelt nearly as an argument is.
         """
-        arguments = vars(self).get("_arguments", ())  # none before it is made
+        arguments = self._arguments  # none before it is made
         if name.rstrip("_") in arguments:
             self.set_argument(name, value)
         elif name.startswith("_") or hasattr(type(self), name):
@@ -99,7 +85,7 @@ class _Element(TerraformElement):
     @property
     def _has_no_class(self) -> bool:
         """True where nobody has said which arguments there are: all are taken."""
-        return type(self).__init__.__module__ == __name__
+        return type(self).__init__.__module__.startswith("fairway_constructs.cdk.")
 
     def set_argument(self, name: str, value: object) -> None:
         """Gives an argument another value; None leaves it out.
@@ -121,6 +107,35 @@ class _Element(TerraformElement):
     def given(self, name: str) -> Any:
         """The value that an argument has so far; None where it has none."""
         return self._attributes.get(name)
+
+
+class _Element(Arguments, TerraformElement):
+    """Common base of resources and data sources; a class of cdktf's own comes after it."""
+
+    __signature__ = Signature()
+
+    terraform_address = ""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,  # noqa: A002
+        attributes: Mapping[str, object],
+        **settings: object,
+    ) -> None:
+        self._take(attributes)
+        given = {name: value for name, value in settings.items() if value is not None}
+        create(self, self.TYPE, scope, id, {"terraformResourceType": self.TYPE, **given})
+        self._outside = surroundings(scope)
+        self._inside = self._outside.within(self, id)
+        kind = "data." if isinstance(self, TerraformDataSource) else ""
+        self.terraform_address = f"{kind}{self.TYPE}.{_address(self, scope, id)}"
+        self._outside.addresses.take(self.terraform_address, "/".join(self._inside.path))
+
+    @cached_property
+    def node(self) -> Node:
+        """Its place in the tree."""
+        return super().node
 
     @property
     def takes_tags(self) -> bool:

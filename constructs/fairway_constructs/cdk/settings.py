@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.azurerm import PROVIDER_SOURCE
-from fairway_constructs.bindings.blocks import terraform_value
 from fairway_constructs.cdk.component import Signature, create
-from fairway_constructs.cdk.elements import AZURERM, hcl_attributes
+from fairway_constructs.cdk.elements import AZURERM, Arguments, hcl_attributes
 from fairway_constructs.cdk.library import (
     TerraformBackend,
     TerraformProvider,
@@ -21,9 +20,13 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk.library import Construct, Stack
 
 
-class Provider(TerraformProvider):
-    """The azurerm provider's configuration in a stack; `AzurermProvider` names its arguments."""
+class Provider(Arguments, TerraformProvider):
+    """The azurerm provider's configuration in a stack; `AzurermProvider` names its arguments.
 
+    Attributes of their names change them: `provider.subscription_id = …`.
+    """
+
+    TYPE = "the provider azurerm"
     __signature__ = Signature()
 
     def __init__(
@@ -34,7 +37,7 @@ class Provider(TerraformProvider):
         *,
         alias: str | None = None,
     ) -> None:
-        self._attributes: dict[str, Any] = terraform_value(attributes)
+        self._take(attributes)
         self._alias = alias
         settings = {
             "terraformResourceType": "azurerm",
