@@ -58,8 +58,10 @@ def exported() -> dict[str, ast.ClassDef | ast.FunctionDef]:
         known = {one.name: one for one in body if isinstance(one, ast.ClassDef | ast.FunctionDef)}
         if node := known.get(name):
             found[name] = node
-            for base in map(ast.unparse, getattr(node, "bases", ())):
-                if base.startswith("_"):  # nobody can look it up
+            bases = [ast.unparse(each) for each in getattr(node, "bases", ())]
+            for base in bases:
+                if base in known and base not in fairway_constructs.__all__:  # has no section
+                    bases += map(ast.unparse, getattr(known[base], "bases", ()))
                     node.body += filter(_is_public, known[base].body)
     return found
 
