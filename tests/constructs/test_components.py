@@ -337,7 +337,7 @@ def test_reference_has_what_comes_from_a_private_base(repository: Path, name: st
     page = (repository / "docs/constructs.md").read_text(encoding="utf-8")
     section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     assert re.findall(r"^- `(\w+)", section, re.M) == [
-        *("set_argument", "given", "takes_tags", "tags_input", "reference")
+        *("takes_tags", "tags_input", "reference", "set_argument", "given")
     ]
 
 
