@@ -10,7 +10,7 @@ from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import client_config
-from fairway_constructs.service import Service
+from fairway_constructs.service import Diagnostics, Service
 from fairway_constructs.storage import encrypted_by, reached_from, sign_in
 from fairway_core.environment import AzureFiles as AzureFilesSpec
 from fairway_core.naming import unique_suffix
@@ -42,6 +42,11 @@ class AzureFiles(FileSystem, Service):
     """
 
     LINKS: ClassVar = {"": "file"}
+    # Source: Azure Monitor, supported logs of Microsoft.Storage/storageAccounts/fileServices. To
+    # record each file that is read would cost more than it tells.
+    DIAGNOSTICS = Diagnostics(
+        part="/fileServices/default", categories=("StorageWrite", "StorageDelete")
+    )
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from fairway_constructs.identity import Identity as ManagedIdentity
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import id_in_group, once, place_of
 from fairway_constructs.server_vm import private_interface, server_vm
-from fairway_constructs.service import Service
+from fairway_constructs.service import Diagnostics, Service
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.disks import disk_kind
 from fairway_core.environment import NfsServer as NfsServerSpec
@@ -132,6 +132,9 @@ class NfsServer(FileSystem, Service):
     ...                    disks=Disks(count=4, gib=2048))  # doctest: +SKIP
     >>> server.mount, server.throughput_mbps  # doctest: +SKIP
     """
+
+    # Of a VM Azure itself knows the load alone; with `monitored` the agent sends the system's log.
+    DIAGNOSTICS = Diagnostics(categories=None, metrics=True)
 
     virtual_machine: LinuxVirtualMachine
 

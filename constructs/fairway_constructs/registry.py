@@ -12,7 +12,7 @@ from fairway_constructs.azurerm.container_registry import (
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import unique_name
-from fairway_constructs.service import Diagnostics, Service
+from fairway_constructs.service import Service
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ class IRegistry(Service):
 
     LINKS: ClassVar = {"": "registry"}
     USUAL_ID = "registry"
-    DIAGNOSTICS = Diagnostics()
 
     login_server: str
 

@@ -45,10 +45,11 @@ class RoleAssignment:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnostics:
-    """Logs that a service sends: all, or those of `categories`, of itself or of a part of it."""
+    """Logs that a service sends, of itself or of a part of it: all, or those of `categories`, which
+    is None where it has no logs."""
 
     part: str = ""
-    categories: tuple[str, ...] = ()
+    categories: tuple[str, ...] | None = ()
     metrics: bool = False
 
 
@@ -65,7 +66,7 @@ class Service(Component):
     LINKS: ClassVar[Mapping[str, str]] = {}
     # The id that most have, which the keys of roles on it leave out.
     USUAL_ID: ClassVar = ""
-    DIAGNOSTICS: ClassVar[Diagnostics | None] = None
+    DIAGNOSTICS: ClassVar = Diagnostics()
 
     id: str
 
@@ -82,28 +83,27 @@ class Service(Component):
                 "make the network with `private_endpoints=True`",
             )
         if not self.LINKS:
-            raise self._lacks("private_endpoints")
+            message = f"`{self._name}`, a {type(self).__name__}, has no `private_endpoints`"
+            raise UserError.of("no-interface", message, "leave the call out")
         return [
             endpoints.connect(self._beside, f"{self._name}{end}", service=link, resource_id=self.id)
             for end, link in self.LINKS.items()
         ]
 
     def diagnostic_settings(self, monitoring: IMonitoring) -> None:
-        """Sends its logs to the workspace: who did what with it.
-
-        Raises UserError where it has none.
-        """
+        """Sends its logs to the workspace, who did what with it; where it has none, its load."""
         sent = self.DIAGNOSTICS
-        if sent is None:
-            raise self._lacks("diagnostic_settings")
-        logs = [EnabledLog(category=each) for each in sent.categories]
+        logs = None
+        if sent.categories is not None:
+            logs = [EnabledLog(category=each) for each in sent.categories]
+            logs = logs or [EnabledLog(category_group="allLogs")]
         MonitorDiagnosticSetting(
             self._beside,
             f"{self._name}-is-recorded",
             name=self.place.name("monitor_diagnostic_setting", self._name),
             target_resource_id=f"{self.id}{sent.part}",
             log_analytics_workspace_id=monitoring.workspace_id,
-            enabled_log=logs or [EnabledLog(category_group="allLogs")],
+            enabled_log=logs,
             enabled_metric=[EnabledMetric(category="AllMetrics")] if sent.metrics else None,
         )
 
@@ -131,10 +131,6 @@ class Service(Component):
         holder = grantee.identity
         key = key if self._name == self.USUAL_ID else f"{self._name}-{key}"
         holder.grant(key, role, on=on or self.id, reason=f"{holder.called} {does}")
-
-    def _lacks(self, interface: str) -> UserError:
-        message = f"`{self._name}`, a {type(self).__name__}, has no `{interface}`"
-        return UserError.of("no-interface", message, "leave the call out")
 
     @property
     def _name(self) -> str:

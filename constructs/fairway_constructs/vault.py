@@ -15,7 +15,7 @@ from fairway_constructs.identity import Identity
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import client_config, place_of, unique_name
-from fairway_constructs.service import Diagnostics, Service
+from fairway_constructs.service import Service
 from fairway_core.resource_ids import parts_of
 
 if TYPE_CHECKING:
@@ -113,7 +113,6 @@ class IVault(Service):
 
     LINKS: ClassVar = {"": "vault"}
     USUAL_ID = "vault"
-    DIAGNOSTICS = Diagnostics()
 
     url: str
 

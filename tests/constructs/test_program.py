@@ -373,8 +373,9 @@ def test_file_servers_have_the_interfaces_of_verified_modules(lab: az.Environmen
     services: list[Any] = [home, data, volume, fast]
     for each in services:
         each.role_assignments({"team": team})
-    for each in (volume, fast):
+    for each in services:
         each.diagnostic_settings(monitoring)
+    for each in (data, volume, fast):
         with pytest.raises(UserError, match="has no `private_endpoints`\n  leave the call out"):
             each.private_endpoints(net)
     document = _written(lab)
@@ -395,7 +396,20 @@ def test_file_servers_have_the_interfaces_of_verified_modules(lab: az.Environmen
     assert account["customer_managed_key"]["key_vault_key_id"].endswith("keys/home")
     (identity,) = _one(document, "azurerm_linux_virtual_machine")["identity"]["identity_ids"]
     assert "agent" in identity
-    assert len(resources["azurerm_monitor_diagnostic_setting"]) == 2
+    sent = {
+        each["name"].removeprefix("lab-diag-"): (
+            each["target_resource_id"].partition("}")[2],
+            [log["category"] for log in each.get("enabled_log", ())],
+            [metric["category"] for metric in each.get("enabled_metric", ())],
+        )
+        for each in resources["azurerm_monitor_diagnostic_setting"].values()
+    }
+    assert sent == {
+        "files-home": ("/fileServices/default", ["StorageWrite", "StorageDelete"], []),
+        "nfs-data": ("", [], ["AllMetrics"]),
+        "netapp-volume": ("", ["ANFFileAccess"], ["AllMetrics"]),
+        "lustre-fast": ("", ["AmlfsAuditEvent"], ["AllMetrics"]),
+    }
 
 
 H100 = "Standard_ND96isr_H100_v5"

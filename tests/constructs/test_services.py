@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from fairway_constructs.azure_files import AzureFiles
 from fairway_constructs.batch_account import BatchAccount
 from fairway_constructs.cdk import Stack
 from fairway_constructs.identity import Identity
 from fairway_constructs.kubernetes.cluster import KubernetesCluster
-from fairway_constructs.monitoring import Monitoring
 from fairway_constructs.network import Network
 from fairway_constructs.network_access import SubnetRef, public_addresses, public_ranges
 from fairway_constructs.private_endpoint import PrivateEndpoints
@@ -297,27 +295,19 @@ class TestInterfaces:
     """The interfaces that services share with Azure Verified Modules."""
 
     @pytest.mark.parametrize(
-        ("private", "interface", "said"),
+        ("private", "said"),
         [
-            (False, "private_endpoints", "`kubernetes` gets no private endpoint"),
-            (True, "private_endpoints", "has no `private_endpoints`"),
-            (True, "diagnostic_settings", "has no `diagnostic_settings`"),
+            (False, "`kubernetes` gets no private endpoint"),
+            (True, "has no `private_endpoints`"),
         ],
     )
     def test_interface_that_a_service_or_its_network_lacks_is_refused(
-        self, stack: Stack, private: bool, interface: str, said: str
+        self, stack: Stack, private: bool, said: str
     ) -> None:
         network = Network(stack, address_space="10.40.0.0/16", private_endpoints=private)
         cluster = KubernetesCluster(stack, subnet=SUBNET, kubelet=Identity(stack, "kubelet"))
-        files = AzureFiles(stack, "home", path="/home")
-        monitoring = Monitoring(stack, emails=["team@example.com"])
-        calls = {
-            "private_endpoints": (cluster.private_endpoints, network),
-            "diagnostic_settings": (files.diagnostic_settings, monitoring),
-        }
-        call, given = calls[interface]
         with pytest.raises(UserError, match=said):
-            call(given)
+            cluster.private_endpoints(network)
 
     def test_roles_are_given_on_the_service_by_name_or_by_id(self, synthesize: Synthesize) -> None:
         role = "/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/r"

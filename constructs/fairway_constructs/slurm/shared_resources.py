@@ -9,7 +9,7 @@ from fairway_constructs.identity import Identity
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import place_of
-from fairway_constructs.service import Diagnostics, Service
+from fairway_constructs.service import Service
 from fairway_constructs.vault import key_vault
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ class SlurmFoundation(Service):
     """
 
     LINKS: ClassVar = {"-vault": "vault"}
-    DIAGNOSTICS = Diagnostics()
 
     def __init__(
         self,
