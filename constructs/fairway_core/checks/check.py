@@ -146,7 +146,8 @@ def check(
 class Asked:
     """Settings of the environment file that decide what Terraform may hold.
 
-    `public_accounts` are the names of storage accounts that may answer to every network.
+    `public_accounts` are the names of storage accounts that may answer to every network. With
+    `zoneless` it is said that nothing is put into a zone, and not merely left open.
     """
 
     protect: bool = True
@@ -154,6 +155,7 @@ class Asked:
     bastion: bool = False
     private_endpoints: bool = True
     public_accounts: tuple[str, ...] = ()
+    zoneless: bool = False
 
     @classmethod
     def by(cls, environment: Environment) -> Asked:
@@ -171,4 +173,5 @@ class Asked:
             bastion=access.bastion,
             private_endpoints=environment.network.private_endpoints,
             public_accounts=public,
+            zoneless=environment.zone_number is None,
         )

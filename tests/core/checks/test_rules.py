@@ -3,6 +3,7 @@
 import base64
 import datetime
 import json
+from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -335,6 +336,31 @@ def test_findings_stand_at_their_lines(tmp_path: Path, repository: Path) -> None
     # What the file does not hold has no line of its own: the document's first stands for it.
     assert by_id["no-owner"].location is not None
     assert findings == sorted(findings, key=lambda f: f.location.line if f.location else 0)
+
+
+@pytest.mark.parametrize(
+    ("different", "zoneless", "refused"),
+    [
+        ({}, False, True),
+        ({"storage_account_type": "UltraSSD_LRS", "zone": None}, False, True),
+        ({}, True, False),
+        ({"zone": "1"}, False, False),
+        ({"storage_account_type": "Premium_LRS"}, False, False),
+        ({"location": "northcentralus"}, False, False),
+        ({"location": "${var.region}"}, False, False),
+    ],
+)
+def test_disk_that_needs_a_zone_has_one_unless_the_file_says_none(
+    repository: Path, tmp_path: Path, different: dict[str, Any], zoneless: bool, refused: bool
+) -> None:
+    text = (repository / "stacks/environments/demo.yaml").read_text()
+    file = tmp_path / "lab.yaml"
+    file.write_text(text.replace("zone: 1", "zone: none") if zoneless else text)
+    asked = replace(Asked.by(read_environment(file).environment), protect=False)
+    common = {"name": "lab-disk", "location": "southcentralus", "tags": TAGS}
+    disk = {**common, "storage_account_type": "PremiumV2_LRS", **different}
+    found = check_stack({"resource": {"azurerm_managed_disk": {"data": disk}}}, asked)
+    assert [each.path for each in found] == ["azurerm_managed_disk.data"] * refused
 
 
 def test_nulls_of_the_cdk_count_as_absent() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairway_core.catalog import limit
+from fairway_core.catalog.disks import disk_kinds
+from fairway_core.catalog.limits import regions, regions_without_zones
 from fairway_core.catalog.sizes import known_size
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.terraform.stack import each, referred
@@ -13,10 +15,11 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Occurrence
+    from fairway_core.checks.check import Asked, Occurrence
     from fairway_core.checks.terraform.stack import Resources
 
 _SCALE_SET = "azurerm_linux_virtual_machine_scale_set"
+_DISK = "azurerm_managed_disk"
 _ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"
 
 
@@ -135,7 +138,7 @@ def disk_in_other_zone(resources: Resources) -> Iterator[Fault]:
     """
     zones = {
         f"{type_}.{name}": arguments.get("zone")
-        for type_ in ("azurerm_managed_disk", "azurerm_linux_virtual_machine")
+        for type_ in (_DISK, "azurerm_linux_virtual_machine")
         for name, arguments in resources.get(type_, {}).items()
     }
     for name, link in resources.get(_ATTACHMENT, {}).items():
@@ -145,6 +148,33 @@ def disk_in_other_zone(resources: Resources) -> Iterator[Fault]:
         if len(set(known)) > 1:
             message = f"the disk is in zone {known[0]}, and its VM in {known[1]}"
             yield Fault(message, "put both in one zone", (_ATTACHMENT, name))
+
+
+@check("zoneless-disk", Severity.ERROR, Subject.TERRAFORM)
+def zoneless_disk(resources: Resources, asked: Asked) -> Iterator[Fault]:
+    """A Premium SSD v2 or Ultra disk outside of a zone, in a region that may have zones.
+
+    In a region with zones Azure makes such disks in a zone only. An environment file that says
+    `zone: none` gets the warning `disks-need-a-zone` in its place.
+
+    Wrong:
+        azurerm_managed_disk.data: {location: westeurope, storage_account_type: PremiumV2_LRS}
+
+    Right:
+        azurerm_managed_disk.data:
+          {location: westeurope, storage_account_type: PremiumV2_LRS, zone: "2"}
+    """
+    zonal = {kind.sku for kind in disk_kinds().values() if kind.zonal}
+    zoned = regions() - regions_without_zones()
+    for name, disk in resources.get(_DISK, {}).items():
+        sku, region = disk.get("storage_account_type"), disk.get("location")
+        if not (asked.zoneless or disk.get("zone")) and sku in zonal and region in zoned:
+            yield Fault(
+                f"Azure makes {sku} disks of {region} only in a zone",
+                "name the `zone` of the stack, or take disks of kind `premium`; where the region "
+                'has none: ignore_checks=["zoneless-disk"]',
+                (_DISK, name),
+            )
 
 
 def _number(value: Any) -> int:
