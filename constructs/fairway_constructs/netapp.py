@@ -57,10 +57,27 @@ class NetApp(FileSystem, Service):
             kind="netapp", path=path, service_level=service_level, tib=tib, mibps=mibps
         )
         super().__init__(scope, f"netapp-{name}", spec)
-        place = self.place
-        folder = place.name("netapp_volume_path", name)
-        clients = subnet.clients(clients)
-        account_name = _account(self).name
+        folder = self.place.name("netapp_volume_path", name)
+        self.volume = self._volume(name, spec, folder, subnet.id, subnet.clients(clients))
+        self.id = self.volume.id
+        delete_lock(self, id=f"netapp-{name}-volume", on=self.volume, lock=lock)
+        self.mount = nfs_mount(
+            name=name,
+            server=self.volume.reference("mount_target[0].ip_address"),
+            export=f"/{folder}",
+            path=spec.path,
+            root=True,
+        )
+
+    def _volume(
+        self,
+        name: str,
+        spec: NetAppSpec,
+        folder: str,
+        subnet_id: str,
+        clients: Sequence[IPv4Network],
+    ) -> NetappVolume:
+        place, account_name = self.place, _account(self).name
         pool = NetappPool(
             self,
             f"netapp-{name}-pool",
@@ -72,7 +89,7 @@ class NetApp(FileSystem, Service):
             qos_type="Manual" if spec.mibps else "Auto",
             custom_throughput_mibps=spec.mibps,
         )
-        self.volume = NetappVolume(
+        return NetappVolume(
             self,
             f"netapp-{name}-volume",
             name=place.name("netapp_volume", name),
@@ -84,7 +101,7 @@ class NetApp(FileSystem, Service):
             service_level=spec.service_level,
             storage_quota_in_gb=spec.tib * 1024,
             throughput_in_mibps=spec.mibps,
-            subnet_id=subnet.id,
+            subnet_id=subnet_id,
             # Only with these do security groups hold for it.
             network_features="Standard",
             protocols=["NFSv4.1"],
@@ -100,15 +117,6 @@ class NetApp(FileSystem, Service):
                 )
             ],
             lifecycle=kept(self),
-        )
-        self.id = self.volume.id
-        delete_lock(self, id=f"netapp-{name}-volume", on=self.volume, lock=lock)
-        self.mount = nfs_mount(
-            name=name,
-            server=self.volume.reference("mount_target[0].ip_address"),
-            export=f"/{folder}",
-            path=spec.path,
-            root=True,
         )
 
     @staticmethod

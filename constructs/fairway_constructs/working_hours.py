@@ -197,66 +197,54 @@ def _until_done(action: str) -> dict[str, Any]:
     is at work is refused with 409, which a Logic App does not repeat by itself.
     https://learn.microsoft.com/azure/logic-apps/error-exception-handling
     """
-    always = ["Succeeded", "Failed", "TimedOut", "Skipped"]
-    path = f"/{action}?api-version={_COMPUTE_API}"
-    ask = {
-        "type": "Http",
-        "inputs": {
-            "method": "POST",
-            # With the manager of the cloud that it is deployed to, which ends in a slash.
-            "uri": "[concat(environment().resourceManager, "
-            f"substring(parameters('machines'), 1), '{path}')]",
-            "authentication": {
-                "type": "ManagedServiceIdentity",
-                "identity": "[parameters('identity')]",
-                "audience": "[environment().resourceManager]",
-            },
-        },
-        "runAfter": {},
+    done: dict[str, Any] = {"name": "done", "value": True}
+    wait = {"interval": {"count": _PAUSE_MINUTES, "unit": "Minute"}}
+    tries = {
+        action: {"type": "Http", "inputs": _request(action), "runAfter": {}},
+        "note": {"type": "SetVariable", "inputs": done, "runAfter": {action: ["Succeeded"]}},
+        "pause": {"type": "Wait", "inputs": wait, "runAfter": {action: ["Failed", "TimedOut"]}},
     }
+    variables = [{"name": "done", "type": "boolean", "value": False}]
+    error = {
+        "code": "NotDone",
+        "message": f"Azure refused to {action} the machines {_TRIES} times",
+    }
+    fails = {"runStatus": "Failed", "runError": error}
     return {
         "begin": {
             "type": "InitializeVariable",
-            "inputs": {"variables": [{"name": "done", "type": "boolean", "value": False}]},
+            "inputs": {"variables": variables},
             "runAfter": {},
         },
         "repeat": {
             "type": "Until",
             "expression": "@equals(variables('done'), true)",
             "limit": {"count": _TRIES, "timeout": "PT2H"},
-            "actions": {
-                action: ask,
-                "note": {
-                    "type": "SetVariable",
-                    "inputs": {"name": "done", "value": True},
-                    "runAfter": {action: ["Succeeded"]},
-                },
-                "pause": {
-                    "type": "Wait",
-                    "inputs": {"interval": {"count": _PAUSE_MINUTES, "unit": "Minute"}},
-                    "runAfter": {action: ["Failed", "TimedOut"]},
-                },
-            },
+            "actions": tries,
             "runAfter": {"begin": ["Succeeded"]},
         },
         # A loop that gives up has succeeded where its last pause has: say that nothing was done.
         "judge": {
             "type": "If",
             "expression": "@not(variables('done'))",
-            "actions": {
-                "fail": {
-                    "type": "Terminate",
-                    "inputs": {
-                        "runStatus": "Failed",
-                        "runError": {
-                            "code": "NotDone",
-                            "message": f"Azure refused to {action} the machines {_TRIES} times",
-                        },
-                    },
-                    "runAfter": {},
-                }
-            },
-            "runAfter": {"repeat": always},
+            "actions": {"fail": {"type": "Terminate", "inputs": fails, "runAfter": {}}},
+            "runAfter": {"repeat": ["Succeeded", "Failed", "TimedOut", "Skipped"]},
+        },
+    }
+
+
+def _request(action: str) -> dict[str, Any]:
+    """The call of Azure that begins it, by the Logic App's own identity."""
+    path = f"/{action}?api-version={_COMPUTE_API}"
+    return {
+        "method": "POST",
+        # With the manager of the cloud that it is deployed to, which ends in a slash.
+        "uri": "[concat(environment().resourceManager, "
+        f"substring(parameters('machines'), 1), '{path}')]",
+        "authentication": {
+            "type": "ManagedServiceIdentity",
+            "identity": "[parameters('identity')]",
+            "audience": "[environment().resourceManager]",
         },
     }
 
