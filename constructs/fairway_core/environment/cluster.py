@@ -252,7 +252,8 @@ class Cluster(Nodes, defer_build=True):
     """When Azure stops the nodes by itself, and starts them again; without it they always run."""
     idle: Idle | None = None
     """Stop the nodes after this long without a run, a login or work on the GPUs, for example 2h;
-    `fairway nodes start` starts them again."""
+    `fairway nodes start` starts them again. A single VM is replaced where this comes, changes or
+    goes, as it is part of what it boots with."""
 
     @rule
     def _a_single_vm_can_do_it(self) -> None:

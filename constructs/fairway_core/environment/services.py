@@ -150,7 +150,11 @@ Percents = Annotated[Sequence[int], AfterValidator(_alerts)]
 
 class Monitoring(Model, defer_build=True):
     """Logs and metrics of nodes in one workspace, and alerts; for Kubernetes, of nodes, pods and
-    events."""
+    events.
+
+    A single VM with NVIDIA GPUs is replaced where this section comes or goes, as it tells their
+    load from its boot on.
+    """
 
     emails: Annotated[Emails, Field(min_length=1, json_schema_extra={"minItems": 1})]
     """Addresses that alerts are sent to."""

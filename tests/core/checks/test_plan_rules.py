@@ -170,6 +170,16 @@ def test_plan_rules_report_nodes_that_are_replaced_with_the_reason(
     assert ("cannot be changed in place" in found.message) is bool(change)
 
 
+def test_plan_rules_say_what_of_the_file_a_single_vm_is_replaced_for() -> None:
+    def hint(type_: str, path: str) -> str:
+        made = {"instances": 2, "os_disk": [{"diff_disk_settings": [{"option": "Local"}]}]}
+        change = _resource(type_, made, made, "delete create", replace_paths=[[path]])
+        return next(each.hint for each in _check(change) if each.id == "lost-nodes")
+
+    assert hint(VM, "custom_data").startswith("keep its `mounts:`, `idle:` and `monitoring:`")
+    assert hint(VM, "size") == hint(SET, "custom_data") != hint(VM, "custom_data")
+
+
 def test_plan_rules_report_a_deposed_resource_as_left_over() -> None:
     (found,) = _check(_resource(SET, {"instances": 2}, None, "delete") | {"deposed": "00000001"})
     assert "as it was left over when another replaced it" in found.message

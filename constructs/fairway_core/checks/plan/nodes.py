@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _MACHINES = ("azurerm_linux_virtual_machine", "azurerm_windows_virtual_machine")
 _ACCOUNT = "azurerm_batch_account"
 _SAVE = "apply it when nothing runs on them, and save what is on their own disks first"
+_BOOTS = "keep its `mounts:`, `idle:` and `monitoring:`, with which a single VM boots; or "
 
 
 @check("mixed-nodes", Severity.WARNING, Subject.PLAN, at=changed(*SCALE_SETS, POOL))
@@ -139,7 +140,9 @@ def lost_nodes(change: ResourceChange, *, account_stays: bool) -> Iterator[Fault
         ends = "what runs there ends"
         if change.type == POOL and not anew and account_stays:
             ends += ", and its jobs stay in the account without nodes"
-        yield Fault(f"{subject} would be {change.fate}{why}: {ends}", _SAVE)
+        boots = single and ["custom_data"] in (change.raw["change"].get("replace_paths") or ())
+        hint = f"{_BOOTS if boots else ''}{_SAVE}"
+        yield Fault(f"{subject} would be {change.fate}{why}: {ends}", hint)
 
 
 @check("lower-maximum", Severity.WARNING, Subject.PLAN)
