@@ -53,9 +53,11 @@ class App(CdktfApp):
         raised.clear()
         paths: dict[str, str] = {}
         for stack in _hand_down(self, Aspects.of(self).all):
-            first = paths.setdefault(stack.node.id, stack.node.path)
-            if first != stack.node.path:
-                message = f"two stacks are called `{stack.node.id}`: {first} and {stack.node.path}"
+            node = stack.node  # each attribute is a question to Node.js
+            id_, path = node.id, node.path
+            first = paths.setdefault(id_, path)
+            if first != path:
+                message = f"two stacks are called `{id_}`: {first} and {path}"
                 raise UserError.of("id-taken", message, "give one of the two another id")
         try:
             super().synth()
@@ -113,11 +115,12 @@ def _hand_down(scope: IConstruct, aspects: Sequence[IAspect]) -> Iterator[Stack]
     """Yields the stacks, which get the aspects of what is around them: cdktf asks only theirs."""
     for child in scope.node.children:
         if isinstance(child, Stack):
-            own = Aspects.of(child)
-            has = own.all if aspects else []  # from a synthesis before this one
-            for aspect in aspects:
-                if not any(aspect is each for each in has):
-                    own.add(aspect)
+            if aspects:
+                own = Aspects.of(child)
+                has = own.all  # from a synthesis before this one
+                for aspect in aspects:
+                    if not any(aspect is each for each in has):
+                        own.add(aspect)
             yield child
         else:
             yield from _hand_down(child, [*aspects, *Aspects.of(child).all])
