@@ -10,16 +10,13 @@ from fairway_constructs.azurerm.backup_protected_vm import BackupProtectedVm
 from fairway_constructs.azurerm.disk_encryption_set import DiskEncryptionSet, Identity
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
 from fairway_constructs.azurerm.recovery_services_vault import RecoveryServicesVault
-from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
-    VirtualMachineDataDiskAttachment,
-)
 from fairway_constructs.cloud_init import export_path, nfs_mount, nfs_server_cloud_init
 from fairway_constructs.extensions import agent_on_machine
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import Identity as ManagedIdentity
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import id_in_group, once, place_of
-from fairway_constructs.server_vm import private_interface, server_vm
+from fairway_constructs.server_vm import attach, private_interface, server_vm
 from fairway_constructs.service import Diagnostics, Service
 from fairway_core.catalog import vm_size
 from fairway_core.catalog.disks import disk_kind
@@ -30,6 +27,9 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network
 
     from fairway_constructs.azurerm.linux_virtual_machine import LinuxVirtualMachine
+    from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
+        VirtualMachineDataDiskAttachment,
+    )
     from fairway_constructs.cdk import Construct, ITerraformDependable
     from fairway_constructs.file_system import Site
     from fairway_constructs.identity import IIdentity
@@ -224,20 +224,10 @@ class NfsServer(FileSystem, Service):
         disks, attachments = [], []
         for lun in range(self._spec.disks.count):
             disk = self._disk(lun)
-            disk_id = disk.id
             attachments.append(
-                VirtualMachineDataDiskAttachment(
-                    self,
-                    f"{self._name}-attachment-{lun}",
-                    managed_disk_id=disk_id,
-                    virtual_machine_id=machine_id,
-                    lun=lun,
-                    # Premium SSD v2 and Ultra take no other; the server caches in its memory.
-                    caching="None",
-                )
+                attach(self, f"{self._name}-attachment-{lun}", disk.id, to=machine_id, lun=lun)
             )
-            id = f"{self._name}-disk-{lun}"  # noqa: A001
-            delete_lock(self, id=id, on=disk, lock=lock)
+            delete_lock(self, id=f"{self._name}-disk-{lun}", on=disk, lock=lock)
             disks.append(disk)
         return disks, attachments
 

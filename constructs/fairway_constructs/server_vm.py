@@ -13,6 +13,9 @@ from fairway_constructs.azurerm.linux_virtual_machine import (
     SourceImageReference,
 )
 from fairway_constructs.azurerm.network_interface import IpConfiguration, NetworkInterface
+from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
+    VirtualMachineDataDiskAttachment,
+)
 from fairway_constructs.cloud_init import custom_data
 from fairway_constructs.cloud_init.people import accounts_extension
 from fairway_constructs.extensions import agent_on_machine, on_machine
@@ -118,3 +121,21 @@ def server_vm(
     if agent_identity_id:
         agent_on_machine(scope, id, virtual_machine_id=machine.id, identity_id=agent_identity_id)
     return machine
+
+
+def attach(
+    scope: Construct,
+    id: str,  # noqa: A002
+    disk_id: str,
+    *,
+    to: str,
+    lun: int = 0,
+) -> VirtualMachineDataDiskAttachment:
+    """Attaches a data disk to a VM, by their ids: it stays where the VM is replaced.
+
+    Azure caches none of it, as it does for no Premium SSD v2 or Ultra disk: the server caches in
+    its memory.
+    """
+    return VirtualMachineDataDiskAttachment(
+        scope, id, managed_disk_id=disk_id, virtual_machine_id=to, lun=lun, caching="None"
+    )

@@ -6,9 +6,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
-    VirtualMachineDataDiskAttachment,
-)
 from fairway_constructs.cdk import Component
 from fairway_constructs.cloud_init import ADMIN_USERNAME, shared_folder
 from fairway_constructs.cloud_init.slurm import (
@@ -18,7 +15,7 @@ from fairway_constructs.cloud_init.slurm import (
 )
 from fairway_constructs.identity import give_role, own_role
 from fairway_constructs.scope import place_of, subscription_of
-from fairway_constructs.server_vm import private_interface, server_vm
+from fairway_constructs.server_vm import attach, private_interface, server_vm
 from fairway_constructs.slurm.configuration import slurm_cluster
 from fairway_constructs.targets import TakesJobs, job_facts
 from fairway_core.catalog import vm_size
@@ -100,9 +97,9 @@ class SlurmScheduler(Component):
             qos={name: asdict(each) for name, each in (qos or {}).items()},
         )
         super().__init__(scope, id)
-        place = self.place
-        host = place.name("computer_name_prefix", _NAME)
-        machine = vm_size(spec.scheduler_size)
+        self._partitions, self._mounts = partitions, mounts
+        self._foundation, self._subnet = foundation, subnet
+        host, machine = self.place.name("computer_name_prefix", _NAME), vm_size(spec.scheduler_size)
         # It keeps its address: nodes and running jobs know it.
         interface = private_interface(
             self, "slurm-nic", name=_NAME, size=machine, subnet_id=subnet.id
@@ -110,9 +107,8 @@ class SlurmScheduler(Component):
         self.address = interface.private_ip_address
         # Of the login nodes, once there are such.
         self.hosts: list[str] = []
-        self._partitions, self._mounts = partitions, mounts
         self.cluster = slurm_cluster(
-            place.environment,
+            self.place.environment,
             spec,
             partitions,
             host=host,
@@ -127,7 +123,7 @@ class SlurmScheduler(Component):
             role="slurm-scheduler",
             size=machine,
             interface_id=interface.id,
-            cloud_init=self._cloud_init(scale_sets, int(spec.idle), foundation, subnet),
+            cloud_init=self._cloud_init(scale_sets, int(spec.idle)),
             identity_ids=[foundation.scheduler.id],
             more_tags={SLURM_TAG: self.cluster.packages.version},
             accounts=self._with_shares(accounts),
@@ -136,14 +132,7 @@ class SlurmScheduler(Component):
             depends_on=depends_on,
         )
         self.id, self.range = self.virtual_machine.id, subnet.range
-        VirtualMachineDataDiskAttachment(
-            self,
-            "slurm-attachment",
-            managed_disk_id=foundation.disk.id,
-            virtual_machine_id=self.id,
-            lun=0,
-            caching="None",
-        )
+        attach(self, "slurm-attachment", foundation.disk.id, to=self.id)
 
     def partition(self, name: str, *, mounts: Mounts | None = None) -> TakesJobs:
         """The partition as a place for jobs; `mounts` are its nodes', where those are not all.
@@ -154,13 +143,7 @@ class SlurmScheduler(Component):
         found = self._mounts if mounts is None else mounts
         return _Partition(self, name, each, found, hosts=self.hosts or [self.address])
 
-    def _cloud_init(
-        self,
-        scale_sets: Mapping[str, str],
-        idle: int,
-        foundation: SlurmFoundation,
-        subnet: SubnetRef,
-    ) -> str:
+    def _cloud_init(self, scale_sets: Mapping[str, str], idle: int) -> str:
         # With the nodes that always stay.
         sets = {
             name: (scale_sets[name], each.node_range.min) for name, each in self._partitions.items()
@@ -169,12 +152,12 @@ class SlurmScheduler(Component):
             self.cluster,
             settings=scheduler_settings(
                 scale_sets=sets,
-                client_id=foundation.scheduler.client_id,
-                vault=foundation.vault_url,
+                client_id=self._foundation.scheduler.client_id,
+                vault=self._foundation.vault_url,
                 idle=idle,
             ),
             mounts=self._mounts,
-            host_patterns=[subnet.address_pattern, *(f"{name}-*" for name in sets)],
+            host_patterns=[self._subnet.address_pattern, *(f"{name}-*" for name in sets)],
             proxy=self.place.proxy,
         )
 
