@@ -1,1 +1,1 @@
-"""The program `fairway`: its commands, and what they print."""
+"""The program `fairway`: its commands, and their output."""

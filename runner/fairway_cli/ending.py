@@ -21,7 +21,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def ended(program: Callable[[], object]) -> None:
-    """Runs it; a user's error is printed as its findings and sets the exit code."""
+    """Runs the function; a user's error is printed as its findings and sets the exit code."""
     _open_streams()
     try:
         try:
@@ -50,13 +50,13 @@ def ended(program: Callable[[], object]) -> None:
 
 
 def warn(*findings: Finding) -> None:
-    """Prints findings beside the output of a command."""
+    """Prints findings to standard error, next to the output of a command."""
     for finding in findings:
         print(format_finding(finding), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _end_failed(error: OSError) -> None:
-    """Ends the program with what the system said of a file; not where it said something else."""
+    """Ends the program with the system's error about a file; returns for any other error."""
     if error.errno == errno.ENAMETOOLONG:
         name = printable(str(error.filename or "a name"))
         _end(2, f"error: {name} is too long for the name of a file")
@@ -72,16 +72,16 @@ def _end_failed(error: OSError) -> None:
 
 
 def _end_not_text(words: list[str]) -> None:
-    """Ends the program where a word of the command line is in another encoding, and cannot be what
-    it names; files may be called so."""
+    """Ends the program if an argument is not valid text in this locale: it may name an existing
+    file, but cannot be printed."""
     for word in words:
         if any("\udc80" <= letter <= "\udcff" for letter in word):
             _end(2, f"error: `{printable(word)}` is not UTF-8", "  type it in a UTF-8 locale")
 
 
 def _end_unread(error: BaseException) -> NoReturn:
-    """Ends the program where the reader went away (`fairway logs RUN | head`) and nothing is left
-    to say: with the code of a mistake on the command line, which was about to be said, or with
+    """Ends the program if the reader went away (`fairway logs RUN | head`) and nothing is left to
+    print: with the code of a mistake on the command line, which was about to be printed, or with
     that of the pipe."""
     if any(map(_is_usage, _behind(error))):
         _end(2)
@@ -89,12 +89,13 @@ def _end_unread(error: BaseException) -> NoReturn:
 
 
 def _is_usage(error: BaseException) -> bool:
-    """True for Typer's error for a mistake on the command line; Typer may not be importable."""
+    """Returns True for Typer's error for a mistake on the command line; Typer may not be
+    importable."""
     return any(each.__name__ == "UsageError" for each in type(error).__mro__)
 
 
 def _behind(error: BaseException) -> Iterator[BaseException]:
-    """The error, and those that were handled when it was raised."""
+    """Yields the error, and those that were being handled when it was raised."""
     found: BaseException | None = error
     while found is not None:
         yield found
@@ -102,8 +103,8 @@ def _behind(error: BaseException) -> Iterator[BaseException]:
 
 
 def _open_streams() -> None:
-    """Sees to it that something can be printed: what is closed takes it in silence, and what
-    cannot write a letter (LC_ALL=C) writes its number."""
+    """Makes output always possible: closed streams discard it, and streams that cannot encode a
+    letter (LC_ALL=C) print its number."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             # It takes the lowest number that is free: that of the stream that is closed.
@@ -114,7 +115,7 @@ def _open_streams() -> None:
 
 
 def _end(code: int, *lines: str) -> NoReturn:
-    """Ends the program with what is to be said of it, as far as anybody can read that."""
+    """Ends the program with its message, if anybody can read that."""
     try:
         for line in lines:
             print(line, file=sys.stderr)  # noqa: T201
@@ -129,7 +130,7 @@ def _end(code: int, *lines: str) -> NoReturn:
 
 
 def _discard(stream: TextIO) -> None:
-    """Points the stream at /dev/null: its unwritten rest would fail again at exit."""
+    """Points the stream at /dev/null: flushing its rest would fail again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

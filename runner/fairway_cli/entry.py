@@ -1,7 +1,7 @@
-"""Start of the program `fairway`, with nothing that takes long to import.
+"""Start of the program `fairway`, without slow imports.
 
-Ctrl-C while the rest is imported, or as the program ends, is as it is between: the exit code is
-130, and there is no traceback.
+Ctrl-C during the remaining imports, or as the program ends, works as at any other time: the exit
+code is 130, and there is no traceback.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 
 
 def main() -> None:
-    """The program; see `fairway_cli.main`."""
+    """Runs the program; see `fairway_cli.main`."""
     # Thousands of classes are made on the way to a command, and hardly any garbage.
     gc.set_threshold(100_000, 50, 100)
     before = signal.signal(signal.SIGINT, lambda *_: os._exit(130))

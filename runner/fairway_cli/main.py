@@ -1,7 +1,7 @@
-"""The `fairway` program: its commands, whose options are made only when one of them runs.
+"""The `fairway` program: its commands, whose options are built only when one of them runs.
 
-Typer builds the arguments of every command to print a list of their names, which takes
-longer than most commands do. Here the list is a table of names.
+Typer builds the arguments of every command to print a list of their names, which takes longer than
+most commands do. Here the list is a table of names.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _PLAIN = (str, int, float, bool)
 
 
 class PlainValue:
-    """Stands before an option's adapter: what has the option's type already passes as it is.
-    Anything else, such as the digits of a number, is Typer's to read or to refuse."""
+    """Wrapper of an option's adapter that passes values of the option's type unchanged. Typer
+    parses or refuses anything else, such as the digits of a number."""
 
     def __init__(self, option: Any) -> None:
         self._annotation: Any = option.type_descriptor.annotation
         self._adapter = option.get_runtime_param
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The option's value; Typer's BadParameter where it is none."""
+        """Returns the option's value. Raises Typer's BadParameter for an invalid one."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         if get_origin(self._annotation) is list:
@@ -49,11 +49,12 @@ def _all_are(kind: Any, values: Sequence[Any]) -> bool:
 
 
 def take_plainly(command: Any) -> None:
-    """Lets the command read its options, `--help` too, without pydantic where they do not need it.
-    Those of an earlier Typer, which has no such adapters, are left as they are.
+    """Lets the command parse its options, including `--help`, without pydantic if they do not need
+    it. An earlier Typer's options, which have no such adapters, are left alone.
 
-    Its usage has arguments as they are typed, and its flags no value: the newest Typer puts names
-    into brackets of its own, `[[ENVIRONMENT]]`, and `<bool>` behind a flag."""
+    Its usage shows arguments as they are typed, and flags without a value: the newest Typer puts
+    names into brackets of its own, `[[ENVIRONMENT]]`, and `<bool>` behind a flag.
+    """
     every = command.get_params
 
     def get_params(ctx: Any) -> Any:
@@ -82,10 +83,10 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 class Commands(TyperGroup):
     """Every command, in the order of the help, by the modules of `fairway_cli.commands`.
 
-    The module holds a function of that name, or a group of further commands; where Python has the
-    name already, `_` follows it. FOREIGN are names that other programs have for these commands,
-    each with what is typed here; JOB_COMMANDS are those that read a job file, and all but OFFLINE
-    have a --deadline for the services that they ask.
+    The module has a function of that name, or a group of subcommands; `_` follows a name that
+    Python reserves. FOREIGN maps other programs' names for these commands to ours; JOB_COMMANDS are
+    those that read a job file, and all but OFFLINE have a --deadline for the services that they
+    ask.
     """
 
     MODULES: ClassVar = {
@@ -132,11 +133,11 @@ class Commands(TyperGroup):
 
     @classmethod
     def names(cls) -> list[str]:
-        """The names of all commands."""
+        """Returns the names of all commands."""
         return [name for names in cls.MODULES.values() for name in names]
 
     def get_command(self, ctx: Any, name: str) -> Any:  # noqa: ARG002 - as Typer calls it
-        """A command as a list shows it: the first line of its help, and none of its options."""
+        """Returns a command for a list: the first line of its help, and none of its options."""
         if name not in self.commands:
             return None
         found = self.found(name)
@@ -144,8 +145,8 @@ class Commands(TyperGroup):
         return TyperCommand(name, help=str(text).partition("\n")[0])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """The command that the arguments name, with its options; the server that is to answer, if
-        there is one, is chosen."""
+        """Returns the command that the arguments name, with its options, and chooses the server
+        that answers it, if any."""
         if args and args[0] not in self.commands:
             from difflib import get_close_matches
 
@@ -165,7 +166,7 @@ class Commands(TyperGroup):
         return name, found, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command; an option that belongs into the job file is answered with that."""
+        """Runs the command; an option that belongs in the job file is reported as such."""
         try:
             return super().invoke(ctx)
         except _UsageError as error:
@@ -186,14 +187,14 @@ class Commands(TyperGroup):
 
     @classmethod
     def found(cls, name: str) -> Any:
-        """The function of a command, or the group of commands, as its module has it."""
+        """Returns a command's function, or group of commands, from its module."""
         (module,) = (each for each, names in cls.MODULES.items() if name in names)
         place, name = import_module(f"fairway_cli.commands.{module}"), name.replace("-", "_")
         return getattr(place, name, None) or getattr(place, f"{name}_")
 
     @classmethod
     def imported(cls, name: str) -> Any:
-        """The command of that name with its options."""
+        """Returns the command of that name with its options."""
         found = cls.found(name)
         if isinstance(found, typer.Typer):
             return _ready(typer.main.get_command(found))
@@ -203,7 +204,7 @@ class Commands(TyperGroup):
 
 
 def _require_run(command: str, *, is_here: bool) -> NoReturn:
-    """UserError where no run is named, with the last ones of this project."""
+    """Raises UserError if no run is named, and lists the last ones of this project."""
     from fairway_runner.runs.query import select
     from fairway_runner.runs.store import RunStore
 
@@ -214,8 +215,9 @@ def _require_run(command: str, *, is_here: bool) -> NoReturn:
 
 
 def _ready(command: Any) -> Any:
-    """The command, quick to read its options, with each paragraph of its help in one line for a
-    terminal of any width: Typer prints the line breaks of a docstring as they are."""
+    """Returns the command with fast parsing of its options, and with each paragraph of its help on
+    one line for a terminal of any width: Typer prints the line breaks of a docstring as they
+    are."""
     from fairway_cli.commands.arguments import deadline_option
 
     below = getattr(command, "commands", {})
@@ -230,7 +232,7 @@ def _ready(command: Any) -> Any:
 
 
 def _typed(argument: Any, ctx: Any) -> list[str]:  # noqa: ARG001 - it stands in for a method
-    """`RUN`, `NODE…`, or `[ENVIRONMENT]` for one that may be left out."""
+    """Returns `RUN`, `NODE…`, or `[ENVIRONMENT]` for an optional one."""
     name: str = argument.metavar or argument.name.upper()
     return [name if argument.required or name.startswith("[") else f"[{name}]"]
 
@@ -275,7 +277,7 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the program; a user's error is printed as its findings and sets the exit code.
-    `arguments` are those of the command line where they are not given. Ends in SystemExit."""
+    `arguments` default to the command line's. Ends in SystemExit."""
     ended(lambda: app(arguments))
 
 

@@ -1,4 +1,4 @@
-"""Parts of the documentation that are made from the code; see bin/docs.
+"""Parts of the documentation that are generated from the code; see bin/docs.
 
     reference FOLDER   renews the pages there
 
@@ -41,13 +41,13 @@ _CDKTF = frozenset({"node", "synth", "to_terraform"})
 
 
 def constructs() -> str:
-    """A section for each class and function of the library."""
+    """Returns a section for each class and function of the library."""
     return "\n".join(_class_section(name, node) for name, node in exported().items())
 
 
 @cache
 def exported() -> dict[str, ast.ClassDef | ast.FunctionDef]:
-    """The definition of each exported name that is the library's own, by name."""
+    """Returns the definition of each exported name of the library's own, by name."""
     found: dict[str, ast.ClassDef | ast.FunctionDef] = {}
     for name in sorted(fairway_constructs.__all__):
         package, _, module = fairway_constructs._MODULES[name].partition(".")
@@ -67,8 +67,8 @@ def exported() -> dict[str, ast.ClassDef | ast.FunctionDef]:
 
 
 class _Constants(ast.NodeTransformer):
-    """Puts values of a module's constants in place of their names; in modules of the library also
-    types in place of names for them, which a section of a file may have as text too."""
+    """Replaces names of a module's constants by their values, and in modules of the library also
+    names by types, as a section of a file may have text in place of an object."""
 
     def __init__(self, tree: ast.Module, *, is_library: bool) -> None:
         self._values: dict[str, ast.expr] = {
@@ -89,7 +89,7 @@ class _Constants(ast.NodeTransformer):
 
 
 def arguments_of(node: ast.ClassDef | ast.FunctionDef) -> list[tuple[str, str, str]]:
-    """Each argument with its type and its default, which is "" where there is none."""
+    """Returns each argument with its type and its default, "" for none."""
     if isinstance(node, ast.FunctionDef):
         return list(_arguments(node, skip=0))
     for each in node.body:
@@ -124,7 +124,7 @@ def _arguments(function: ast.FunctionDef, *, skip: int) -> Iterator[tuple[str, s
 
 
 def _annotation(annotation: ast.expr | None) -> str:
-    """The type in words; of `Annotated` the type alone."""
+    """Formats a type; of `Annotated` the type alone."""
     if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
         assert isinstance(annotation.slice, ast.Tuple)
         annotation = annotation.slice.elts[0]
@@ -132,7 +132,7 @@ def _annotation(annotation: ast.expr | None) -> str:
 
 
 def _field_default(value: ast.expr | None) -> str:
-    """The default of a field; what `field(default_factory=Homes)` makes is `Homes()`."""
+    """Returns the default of a field; `field(default_factory=Homes)` gives `Homes()`."""
     if isinstance(value, ast.Call) and ast.unparse(value.func) in ("field", "Field"):
         given = {each.arg: ast.unparse(each.value) for each in value.keywords}
         factory = given.get("default_factory")
@@ -167,7 +167,7 @@ def _class_section(name: str, node: ast.ClassDef | ast.FunctionDef) -> str:
 
 
 def _attributes(node: ast.ClassDef) -> list[str]:
-    """The attributes of an instance, beside methods and properties."""
+    """Returns the attributes of an instance, apart from methods and properties."""
     found: dict[str, None] = {}
     for each in node.body:
         if isinstance(each, ast.FunctionDef) and each.name == "__init__":
@@ -199,7 +199,7 @@ def _method(node: ast.FunctionDef) -> str:
 
 
 def _code(text: str) -> str:
-    """A type or value in a table, where `|` would begin another cell."""
+    """Formats a type or value for a table, in which `|` would begin another cell."""
     parts = text.split(" | ")
     if any(each.count("[") != each.count("]") for each in parts):
         parts = [text.replace(" | ", " or ")]
@@ -207,7 +207,7 @@ def _code(text: str) -> str:
 
 
 def _text(docstring: str) -> str:
-    """The docstring as Markdown, with what it shows of a program as code."""
+    """Returns the docstring as Markdown, with examples as code."""
     lines, code = [], False
     for line in inspect.cleandoc(docstring).splitlines():
         shown = re.match(r"(?:>>>|\.\.\.) ?(.*?)(?:\s*# doctest: \+SKIP)?$", line)
@@ -227,7 +227,7 @@ _VARIABLE = re.compile(r"\bFAIRWAY_[A-Z_]+<\w+>")
 
 
 def fields_of(root: type[BaseModel]) -> str:
-    """A section for each model of a file, with a table of its fields."""
+    """Returns a section for each model of a file, with a table of its fields."""
     schema = schema_of(root, title="")
     models, paths, parts = models_in(root), _paths(schema), []
     for name, model in models.items():
@@ -238,7 +238,8 @@ def fields_of(root: type[BaseModel]) -> str:
 
 
 def _paths(schema: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Paths at which a file uses each definition, such as `clusters.NAME`; the shortest first."""
+    """Returns the paths at which a file uses each definition, such as `clusters.NAME`; the shortest
+    first."""
     found: dict[str, list[str]] = {}
     waiting = [("", schema)]
     while waiting:
@@ -253,7 +254,7 @@ def _paths(schema: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _used_in(path: str, schema: Any) -> Iterator[tuple[str, str]]:
-    """The definitions that a schema refers to, each with the path at which."""
+    """Yields the definitions that a schema refers to, each with its path."""
     if isinstance(schema, list):
         for each in schema:
             yield from _used_in(path, each)
@@ -294,7 +295,7 @@ def _section(
 
 
 def _kind(fields: Mapping[str, Any]) -> str:
-    """The field that tells one kind of a cluster or file system from the others."""
+    """Returns the field that distinguishes the kinds of a cluster or file system."""
     for field, value in fields.items():
         if "const" in value:
             default = " or without it" if "default" in value else ""
@@ -303,8 +304,8 @@ def _kind(fields: Mapping[str, Any]) -> str:
 
 
 def _prose(docstring: str, fields: Mapping[str, Any]) -> str:
-    """A docstring as Markdown: examples are fenced, and a list of the fields is left out. Their
-    table follows."""
+    """Returns a docstring as Markdown: examples are fenced, and a list of the fields is left out,
+    as their table follows."""
     paragraphs = []
     for paragraph in docstring.split("\n\n"):
         listed = [match[1] for match in map(_LISTED.match, paragraph.splitlines()) if match]
@@ -318,7 +319,7 @@ def _prose(docstring: str, fields: Mapping[str, Any]) -> str:
 
 
 def _outside_code(text: str) -> str:
-    """The text, with variables as code: a page would take their <ID> for HTML."""
+    """Returns the text, with variables as code: a page would take their <ID> for HTML."""
     parts = text.split("`")
     parts[::2] = [_VARIABLE.sub(r"`\g<0>`", part) for part in parts[::2]]
     return "`".join(parts)
@@ -330,7 +331,7 @@ def _default(schema: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Any, models: Mapping[str, Any]) -> str:
-    """A schema in a few words."""
+    """Describes a schema in a few words."""
     if not isinstance(schema, dict):
         return "anything"
     if "$ref" in schema:
@@ -381,7 +382,7 @@ _SECTIONS = {
 
 
 def checks() -> str:
-    """A table of the checks, and a section for each with its examples."""
+    """Returns a table of the checks, and a section for each with its examples."""
     rows = [
         f"| [{check.id}](#{check.id}) | {check.severity} | {check.summary} |"
         for check in all_checks()
@@ -394,7 +395,7 @@ def checks() -> str:
 
 
 def live_checks() -> str:
-    """A table of the checks that ask Azure."""
+    """Returns a table of the checks that ask Azure."""
     rows = ["| check | severity | looks at | reads, under the subscription |", "|---|---|---|---|"]
     rows += [f"| `{id_}` | {it.severity} | {it.text} | {it.reads} |" for id_, it in LIVE.items()]
     return "\n".join(rows)
@@ -410,14 +411,14 @@ def _entry(check: Check) -> str:
 
 
 def engines() -> str:
-    """A table of what engines can do."""
+    """Returns a table of engines' capabilities."""
     rows = [["", *(f"`{name}`" for name in ENGINES)], ["---"] * (len(ENGINES) + 1)]
     rows += [[title, *words] for title, words in table()]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows).replace("|  |", "| |")
 
 
 def roles() -> str:
-    """A table of what each role may do on a server."""
+    """Returns a table of each role's permissions on a server."""
     names = " | ".join(role.title for role in Role)
     rows = [f"| permission | {names} |", "|---|---|---|---|"]
     for least, says in ACTIONS.values():
@@ -427,7 +428,7 @@ def roles() -> str:
 
 
 def calls() -> str:
-    """A table of the calls of a server."""
+    """Returns a table of the calls of a server."""
     rows = ["| call | returns |", "|---|---|"]
     for method, path, function, _ in CALLS:
         shown = re.sub(r"\{(\w+)(:path)?\}", lambda found: found[1].upper(), path)
@@ -450,7 +451,7 @@ _PART = re.compile(r"(<!-- made by bin/docs: (\w+) -->\n\n).*?(\n\n<!-- end -->\
 
 
 def renewed(page: str) -> str:
-    """The text of a page with each part between two comments as the code has it now."""
+    """Returns a page's text with each part between two comments regenerated from the code."""
     return _PART.sub(lambda part: part[1] + PARTS[part[2]]().strip() + part[3], page)
 
 

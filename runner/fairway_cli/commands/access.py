@@ -122,7 +122,7 @@ def tunnel(
 
 
 def _say_once_open(port: int, line: str, ended: threading.Event) -> None:
-    """Prints the line when the tunnel listens at the port, and not at all where it ends first."""
+    """Prints the line once the tunnel listens at the port, and nothing if it ends first."""
     while not ended.wait(_PAUSE):
         if _taken(port):
             print(line, flush=True)
@@ -130,7 +130,7 @@ def _say_once_open(port: int, line: str, ended: threading.Event) -> None:
 
 
 def _require_free(port: int) -> None:
-    """UserError where something on this machine has the port already."""
+    """Raises UserError if something on this machine uses the port already."""
     if error := _taken(port):
         message = f"port {port} on this machine cannot be used: {error.strerror}"
         hint = "choose another: --local-port PORT"
@@ -138,7 +138,7 @@ def _require_free(port: int) -> None:
 
 
 def _taken(port: int) -> OSError | None:
-    """Why nobody can listen at the port of this machine; None where somebody can."""
+    """Returns why the port of this machine is unavailable; None if it is free."""
     import socket
 
     with socket.socket() as probe:
@@ -152,7 +152,7 @@ def _taken(port: int) -> OSError | None:
 
 
 class StartGroup(TyperGroup):
-    """A group in which what begins with no command is that of `start`."""
+    """Group in which arguments without a command belong to `start`."""
 
     DEFAULT: ClassVar = "start"
 
@@ -289,7 +289,8 @@ def connect(run: arguments.RunArgument) -> None:
 
 
 def _target(name: str) -> Target:
-    """The target; UserError where there is none, with the command that may have been meant."""
+    """Returns the target. Raises UserError if there is none, with the command that may have been
+    meant."""
     from fairway_runner.targets.lookup import all_targets, find_target
 
     try:
@@ -305,8 +306,8 @@ def _target(name: str) -> Target:
 
 
 def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None:
-    """The session that goes on there, the newest where there are several; UserError where what is
-    wanted is another."""
+    """Returns the active session there, the newest of several. Raises UserError if another is
+    wanted."""
     from fairway_runner.dev_sessions import going
 
     sessions, findings = going(store, target.name)

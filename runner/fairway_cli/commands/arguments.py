@@ -1,4 +1,4 @@
-"""Arguments that several commands take, written once, and what a shell completes for them."""
+"""Arguments that several commands share, and their completion in a shell."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ SERVER_COMMANDS = ("list", "show", "logs", "fetch", "submit", "wait", "cancel")
 
 
 class _Server:
-    """The server that answers the command that runs; a program has one command line."""
+    """Server that answers the running command; a program has one command line."""
 
     url: str | None = None
     store: RemoteStore | None = None
 
 
 def choose_server(url: str, name: str | None, context: Any, *, is_typed: bool) -> None:
-    """Lets the server at `url` answer the command of that name. UserError for one that no server
-    answers, where `--server` was typed: with FAIRWAY_SERVER, others are those of this machine."""
+    """Lets the server at `url` answer the command of that name. Raises UserError for a command that
+    no server answers, if `--server` was typed: with FAIRWAY_SERVER, such commands use this
+    machine's runs."""
     if name in SERVER_COMMANDS:
         _Server.url = url
         context.call_on_close(_close_server)
@@ -49,7 +50,7 @@ def choose_server(url: str, name: str | None, context: Any, *, is_typed: bool) -
 
 
 def remote_store() -> RemoteStore | None:
-    """The runs of the server that was chosen; None where commands are about this machine's."""
+    """Returns the runs of the chosen server; None if commands use this machine's."""
     if _Server.url is not None and _Server.store is None:
         from fairway_cli.server.store import RemoteStore
 
@@ -58,7 +59,7 @@ def remote_store() -> RemoteStore | None:
 
 
 def run_store() -> RunStore:
-    """The runs that a command is about: those of the server, or of the project that we are in."""
+    """Returns the runs that a command uses: those of the server, or of the current project."""
     if (remote := remote_store()) is not None:
         return remote
     from fairway_runner.runs.store import RunStore
@@ -73,8 +74,8 @@ def _close_server() -> None:
 
 
 def _completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Completes to those of the known words that begin as typed. A shell has no place for an
-    error: of words that fail on the way those before it are left."""
+    """Returns the known words that begin as typed. A shell cannot show an error: if one occurs, the
+    words before it remain."""
 
     def complete(incomplete: str) -> list[str]:
         found: list[str] = []
@@ -119,13 +120,13 @@ def complete_environments() -> Iterable[str]:
 
 
 def complete_metrics(ctx: Context, incomplete: str) -> list[str]:
-    """The metrics of the run that the command line names."""
+    """Completes metrics of the run that the command line names."""
     known = _completing(lambda: run_store().find(_argument(ctx, "run") or "").record.metrics)
     return known(incomplete)
 
 
 def complete_settings(ctx: Context, incomplete: str) -> list[str]:
-    """The fields that `-s` can set: those of a job, and those in the named job file or run."""
+    """Completes fields for `-s`: those of a job, and those in the named job file or run."""
     return _completing(lambda: _settings(ctx))(incomplete)
 
 
@@ -142,8 +143,8 @@ def _settings(ctx: Context) -> Iterable[str]:
 
 
 def _argument(ctx: Any, name: str) -> str | None:
-    """The value of an argument or option on the command line. While an option has no value yet,
-    the arguments before it have not been assigned."""
+    """Returns the value of an argument or option on the command line. While an option has no value
+    yet, the arguments before it have not been assigned."""
     if given := ctx.params.get(name):
         return str(given)
     command = getattr(ctx, "command", None)
@@ -153,7 +154,7 @@ def _argument(ctx: Any, name: str) -> str | None:
 
 
 def _fields(model: type[BaseModel], before: str = "") -> Iterator[str]:
-    """The dotted paths of a model's fields, and of those of the models in them."""
+    """Yields the dotted paths of a model's fields, including those of nested models."""
     from pydantic import BaseModel
 
     for name, field in model.model_fields.items():
@@ -165,7 +166,7 @@ def _fields(model: type[BaseModel], before: str = "") -> Iterator[str]:
 
 
 def _paths(data: object, before: str = "") -> Iterator[str]:
-    """The dotted paths of what is not a mapping."""
+    """Yields the dotted paths of values that are no mappings."""
     if not isinstance(data, dict):
         yield before.rstrip(".")
         return
@@ -180,7 +181,7 @@ def complete_tags() -> Iterable[str]:
 
 
 def complete_columns(incomplete: str) -> list[str]:
-    """The columns that a list of this project's runs can have; those before are kept."""
+    """Completes the columns for a list of this project's runs; those before the last comma stay."""
     before, comma, last = incomplete.rpartition(",")
     return [before + comma + each for each in _complete_column(last)]
 
@@ -283,7 +284,7 @@ JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 
 def _choose_deadline(context: Context, text: str | None) -> str | None:
-    """Lets it hold for every service that the command asks, and for no later command."""
+    """Sets the deadline for every service that the command asks, and for no later command."""
     from fairway_runner.engines import outage
 
     outage.choose(None if text is None else span("--deadline", text))
@@ -303,7 +304,8 @@ _DeadlineOption = Annotated[
 
 
 def deadline_option() -> Any:
-    """`--deadline`, which each command has that asks a service; its function does not get it."""
+    """Returns `--deadline`, an option of each command that asks a service; its function does not
+    get it."""
     alone = Typer(add_completion=False)
 
     @alone.command()
@@ -315,7 +317,7 @@ def deadline_option() -> Any:
 
 
 def target_names(given: list[str] | None) -> list[str]:
-    """The targets that were named, in their order: several by commas, or by the option again."""
+    """Returns the named targets in order: separated by commas, or from a repeated option."""
     names = [name.strip() for words in given or () for name in words.split(",")]
     if not all(names):
         message = f"--target: a name is missing in `{','.join(given or ())}`"
@@ -324,7 +326,7 @@ def target_names(given: list[str] | None) -> list[str]:
 
 
 def states(given: list[str] | None) -> tuple[str, ...]:
-    """The states that were asked for; UserError for a word that is none."""
+    """Returns the requested states. Raises UserError for an unknown word."""
     from fairway_runner.runs.query import require_states
 
     require_states(given or ())
@@ -332,7 +334,7 @@ def states(given: list[str] | None) -> tuple[str, ...]:
 
 
 def engine_of(target: str) -> Engine:
-    """The engine of the target of that name; UserError where there is none."""
+    """Returns the engine of the target of that name. Raises UserError if there is none."""
     from fairway_runner.engines.engine import engine_for
     from fairway_runner.targets.lookup import find_target
 

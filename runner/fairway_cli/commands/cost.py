@@ -170,7 +170,7 @@ def _prices(file: Path | None, *, offline: bool) -> Prices:
 
 
 def _region(name: str | None, prices: Path | None) -> str | None:
-    """The region of `--region`; a file of prices may know others than Azure's."""
+    """Returns the region of `--region`; a file of prices may know other regions than Azure's."""
     if name is None:
         return None
     if not (name.isascii() and name.isalnum() and name.islower()):

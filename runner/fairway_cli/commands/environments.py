@@ -37,9 +37,9 @@ _QUESTIONS = {
 
 
 def ask_for_the_rest(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The answers to all of the options; a person is asked for those that were not given.
+    """Returns the answers to all of the options, and asks the user for missing ones.
 
-    What was given is checked before anything is asked. An answer that cannot be is asked for again.
+    The given ones are checked before any question. An invalid answer is asked for again.
     """
     from fairway_runner.starter.answers import checked, of_account, usual
 

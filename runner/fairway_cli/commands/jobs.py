@@ -109,7 +109,7 @@ def submit(
 
 
 def _resumed(run_id: str) -> Run:
-    """The run, once it is submitted; UserError where nothing of that was even written down."""
+    """Returns the run, once it is submitted. Raises UserError if none was even recorded."""
     from fairway_runner.submit.submission import resume
 
     if remote_store() is not None:
@@ -132,8 +132,8 @@ def _asked(
     names: Sequence[str],
     options: Mapping[str, Any],
 ) -> _Submission | RemoteSubmission:
-    """The job with these assignments, for targets of these names, which this machine or a server is
-    to submit. UserError for no job."""
+    """Returns the job with these assignments, for targets of these names, to be submitted by this
+    machine or a server. Raises UserError if there is no job."""
     from fairway_runner.jobs.job_file import load_job
 
     remote = remote_store()
@@ -153,14 +153,14 @@ def _asked(
 
 @dataclass(frozen=True)
 class _Submission:
-    """A job for targets that this machine reaches, which `prepare` makes a run of."""
+    """A job for targets that this machine reaches, made into a run by `prepare`."""
 
     store: RunStore
     prepare: Callable[..., PreparedRun]
 
     def check(self) -> tuple[str, list[str], int, str]:
-        """Prints what a person should hear of; its name and targets, and how many it would start of
-        what: tasks or steps."""
+        """Prints warnings; returns its name and targets, and how many tasks or steps it would
+        start."""
         from fairway_runner.submit.submission import recorded_before
 
         prepared = self.prepare(copies=False)
@@ -170,7 +170,7 @@ class _Submission:
         return record.name, [record.target, *prepared.next_targets], record.tasks, kind
 
     def submit(self, *, yes: bool) -> Run:
-        """Starts it, and prints what a person should hear of."""
+        """Starts it, and prints warnings."""
         from fairway_runner.submit.submission import submit
 
         prepared = self.prepare(copies=True)
@@ -190,7 +190,7 @@ def _print_valid(name: str, targets: list[str], tasks: int, kind: str, *, json_:
 
 
 def _ask(tasks: int, *, yes: bool) -> None:
-    """Asks before very many tasks; UserError where nobody can be asked."""
+    """Asks for confirmation of very many tasks. Raises UserError if nobody can be asked."""
     from fairway_runner.submit.submission import MANY, many
 
     if yes or tasks <= MANY:

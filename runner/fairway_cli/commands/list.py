@@ -142,7 +142,7 @@ def list_(
 
 
 def _empty(runs: Sequence[dict[str, Any]], columns: Sequence[Column]) -> Iterator[Finding]:
-    """The columns in which nothing stands, which a table leaves out."""
+    """Returns the columns without any value, which a table leaves out."""
     for column in columns:
         if runs and column.is_named and all(run["columns"][column.title] is None for run in runs):
             message = f"none of these runs has `{column.title}`"
@@ -151,11 +151,10 @@ def _empty(runs: Sequence[dict[str, Any]], columns: Sequence[Column]) -> Iterato
 
 
 def _adopt(target: str, store: RunStore) -> tuple[Sequence[Finding], bool]:
-    """Makes the runs on a target known here; one that no file names has none but those, and is a
-    typing error where there is none.
+    """Creates folders here for the runs on a target. A target that no file names exists only
+    through its runs, and is a typing error without any.
 
-    Returns what is wrong with those that cannot be read, or with a target that is away, and whether
-    it is.
+    Returns findings about unreadable runs, or about a target that is away, and True in that case.
     """
     from fairway_runner.engines.capabilities import runs_here
     from fairway_runner.engines.engine import engine_for

@@ -86,7 +86,7 @@ def plan(
 
 
 def _of_stopped_machines(reviews: Sequence[Path]) -> Iterator[Finding]:
-    """VMs that would have to run, for Azure to change what these plans change of them."""
+    """Returns the VMs that would have to run, for Azure to apply these plans' changes to them."""
     from fairway_runner.live.rules import stopped_machines
 
     for file in reviews:
@@ -190,7 +190,8 @@ def deploy(
 
 
 def _have_machines_run(plan: Mapping[str, Any], ask: Callable[[str], bool] | None) -> None:
-    """Starts VMs that the plan could not change as they are; UserError where nobody agrees."""
+    """Starts VMs that the plan could not change while stopped. Raises UserError if nobody
+    agrees."""
     from fairway_runner.live import operations
     from fairway_runner.live.rules import stopped_machines
 

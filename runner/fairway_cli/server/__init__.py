@@ -1,1 +1,1 @@
-"""Runs of a `fairway serve` elsewhere, by its REST interface."""
+"""Runs of a `fairway serve` elsewhere, through its REST interface."""

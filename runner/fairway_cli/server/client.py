@@ -40,7 +40,7 @@ _FITS = re.compile(r"[\x21-\x7e]+")  # what a header can have
 
 @dataclass(frozen=True)
 class Address:
-    """Address of a server; `path` stands before the paths of its calls."""
+    """Address of a server; `path` is the prefix of its calls."""
 
     host: str
     port: int
@@ -49,7 +49,7 @@ class Address:
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """The address of a URL; UserError for another text, and where others could read calls."""
+        """Parses a URL. Raises UserError for other text, and if others could read the calls."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname or "", parts.port
@@ -76,16 +76,16 @@ class Address:
 
 
 def is_loopback(host: str) -> bool:
-    """True where everything that is sent there stays on this machine."""
+    """Returns True if everything sent there stays on this machine."""
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"
 
 
 def token_for(address: Address) -> str:
-    """From FAIRWAY_SERVER_TOKEN, from the file that FAIRWAY_SERVER_TOKEN_FILE names, or from
-    `.fairway/serve.json` of the project that we are in, where its server is the one; UserError
-    where there is none."""
+    """Returns the token from FAIRWAY_SERVER_TOKEN, from the file that FAIRWAY_SERVER_TOKEN_FILE
+    names, or from `.fairway/serve.json` of the current project, if that is its server. Raises
+    UserError if there is none."""
     if token := os.environ.get(TOKEN, "").strip():
         return _fitting(token, TOKEN)
     if name := os.environ.get(TOKEN_FILE):
@@ -102,7 +102,7 @@ def token_for(address: Address) -> str:
 
 
 def _recorded(address: Address) -> str:
-    """The token that a server of this project has written down; "" where none has."""
+    """Returns the token that a server of this project has recorded; "" for none."""
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError, UserError):
         found = json.loads((find_project()[0] / ".fairway" / "serve.json").read_text("ascii"))
         known = Address.of(found["url"])
@@ -121,7 +121,7 @@ def _fitting(token: str, where: str) -> str:
 
 
 def _shown(url: str) -> str:
-    """The URL without what may be a secret in it."""
+    """Returns the URL without parts that may be secret."""
     return url[:80] if "@" not in url and "?" not in url else "…"
 
 
@@ -136,7 +136,7 @@ _CODES = {409: 3}
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer with its headers, by their names in lower case."""
+    """An answer with its headers, by lower-case names."""
 
     body: bytes
     headers: dict[str, str]
@@ -144,14 +144,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Sent:
-    """The file that findings may be about, by its name and text, and the settings over it."""
+    """The file that findings may refer to, by its name and text, and the settings over it."""
 
     file: str = ""
     text: str = ""
     assignments: tuple[str, ...] = ()
 
     def line(self, file: str, line: int, column: int, path: str) -> str | None:
-        """The line that is meant; None where nothing was sent that has it."""
+        """Returns the line that a finding means; None if nothing that was sent has it."""
         if file == COMMAND_LINE:
             shown = [f"-s {each}" for each in self.assignments if _sets(each, path)]
             fit = [each for each in shown if each.find("=") + 2 == column]
@@ -167,23 +167,23 @@ def _sets(assignment: str, path: str) -> bool:
 
 @dataclass(frozen=True)
 class Server:
-    """A server, with the file that is sent to it: its lines are shown where they are wrong."""
+    """A server, with the file that is sent to it, whose lines are shown in errors."""
 
     address: Address
     sent: Sent = Sent()
 
     def get(self, path: str, query: Query = ()) -> Any:
-        """The data that a call answers."""
+        """Returns the data that a call answers."""
         return self.data(self.answer("GET", path, query))
 
     def post(self, path: str, body: object = None, query: Query = ()) -> Any:
-        """The data of a call that acts; it may take as long as the action."""
+        """Returns the data of a call that acts, which may take as long as the action."""
         if not isinstance(body, bytes):
             body = b"" if body is None else json.dumps(body).encode()
         return self.data(self.answer("POST", path, query, body))
 
     def answer(self, method: str, path: str, query: Query = (), body: bytes = b"") -> Answer:
-        """The answer of a call, with its headers."""
+        """Returns the answer of a call, with its headers."""
         content = BytesIO()
         headers = self._call(method, path, query, body, content, _LARGEST)
         return Answer(content.getvalue(), headers)
@@ -193,7 +193,7 @@ class Server:
         self._call("GET", path, (), b"", out, None)
 
     def data(self, answer: Answer) -> Any:
-        """The data of an answer in JSON; UserError where it is none."""
+        """Returns the data of a JSON answer. Raises UserError if it is none."""
         try:
             return json.loads(answer.body)
         except (ValueError, RecursionError):
@@ -202,14 +202,14 @@ class Server:
 
     @contextmanager
     def understood(self) -> Iterator[None]:
-        """UserError where an answer is not the expected one."""
+        """Raises UserError if an answer in the block is not the expected one."""
         try:
             yield
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, StopIteration):
             raise self.strange("its answer is not what was asked for") from None
 
     def strange(self, what: str) -> UserError:
-        """The error for a server that is none of ours."""
+        """Returns the error for a server that is none of ours."""
         message = f"{self.address.url} does not answer as `fairway serve` does: {what}"
         hint = "is the URL right? a sign-in page in front of it accepts no token"
         return UserError.of("strange-server", message, hint, exit_code=_FAILED)
@@ -217,8 +217,8 @@ class Server:
     def _call(
         self, method: str, path: str, query: Query, body: bytes, out: BinaryIO, most: int | None
     ) -> dict[str, str]:
-        """Makes one call, of no other place: the token would go there. An answer in memory ends
-        before the deadline, though each of its bytes may come in time."""
+        """Makes one call, and follows no redirect: the token would go there. An answer in memory
+        ends before the deadline, though each of its bytes may come in time."""
         address = self.address
         headers = {"Authorization": f"Bearer {token_for(address)}"}
         seconds = _LONG if method == "POST" else deadline()
@@ -258,7 +258,7 @@ class Server:
             connection.close()
 
     def away(self, error: Exception) -> UserError:
-        """The error for a server that does not answer now."""
+        """Returns the error for a server that does not answer now."""
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         message = f"{self.address.url} does not answer: {why}"
         hint = "does `fairway serve` run there, and does the port or the proxy lead to it?"
@@ -289,7 +289,7 @@ def _shut(opened: socket.socket) -> None:
 
 
 def quoted(text: str) -> str:
-    """A run's name as a part of a path; UserError for one that leads elsewhere."""
+    """Returns a run's name as a part of a path. Raises UserError for one that leads elsewhere."""
     if not text or "/" in text or text in (".", ".."):
         hint = "list them: fairway list"
         raise UserError.of("unknown-run", f"there is no run `{text[:80]}`", hint)
@@ -297,14 +297,14 @@ def quoted(text: str) -> str:
 
 
 def found_beside(answer: Answer, sent: Sent = Sent()) -> list[Finding]:
-    """The findings in a header, beside a list."""
+    """Returns the findings in a header that accompanies a list."""
     with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return found_in(json.loads(answer.headers["findings"]), sent)
     return []
 
 
 def found_in(listed: list[dict[str, Any]], sent: Sent = Sent()) -> list[Finding]:
-    """Findings as a server tells them, at lines of the file that was sent to it."""
+    """Returns a server's findings, at lines of the file that was sent to it."""
     found = []
     for facts in listed[:_MOST_FINDINGS]:
         file, line, column = facts.get("file"), facts.get("line"), facts.get("column")

@@ -1,6 +1,7 @@
-"""The runs of a server, with the interface of the run store: commands need not know which it is.
+"""Runs of a server, with the interface of the run store, so that commands need not know which it
+is.
 
-What the server has recorded of a run is copied into a folder here, and read there as ever.
+A run's records on the server are copied into a folder here, and read there as usual.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _LOG = re.compile(r"setup|finally|\d{1,9}")
 
 @dataclass
 class Mirror:
-    """Copies of what a server has recorded of runs, in a folder here."""
+    """Copies of a server's records of runs, in a folder here."""
 
     server: Server
     base: Path
@@ -62,8 +63,8 @@ class Mirror:
     _size: int = 0
 
     def pull(self, run: str, *, fresh: bool = False, going: bool = False) -> str:
-        """Copies the records of a run that changed since the last call; the run's whole ID. With
-        `fresh` the server asks the run's target first."""
+        """Copies the records of a run that changed since the last call, and returns the run's full
+        ID. With `fresh` the server asks the run's target first."""
         flags = {"fresh": fresh, "going": going}
         query = [(name, "true") for name, value in flags.items() if value]
         query.append(("since", str(self._since.get(run, 0))))
@@ -93,7 +94,7 @@ class Mirror:
             draft.replace(path)
 
     def pull_logs(self, run_id: str) -> None:
-        """Copies what the logs of a run have got since the last call."""
+        """Copies the lines that the logs of a run got since the last call."""
         for name, size in self.facts[run_id]["logs"].items():
             if not _LOG.fullmatch(name):
                 raise self.server.strange(f"it has a log `{name[:20]}`")
@@ -111,7 +112,7 @@ class Mirror:
 
 @dataclass(frozen=True)
 class RemoteRun(Run):
-    """A run of a server: a copy of its folder, and what can be asked of the server about it."""
+    """A run of a server: a copy of its folder, and calls to the server about it."""
 
     MIRRORS: ClassVar[dict[Path, Mirror]] = {}
 
@@ -121,12 +122,12 @@ class RemoteRun(Run):
 
     @property
     def status(self) -> RunState:
-        """Its state as the server knows it."""
+        """State of the run on the server."""
         return self._recorded()
 
     @property
     def is_unsent(self) -> bool:
-        """The server says so, in the reason of its state."""
+        """True if the server says so, in the reason of its state."""
         return False
 
     @property
@@ -141,7 +142,7 @@ class RemoteRun(Run):
 
     @property
     def last_known(self) -> float:
-        """When its target last told the server its state, in seconds since 1970."""
+        """When its target last reported its state to the server, in seconds since 1970."""
         return float(self._mirror.facts[self.id]["last_known"])
 
     @cached_property
@@ -150,30 +151,30 @@ class RemoteRun(Run):
         return cast("Engine", ServerEngine(self._mirror))
 
     def refresh(self, *, logs: bool = False, samples: bool = False) -> None:  # noqa: ARG002
-        """Lets the server ask its target, and copies its records; samples stay with the server."""
+        """Has the server ask its target, and copies its records; samples stay with the server."""
         self._mirror.pull(self.id, fresh=True)
         if logs:
             self._mirror.pull_logs(self.id)
 
     def follow(self, *, logs: bool = False) -> None:
-        """Copies its records: the server itself keeps it going."""
+        """Copies its records: the server itself advances it."""
         self._mirror.pull(self.id)
         if logs:
             self._mirror.pull_logs(self.id)
 
     def cancel(self, task: str | int | None = None) -> None:
-        """Cancels it, or one task; returns when that has ended."""
+        """Cancels it, or one task, and waits for the end."""
         query = [] if task is None else [("task", str(task))]
         self._mirror.server.post(f"/runs/{quoted(self.id)}/cancel", None, query)
         self._mirror.pull(self.id)
 
     def await_lock(self) -> None:
-        """Returns at once: nothing here watches over it."""
+        """Returns immediately: nothing here watches over it."""
 
 
 @dataclass
 class ServerEngine:
-    """The part of an engine that commands need, by calls of the server."""
+    """The part of an engine that commands need, through calls of the server."""
 
     mirror: Mirror
     deadline: float = field(default_factory=outage.deadline)
@@ -181,7 +182,7 @@ class ServerEngine:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Has calls of the server end by then."""
+        """Sets the deadline of calls in the block."""
         usual, offered = outage.chosen(), outage.is_offered()
         outage.choose(min(self.deadline, seconds), offered=offered)
         try:
@@ -190,7 +191,8 @@ class ServerEngine:
             outage.choose(usual, offered=offered)
 
     def collect(self, run: RunFolder, tasks: list[int], arrived: Progress = no_progress) -> None:
-        """Copies the outputs of these tasks; `arrived` is told how many of how many are there."""
+        """Copies the outputs of these tasks; `arrived` is called with the number of copied files
+        and of all."""
         server, path = self.mirror.server, f"/runs/{quoted(run.id)}/outputs"
         names = {run.task_name(index): run.task_folder(index) for index in tasks}
         wanted: list[tuple[Path, Sequence[str], str | None]] = []
@@ -228,13 +230,13 @@ class ServerEngine:
 
 @dataclass(frozen=True)
 class RemoteStore(RunStore):
-    """The runs of a server, copied below `base` as they are asked for."""
+    """The runs of a server, copied below `base` on demand."""
 
     mirror: Mirror
 
     @classmethod
     def at(cls, url: str) -> RemoteStore:
-        """The store of the server at a URL; UserError where that cannot be one."""
+        """Returns the store of the server at a URL. Raises UserError for an invalid one."""
         server = Server(Address.of(url))
         base = Path(tempfile.mkdtemp(prefix="fairway-")).resolve()
         RemoteRun.MIRRORS[base] = mirror = Mirror(server, base)
@@ -247,11 +249,12 @@ class RemoteStore(RunStore):
 
     @property
     def server(self) -> Server:
-        """The server that has the runs."""
+        """Server that has the runs."""
         return self.mirror.server
 
     def find(self, text: str, *, going: bool = False) -> RemoteRun:
-        """The run with that ID, or the only one whose ID begins so; UserError otherwise."""
+        """Returns the run with that ID, or the only one whose ID begins so. Raises UserError
+        otherwise."""
         return RemoteRun(self.folder / self.mirror.pull(text, going=going))
 
     def view(self, run: Run) -> RunView:
@@ -273,7 +276,7 @@ class RemoteStore(RunStore):
         *,
         descending: bool = False,
     ) -> tuple[list[dict[str, Any]], list[Finding]]:
-        """The facts of the runs that are wanted, the newest last; and what is wrong with others."""
+        """Returns the facts of the wanted runs, the newest last, and findings about others."""
         from fairway_runner.runs.query import by_value
 
         titles = [each.title for each in columns]
@@ -336,7 +339,7 @@ class RemoteSubmission:
         return replace(self.store.server, sent=sent)
 
     def facts(self) -> dict[str, Any]:
-        """The body of a call that takes the job, whose code is sent now."""
+        """Returns the body of a call for the job, after uploading its code."""
         return {
             "job": self.job.document.text.source,
             "file": self.job.document.file,
@@ -349,8 +352,8 @@ class RemoteSubmission:
         }
 
     def check(self) -> tuple[str, list[str], int, str]:
-        """Prints what a person should hear of; its name and target, and how many it would start of
-        what: tasks or steps."""
+        """Prints warnings; returns its name and target, and how many tasks or steps it would
+        start."""
         facts = self.server.post("/check", self.facts())
         with self.server.understood():
             warn(*found_in(facts["findings"], self.server.sent))
@@ -360,7 +363,7 @@ class RemoteSubmission:
             return str(facts["name"]), [str(facts["target"])], count, kind
 
     def submit(self, *, yes: bool) -> Run:
-        """Starts it, and prints what a person should hear of."""
+        """Starts it, and prints warnings."""
         facts = {**self.facts(), "yes": yes}
         if self.run_id is None:
             # An id of our own, so that the same call again starts nothing twice.
@@ -397,7 +400,7 @@ class RemoteSubmission:
 
 
 def _send(server: Server, job: JobFile) -> str:
-    """Sends the code of a job; the name by which the server knows it."""
+    """Uploads the code of a job; returns the server's name for it."""
     from fairway_runner.submit.code_upload import CodeUpload, digest_of
 
     upload = CodeUpload.of(job)

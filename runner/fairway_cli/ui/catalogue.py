@@ -33,7 +33,7 @@ _SIZE_COLOURS = {"current": _GREEN, "retiring": _YELLOW, "no-new-capacity": _YEL
 
 
 def node_table(nodes: Sequence[Node]) -> str:
-    """A line for each node."""
+    """Prints a line for each node."""
     more = list(dict.fromkeys(name for node in nodes for name in node.facts))
     header = ("NODE", "STATE", "ADDRESS", "RUN", *(name.upper() for name in more), "REASON")
     rows, colours = [], {}
@@ -46,7 +46,8 @@ def node_table(nodes: Sequence[Node]) -> str:
 
 
 def offer_facts(offer: Offer) -> dict[str, Any]:
-    """One size; `room` is how many VMs the quota leaves, null where a pool's account knows it."""
+    """Returns one size; `room` is how many VMs the quota leaves, null if only a pool's account
+    knows it."""
     facts = {**asdict(offer), "room": offer.room, "offered": not offer.refusal}
     return {**facts, "refusal": offer.refusal or None, "nearest": offer.nearest or None}
 
@@ -78,7 +79,8 @@ def outbound_table(names: Sequence[Outbound]) -> str:
 
 
 def select(sizes: Iterable[VmSize], *, rdma: bool, gpu: str | None) -> list[VmSize]:
-    """The sizes with InfiniBand, or with that GPU; UserError where no size has such a GPU."""
+    """Returns the sizes with InfiniBand, or with that GPU. Raises UserError if no size has such a
+    GPU."""
     known = list(sizes)
     if gpu is not None:
         models = {size.gpu.model for size in known if size.gpu}
@@ -92,7 +94,8 @@ def select(sizes: Iterable[VmSize], *, rdma: bool, gpu: str | None) -> list[VmSi
 
 
 def size_facts(size: VmSize) -> dict[str, Any]:
-    """One size: memory in GiB, GPU memory in GB, InfiniBand in Gb/s an adapter; null for none."""
+    """Returns one size: memory in GiB, GPU memory in GB, InfiniBand in Gb/s per adapter; null for
+    none."""
     return {
         "name": size.name,
         "vcpus": size.vcpus,
@@ -137,7 +140,7 @@ def _infiniband(size: VmSize) -> str:
 
 
 def warn_of_unready(targets: Iterable[Target]) -> None:
-    """Says on standard error which targets take no jobs yet, and why."""
+    """Prints to standard error which targets take no jobs yet, and why."""
     from fairway_runner.engines.engine import unready
 
     for target in targets:
@@ -163,7 +166,7 @@ def target_table(facts: Sequence[dict[str, Any]]) -> str:
 
 
 def print_list(listed: list[dict[str, str]]) -> None:
-    """A line a template, under the folder it comes from."""
+    """Prints a line per template, below the folder it comes from."""
     width = max((len(each["name"]) for each in listed), default=0)
     for folder, templates in groupby(listed, key=lambda each: each["folder"]):
         print(folder)
@@ -193,7 +196,7 @@ _TITLES = (
 
 
 def sample_facts(samples: Mapping[str, Sample]) -> list[dict[str, Any]]:
-    """The last sample of each node; null where there is nothing to say."""
+    """Returns the last sample of each node; null for unknown values."""
     return [
         {"node": node, **asdict(sample), "time": iso(sample.time)}
         for node, sample in samples.items()

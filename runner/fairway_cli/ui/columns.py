@@ -1,4 +1,4 @@
-"""Text on a terminal: columns, colours, and bars of bytes on their way.
+"""Text on a terminal: columns, colours, and progress bars of transfers.
 
 Columns are written line by line, many times faster than a table of rich: people list thousands of
 runs.
@@ -35,7 +35,8 @@ _BOLD = "1"
 
 
 def has_colours(out: TextIO | None = None) -> bool:
-    """True if a stream (by default standard output) is a terminal that shows colours, turned on."""
+    """Returns True if a stream (by default standard output) is a terminal with colours turned
+    on."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return wanted and (out or sys.stdout).isatty()
 
@@ -43,8 +44,8 @@ def has_colours(out: TextIO | None = None) -> bool:
 def columns(
     header: Sequence[str], rows: Iterable[Sequence[str]], colours: Mapping[str, str] = _COLOURS
 ) -> str:
-    """The rows under their header; columns that are empty in every row are left out. `colours` are
-    those of cells by their text; control characters in a cell are replaced."""
+    """Formats the rows under their header; columns that are empty in every row are left out.
+    `colours` maps the text of cells to colours; control characters in a cell are replaced."""
     table = [tuple(map(printable, row)) for row in (header, *rows)]
     kept = [n for n in range(len(header)) if len(table) == 1 or any(row[n] for row in table[1:])]
     widths = [max(_width(row[n]) for row in table) for n in kept]
@@ -60,12 +61,12 @@ def columns(
 
 
 def state(name: str, out: TextIO | None = None) -> str:
-    """A state in its colour, where the stream shows colours."""
+    """Formats a state in its colour, if the stream shows colours."""
     return styled(name, _COLOURS.get(name, ""), out)
 
 
 def styled(text: str, style: str, out: TextIO | None = None) -> str:
-    """The text with SGR parameters, where the stream shows colours."""
+    """Formats the text with SGR parameters, if the stream shows colours."""
     return _coloured(text, style, has_colours(out))
 
 
@@ -82,7 +83,7 @@ def _width(text: str) -> int:
 
 @contextmanager
 def shown(title: str, size: int, *, quiet: bool = False) -> Iterator[Report]:
-    """A function that is told of each number of bytes that have arrived."""
+    """Yields a function to call with each number of bytes that have arrived."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -103,7 +104,7 @@ def shown(title: str, size: int, *, quiet: bool = False) -> Iterator[Report]:
 
 @contextmanager
 def shown_files(title: str, *, quiet: bool = False) -> Iterator[Progress]:
-    """A function that is told how many files of how many have arrived."""
+    """Yields a function to call with the number of files that have arrived and of all."""
     if quiet or not sys.stderr.isatty():
         yield lambda _, __: None
         return
@@ -117,7 +118,7 @@ def shown_files(title: str, *, quiet: bool = False) -> Iterator[Progress]:
 
 
 def entry_facts(entry: Entry) -> dict[str, Any]:
-    """One blob or folder; the size in bytes, the time in ISO 8601."""
+    """Returns one blob or folder; the size in bytes, the time in ISO 8601."""
     return {
         "name": entry.name,
         "bytes": entry.size,
@@ -127,7 +128,7 @@ def entry_facts(entry: Entry) -> dict[str, Any]:
 
 
 def print_entries(entries: Sequence[Entry]) -> None:
-    """A line an entry."""
+    """Prints a line per entry."""
     from fairway_runner.quantities import size
 
     rows = [

@@ -24,8 +24,8 @@ def print_costs(
     facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, int] | None = None
 ) -> None:
     """Prints the cost of each part, the sums, Spot, the sources of the prices, and unknown prices.
-    `asked` means that the price service was asked. `elsewhere` is a region in which the prices of
-    more parts are known, and of how many."""
+    `asked` means that the price service was asked. `elsewhere` is a region with known prices for
+    more parts, and for how many."""
     currency, least = facts["currency"], "" if facts["complete"] else "at least "
     missing = _missing(facts)
     rows: list[tuple[str, ...]] = []
@@ -64,7 +64,8 @@ def print_costs(
 
 
 def _missing(facts: dict[str, Any]) -> str:
-    """By name what is not in a sum: a resource, or those of its parts; empty where all is."""
+    """Returns by name what a sum leaves out: a resource, or some of its parts; empty if it is
+    complete."""
     named = []
     for resource, missing in facts["missing"].items():
         known = any(
@@ -141,7 +142,7 @@ def _budget_line(budget: dict[str, Any], currency: str) -> str:
 
 
 def print_run_costs(facts: dict[str, Any]) -> None:
-    """A line a group, their sum, and what is not in it."""
+    """Prints a line per group, their sum, and what it leaves out."""
     total = {"key": "all", **facts["total"]}
     rows = [
         (
@@ -167,7 +168,7 @@ def print_run_costs(facts: dict[str, Any]) -> None:
 
 
 def write_run_costs(facts: dict[str, Any]) -> None:
-    """The groups to standard output as comma-separated values."""
+    """Writes the groups to standard output as comma-separated values."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([facts["by"], *_CSV[1:], "currency"])
     for each in facts["groups"]:

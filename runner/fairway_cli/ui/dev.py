@@ -34,8 +34,8 @@ _SHORT_PAUSE = 0.2  # and at a session that is about to begin
 
 
 def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
-    """Says how a session is reached, and with `sync` copies changes of its code, until it has
-    ended; returns its exit code, or 130 where a person stopped staying."""
+    """Prints how to reach a session, and with `sync` copies changes of its code, until it has
+    ended; returns its exit code, or 130 if the user disconnected."""
     beside = Beside(run, program)
     try:
         print(f"{run.id} is a session on {run.record.target}", flush=True)
@@ -58,8 +58,8 @@ def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
 
 
 def _await_start(beside: Beside, absence: Absence) -> SessionAccess | None:
-    """Waits until a session has started; None if it has ended. UserError where it runs, and does
-    not answer until the deadline."""
+    """Waits until a session has started; returns None if it has ended. Raises UserError if it runs,
+    and does not answer until the deadline."""
     run, remarks = beside.run, Remarks(beside.run)
     silent: float | None = None  # since when
     while True:
@@ -101,7 +101,8 @@ def _print_ways(run: Run, access: SessionAccess, program: Sequence[str]) -> None
 
 
 def _sync_of(beside: Beside, there: str) -> Sync | None:
-    """The sync of the session's code; None where it is not synced from here, which is printed."""
+    """Returns the sync of the session's code; None, after a message, if it is not synced from
+    here."""
     run = beside.run
     known = Known.read(run)
     if known is None or not known.folder.is_dir():
@@ -116,7 +117,7 @@ def _sync_of(beside: Beside, there: str) -> Sync | None:
 
 
 def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
-    """Until the session has ended."""
+    """Copies changes until the session has ended."""
     told = ""
     while True:
         absence.look(run.refresh)
@@ -141,7 +142,7 @@ def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
 
 @contextmanager
 def _tunnel(beside: Beside, access: SessionAccess) -> Iterator[None]:
-    """Leads to Jupyter for as long as this program stays, and says where."""
+    """Forwards a port to Jupyter for as long as this program stays, and prints the address."""
     run, process = beside.run, None
     if not has_jupyter(run) or access.port is None:
         yield

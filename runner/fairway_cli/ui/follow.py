@@ -1,4 +1,5 @@
-"""Copies logs to a stream as they grow: one as it stands, several line by line with labels."""
+"""Copies logs to a stream as they grow: a single one unchanged, several line by line with
+labels."""
 
 from __future__ import annotations
 
@@ -29,10 +30,9 @@ _COLOURS = (b"36", b"33", b"35", b"32", b"34", b"31", b"96", b"93", b"95", b"92"
 
 @dataclass
 class Shape:
-    """Form in which the lines of logs are shown. Where a launcher has labelled a line with its
-    rank, `named` begins it with that alone, unless some ranks were chosen, and `coloured` does so
-    in a colour of its own. With `json` each line is a record; `whole` ends the last line, where
-    another text follows."""
+    """Format of log lines. If a launcher has labelled a line with its rank, `named` puts that label
+    first, unless some ranks were chosen, and `coloured` gives it a colour of its own. With `json`
+    each line is a record; `whole` terminates the last line, because other text follows."""
 
     coloured: bool = False
     named: bool = False
@@ -40,7 +40,7 @@ class Shape:
     whole: bool = False
 
     def shown(self, line: Line, log: LogFile, selection: Selection) -> bytes:
-        """A line of one of the logs."""
+        """Formats a line of one of the logs."""
         if self.json:
             # ASCII moves no terminal's cursor.
             task = int(log.name) if log.name.isdecimal() else log.name
@@ -59,7 +59,7 @@ class Shape:
 
 
 def label(name: str, number: int | None = None) -> bytes:
-    """`[name] `, in the colour of a number if one is given."""
+    """Formats `[name] `, in the colour of a number if one is given."""
     if number is None:
         return f"[{name}] ".encode()
     return b"\x1b[%sm[%s]\x1b[0m " % (_COLOURS[number % len(_COLOURS)], name.encode())
@@ -92,8 +92,9 @@ def tail_offset(path: Path, lines: int) -> int:
 class Remarks:
     """Messages about a run that is followed, each once: why it waits, and its task's restarts.
 
-    On a full disk the states of a run on this machine stay as they were, and say nothing of that;
-    from `next_probe` on it is looked for here."""
+    On a full disk the states of a local run do not change, and do not mention the disk; from
+    `next_probe` on this is checked here.
+    """
 
     run: Run
     reason: str = ""
@@ -103,7 +104,7 @@ class Remarks:
     next_probe: float = field(default_factory=lambda: time.monotonic() + _PROBE_PAUSE)
 
     def look(self) -> None:
-        """Says what has changed since the last look."""
+        """Prints changes since the last look."""
         status = self.run.status
         reason = status.reason or ""
         if reason and reason != self.reason:
@@ -143,10 +144,10 @@ def copy_logs(
     follow: bool,
     remarks: bool = True,
 ) -> None:
-    """Writes what the tasks have printed, as it is known here, and with `follow` what they print
-    until the run ends: a target that is away for a while is borne.
+    """Writes the tasks' known output, and with `follow` further output until the run ends,
+    tolerating a target that is away for a while.
 
-    One log is copied byte by byte, to a terminal without what it would obey; lines of several are
+    One log is copied byte by byte, to a terminal without control sequences; lines of several are
     labelled with their task, `[3] `. With `remarks` standard error says why nothing comes.
     """
     remarked = Remarks(run)

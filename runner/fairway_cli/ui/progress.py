@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def watch_tasks(run: Run, out: TextIO) -> None:
-    """Says of each task that it has ended, until the run has; and on standard error, unless that is
+    """Prints the end of each task, until the run has ended; and on standard error, unless that is
     `out` itself, what the run waits for."""
     from fairway_cli.ui.follow import Remarks
     from fairway_runner.runs.results import task_results
@@ -47,7 +47,7 @@ def watch_tasks(run: Run, out: TextIO) -> None:
 def _ends(
     run: Run, tasks: list[TaskResult], remarks: Remarks | None
 ) -> Iterator[tuple[TaskResult, TaskState]]:
-    """The tasks as they end, with their last state."""
+    """Yields the tasks as they end, with their final state."""
     open_, seen = list(tasks), None
     for status in run.looks(logs=bool(run.record.metrics)):
         ended = status.is_final
@@ -130,9 +130,9 @@ def print_started(
     by_server: bool = False,
     asked: float = 0.0,
 ) -> None:
-    """The run's id and how to go on; `quiet` is the id alone. `changes` are those from an
-    earlier run; `by_server` is where a server goes on with it. `asked` is the time since 1970 of
-    the command: a run that is older was submitted before."""
+    """Prints the run's id and next commands; only the id if `quiet`. `changes` are those from an
+    earlier run; `by_server` is the address of a server that advances it. `asked` is when the
+    command began, in seconds since 1970: an older run was submitted before."""
     from fairway_runner.runs.view import started_facts
 
     known = started_facts(run) | ({} if changes is None else {"changes": changes})
@@ -160,8 +160,8 @@ def print_started(
 
 
 def _ended_before(run: Run, asked: float) -> list[str]:
-    """Lines that say of a run that was submitted again that it has ended, and how to run it once
-    more; none of others."""
+    """Returns lines which say that a resubmitted run has ended already, and how to run it again;
+    none for other runs."""
     state = run.state
     if run.record.created >= asked or state not in FINAL_STATES:
         return []
@@ -176,7 +176,7 @@ def _ended_before(run: Run, asked: float) -> list[str]:
 
 
 def changes_shown(changes: Changes) -> Iterator[str]:
-    """A line for each field that was changed: its value before and after."""
+    """Formats a line for each changed field: its value before and after."""
     for name, values in changes.items():
         texts = [json.dumps(each) if isinstance(each, dict) else shown(each) for each in values]
         before, after = (printable(text) or "(none)" for text in texts)
@@ -185,8 +185,8 @@ def changes_shown(changes: Changes) -> Iterator[str]:
 
 @contextmanager
 def _named(run_id: str) -> Iterator[None]:
-    """Names the run on standard error where standard output cannot be written: a caller that
-    did not learn that it was started would start it a second time."""
+    """Names the run on standard error if writing to standard output fails in the block: a caller
+    that did not learn of its start would start it a second time."""
     try:
         yield
         sys.stdout.flush()
@@ -198,7 +198,7 @@ def _named(run_id: str) -> Iterator[None]:
 
 
 def print_ended(run: Run, *, json_: bool = False) -> None:
-    """Prints how a run that was watched has ended."""
+    """Prints the end of a watched run."""
     from fairway_runner.runs.outputs import empty_outputs
 
     status = run.status
@@ -220,7 +220,7 @@ def print_ended(run: Run, *, json_: bool = False) -> None:
 
 
 def print_empty(run_id: str, found: Sequence[Mapping[str, Any]]) -> None:
-    """Says on standard error which outputs of a run's tasks are empty, if any are."""
+    """Names the empty outputs of a run's tasks on standard error, if there are any."""
     from fairway_runner.runs.outputs import name_empty_outputs
 
     if said := name_empty_outputs(run_id, found):
@@ -230,9 +230,8 @@ def print_empty(run_id: str, found: Sequence[Mapping[str, Any]]) -> None:
 def watch_to_the_end(
     run: Run, *, json_: bool = False, quiet: bool = False, asked: float = 0.0
 ) -> int:
-    """Follows a run until it has ended; returns its exit code, or 130 where a person stopped
-    watching. With `json_` all but the last line goes to standard error. `asked` is as for
-    `print_started`."""
+    """Follows a run until it has ended; returns its exit code, or 130 if the user stopped watching.
+    With `json_` all but the last line goes to standard error. `asked` is as for `print_started`."""
     with _named(run.id):
         if not json_ and not quiet:
             begun = [f"{run.id} runs on {run.record.target}"]
@@ -279,7 +278,7 @@ def until_ended(look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause:
 
 
 def redraw(look: Callable[[], tuple[str, bool]], pause: float) -> None:
-    """Draws a text on the terminal again and again, until it is the last."""
+    """Redraws a text on the terminal until it is final."""
     from rich.live import Live
     from rich.text import Text
 
@@ -296,7 +295,7 @@ EXIT_CODE = 5
 
 
 def is_away(run: Run, ask: Callable[[], object]) -> bool:
-    """Brings the run up to date by `ask`; whether its target did not answer, which is said."""
+    """Refreshes the run with `ask`; returns True, after a message, if its target did not answer."""
     from fairway_core.findings import UserError
     from fairway_runner.engines.outage import clock
 

@@ -37,7 +37,7 @@ _BOLD = "1"
 
 
 def form_of(*, markdown: bool, json_: bool) -> str:
-    """The form that the options ask for; UserError where they ask for two."""
+    """Returns the output format of the options. Raises UserError if they ask for two."""
     if markdown and json_:
         raise UserError.of("two-forms", "--markdown and --json cannot be combined", "choose one")
     return "json" if json_ else "markdown" if markdown else "text"
@@ -59,7 +59,7 @@ def show_review(found: Review, form: str) -> None:
 
 
 def print_review(review: Review) -> None:
-    """The whole review; text from plans cannot move the cursor."""
+    """Prints the entire review; text from plans cannot move the cursor."""
     of_stacks = (finding for stack in review.stacks for finding in stack.findings)
     for finding in (*review.findings, *of_stacks):
         print(format_finding(finding), end="\n\n")
@@ -114,7 +114,7 @@ def _written(line: Line) -> str:
 
 
 def print_findings(findings: Sequence[Finding], subject: str) -> None:
-    """Each as a person reads it, and how many there are."""
+    """Prints each finding, and how many there are."""
     for finding in findings:
         print(format_finding(finding), end="\n\n")
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
@@ -127,7 +127,7 @@ def print_findings(findings: Sequence[Finding], subject: str) -> None:
 def review_files(
     plans: Sequence[str], base: Sequence[str], form: str, allow: Sequence[str], prices: Path | None
 ) -> int:
-    """Reviews the plans and prints that; answers with the exit code."""
+    """Reviews the plans, prints the result, and returns the exit code."""
     from fairway_core.collector import collector_paused
     from fairway_core.cost.cache import prices_at_hand
     from fairway_core.review.plan import read_plans
@@ -149,8 +149,8 @@ def review_files(
 
 
 def environment_in(words: Sequence[str]) -> str | None:
-    """The environment that is named in place of its plans, by its name or its file, "" for the
-    project's own; None where they are plans. UserError where one is named beside them."""
+    """Returns the environment that is named in place of its plans, by its name or its file, "" for
+    the project's own; None if the arguments are plans. Raises UserError for a mixture."""
     if not words:
         return ""
     named = [word for word in words if not _holds_plans(word)]
@@ -167,7 +167,7 @@ def environment_in(words: Sequence[str]) -> str | None:
 
 
 def _holds_plans(word: str) -> bool:
-    """True if a plan file of that name exists, or a folder of plans."""
+    """Returns True if a plan file of that name exists, or a folder of plans."""
     is_there = Path(word).exists() or Path(word.partition("=")[2] or word).exists()
     return is_there and not _is_yaml(word)
 
@@ -177,5 +177,5 @@ def _is_yaml(word: str) -> bool:
 
 
 def allowed(given: Sequence[str] | None) -> list[str]:
-    """The addresses whose loss is accepted: those given, and those of FAIRWAY_ALLOW."""
+    """Returns the addresses whose loss is accepted: the given ones, and those of FAIRWAY_ALLOW."""
     return [*(given or ()), *os.environ.get("FAIRWAY_ALLOW", "").split()]

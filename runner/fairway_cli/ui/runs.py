@@ -95,7 +95,8 @@ def _cell(column: str, value: Any) -> str:
 
 
 def print_overview(view: RunView, tasks: Sequence[Any], limit: int) -> None:
-    """The run without its tasks, and a line for each of the first `limit` of them; 0 is all."""
+    """Prints the run without its tasks, and a line for each of the first `limit` of them; 0 is
+    all."""
     facts = view.head
     took = duration(facts["seconds"])
     setup = facts["setup"]
@@ -132,7 +133,7 @@ def print_overview(view: RunView, tasks: Sequence[Any], limit: int) -> None:
 
 
 def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Why it stands where it does, and why not elsewhere, and what is said of it."""
+    """Returns the reason of the run's state, why it is not on another target, and remarks on it."""
     if facts["reason"]:
         yield f"reason  {printable(facts['reason'])}"
     for target, reason in facts["passed_over"].items():
@@ -163,7 +164,7 @@ _CAUSES = {
 
 
 def _ends(tasks: Sequence[Any]) -> str:
-    """By what attempts ended of tasks that were begun again, in words; "" where none was."""
+    """Formats the causes for which attempts of restarted tasks ended; "" for none."""
     found: Counter[str] = Counter()
     for task in tasks:
         if task.attempts > 1:
@@ -177,7 +178,7 @@ def _ends(tasks: Sequence[Any]) -> str:
 
 
 def _params(tasks: Sequence[Any]) -> list[str]:
-    """The names of those in which the tasks differ; prints the others."""
+    """Returns the parameters in which the tasks differ; prints the others."""
     params = [task.params for task in tasks if not task.is_last]
     names = varying(params) if params else []
     fixed = [f"{name}={shown(v)}" for name, v in (params or [{}])[0].items() if name not in names]
@@ -223,7 +224,7 @@ def comparison_table(records: Sequence[Record]) -> str:
 
 
 def write_csv(records: Sequence[Record]) -> None:
-    """All of the records to standard output, a line a task."""
+    """Writes all records to standard output, a line per task."""
     names, values = _differing(records), _values(records)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([*_FACTS, *names, *(_comparison_title(*each) for each in values)])

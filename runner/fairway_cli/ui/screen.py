@@ -1,6 +1,6 @@
-"""Text of other machines on a terminal: its colours stay, and nothing else that a terminal obeys.
+"""Filter for output of other machines on a terminal: colours stay, other control sequences do not.
 
-Sequences are those of ECMA-48, with BEL as an end of control strings, as xterm has it.
+Sequences are those of ECMA-48, with BEL as an end of control strings, as in xterm.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class Screen:
-    """A terminal that gets UTF-8 in pieces, however they are cut: text, tabs, the ends of lines,
-    carriage returns, and colours (SGR). Other control characters and sequences are left out; bytes
-    that are no UTF-8 are replaced."""
+    """Writer of UTF-8 to a terminal, in pieces of any size: text, tabs, line ends, carriage
+    returns, and colours (SGR). Other control characters and sequences are dropped; invalid bytes
+    are replaced."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -38,7 +38,7 @@ class Screen:
         self._rest = ""
 
     def write(self, data: bytes) -> None:
-        """Writes the next bytes, up to a sequence that may go on."""
+        """Writes the next bytes, up to a sequence that may be incomplete."""
         is_begun = self._rest or self._decoder.getstate()[0]
         if not is_begun and data.isascii() and _CONTROL.search(data) is None:
             self._out.write(data)  # as nearly all of a log is
@@ -49,7 +49,7 @@ class Screen:
         self._show(text.removesuffix(self._rest))
 
     def end(self) -> None:
-        """Writes what is left of the text, as nothing more is coming."""
+        """Writes the rest of the text, once no more will come."""
         self._show(self._rest + self._decoder.decode(b"", final=True))
         self._rest = ""
 
