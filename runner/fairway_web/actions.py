@@ -1,4 +1,4 @@
-"""Actions on runs, nodes and targets, and what pages say of environments and costs."""
+"""Actions on runs, nodes and targets, and data of the pages on environments and costs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def environment_file(name: str) -> Path:
-    """The file of an environment; UserError for an unknown one."""
+    """Returns the file of an environment. Raises UserError for an unknown one."""
     known = known_environments()
     if name not in known:
         message = f"no environment is called `{name[:60]}`"
@@ -42,7 +42,7 @@ def environment_file(name: str) -> Path:
 
 
 def checked(file: Path) -> Sequence[Finding]:
-    """The findings of `fairway check`."""
+    """Returns the findings of `fairway check`."""
     try:
         loaded = read_environment(file)
         ignored = set(loaded.environment.checks.ignore)
@@ -52,13 +52,13 @@ def checked(file: Path) -> Sequence[Finding]:
 
 
 def cost(file: Path) -> dict[str, Any]:
-    """The answer of `fairway cost --offline --json`."""
+    """Returns the answer of `fairway cost --offline --json`."""
     loaded = load_environment(file)
     return cost_facts(loaded, parts_of(loaded), prices_at_hand())
 
 
 def picture(file: Path) -> bytes:
-    """A diagram of an environment, as SVG, drawn anew where its file has changed."""
+    """Returns a diagram of an environment as SVG, redrawn if its file has changed."""
     return _drawn(file, file.stat().st_mtime_ns)
 
 
@@ -68,7 +68,7 @@ def _drawn(file: Path, _changed: int) -> bytes:
 
 
 def run_costs(runs: Runs, by: str, since: str) -> dict[str, Any]:
-    """The answer of `fairway cost --runs --json` for the runs that are known here."""
+    """Returns the answer of `fairway cost --runs --json` for the runs known here."""
     prices, kind = prices_at_hand(), None if by == "run" else by
     require_group("by", kind)
     held = spending(runs, prices, since=moment("since", since) if since else None)
@@ -77,7 +77,7 @@ def run_costs(runs: Runs, by: str, since: str) -> dict[str, Any]:
 
 
 def metrics(runs: Runs) -> str:
-    """The runs by state and target, in Prometheus' text format."""
+    """Returns the runs by state and target, in Prometheus' text format."""
     counts: dict[tuple[str, str], int] = {}
     for run in runs.unsorted():
         try:
@@ -96,7 +96,7 @@ T = TypeVar("T")
 
 
 def may_steer(run: Run) -> bool:
-    """True for a run of the person who asks, and for every run where their role is enough."""
+    """Returns True for the caller's own run, and for every run if their role suffices."""
     if may("steer-all"):
         return True
     who = labels.submitter(run.folder)
@@ -104,7 +104,7 @@ def may_steer(run: Run) -> bool:
 
 
 def cancel_run(run: Run, task: str | None = None) -> None:
-    """Ends it early, or one task of it; returns when that has ended."""
+    """Ends it early, or one of its tasks, and waits for the end."""
     with noted("cancel" if task is None else f"cancel task {task[:20]}", run):
         if not may_steer(run):
             raise refused("steer-all")
@@ -121,7 +121,7 @@ def retry_run(run: Run) -> dict[int, int]:
 
 
 def each_of(things: Iterable[T], act: Callable[[T], object]) -> None:
-    """Acts on all of them, also where that fails for one; UserError that says which."""
+    """Acts on all of them, even if that fails for one. Raises UserError that says for which."""
     errors: list[UserError] = []
     for each in things:
         try:
@@ -134,8 +134,8 @@ def each_of(things: Iterable[T], act: Callable[[T], object]) -> None:
 
 
 def require_targets(targets: Sequence[Target]) -> None:
-    """UserError for a target that the person who asks may not use: on this machine a program could
-    read everything that the server can, its tokens for Azure too."""
+    """Raises UserError for a target that the caller may not use: on this machine a program could
+    read everything that the server can, including its tokens for Azure."""
     if may("here"):
         return
     if any(map(uses_this_machine, targets)):
@@ -152,7 +152,7 @@ def require_targets(targets: Sequence[Target]) -> None:
 
 
 def usable(names: Iterable[str]) -> list[str]:
-    """The targets of these on which the person who asks may submit jobs."""
+    """Returns those of the targets on which the caller may submit jobs."""
     offered = server_settings().targets
     return [each for each in names if may("here") or each in offered]
 
@@ -163,17 +163,17 @@ _USUAL = ("name", "state", "address", "run", "reason")
 
 
 def list_targets() -> list[dict[str, Any]]:
-    """The targets, as `fairway targets list --offline --json` prints them."""
+    """Returns the targets, as `fairway targets list --offline --json` prints them."""
     return target_facts(list(all_targets().values()), ask=False)
 
 
 def list_nodes(target: Target) -> list[dict[str, Any]]:
-    """The nodes of a target as they are now; UserError where it does not tell."""
+    """Returns the present nodes of a target. Raises UserError if it does not answer."""
     return nodes_of(target, _PATIENCE)
 
 
 def page_facts(target: Target, runs: Runs) -> dict[str, Any]:
-    """The page of a target: its nodes, and the runs on them that are known here."""
+    """Returns the data of a target's page: its nodes, and the runs on them that are known here."""
     known = next(each for each in list_targets() if each["name"] == target.name)
     facts: dict[str, Any] = {"target": known, "nodes": [], "findings": ()}
     try:
@@ -192,7 +192,8 @@ def page_facts(target: Target, runs: Runs) -> dict[str, Any]:
 
 
 def act_on_nodes(target: Target, action: str, nodes: Sequence[str]) -> None:
-    """Drains or resumes all of them, also where that fails for one; UserError that says which."""
+    """Drains or resumes all of them, even if that fails for one. Raises UserError that says for
+    which."""
     if action not in _ACTIONS:
         message = f"`{action}` is not an action for nodes"
         raise UserError.of("bad-value", message, "drain or resume it")

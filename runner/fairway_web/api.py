@@ -75,8 +75,8 @@ def call(
     headers: tuple[str, ...] = (),
     body: dict[str, Any] | None = None,
 ) -> Callable[[Endpoint], Endpoint]:
-    """Registers a function as the call at a place, such as `GET /runs`, for those whose role allows
-    the action. An `answer` in a list is one of a list of them."""
+    """Registers a function as the call at a path, such as `GET /runs`, for people whose role allows
+    the action. An `answer` in a list is the type of its items."""
     method, path = place.split(" ")
     if isinstance(answer, list):
         (each,) = answer
@@ -120,8 +120,8 @@ def call(
 
 
 def _refuse_unknown(request: Request) -> None:
-    """UserError for a value in the address that the call does not have: without it a misspelt
-    filter would answer with everything, and a misspelt task would cancel the run."""
+    """Raises UserError for an unknown query parameter: otherwise a misspelt filter would answer
+    with everything, and a misspelt task would cancel the run."""
     known = set[str]()
     for each in request.scope["route"].dependant.query_params:
         fields = getattr(each.field_info.annotation, "model_fields", None)
@@ -154,7 +154,7 @@ Job = Annotated[Asked, Depends(_asked)]
 
 
 def api(site: Site | None, handlers: Mapping[Any, Handler]) -> FastAPI:
-    """The calls over one project, with what is answered where one fails."""
+    """Returns the calls over one project, with their error handlers."""
     app = FastAPI(
         routes=_routes(),
         title="Fairway",
@@ -193,7 +193,7 @@ async def _unfit(request: Request, error: Exception) -> Response:
 
 @cache
 def document() -> dict[str, Any]:
-    """The OpenAPI document."""
+    """Returns the OpenAPI document."""
     found = api(None, {}).openapi()
     job = schema_of(Asked, title="Job")
     job = {name: part for name, part in job.items() if name not in ("$schema", "$defs")}
@@ -210,7 +210,7 @@ _STATUS = {2: 422, 3: 409, 5: 502}
 
 
 def problem(error: UserError, status: int | None = None) -> JSONResponse:
-    """The findings of an error, with that status, or the one that its exit code stands for."""
+    """Returns the findings of an error, with that status, or the one for its exit code."""
     codes = {finding.id for finding in error.findings}
     if status is None:
         status = 404 if codes & _UNKNOWN else _STATUS.get(error.exit_code, 422)

@@ -1,4 +1,4 @@
-"""The application: its routes and errors, and who may reach it."""
+"""The application: its routes and errors, and access control."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _HEADERS = {
 
 
 class Guard:
-    """Lets through to `app` what may be answered, and puts the headers on all answers."""
+    """Middleware that passes permitted requests to `app`, and sets the headers of all answers."""
 
     def __init__(self, app: ASGIApp, sign_in: SignIn) -> None:
         self._app = app
@@ -78,7 +78,7 @@ class Guard:
             self._open[context.person.id] -= 1
 
     async def _context(self, scope: Scope) -> RequestContext:
-        """The person behind the request and their audit file; Refused for others."""
+        """Returns the person behind the request and their audit file. Raises Refused for others."""
         headers, path, sign_in = Headers(scope=scope), scope["path"], self._sign_in
         if not sign_in.is_here(headers.get("host", ""), path):
             raise Refused(421, "wrong-host", "this server has another name")
@@ -98,8 +98,8 @@ class Guard:
 
 
 async def _until(ends: float, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers; what is read for so long that the token ends meanwhile ends with it, and the reader
-    comes again with another. What was begun by a button is ended in order."""
+    """Answers the request. A stream that outlasts the token ends with it, and the reader reconnects
+    with another. Actions of buttons always complete."""
     if ends == float("inf") or scope["method"] not in SAFE:
         await app(scope, receive, send)
         return
@@ -126,7 +126,7 @@ def _refuse(scope: Scope, status: int, code: str, message: str) -> Response:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """The body of a request, of which no more is read than is allowed, nor for longer."""
+    """Returns the receiver of a request's body, limited in size and time."""
     left, end = LARGEST_BODY, anyio.current_time() + _PATIENCE
 
     async def bounded() -> Message:
@@ -155,7 +155,8 @@ def _with_headers(send: Send) -> Send:
 
 
 def application(store: RunStore, sign_in: SignIn, follower: Follower | None = None) -> Guard:
-    """The server of one project's runs, for those who sign in so; see `Site` for the rest."""
+    """Returns the server of one project's runs, with this kind of sign-in; see `Site` for the
+    rest."""
     site = Site(Runs(store.base), follower)
     site.refresher.start()
     static = StaticFiles(packages=[("fairway_web", "static")])

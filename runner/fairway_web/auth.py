@@ -1,9 +1,9 @@
-"""Sign-in: who may reach the server, by the token of one start or by a token of Entra ID.
+"""Sign-in with the token of one start of the server, or with a token of Entra ID.
 
 A server on loopback can be reached by every page that its user opens, and by every user of the
-machine. So each request names the host that we are (against DNS rebinding), comes from no page
-of somebody else's, and has the token. For several people a proxy signs them in and passes on their
-token of Entra ID, which is verified here; nothing else that the proxy says of a person is read.
+machine. So each request names our own host (against DNS rebinding), comes from no foreign page, and
+has the token. For several people a proxy signs them in and passes on their token of Entra ID, which
+is verified here; nothing else that the proxy says of a person is read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ OPEN_PATHS = frozenset({"/healthz"})
 
 
 class Refused(Exception):
-    """A request that is not answered: a status, an id for programs, and a message."""
+    """Error for a refused request: a status, an id for programs, and a message."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class Refused(Exception):
 class ByToken:
     """Sign-in of one person on this machine, with the token of this start. `hosts` are the names,
     with their port or `*` for any, under which this server is reached; `cookie` is the name of the
-    cookie that holds the token; `code` is taken for it once, and is empty then."""
+    cookie that holds the token; `code` is accepted in its place once, and is empty afterwards."""
 
     hosts: Collection[str]
     cookie: str
@@ -69,7 +69,7 @@ class ByToken:
 
     @property
     def routes(self) -> Sequence[BaseRoute]:
-        """The page of the login."""
+        """Returns the login page."""
         return [Route("/login", self._login)]
 
     async def _login(self, request: Request) -> Response:
@@ -84,24 +84,24 @@ class ByToken:
         return answer
 
     def is_here(self, host: str, path: str) -> bool:
-        """True for a name of this server: against DNS rebinding."""
+        """Returns True for a name of this server, against DNS rebinding."""
         name, _, port = host.partition(":")
         return host in self.hosts or (port.isdecimal() and f"{name}:*" in self.hosts)
 
     def is_wanted(self, scope: Scope, headers: Headers) -> bool:
-        """True where the answer may go where it was asked for: in a browser only to an address that
-        was typed, and to our own pages."""
+        """Returns True if the answer may go to the page that asked: in a browser only for a typed
+        address, and for our own pages."""
         return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
 
     def is_ours(self, headers: Headers) -> bool:
-        """True where a page of ours sent it, or a program, which sends the token itself."""
+        """Returns True if one of our pages sent it, or a program, which sends the token itself."""
         origin = headers.get("origin")
         if origin is None:
             return "authorization" in headers
         return origin == f"http://{headers['host']}"
 
     async def person(self, headers: Headers, path: str) -> Person:
-        """The user of this machine, with the token; Refused for others."""
+        """Returns the user of this machine, given the token. Raises Refused for others."""
         kind, _, given = headers.get("authorization", "").partition(" ")
         if path == "/login" or (kind.lower() == "bearer" and self.is_token(given.strip())):
             return ALONE
@@ -119,7 +119,7 @@ class ByToken:
         raise Refused(401, "no-token", f"the token of this server is missing: {hint}")
 
     def is_token(self, given: str) -> bool:
-        """True for the token of this start."""
+        """Returns True for the token of this start."""
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
 
@@ -131,8 +131,8 @@ _NEAR = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 @dataclass(frozen=True)
 class BehindProxy:
-    """Sign-in of several people at a proxy. `url` is the address that people open, such as
-    https://runs.example.org; `audit` the file in which it is recorded who does what."""
+    """Sign-in of several people at a proxy. `url` is the public address, such as
+    https://runs.example.org; `audit` the file that records everybody's actions."""
 
     url: str
     verifier: Verifier
@@ -140,14 +140,15 @@ class BehindProxy:
     routes: ClassVar[Sequence[BaseRoute]] = ()
 
     def is_here(self, host: str, path: str) -> bool:
-        """True for the public name; the proxy itself asks for the health by another one."""
+        """Returns True for the public name; the proxy itself checks the health under another
+        one."""
         if path in OPEN_PATHS and not _NEAR.isdisjoint((host, host.rpartition(":")[0])):
             return True
         own = urlsplit(self.url).netloc
         return host.lower() in (own, f"{own}:443")
 
     def is_wanted(self, scope: Scope, headers: Headers) -> bool:
-        """True for our own pages, and for a link to a page, as after a sign-in."""
+        """Returns True for our own pages, and for a link to a page, as after a sign-in."""
         if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
             return True
         is_page = not scope["path"].startswith(("/api/", "/metrics"))
@@ -156,16 +157,16 @@ class BehindProxy:
         return scope["method"] in SAFE and is_page and is_followed and is_document
 
     def is_ours(self, headers: Headers) -> bool:
-        """True where a page of ours sent it, or a program. The token tells nothing of that, as the
-        proxy adds it to what a browser sends for any page; but a browser says where a page is from,
-        and a program has no cookie of the sign-in."""
+        """Returns True if one of our pages sent it, or a program. The token proves nothing here, as
+        the proxy adds it to requests of any page in the browser; but a browser says where a page is
+        from, and a program has no cookie of the sign-in."""
         origin = headers.get("origin")
         if origin is None:
             return "sec-fetch-site" not in headers and "cookie" not in headers
         return origin == self.url
 
     async def person(self, headers: Headers, path: str) -> Person:
-        """The person whom the token belongs to; Refused for none."""
+        """Returns the owner of the token. Raises Refused if there is none."""
         return await verifying(self.verifier.person, token_of(headers))
 
 
@@ -173,7 +174,7 @@ SignIn = ByToken | BehindProxy
 
 
 def token_of(headers: Headers) -> str:
-    """The token that came; Refused where there is none, or one beside another."""
+    """Returns the request's token. Raises Refused if there is none, or more than one."""
     for name in TOKEN_HEADERS:
         given = headers.getlist(name)
         if not given:
@@ -194,8 +195,8 @@ _LEAST_BITS = 2048
 
 
 class SigningKeys(jwt.PyJWKClient):
-    """The public keys with which an Entra ID tenant signs tokens, fetched over HTTPS. `authorities`
-    is a file of the certificate authorities that are trusted in place of the usual ones."""
+    """Public keys with which an Entra ID tenant signs tokens, fetched over HTTPS. `authorities` is
+    a file of certificate authorities that replace the usual ones."""
 
     def __init__(self, login: str, tenant: str, authorities: str | None = None) -> None:
         super().__init__(
@@ -212,8 +213,9 @@ class SigningKeys(jwt.PyJWKClient):
         self._looking = threading.Lock()
 
     def find(self, kid: str) -> jwt.PyJWK | None:
-        """The key of that id, if the tenant has one; Refused where the keys cannot be fetched.
-        Nobody whose key is known waits for a fetch that another's token has made necessary."""
+        """Returns the key of that id, if the tenant has one. Raises Refused if the keys cannot be
+        fetched. A known key never waits for a fetch that somebody else's token has made
+        necessary."""
         assert self.jwk_set_cache is not None
         known = self.jwk_set_cache.get()
         if known is not None and (key := self.match_kid(known.keys, kid)) is not None:
@@ -235,7 +237,7 @@ class SigningKeys(jwt.PyJWKClient):
         raise Refused(503, "no-keys", f"the keys of the sign-in cannot be fetched: {self._why}")
 
     def fetch_data(self) -> dict[str, Any]:
-        """The keys that sign tokens of this tenant: those of other issuers are left out."""
+        """Returns the keys that sign tokens of this tenant, without those of other issuers."""
         about = self.document(self.uri)
         issuer, keys_url = str(about.get("issuer")), str(about.get("jwks_uri"))
         ends = issuer.endswith(f"/{self._tenant}/v2.0")
@@ -252,7 +254,7 @@ class SigningKeys(jwt.PyJWKClient):
         return {"keys": keys}
 
     def document(self, url: str) -> dict[str, Any]:
-        """An object in JSON, from that place and from no other that it redirects to."""
+        """Returns the JSON object at an address, without following redirects."""
         reader = jwt.PyJWKClient(
             url, cache_jwk_set=False, timeout=self.timeout, ssl_context=self.ssl_context
         )
@@ -278,13 +280,14 @@ _WRONG: Mapping[type[Exception], str] = {
 
 @dataclass(frozen=True)
 class Verifier:
-    """Checks tokens that are for `audience`, the application under which people sign in."""
+    """Checks tokens for `audience`, the application under which people sign in."""
 
     keys: SigningKeys
     audience: str
 
     def person(self, token: str) -> Person:
-        """The owner of the token with their highest role; Refused for a token not valid here."""
+        """Returns the owner of the token with their highest role. Raises Refused for an invalid
+        token."""
         if len(token) > _LONGEST:
             raise _not_good("it is too long")
         try:
@@ -337,8 +340,8 @@ _OPTIONS = {"url": "--public-url", "tenant": "--tenant", "audience": "--audience
 
 
 def behind_proxy(store: RunStore, given: Mapping[str, str | None]) -> BehindProxy:
-    """The sign-in by the options that are `given`, and by `serve:` of fairway.yaml for the rest;
-    UserError where something is missing or wrong."""
+    """Returns the sign-in from the `given` options, and from `serve:` of fairway.yaml for the rest.
+    Raises UserError if something is missing or wrong."""
     own = {name: value for name, value in given.items() if value is not None}
     try:
         said = Document(parse_yaml("{}", "options"), own).validate(Serve)

@@ -1,5 +1,5 @@
-"""Code that people upload: pieces by their digests, kept for a day, and unpacked for as long as
-the job that it is for is looked at."""
+"""Uploaded code: pieces named by their digests, kept for a day, and unpacked while their job is
+checked."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ _AGAIN = "send it again: fairway --server URL submit JOB"
 
 @dataclass(frozen=True)
 class UnpackedUpload:
-    """Code as files: where the job's file would be, and its origin, with its own folder."""
+    """Unpacked code: the folder that would contain the job's file, and its origin, with its own
+    folder."""
 
     folder: Path
     origin: Origin
@@ -50,7 +51,7 @@ class UnpackedUpload:
 
 @dataclass(frozen=True)
 class Uploads:
-    """The code that was sent to one project, a folder a person below `sent` beside its runs."""
+    """Code uploaded to one project, in a folder per person below `sent`, next to its runs."""
 
     base: Path
 
@@ -60,7 +61,7 @@ class Uploads:
         return self.base / "sent" / own
 
     def wanted(self, body: bytes) -> dict[str, Any]:
-        """Takes the list of the pieces of some code: the name of it, and which are not here."""
+        """Takes the list of the pieces of some code; returns its name, and the missing pieces."""
         pieces = _listed(body)
         before = time.time() - _AGE
         for entry in (self.base / "sent").glob("*/*"):
@@ -74,7 +75,7 @@ class Uploads:
         return {"code": code, "missing": missing}
 
     def keep(self, digest: str, piece: bytes) -> dict[str, Any]:
-        """Takes one piece. UserError where it is another, or there are too many."""
+        """Stores one piece. Raises UserError if its digest differs, or there are too many."""
         hint = "name it by the SHA-256 of its bytes"
         if not _DIGEST.fullmatch(digest):
             raise UserError.of("unknown-piece", f"no piece is called `{digest[:70]}`", hint)
@@ -89,7 +90,8 @@ class Uploads:
 
     @contextmanager
     def unpacked(self, code: str) -> Iterator[UnpackedUpload]:
-        """The files of some code, in a temporary folder; UserError where they are not here."""
+        """Yields the files of some code, in a temporary folder. Raises UserError if pieces are
+        missing."""
         pieces = _listed(self._read(code))
         own = self._made()
         with (
@@ -130,7 +132,7 @@ class Uploads:
         raise UserError.of("unknown-code", message, _AGAIN)
 
     def _touch(self, digest: str) -> bool:
-        """True where a piece is here; it stays for another day then."""
+        """Returns True if a piece exists, and keeps it for another day."""
         try:
             os.utime(self._folder / digest)
         except FileNotFoundError:
@@ -148,7 +150,7 @@ class Uploads:
 
 
 def _listed(body: bytes) -> list[str]:
-    """The digests of a list of pieces."""
+    """Returns the digests of a list of pieces."""
     with suppress(ValidationError):
         pieces = Pieces.model_validate_json(body).pieces
         if 0 < len(pieces) <= _MOST_PIECES:
@@ -158,7 +160,7 @@ def _listed(body: bytes) -> list[str]:
 
 
 class _Git(BaseModel):
-    """The state of git, as it was sent."""
+    """Git's facts, as they were sent."""
 
     commit: Annotated[str, Field(pattern="^[0-9a-f]{7,64}$")] | None
     dirty: bool
@@ -166,7 +168,7 @@ class _Git(BaseModel):
 
 
 class _Head(BaseModel):
-    """The first line of sent code."""
+    """First line of uploaded code."""
 
     folder: str
     git: _Git
@@ -174,7 +176,7 @@ class _Head(BaseModel):
 
     @classmethod
     def of(cls, line: bytes) -> _Head:
-        """UserError for another line."""
+        """Parses the line. Raises UserError if it is invalid."""
         with suppress(ValidationError):
             head = cls.model_validate_json(line, strict=True)
             is_sound = not any(size and path.endswith("/") for path, size, _ in head.files)
@@ -188,7 +190,8 @@ class _Head(BaseModel):
 
 
 def _require_safe(path: str) -> None:
-    """UserError for a path that leaves its folder, or that jobs never have, as git's settings."""
+    """Raises UserError for a path out of its folder, or one that jobs never contain, as git's
+    settings."""
     parts = path.removesuffix("/").split("/")
     if (
         len(path.encode()) > _LONGEST_PATH

@@ -1,7 +1,7 @@
-"""Logs of tasks: as text, and as events that go on where a reader left off.
+"""Logs of tasks: as text, and as resumable events.
 
-Several logs are read as one: a line begins with its task, and where a launcher names ranks with its
-rank, as in `[3.1] loss 0.5`, as `fairway logs` has it.
+Several logs are merged into one: a line begins with its task, and if a launcher names ranks with
+its rank, as in `[3.1] loss 0.5`, as `fairway logs` has it.
 """
 
 from __future__ import annotations
@@ -37,27 +37,29 @@ _UNPRINTED = {c: None for c in [*range(32), 127, *range(128, 160)] if c not in (
 
 
 class Parts(NamedTuple):
-    """A piece of each of some logs, and the offsets behind them."""
+    """A piece of each of some logs, and the offsets after them."""
 
     text: str
     ends: tuple[int, ...]
 
     @property
     def offsets(self) -> str:
-        """The offsets as one word, with which a reader goes on."""
+        """Offsets as one word, from which a reader resumes."""
         return "-".join(map(str, self.ends))
 
 
 @dataclass(frozen=True)
 class Logs:
-    """Logs that are read as one, by the names that lines begin with; all lines, or one rank's."""
+    """Logs that are merged into one, by the names that lines begin with; all lines, or one
+    rank's."""
 
     files: Sequence[tuple[str, Path]]
     rank: int | None = None
 
     @classmethod
     def of(cls, run: Run, task: str, rank: str = "") -> Logs:
-        """The logs of one task or of all; UserError for an unknown one, and for too many."""
+        """Returns the logs of one task or of all. Raises UserError for an unknown one, and for too
+        many."""
         if task != ALL:
             files = [("", log_of(run, task))]
         elif run.record.tasks > MOST_LOGS:
@@ -77,7 +79,7 @@ class Logs:
         return cls(files, int(rank))
 
     def starts(self, offsets: str) -> tuple[int, ...]:
-        """The offsets that a word says, all 0 for none; UserError where it says others."""
+        """Parses the offsets in a word, all 0 for none. Raises UserError for others."""
         numbers = offsets.split("-") if offsets else []
         if all(_NUMBER.fullmatch(each) for each in numbers):
             if len(numbers) == len(self.files):
@@ -89,7 +91,8 @@ class Logs:
         raise UserError.of("bad-value", message, hint)
 
     def parts(self, starts: Sequence[int] | None = None, *, ended: bool = False) -> Parts:
-        """The lines from these offsets on, MOST bytes in all; without them the last lines."""
+        """Returns the lines from these offsets on, MOST bytes in all; without offsets the last
+        lines."""
         most = MOST // len(self.files)
         ranks = None if self.rank is None else {self.rank}
         logs = [LogFile(*each) for each in self.files]
@@ -107,7 +110,7 @@ class Logs:
         return Parts("".join(found), tuple(log.offset for log in logs))
 
     def _shown(self, log: LogFile, line: Line) -> bytes:
-        """A line, with its task and rank where these are to be told."""
+        """Formats a line, with its task and rank if these are shown."""
         is_named = line.rank is not None and self.rank is None
         names = [each for each in (log.name, str(line.rank) if is_named else "") if each]
         return f"[{'.'.join(names)}] ".encode() + line.rest if names else line.rest
@@ -117,14 +120,15 @@ _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 def log_of(run: Run, task: str) -> Path:
-    """The log of a task by its number, of `setup` or `finally`; UserError for an unknown one."""
+    """Returns the log of a task by its number, of `setup` or `finally`. Raises UserError for an
+    unknown one."""
     if task == "setup" and (run.folder / "setup.jsonl").exists():
         return run.folder / "setup" / "log.txt"
     return run.log(chosen_task(run, task))
 
 
 def _plain(text: str) -> str:
-    """The text that a terminal would show in the end: no colours, no overwritten lines."""
+    """Returns the text that a terminal would show in the end: no colours, no overwritten lines."""
     lines = _CONTROL.sub("", text).replace("\r\n", "\n").split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines).translate(_UNPRINTED)
 
@@ -132,9 +136,9 @@ def _plain(text: str) -> str:
 async def follow(
     run: Run, logs: Logs, starts: Sequence[int], watch: Callable[[str], None]
 ) -> AsyncIterator[str]:
-    """The logs as server-sent events, each with the offsets behind it as its id, until the run has
-    ended; the last event is `end` with the run's state. `watch` is told at each look that somebody
-    reads what the run prints."""
+    """Yields the logs as server-sent events, each with the offsets after it as its id, until the
+    run has ended; the last event is `end` with the run's state. `watch` is called at each look, as
+    somebody reads the run's output."""
     silent, ends = 0.0, tuple(starts)
     while True:
         watch(run.id)

@@ -1,4 +1,4 @@
-"""The pages: made on the server, from the facts that commands print."""
+"""Pages, rendered on the server from the facts that commands print."""
 
 from __future__ import annotations
 
@@ -51,13 +51,14 @@ def _templates() -> Environment:
 
 
 def page(name: str, status: int = 200, /, **facts: Any) -> HTMLResponse:
-    """A page by its template; it has no button for what the person who asks may not do."""
+    """Renders a page from its template, without buttons for actions that the caller may not
+    perform."""
     asks = {"person": request_context().person, "may": may}
     return HTMLResponse(_templates().get_template(name).render(**facts, **asks), status)
 
 
 def fragment(name: str, /, **facts: Any) -> HTMLResponse:
-    """The part of a page that changes: its block `fragment`."""
+    """Renders the changing part of a page: its block `fragment`."""
     return HTMLResponse(_part(name, facts))
 
 
@@ -69,19 +70,19 @@ def _part(name: str, facts: Mapping[str, Any]) -> Markup:
 
 
 def problem_page(error: UserError, status: int) -> HTMLResponse:
-    """An error, with the way out."""
+    """Renders an error, with its hint."""
     title = "Not found" if status == 404 else "That cannot be done"
     return page("problem.html.j2", status, title=title, findings=error.findings)
 
 
 async def form_of(request: Request) -> dict[str, list[str]]:
-    """The values of a form; of a text, the ends of lines as they are here."""
+    """Returns the values of a form, with this machine's line ends in texts."""
     found = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
     return {name: [each.replace("\r\n", "\n") for each in values] for name, values in found.items()}
 
 
 async def list_page(request: Request) -> Response:
-    """The runs; with `fragment` only the part that changes while somebody looks."""
+    """Renders the runs; with `fragment` only the part that changes while somebody looks."""
     site, asked = site_of(request), request.query_params
     site.refresher.watch()
     query = {name: value for name, value in asked.items() if name != "fragment"}
@@ -101,7 +102,7 @@ async def list_page(request: Request) -> Response:
 
 
 async def run_page(request: Request) -> Response:
-    """One run: its report, its log as it grows, its outputs."""
+    """Renders one run: its report, its log as it grows, its outputs."""
     site = site_of(request)
     run = site.runs.find(request.path_params["run"])
     site.refresher.watch(run.id)
@@ -111,7 +112,7 @@ async def run_page(request: Request) -> Response:
 
 
 async def run_sections(request: Request) -> Response:
-    """The part of a run's page that changes, and in a header if it still does."""
+    """Renders the changing part of a run's page; a header says if it still changes."""
     site = site_of(request)
     run = site.runs.find(request.path_params["run"])
     site.refresher.watch(run.id)
@@ -122,7 +123,7 @@ async def run_sections(request: Request) -> Response:
 
 
 async def compare_page(request: Request) -> Response:
-    """Runs side by side, by parameters, last metrics and curves."""
+    """Renders runs side by side: parameters, last metrics and curves."""
     found, left_out = runs.compared(site_of(request).runs, request.query_params.getlist("run"))
     records, curves = await reading(lambda: (compare(found), overlay(found)))
     return page(
@@ -138,7 +139,7 @@ async def compare_page(request: Request) -> Response:
 
 
 async def act_on_runs(request: Request) -> Response:
-    """Cancels or retries runs, after it was asked for once more."""
+    """Cancels or retries runs, after a confirmation."""
     site, form = site_of(request), await form_of(request)
     action = form.get("action", [""])[0]
     names = list(dict.fromkeys(form.get("run", [])))
@@ -154,8 +155,8 @@ async def act_on_runs(request: Request) -> Response:
 
 
 def _sections(run: Run) -> Markup:
-    """The sections of a run's report, or why there are none: its log, its outputs and its buttons
-    are there all the same."""
+    """Returns the sections of a run's report, or why there are none: the page still has its log,
+    its outputs and its buttons."""
     try:
         return sections(run)
     except UserError as error:
@@ -199,12 +200,12 @@ def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
 
 
 async def targets_page(request: Request) -> Response:
-    """Page of the targets to which jobs can be sent."""
+    """Renders the targets for jobs."""
     return page("targets.html.j2", title="Targets", targets=await reading(actions.list_targets))
 
 
 async def target_page(request: Request) -> Response:
-    """One target, and its nodes as they are now."""
+    """Renders one target, and its present nodes."""
     name = request.path_params["target"]
     target = await reading(find_target, name)
     facts = await acting(actions.page_facts, target, site_of(request).runs)
@@ -213,7 +214,7 @@ async def target_page(request: Request) -> Response:
 
 
 async def act_on_nodes(request: Request) -> Response:
-    """Drains or resumes the nodes that are ticked."""
+    """Drains or resumes the selected nodes."""
     form = await form_of(request)
     target = await reading(find_target, request.path_params["target"])
     nodes = list(dict.fromkeys(form.get("node", [])))
@@ -224,13 +225,13 @@ async def act_on_nodes(request: Request) -> Response:
 
 
 async def environments_page(request: Request) -> Response:
-    """The environments of the project, and those that come with Fairway."""
+    """Renders the environments of the project, and those that come with Fairway."""
     known = await reading(known_environments)
     return page("environments.html.j2", title="Environments", environments=known)
 
 
 async def environment_page(request: Request) -> Response:
-    """One environment: its findings, its cost, its diagram."""
+    """Renders one environment: its findings, its cost, its diagram."""
     name = request.path_params["name"]
     file = actions.environment_file(name)
     found = await checking(actions.checked, file)
@@ -245,7 +246,7 @@ async def environment_page(request: Request) -> Response:
 
 
 async def cost_page(request: Request) -> Response:
-    """The cost of the runs, as a table."""
+    """Renders the cost of the runs, as a table."""
     site = site_of(request)
     query = {name: value for name, value in request.query_params.items() if value}
     by, since = query.get("by", "name"), query.get("since", "")
@@ -255,7 +256,7 @@ async def cost_page(request: Request) -> Response:
 
 
 async def report_style(request: Request) -> Response:
-    """The style sheet of a run's report, which its page here has too."""
+    """Returns the style sheet of a run's report, which its page here has too."""
     file = resources.files("fairway_runner.runs.report") / "page.css"
     return Response(file.read_text("utf-8"), media_type="text/css")
 

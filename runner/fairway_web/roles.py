@@ -1,6 +1,6 @@
-"""Callers and their roles, the rights of each role, and the record of who did what.
+"""Callers and their roles, the rights of each role, and the audit of actions.
 
-Routes, pages and docs use the one table of actions here.
+Routes, pages and docs share the one table of actions here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Role(IntEnum):
-    """The app roles of Entra ID; each may do what those before it may."""
+    """App roles of Entra ID; each includes those before it."""
 
     READER = 1
     SUBMITTER = 2
@@ -37,7 +37,7 @@ class Role(IntEnum):
 
     @property
     def title(self) -> str:
-        """As the claim `roles` has it."""
+        """Value of the claim `roles`."""
         return self.name.capitalize()
 
 
@@ -66,7 +66,7 @@ ROUTES: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who has signed in, or a program, until `ends`, in seconds since 1970."""
+    """A signed-in person, or a program, until `ends`, in seconds since 1970."""
 
     id: str
     name: str
@@ -75,11 +75,11 @@ class Person:
 
     @property
     def is_named(self) -> bool:
-        """True where it is known who it is."""
+        """True if the person's identity is known."""
         return bool(self.id)
 
     def may(self, action: str) -> bool:
-        """True where the role is enough."""
+        """Returns True if the role suffices."""
         return action == OPEN or self.role >= ACTIONS[action][0]
 
 
@@ -89,7 +89,7 @@ ALONE = Person("", "", Role.OPERATOR)
 
 @dataclass(frozen=True)
 class RequestContext:
-    """The person behind a request, and the file in which it is recorded what they do."""
+    """The person behind a request, and the audit file for their actions."""
 
     person: Person = ALONE
     audit: Path | None = None
@@ -102,29 +102,29 @@ _context: ContextVar[RequestContext] = ContextVar(
 
 
 def request_context() -> RequestContext:
-    """The context of the request that is answered; also in threads that work for it."""
+    """Returns the context of the current request, even in threads that work for it."""
     return _context.get()
 
 
 def in_context(context: RequestContext) -> AbstractContextManager[None]:
-    """Sets the context for what is done inside."""
+    """Sets the context within the block."""
     return holding(_context, context)
 
 
 def may(action: str) -> bool:
-    """True where the person who asks may do it."""
+    """Returns True if the caller may perform the action."""
     return request_context().person.may(action)
 
 
 def require(action: str, path: str) -> None:
-    """UserError where they may not, which is recorded with the path that they asked for."""
+    """Raises UserError if the caller may not, and records the refusal with the requested path."""
     if not may(action):
         with audited(action, {"path": path}):
             raise refused(action)
 
 
 def refused(action: str) -> UserError:
-    """The error for a person whose role is not enough."""
+    """Returns the error for a person whose role does not suffice."""
     needed, says = ACTIONS[action]
     own = request_context().person.role.title
     message = f"the role {own} does not let you {says}"
@@ -135,14 +135,15 @@ def refused(action: str) -> UserError:
 def route(
     action: str, path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str = "GET"
 ) -> Route:
-    """A route of the pages, for those whose role allows the action."""
+    """Returns a route of the pages, for people whose role allows the action."""
     made = Route(path, endpoint, methods=[method])
     made.app = requiring(action, f"{method} {path}", made.app)
     return made
 
 
 def requiring(action: str, name: str, app: ASGIApp) -> ASGIApp:
-    """App for the route of that name that answers only those whose role allows the action."""
+    """Returns an app for the route of that name that answers only people whose role allows the
+    action."""
     ROUTES[name] = action
 
     async def allowed(scope: Scope, receive: Receive, send: Send) -> None:
@@ -153,14 +154,14 @@ def requiring(action: str, name: str, app: ASGIApp) -> ASGIApp:
 
 
 def by() -> dict[str, str] | None:
-    """The person who makes the request, for a record; None for this machine's only user."""
+    """Returns the caller, for a record; None for this machine's only user."""
     person = request_context().person
     return {"name": person.name, "id": person.id} if person.is_named else None
 
 
 @contextmanager
 def audited(action: str, about: Mapping[str, str]) -> Iterator[None]:
-    """Records how what is done inside has ended, and about what, but nothing that was sent."""
+    """Records the outcome of the block, and its object, but nothing that was sent."""
     outcome = "failed"
     try:
         yield
@@ -179,7 +180,7 @@ def audited(action: str, about: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def noted(action: str, run: Run) -> Iterator[None]:
-    """`audited` for a run, which keeps who did it."""
+    """Audits like `audited`, and records the person in the run, too."""
     with audited(action, {"run": run.id}):
         yield
         if (who := by()) is not None:

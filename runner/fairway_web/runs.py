@@ -1,4 +1,4 @@
-"""The runs of the project as the server answers about them: lists, states, records, outputs."""
+"""Runs of the project in the server's answers: lists, states, records, outputs."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _LONGEST = 300
 
 @dataclass(frozen=True)
 class Runs(RunStore):
-    """The runs of one project. A record is read once, and again where the file is another: of a
-    run that was removed and submitted again by the same id."""
+    """Runs of one project. A record is read once, and again if the file is another: a run may be
+    removed and submitted again under the same id."""
 
     _known: dict[str, tuple[tuple[int, int], Run]] = field(
         default_factory=dict, repr=False, compare=False
@@ -54,7 +54,7 @@ class Runs(RunStore):
                 yield current
 
     def find(self, text: str, *, going: bool = False) -> Run:
-        """The run with exactly that id; UserError otherwise."""
+        """Returns the run with exactly that id. Raises UserError otherwise."""
         if text and "/" not in text and not text.startswith("."):
             run = self._current(Run(self.folder / text))
             if run is not None:
@@ -62,14 +62,14 @@ class Runs(RunStore):
         raise UserError.of("unknown-run", f"there is no run `{text}`", "list them: fairway list")
 
     def find_prefix(self, text: str, *, going: bool = False) -> Run:
-        """The run with that ID, or the only one whose ID begins so; see `RunStore.find`."""
+        """Returns the run with that ID, or the only one whose ID begins so; see `RunStore.find`."""
         try:
             return self.find(text)
         except UserError:
             return self.find(RunStore(self.base).find(text, going=going).id)
 
     def _current(self, run: Run) -> Run | None:
-        """The run as it is known, or this one; None where it is not there."""
+        """Returns the cached run, or this one; None if it does not exist."""
         try:
             found = (run.folder / "run.json").stat()
         except (OSError, ValueError):  # also of a name that no file can have
@@ -82,7 +82,7 @@ class Runs(RunStore):
 
 
 class RunQuery(BaseModel):
-    """The runs that an address asks for."""
+    """Runs selected by the query of an address."""
 
     state: list[State] = Field([], description="the states of the runs")
     name: str | None = Field(None, description="the name of the runs")
@@ -100,7 +100,7 @@ class RunQuery(BaseModel):
 
     @classmethod
     def of(cls, query: QueryParams) -> RunQuery:
-        """The query of a page's address, in which a form may leave values empty."""
+        """Parses the query of a page's address, in which a form may leave values empty."""
         lists = {name: [each for each in query.getlist(name) if each] for name in ("state", "tag")}
         try:
             return cls.model_validate({name: query[name] for name in query if query[name]} | lists)
@@ -109,12 +109,13 @@ class RunQuery(BaseModel):
 
     @property
     def shown(self) -> list[Column]:
-        """The columns that are wanted beside the facts of a run; UserError for an unknown one."""
+        """Columns requested in addition to the facts of a run. Raises UserError for an unknown
+        one."""
         return Column.listed(self.columns)
 
 
 def unfit(errors: Iterable[Mapping[str, Any]]) -> UserError:
-    """The error for values of an address that pydantic does not accept."""
+    """Returns the error for query values that pydantic does not accept."""
     hint = "GET /api/v1/openapi.json describes the values of each call"
     found = []
     for each in errors:
@@ -128,8 +129,8 @@ _PARTS = ("query", "header", "path")
 
 @dataclass(frozen=True)
 class Page:
-    """Some runs as `list --json` prints them, the newest first; the query of those before them,
-    "" where there are none; and what is wrong with runs that cannot be read."""
+    """Some runs as `list --json` prints them, the newest first; the query of the next page, "" for
+    none; and findings about unreadable runs."""
 
     runs: Sequence[dict[str, Any]]
     older: str
@@ -137,7 +138,7 @@ class Page:
 
 
 def page_of(store: RunStore, query: RunQuery) -> Page:
-    """The runs that a query asks for; UserError for a value that cannot be."""
+    """Returns the runs that a query selects. Raises UserError for an invalid value."""
     columns = query.shown
     wanted = Wanted(
         states=query.state,
@@ -164,13 +165,15 @@ def page_of(store: RunStore, query: RunQuery) -> Page:
 
 
 def compared(runs: Runs, names: Sequence[str]) -> tuple[list[Run], int]:
-    """The runs of those names, and how many are beyond MOST_COMPARED; UserError if unknown."""
+    """Returns the runs of those names, and how many exceed MOST_COMPARED. Raises UserError if
+    unknown."""
     asked = list(dict.fromkeys(names))
     return [runs.find(name) for name in asked[:MOST_COMPARED]], len(asked[MOST_COMPARED:])
 
 
 def state_facts(run: Run) -> dict[str, Any]:
-    """Its state and why, its exit code once it has ended, and when its target last said so."""
+    """Returns its state and reason, its exit code once it has ended, and when its target last
+    reported."""
     status, known = run.status, run_facts(run)
     return {
         "run_id": run.id,
@@ -184,13 +187,15 @@ def state_facts(run: Run) -> dict[str, Any]:
 
 
 def located_facts(finding: Finding) -> dict[str, Any]:
-    """A finding for a client that has the line itself: also how much of it is meant."""
+    """Returns a finding for a client that has the line itself, with the part of it that is
+    meant."""
     facts: dict[str, Any] = finding_facts(finding)
     return {**facts, "length": finding.location.length} if finding.location else facts
 
 
 def findings_header(findings: Iterable[Finding]) -> str:
-    """Findings beside a list, which has no place for them: the first few, in ASCII."""
+    """Returns findings for the header of a list, which has no place for them: the first few, in
+    ASCII."""
     short = [
         replace(each, message=each.message[:_LONGEST], hint=each.hint[:_LONGEST])
         for each in islice(findings, _MOST_FINDINGS)
@@ -199,7 +204,8 @@ def findings_header(findings: Iterable[Finding]) -> str:
 
 
 def script(run: Run, task: str) -> str:
-    """The script of a task by its number, of `setup` or `finally`; UserError for none."""
+    """Returns the script of a task by its number, of `setup` or `finally`. Raises UserError for
+    none."""
     if task == "setup":
         name, path = task, run.folder / "setup.jsonl"
     else:
@@ -212,8 +218,9 @@ def script(run: Run, task: str) -> str:
 
 
 def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
-    """The files that tasks have kept, by task and path, with their sizes in bytes, and links to
-    folders with the path from theirs: MOST_OUTPUTS from one on, and True if there are more."""
+    """Returns the files that tasks have kept, by task and path, with their sizes in bytes, and
+    links to folders with their relative targets: MOST_OUTPUTS of them from an index on, and True if
+    there are more."""
     found = list(islice(_output_files(run), start, start + MOST_OUTPUTS + 1))
     return found[:MOST_OUTPUTS], len(found) > MOST_OUTPUTS
 
@@ -236,7 +243,8 @@ def _output_files(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def output(run: Run, path: str) -> Path:
-    """The file of that path, TASK/OUTPUT/…; UserError where it is none of the run's outputs."""
+    """Returns the file of that path, TASK/OUTPUT/…. Raises UserError if it is none of the run's
+    outputs."""
     task, *parts = PurePosixPath(path).parts or ("",)
     if parts and ".." not in parts:
         base = (run.task_folder(chosen_task(run, task)) / "outputs").resolve()
@@ -264,8 +272,8 @@ _MARGIN = 2_000_000_000  # nanoseconds by which the times of files may be coarse
 
 
 def records(run: Run, since: int) -> dict[str, Any]:
-    """The records of a run, and of its steps that have begun, that were written since a time in
-    nanoseconds; with their logs' sizes, and the time from which on to ask again."""
+    """Returns the records of a run, and of its steps that have begun, that were written since a
+    time in nanoseconds; with their logs' sizes, and the time for the next request."""
     now = time.time_ns() - _MARGIN
     return {
         "since": now,

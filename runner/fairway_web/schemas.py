@@ -1,4 +1,4 @@
-"""The JSON of REST answers, for the OpenAPI document: each has at least these fields."""
+"""JSON of REST answers, for the OpenAPI document: each has at least these fields."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Starts the server: an address on loopback or a socket, the token of this start, connections.
 
-Anybody on the machine can open any number of connections: each says soon what it wants, and the
+Anybody on the machine can open any number of connections: each must send its request soon, and the
 longest silent one makes room for the next.
 """
 
@@ -44,7 +44,7 @@ _LOG = logging.getLogger("fairway")
 
 @dataclass(frozen=True)
 class Address:
-    """Address at which the server listens, and the sign-in of the person who has its token."""
+    """Address of the server, and the sign-in of the person who has its token."""
 
     listener: socket.socket
     url: str
@@ -52,17 +52,17 @@ class Address:
 
     @property
     def login(self) -> str:
-        """The address that a browser opens first."""
+        """Address that a browser opens first."""
         return f"{self.url}/login?token={self.sign_in.token}"
 
     @property
     def opened(self) -> str:
-        """The address for a command line, which all users can read: it is taken once."""
+        """Address for a command line, which all users can read: it works once."""
         return f"{self.url}/login?code={self.sign_in.code}"
 
 
 def listening(address: str, port: int) -> socket.socket:
-    """A port of an address of this machine; UserError where it cannot be had."""
+    """Listens on a port of an address of this machine. Raises UserError if that fails."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -80,7 +80,8 @@ def listening(address: str, port: int) -> socket.socket:
 
 
 def on_loopback(port: int) -> Address:
-    """A port of this machine's loopback, any free one for 0; UserError where it is taken."""
+    """Listens on a port of this machine's loopback, any free one for 0. Raises UserError if it is
+    taken."""
     listener = listening(LOOPBACK, port)
     port = listener.getsockname()[1]
     hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
@@ -89,7 +90,8 @@ def on_loopback(port: int) -> Address:
 
 
 def on_socket(path: Path) -> Address:
-    """A socket in the file system, which only its owner can use; UserError where it cannot be."""
+    """Listens on a socket in the file system that only its owner can use. Raises UserError if that
+    fails."""
     listener = socket_file(path)
     # A browser reaches it through a port that ssh forwards, which may be any.
     hosts = {"localhost", "localhost:*", "127.0.0.1:*"}
@@ -97,7 +99,7 @@ def on_socket(path: Path) -> Address:
 
 
 def socket_file(path: Path, *, for_group: bool = False) -> socket.socket:
-    """A socket for its owner, or its group too; UserError where it cannot be made."""
+    """Creates a socket for its owner, or its group too. Raises UserError if that fails."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o117 if for_group else 0o177)
     try:
@@ -113,7 +115,7 @@ def socket_file(path: Path, *, for_group: bool = False) -> socket.socket:
 
 
 def _remove_stale(path: Path) -> None:
-    """Removes a socket at which nobody answers any more."""
+    """Removes a socket on which nobody answers any more."""
     if not path.is_socket():
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -124,7 +126,7 @@ def _remove_stale(path: Path) -> None:
 
 
 def config_of(app: ASGIApp) -> uvicorn.Config:
-    """Settings by which uvicorn serves the app."""
+    """Returns uvicorn's settings for the app."""
     return uvicorn.Config(
         app,
         http=Connection,
@@ -142,7 +144,7 @@ def config_of(app: ASGIApp) -> uvicorn.Config:
 
 class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Says in a line, as the rest, where a connection cannot be taken."""
+        """Reports a failure to accept connections in one line, like all errors."""
         asyncio.get_running_loop().set_exception_handler(_say)
         await super().startup(sockets)
 
@@ -162,8 +164,8 @@ def serve(
     ready: Callable[[], None],
     address: Address | None = None,
 ) -> None:
-    """Answers those who sign in so, until SIGINT or SIGTERM; `ready` is called when it does. The
-    token of an `address` is kept for programs."""
+    """Serves people with this kind of sign-in, until SIGINT or SIGTERM; `ready` is called once it
+    does. The token of an `address` is recorded for programs."""
     follower = Follower(store)
     server = _Server(config_of(application(store, sign_in, follower)))
     with store.recording():  # git does not look at the folder
@@ -193,8 +195,8 @@ def serve(
 
 @contextmanager
 def _recorded(store: RunStore, address: Address) -> Iterator[None]:
-    """Address and token in `.fairway/serve.json`, which only its owner can read, while it runs.
-    Where another server of the project runs as well, its record is there again afterwards."""
+    """Records address and token in `.fairway/serve.json`, readable by its owner only, within the
+    block. If another server of the project runs as well, its record is restored afterwards."""
     file = store.base / _RECORD
     with store.recording():
         earlier = _record(file)
@@ -211,7 +213,7 @@ def _recorded(store: RunStore, address: Address) -> Iterator[None]:
 
 
 def _record(file: Path) -> dict[str, Any]:
-    """The record of a server; nothing where none has, or it cannot be read."""
+    """Returns the record of a server; nothing if there is none, or it is unreadable."""
     try:
         found = json.loads(file.read_text("ascii"))
     except (OSError, ValueError, RecursionError):
@@ -240,32 +242,32 @@ _MOST = 512  # connections; a program has at least as many files
 
 
 def most_connections() -> int:
-    """Half of the files that this process may have open: runs need the others."""
+    """Returns half of the number of files that this process may open: runs need the others."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MOST if soft == resource.RLIM_INFINITY else min(_MOST, max(1, soft // 2))
 
 
 class Connection(H11Protocol):
-    """One connection, which ends where it waits too long, or others need its place."""
+    """One connection, which is closed if it is silent too long, or others need its place."""
 
     waiting: ClassVar[dict[Connection, None]] = {}
     """Connections that nothing is answered now, the first of them for the longest time."""
     _limit: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Makes room where there are too many."""
+        """Closes another connection if there are too many."""
         super().connection_made(transport)
         self._wait()
         if len(self.connections) > most_connections():
             next(iter(self.waiting)).end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It waits no longer."""
+        """Stops the timer."""
         self._wait_no_more()
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Takes what has come; a request has the time that it needs from its last header on."""
+        """Handles received data; once its headers are complete, a request may take any time."""
         super().handle_events()
         if self.cycle is not None and not self.cycle.response_complete:
             self._wait_no_more()
@@ -276,7 +278,7 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def end(self) -> None:
-        """Closes it at once, and frees its place."""
+        """Closes it immediately, and frees its place."""
         self._wait_no_more()
         self.connections.discard(self)
         self.transport.abort()

@@ -1,7 +1,7 @@
-"""Jobs that are checked and submitted from here.
+"""Jobs that are checked and submitted on this server.
 
-A job is looked at in another process, whose time and memory are limited: its YAML, its sweep and
-its templates are somebody's. That process submits it too.
+A job is checked in another process with limited time and memory, because its YAML, its sweep and
+its templates come from other people. That process submits it too.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Asked(Model):
 
 
 def read_asked(body: bytes) -> Asked:
-    """The job of a request in JSON; UserError where it is none, or has unknown fields."""
+    """Parses the job of a JSON request. Raises UserError if it is invalid, or has unknown
+    fields."""
     try:
         data = json.loads(body)
         json.dumps(data, ensure_ascii=False).encode()  # fails for the half of a character
@@ -82,21 +83,22 @@ def read_asked(body: bytes) -> Asked:
 
 @dataclass
 class Submissions:
-    """Checks and submits, over the runs of one project."""
+    """Checks and submits jobs, over the runs of one project."""
 
     runs: Runs
     uploads: Uploads
 
     def check(self, asked: Asked) -> dict[str, Any]:
-        """The tasks that it would start, their scripts, and warnings; UserError for faults."""
+        """Returns the tasks that it would start, their scripts, and warnings. Raises UserError for
+        faults."""
         return look_at_job(_check, self.runs.base, request_context(), asked)
 
     def render(self, asked: Asked) -> dict[str, Any]:
-        """The script of a job, as `fairway render --json` prints it."""
+        """Returns the script of a job, as `fairway render --json` prints it."""
         return look_at_job(_render, self.runs.base, request_context(), asked)
 
     def submit(self, asked: Asked) -> tuple[Run, Sequence[Finding]]:
-        """Starts it; also what a person should hear of. UserError where it cannot be."""
+        """Starts it; also returns warnings. Raises UserError if that fails."""
         about = {"run": asked.run_id or ""}
         with audited("submit", about):
             run, target, warnings = look_at_job(_submit, self.runs.base, request_context(), asked)
@@ -127,7 +129,7 @@ def _render(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
 
 
 def job_name(asked: Asked) -> str:
-    """The name of a job, or one in its place: what is wrong with it is found with the rest."""
+    """Returns the name of a job, or a placeholder: an invalid name is reported with the rest."""
     return look_at_job(_name, asked)
 
 
@@ -213,8 +215,8 @@ def _again(runs: Runs, asked: Asked) -> tuple[Run, Submitted, Target | None]:
 
 
 def project_file(runs: Runs, file: str) -> Path:
-    """The path of a file of the project; UserError where it lies elsewhere or where no job's
-    files are, as in `.fairway`, or its folder is not there."""
+    """Returns the path of a file of the project. Raises UserError if it lies elsewhere or in a
+    folder without job files, as `.fairway`, or its folder does not exist."""
     root = runs.base.parent.resolve()
     try:
         path = (root / file).resolve()

@@ -1,4 +1,4 @@
-"""The page on which a job is written, checked as one types, and submitted."""
+"""Page for writing a job, which is checked while one types, and submitting it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ONCE = re.compile(r"[a-z0-9]{6}", re.ASCII)
 
 
 async def submit_page(request: Request) -> Response:
-    """The form, filled from a template, a file of the project, or a run."""
+    """Renders the form, filled from a template, a file of the project, or a run."""
     site = site_of(request)
     chosen = request.query_params.get("from", "template:plain")
     once = request.query_params.get("once", "")
@@ -49,7 +49,7 @@ async def submit_page(request: Request) -> Response:
 
 
 async def submit(request: Request) -> Response:
-    """Submits the job, or with the button `check` only looks at it."""
+    """Submits the job, or with the button `check` only checks it."""
     site, form = site_of(request), await form_of(request)
     fields = _fields(site, form)
     try:
@@ -69,7 +69,7 @@ async def submit(request: Request) -> Response:
 
 
 async def check(request: Request) -> Response:
-    """The findings about the job while somebody types."""
+    """Returns the findings about the job while somebody types."""
     site, form = site_of(request), await form_of(request)
     try:
         asked = await checking(_asked, _fields(site, form), form)
@@ -126,7 +126,7 @@ def _begun(site: Site, chosen: str) -> dict[str, str]:
 
 
 def _choices(site: Site) -> dict[str, Any]:
-    """From which a job can be begun, and where it can run."""
+    """Returns the sources for a new job, and its possible targets."""
     latest = select(site.runs, Wanted(), _MOST_RUNS).runs
     return {
         "templates": list(all_templates(Path.cwd())),
@@ -162,12 +162,12 @@ def _asked(fields: Mapping[str, str], form: Mapping[str, Sequence[str]]) -> Aske
 
 
 def _new_once(site: Site) -> str:
-    """A mark that tells one submission from others, however often its button is pressed."""
+    """Returns a mark that identifies a submission, however often its button is pressed."""
     return site.runs.new_id("x").rpartition("-")[2]
 
 
 def _job_files(root: Path) -> Iterator[str]:
-    """The job files of a project, by their paths in it."""
+    """Returns the job files of a project, by their paths in it."""
     looked_at = 0
     for parent, folders, names in os.walk(root):
         folders[:] = sorted(each for each in folders if each not in NEVER and each[0] != ".")

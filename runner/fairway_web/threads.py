@@ -1,4 +1,4 @@
-"""The project that is served, and the threads that work for it."""
+"""The served project, and the threads that work for it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LOG = logging.getLogger("fairway")
 
 
 def file_error(error: OSError) -> UserError:
-    """The error for a file that cannot be read or written; another OSError is raised again."""
+    """Returns the error for an unreadable or unwritable file; raises any other OSError again."""
     if error.filename is None:
         raise error
     if (gone := removed(Path(error.filename))) is not None:
@@ -45,8 +45,8 @@ def file_error(error: OSError) -> UserError:
 
 
 class Room:
-    """Threads for calls of one kind: `most` at once, of which each of several people has half, and
-    then waits alone."""
+    """Threads for calls of one kind: `most` in parallel, half of them for each of several people,
+    whose further calls wait without blocking others."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -81,7 +81,7 @@ _WATCHED = 30.0  # seconds for which one page that was asked for keeps the looks
 
 
 class Refresher:
-    """Looks at the targets of the runs that go on, as long as somebody looks at them here."""
+    """Refreshes active runs as long as somebody looks at them here."""
 
     def __init__(self, runs: Runs, *, pause: float = _PAUSE) -> None:
         self._runs = runs
@@ -94,7 +94,7 @@ class Refresher:
         self.findings: Sequence[Finding] = ()
 
     def watch(self, followed: str | None = None) -> None:
-        """Somebody looks; at what one run prints, if one is named."""
+        """Records that somebody looks, and at which run's output, if one is named."""
         self._until = time.monotonic() + _WATCHED
         if followed is not None:
             with self._lock:
@@ -102,11 +102,11 @@ class Refresher:
         self._wanted.set()
 
     def start(self) -> None:
-        """Begins, in a thread of its own that ends with the program."""
+        """Starts a thread that ends with the program."""
         threading.Thread(target=self._work, name="refresher", daemon=True).start()
 
     def end(self) -> None:
-        """No further look is begun."""
+        """Stops further looks."""
         self._ended.set()
         self._wanted.set()
 
@@ -122,7 +122,7 @@ class Refresher:
                 self._ended.wait(self._pause)
 
     def look(self) -> None:
-        """One look at each target, and at what the runs print that are followed."""
+        """Looks at each target once, and at the output of runs that are followed."""
         self.findings = refresh_all(self._runs.unsorted())
         now = time.monotonic()
         with self._lock:
@@ -136,7 +136,7 @@ class Refresher:
 
 
 def failed_look(error: Exception) -> Finding:
-    """The finding where runs cannot be brought up to date, for a reason of no target's."""
+    """Returns the finding for a failed refresh that is no target's fault."""
     message = f"the runs cannot be brought up to date: {error or type(error).__name__}"
     return Finding("no-look", message, hint="this is the last known state")
 
@@ -146,8 +146,8 @@ _AT_ONCE = 8  # runs: one whose target does not answer keeps no other waiting
 
 
 class Follower:
-    """Begins the next steps of runs, though nobody looks at them. What was begun is in the runs'
-    own folders: where this process is killed, the next one goes on, as commands do."""
+    """Starts the next steps of runs, even if nobody looks at them. Progress is stored in the runs'
+    own folders: if this process is killed, the next one continues, as commands do."""
 
     def __init__(self, store: RunStore) -> None:
         self._runs = Runs(store.base)  # its own: one thread at a time has the engine of a run
@@ -159,22 +159,22 @@ class Follower:
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """The findings that stand in the way of runs now."""
+        """Findings about runs that cannot proceed now."""
         with self._lock:
             return [each for found in self._found.values() for each in found]
 
     def start(self) -> None:
-        """Begins, in threads that end with the program."""
+        """Starts threads that end with the program."""
         threading.Thread(target=self._work, name="follower", daemon=True).start()
 
     def end(self) -> None:
-        """No further look is begun."""
+        """Stops further looks."""
         self._ended.set()
 
     def look(self, *, all_: bool = True) -> list[threading.Thread]:
-        """Goes on with the runs that have to be followed, each in a thread, and with `all_` of
-        those whose steps all wait on their targets: a submission may have been cut off. One that is
-        still being looked at is left out."""
+        """Advances the runs that have to be followed, each in a thread, and with `all_` those whose
+        steps all wait on their targets: a submission may have been interrupted. Runs still in
+        progress are skipped."""
         due, open_ = [], set()
         for run in self._runs.unsorted():
             try:
@@ -223,7 +223,7 @@ class Follower:
 
 @dataclass
 class Site:
-    """One project, and what follows its runs."""
+    """One project, and the threads that follow its runs."""
 
     runs: Runs
     follower: Follower | None
@@ -236,6 +236,6 @@ class Site:
 
 
 def site_of(request: Request) -> Site:
-    """The project that a request is about."""
+    """Returns the project of a request."""
     site: Site = request.app.state.site
     return site
