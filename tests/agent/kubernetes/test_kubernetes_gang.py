@@ -150,7 +150,8 @@ def test_what_keeps_another_from_coming_ends_the_wait(pod: Path) -> None:
 def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
     pod: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After an eviction of all, the first may be back before the others."""
+    """After an eviction of all, the first may be back before the others; but nobody waits longer
+    where the image of one cannot be had on another node."""
     gone = {member(1).address}
 
     def connect(_: object, hosts: list[str]) -> str:
@@ -164,6 +165,12 @@ def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
     arrive(group, 0)
     arrive(group, 1)
     assert group.gather() is None
+    why = "its image own:1 cannot be pulled: manifest unknown"
+    control.note_blocked(pod, 0, "3", why)
+    with pytest.raises(Fault, match=f"a pod that is gone cannot be replaced: {why}") as said:
+        group.gather()
+    assert "fairway retry RUN" in said.value.record["hint"]
+    assert group.gather() is None  # it may be otherwise for who begins again
     clock.now += group.patience + 1
     with pytest.raises(OSError, match=r"10\.0\.0\.2 cannot be reached"):
         group.gather()
@@ -172,27 +179,6 @@ def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
     found = group.gather()
     assert found[1] == "10.0.0.1,10.0.0.9"
     assert not group.has_changed()
-
-
-def test_what_keeps_another_from_its_place_ends_the_wait(
-    pod: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A worker was evicted, and its image cannot be had on another node: nobody waits longer."""
-
-    def connect(*_: object) -> str:
-        raise OSError("the node 10.0.0.2 cannot be reached: no route")
-
-    monkeypatch.setattr(sshd_mesh, "connect", connect)
-    group = Gang(pod, "3", 0, 2)
-    arrive(group, 0)
-    arrive(group, 1)
-    assert group.gather() is None
-    why = "its image own:1 cannot be pulled: manifest unknown"
-    control.note_blocked(pod, 0, "3", why)
-    with pytest.raises(Fault, match=f"a pod that is gone cannot be replaced: {why}") as said:
-        group.gather()
-    assert "fairway retry RUN" in said.value.record["hint"]
-    assert group.gather() is None  # it may be otherwise for who begins again
 
 
 def test_a_pod_that_was_told_to_end_is_no_lost_one(

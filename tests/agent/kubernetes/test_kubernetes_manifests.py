@@ -110,16 +110,20 @@ class TestScratch:
         assert names["_FAIRWAY_POD_UID"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
 
     @pytest.mark.parametrize(
-        ("part", "most"), [(GANG, "131072Mi"), (SHARES, "16384Mi"), (CORES, "6553Mi")]
+        ("part", "scratch", "most"),
+        [
+            (GANG, "128Gi", {"sizeLimit": "131072Mi"}),
+            (SHARES, "128Gi", {"sizeLimit": "16384Mi"}),
+            (CORES, "128Gi", {"sizeLimit": "6553Mi"}),
+            (SWEEP, "", {}),  # of a target that says nothing
+        ],
     )
-    def test_a_part_of_a_node_has_a_part_of_its_system_disk(self, part: Part, most: str) -> None:
-        volume, mount = self.of(part, "128Gi")
-        assert volume["emptyDir"] == {"sizeLimit": most}
+    def test_a_part_of_a_node_has_a_part_of_its_system_disk(
+        self, part: Part, scratch: str, most: dict[str, str]
+    ) -> None:
+        volume, mount = self.of(part, scratch)
+        assert volume["emptyDir"] == most
         assert "subPathExpr" not in mount
-
-    def test_a_target_that_says_nothing_has_no_limit(self) -> None:
-        volume, _ = self.of(SWEEP, "")
-        assert volume["emptyDir"] == {}
 
 
 def test_the_newest_is_among_them() -> None:

@@ -171,7 +171,6 @@ class TestWaiting:
         """And since when nodes are started for it."""
         none = unschedulable("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
         pods = [pod(0, "Running"), pod(1, "Pending", **none), pod(2, "Pending", **none)]
-        pods += [pod(1, "Failed", age=9)]  # in whose place another is
         pods[1]["metadata"]["uid"] = "u-1"
         scaled = {
             each: Scaling("the pool scales up", at) for each, at in (("u-1", 60.0), ("", 9.0))
