@@ -1,14 +1,16 @@
 """Outcomes of the runs that a run comes after, and its conditions on them."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from run_folders import bring
 
+from fairway_agent import state_files
 from fairway_agent.predecessors import decide, unmet
 from fairway_agent.spec import RunPlan
+from fairway_agent.state_files import RunState, TaskState
 
 
 def test_unmet_predecessors_are_named_with_exit_codes_and_decide_early(tmp_path: Path) -> None:
@@ -35,18 +37,14 @@ def test_unmet_predecessors_are_named_with_exit_codes_and_decide_early(tmp_path:
 
 def made(folder: Path, state: str, codes: Sequence[int | None] = (), **facts: Any) -> str:
     """A run in that state, whose tasks have ended with these codes, or are to begin; its folder."""
-    folder.mkdir()
-    (folder / "state.json").write_text(json.dumps({"state": state, **facts}))
-    (folder / "plan.json").write_text(RunPlan(folder.name, "code", tasks=len(codes)).text())
+    bring(folder, RunPlan(folder.name, "code", tasks=len(codes)))
+    state_files.write(folder, RunState(state, **facts))
     for index, code in enumerate(codes):
         if code is not None:
             task = folder / "tasks" / str(index)
             task.mkdir(parents=True)
-            (task / "state.json").write_text(
-                json.dumps(
-                    {"state": "failed" if code else "succeeded", "attempt": 0} | {"exit_code": code}
-                )
-            )
+            ended = TaskState("failed" if code else "succeeded", attempt=0, exit_code=code)
+            state_files.write(task, ended)
     return str(folder)
 
 

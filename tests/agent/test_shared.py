@@ -87,15 +87,13 @@ def full() -> Iterator[None]:
 
 def test_shared_folder_is_made_and_has_free_space(tmp_path: Path) -> None:
     found = health(tmp_path / "shared/folder")
-    free, fault = found.free, found.fault
-    assert free > 0
-    assert fault == ""
+    assert found.free > 0
+    assert found.fault == ""
     assert list((tmp_path / "shared/folder").iterdir()) == []
     (tmp_path / "file").touch()
     found = health(tmp_path / "file/folder")
-    free, fault = found.free, found.fault
-    assert free > 0
-    assert fault == "Not a directory"
+    assert found.free > 0
+    assert found.fault == "Not a directory"
 
 
 @pytest.mark.usefixtures("full")

@@ -71,10 +71,8 @@ class Mine:
         self.task = Task(plan, spec, folders.shared, folders.base, nodes=self.nodes)
         self.task.submission = folders.submission
         self.watch = notifications.watch_of(folders, plan, folders.submission)
-        here: Any = None
-        events: Any = None
-        more: Any = {"nodes": self.nodes, "events": events, "number": 0, "first": 0}
-        self.batch = Batch(here, self.watch, **more)
+        none: Any = None
+        self.batch = Batch(none, self.watch, nodes=self.nodes, events=none, number=0, first=0)
         self.batch.resume(self.task)
 
     def refusal(self) -> TaskState | None:

@@ -33,12 +33,6 @@ def test_a_run_lasts_from_the_start_of_its_first_task_to_the_last_end(cluster: C
     assert (found.state, found.started, found.ended) == ("failed", 1.0, 4.0)
 
 
-def test_jobs_that_somebody_deleted_are_lost(cluster: Cluster) -> None:
-    folder = cluster.submitted([1])
-    cluster.server.objects.clear()
-    assert cluster.state(folder).state == "lost"
-
-
 @pytest.mark.parametrize("last", [False, True])
 def test_jobs_that_were_made_after_the_list_are_not_lost(cluster: Cluster, last: bool) -> None:
     """Somebody looks while somebody else, or the controller, submits."""
@@ -210,6 +204,9 @@ def test_what_nothing_is_left_to_start_is_lost(cluster: Cluster) -> None:
     assert (found.state, found.reason) == ("running", None)
     cluster.server.of("jobs").pop("job-a-0-controller")
     assert cluster.state(folder).tasks == {"succeeded": 1, "lost": 1}
+    deleted = cluster.submitted([1], "job-b")
+    cluster.server.objects.clear()
+    assert cluster.state(deleted).state == "lost"
 
 
 def test_a_run_whose_predecessor_was_to_fail_begins_then(cluster: Cluster) -> None:
