@@ -90,6 +90,7 @@ def test_a_job_that_says_nothing_of_it_has_no_container_and_no_secrets(tmp_path:
     ("file", "text"),
     [
         ("job.json", '{"priority": "soon"}'),
+        ("job.json", '{"priority": 0.5}'),
         ("job.json", '{"container": {"image": 1}}'),
         ("target.json", '{"mounts": {"data": 1}}'),
         ("target.json", '{"kubernetes": {}}'),
