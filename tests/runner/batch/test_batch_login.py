@@ -9,9 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pool import refused
 from targets import target_of
 
-from fairway_core.findings import Finding, UserError
+from fairway_core.findings import UserError
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import engine
 
@@ -40,10 +41,6 @@ def account(answer: Any, **fields: Any) -> Any:
     return SimpleNamespace(
         client=client, calls=SimpleNamespace(call=call), target=target, pool="pool"
     )
-
-
-def refused(status: int) -> ServiceError:
-    return ServiceError(Finding("refused", "no"), status=status, code="")
 
 
 def test_the_targets_jump_hosts_lead_there() -> None:
