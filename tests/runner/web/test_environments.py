@@ -48,7 +48,6 @@ def test_environments_are_listed_with_mistakes_at_their_line(
     assert client.get("/api/v1/environments/mine/diagram").status_code == 422
 
 
-@pytest.mark.integration
 def test_environment_page_shows_cost_check_and_diagram(
     client: TestClient, project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +121,6 @@ print(sorted(loaded & stacks))
 """
 
 
-@pytest.mark.integration
 def test_the_server_loads_nothing_of_terraform(project: Path) -> None:
     paths = ["/", "/submit", "/targets", "/targets/local", "/environments", "/environments/demo"]
     paths += ["/api/v1/environments/demo/diagram", "/cost", "/compare", "/metrics"]
