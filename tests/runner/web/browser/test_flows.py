@@ -56,32 +56,27 @@ def test_submit_form_text_typed_before_the_script_loads_is_checked(
 
 
 @pytest.mark.nightly
-def test_runs_page_redraws_changed_state_and_keeps_selection(page: Page, make_run: MakeRun) -> None:
-    run = make_run("job-a", [{"log": "", "state": "running"}], "running", engine="none-such")
+def test_pages_show_the_end_of_a_run_and_keep_what_was_selected(
+    page: Page, make_run: MakeRun
+) -> None:
+    run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
     page.reload()
     box = page.get_by_label("Select job-a")
     box.check()
     expect(page.locator(".state")).to_have_text("running")
-    (run.folder / "new").write_text(json.dumps({"state": "failed"}))
-    (run.folder / "new").rename(run.folder / "state.json")
-    expect(page.locator(".state")).to_have_text("failed")
-    expect(box).to_be_checked()
-
-
-@pytest.mark.nightly
-def test_the_end_brings_outputs_and_other_buttons(page: Page, make_run: MakeRun) -> None:
-    run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
-    page.reload()
-    page.get_by_role("link", name="job-a").click()
-    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+    beside = page.context.new_page()
+    beside.goto(f"{page.url}runs/job-a")
+    expect(beside.get_by_role("button", name="Cancel")).to_be_visible()
     kept = run.task_folder(0) / "outputs"
     kept.mkdir()
     (kept / "model.bin").write_bytes(b"1234")
     (run.folder / "new").write_text(json.dumps({"state": "failed"}))
     (run.folder / "new").rename(run.folder / "state.json")
-    expect(page.get_by_role("link", name="0/model.bin")).to_be_visible()
-    expect(page.get_by_role("button", name="Retry")).to_be_visible()
-    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+    expect(page.locator(".state")).to_have_text("failed")
+    expect(box).to_be_checked()
+    expect(beside.get_by_role("link", name="0/model.bin")).to_be_visible()
+    expect(beside.get_by_role("button", name="Retry")).to_be_visible()
+    expect(beside.get_by_role("button", name="Cancel")).to_have_count(0)
 
 
 def test_the_keyboard_is_enough_for_a_run_to_its_end(project: Path, page: Page) -> None:
@@ -129,17 +124,6 @@ def test_the_keyboard_is_enough_for_a_run_to_its_end(project: Path, page: Page) 
     page.keyboard.press("Enter")
     expect(page.locator("h1 .state")).to_have_text("cancelled")
     expect(page.get_by_role("button", name="Retry")).to_be_visible()
-
-
-@pytest.mark.nightly
-def test_darkness_is_kept(opened: Opened, address: str) -> None:
-    with opened(address) as page:
-        shades = []
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            style = "element => getComputedStyle(element).backgroundColor"
-            shades.append(page.locator("body").evaluate(style))
-    assert shades == ["rgb(247, 247, 245)", "rgb(20, 23, 26)"]
 
 
 @pytest.mark.nightly

@@ -35,6 +35,7 @@ _PAGES = {
     "problem": "/runs/none",
 }
 _SHOWN_IN_DOCS = ("runs", "run", "compare", "submit")
+_SHADE = "getComputedStyle(document.body).backgroundColor"
 # Of parts that the others have too.
 _SELDOM = ("no-run", "failed", "target", "environments", "problem")
 
@@ -77,7 +78,9 @@ def _look(page: Page, name: str) -> None:
     page.add_script_tag(url="/static/axe.js")
     assert _findings(page, {}) == []
     _take(page, name, "light")
+    assert page.evaluate(_SHADE) == "rgb(247, 247, 245)"
     page.emulate_media(color_scheme="dark")
+    assert page.evaluate(_SHADE) == "rgb(20, 23, 26)"
     assert _findings(page, {"runOnly": ["color-contrast"]}) == []
     _take(page, name, "dark")
     page.set_viewport_size(_NARROW)  # type: ignore[arg-type]
