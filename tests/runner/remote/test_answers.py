@@ -31,23 +31,13 @@ from fairway_runner.engines.remote.remote_host import RemoteHost, connection_to
 from fairway_runner.engines.slurm import SlurmEngine
 from fairway_runner.engines.ssh import SshEngine
 from fairway_runner.runs.figures import figures
-from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.store import Run, RunRecord, RunStore
 
 MakeRun = Callable[..., "Run"]
 
 TARGET = target_of("ssh", {"host": "lab-main"}, name="lab", nodes={"min": 1, "max": 1})
 ELSEWHERE = {**TARGET.record(), "ssh": {"host": "localhost", "user": "", "shared": "/tmp"}}
-RECORD: dict[str, Any] = {
-    "id": "job-aaaaaa",
-    "name": "job",
-    "target": "lab",
-    "created": 1.7e9,
-    "tasks": 1,
-    "job_file": "job.yaml",
-    "fairway": "0",
-    "metrics": {},
-    "engine": "ssh",
-}
+RECORD = RunRecord("job-aaaaaa", "job", "lab", 1.7e9, 1, "job.yaml", "0", engine="ssh").to_json()
 TASK = json.loads(TaskSpec(0, script="true").line())
 FILES: dict[str, Any] = {
     "run.json": json.dumps(RECORD),

@@ -13,7 +13,7 @@ from endings import ends
 from running import MakeRun, RunFairway
 from serving import Handler, serving
 
-from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_web.server import on_loopback
 
 Ask = Callable[..., tuple[int, str, str]]
@@ -292,19 +292,9 @@ class _Endless(Handler):
             self.answer(b"[{}]", Findings="[]", Link='</api/v1/runs?x=y>; rel="next"')
 
 
+_RUN = RunRecord("job-a", "job", "local", 1e9, tasks=1, job_file="job.yaml", fairway="0")
 _FILES = {
-    "run.json": json.dumps(
-        {
-            "id": "job-a",
-            "name": "job",
-            "target": "local",
-            "engine": "local",
-            "tasks": 1,
-            "created": 1e9,
-            "job_file": "job.yaml",
-            "fairway": "0",
-        }
-    ),
+    "run.json": json.dumps(_RUN.to_json()),
     "state.json": '{"state": "running"}',
     "tasks.jsonl": '{"index": 0, "params": {}, "script": "true"}\n',
 }
