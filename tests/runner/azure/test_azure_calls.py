@@ -18,6 +18,7 @@ from azure.core.exceptions import (
 from azure.core.rest import HttpRequest
 from azure.storage.blob import StorageErrorCode
 from endings import refused
+from targets import target_of
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -360,13 +361,6 @@ def test_a_name_with_a_private_address_is_connected_to_straight(
 
 def test_a_gateway_that_is_not_there_now_is_not_used() -> None:
     """A cluster's host has no address while Azure lacks the capacity for it."""
-    record = {
-        "name": "box",
-        "engine": "ssh",
-        "nodes": {"min": 1, "max": 1},
-        "ssh": {"host": "", "user": "azureuser", "shared": "/data"},
-        "gateway": {"host": "", "user": "azureuser"},
-    }
-    target = Target.model_validate(record)
+    target = target_of("ssh", {"host": ""}, gateway={"host": "", "user": "azureuser"})
     adapter = azure_sdk.adapter_for(target, "https://lab.invalid", 1.0)
     assert type(adapter).__name__ == "HTTPAdapter"

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from pool import Files, refused
 from running import MakeRun
+from targets import target_of
 
 from fairway_agent import state_files
 from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState, TaskState
 from fairway_core.findings import Severity
-from fairway_core.target import Target
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import client, poller, states
 from fairway_runner.engines.batch.adoption import adopt, note_later, write_history
@@ -248,9 +248,7 @@ def test_batch_run_says_with_which_reason_somebody_has_ended_its_job(
     assert (run.state, run.status.reason) == ("cancelled", reason)
 
 
-TARGET = Target.model_validate(
-    {"name": "mine", "engine": "batch", "nodes": {"min": 0, "max": 4}, "batch": {"pool": "sim"}}
-)
+TARGET = target_of("batch", {"pool": "sim"}, name="mine")
 
 
 def packed(files: dict[str, bytes], link: str = "") -> bytes:

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 from endings import refused
+from targets import target_of
 
 from fairway_agent import main
 from fairway_agent.shared.reports import Piece, RunReport, RunsReport, RunsRequest
 from fairway_agent.shared.runs import adopt
 from fairway_boot.files import Fault
 from fairway_core.findings import UserError
-from fairway_core.target import Target
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import Command, Ended, Here
 from fairway_runner.engines.remote.mirror import Mirror, add_pieces
@@ -331,10 +331,8 @@ def test_a_damaged_run_of_a_cluster_hides_no_other(mirror: Mirror, tmp_path: Pat
     for name, text in {"a-1": "{", "b-1": "[]", "c-1": '{"target": "pair"}', "d-1": "\xff"}.items():
         (runs / name).mkdir(parents=True)
         (runs / name / "run.json").write_bytes(text.encode("latin-1"))
-    nodes = {"min": 1, "max": 1}
-    access = {"host": "localhost", "user": "", "shared": str(tmp_path / "shared")}
-    record = {"name": "pair", "engine": "ssh", "nodes": nodes, "ssh": access}
-    found = mirror.adopt(RunStore(tmp_path / ".fairway"), Target.model_validate(record))
+    target = target_of("ssh", {"shared": str(tmp_path / "shared")}, name="pair")
+    found = mirror.adopt(RunStore(tmp_path / ".fairway"), target)
     assert [finding.message.partition("`")[2][:3] for finding in found] == ["c-1"]
 
 

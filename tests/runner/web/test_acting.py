@@ -10,6 +10,7 @@ import pytest
 from endings import answers
 from running import MakeRun, RunFairway
 from starlette.testclient import TestClient
+from targets import target_of
 
 from fairway_core.findings import UserError
 from fairway_core.target import Target
@@ -77,17 +78,9 @@ def test_buttons_and_calls_that_act_have_each_other() -> None:
 
 ORIGIN = {"Origin": "http://127.0.0.1:8765"}
 EVIL = "<script>alert(1)</script>"
-CLUSTER = {
-    "name": "nd",
-    "engine": "slurm",
-    "vm_size": "Standard_ND96isr_H100_v5",
-    "nodes": {"min": 0, "max": 4},
-    "mounts": {"data": "/data"},
-    "slurm": {"host": "h", "user": "u", "partition": "nd", "shared": "/data/f"},
-}
-POOL = {**CLUSTER, "name": "pair", "engine": "ssh"}
-POOL["ssh"] = {"host": "", "user": "u", "shared": "/s"}
-del POOL["slurm"]
+_KIND = {"vm_size": "Standard_ND96isr_H100_v5", "mounts": {"data": "/data"}}
+CLUSTER = target_of("slurm", **_KIND).record()
+POOL = target_of("ssh", {"host": ""}, name="pair", **_KIND).record()
 
 
 class Engine:
