@@ -142,26 +142,25 @@ def test_more_than_a_node_has_is_refused(
     ],
 )
 def test_a_job_that_can_never_run_is_refused(job: dict[str, Any], said: str) -> None:
-    facts = {"name": "train", "command": "true", "processes_per_node": 1, **job}
     with pytest.raises(UserError, match=said):
-        KubernetesEngine(target()).require(Job.model_validate(facts), [])
+        KubernetesEngine(target()).require(job_of(**job), [])
 
 
-@pytest.mark.parametrize("priority", ["high", 500, "normal", 0])
-def test_a_priority_that_the_target_knows(priority: object) -> None:
-    facts = {"name": "train", "command": "true", "processes_per_node": 1, "priority": priority}
-    known = {"high": "urgent"}
-    KubernetesEngine(target(priorities=known)).require(Job.model_validate(facts), [])
-    low = Job.model_validate({**facts, "priority": "low"})
-    with pytest.raises(UserError, match="no priority for `priority: low`") as raised:
-        KubernetesEngine(target(priorities=known)).require(low, [])
-    assert raised.value.findings[0].hint.startswith("it has high; leave it out")
+def job_of(**fields: Any) -> Job:
+    """A job of one process a node."""
+    facts = {"name": "train", "command": "true", "processes_per_node": 1, **fields}
+    return Job.model_validate(facts)
 
 
-def test_containers_over_several_nodes_are_its_pods() -> None:
-    facts = {"name": "train", "command": "true", "processes_per_node": 1, "nodes": 4}
-    facts["container"] = {"image": "own:1"}
-    KubernetesEngine(target()).require(Job.model_validate(facts), [])
+def test_priorities_of_the_target_and_containers_over_several_nodes_are_taken() -> None:
+    engine = KubernetesEngine(target(priorities={"high": "urgent"}))
+    for priority in ("high", 500, "normal", 0):
+        engine.require(job_of(priority=priority), [])
+    finding = refused(
+        lambda: engine.require(job_of(priority="low"), []), "no priority for `priority: low`"
+    )
+    assert finding.hint.startswith("it has high; leave it out")
+    engine.require(job_of(nodes=4, container={"image": "own:1"}), [])
 
 
 class TestPreparing:
