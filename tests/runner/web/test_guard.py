@@ -41,18 +41,6 @@ def test_the_login_sets_a_cookie_that_no_script_and_no_other_site_has(anyone: Te
     assert anyone.get("/").status_code == 200
 
 
-def test_every_answer_says_what_may_run(client: TestClient, anyone: TestClient) -> None:
-    for path in ("/", "/healthz", "/no", "/api/v1/runs", "/static/page.css"):
-        headers = client.get(path).headers
-        policy = headers["content-security-policy"]
-        assert policy.startswith("default-src 'none'; script-src 'self'; ")
-        assert "unsafe" not in policy
-        assert "frame-ancestors 'none'" in policy
-        assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "same-origin"
-        assert headers["cache-control"] == "no-store"
-
-
 def test_health_needs_no_token_and_tells_nothing(anyone: TestClient) -> None:
     answer = anyone.get("/healthz", headers={"Host": "forwarded:1234"})
     assert (answer.status_code, answer.text) == (200, "ok\n")
@@ -233,7 +221,9 @@ def test_the_table_has_what_is_tried() -> None:
     assert set(_rows()) == set(_TRIED)
 
 
-def test_no_answer_has_the_token(client: TestClient, make_run: MakeRun) -> None:
+def test_every_answer_says_what_may_run_and_none_has_the_token(
+    client: TestClient, make_run: MakeRun
+) -> None:
     make_run("job-a", [{"log": "one\n"}])
     names = {"run": "job-a", "target": "local", "name": "none", "path": "0/none"}
     addresses = [
@@ -242,11 +232,19 @@ def test_no_answer_has_the_token(client: TestClient, make_run: MakeRun) -> None:
         if "get" in item
     ]
     pages = ["/", "/runs/job-a", "/submit", "/targets", "/targets/local", "/compare", "/cost"]
-    for address in [*addresses, *pages, "/metrics", "/static/page.js", "/login", "/none"]:
+    pages += ["/metrics", "/static/page.js", "/static/page.css", "/login", "/none", "/healthz"]
+    for address in [*addresses, *pages]:
         answer = client.get(address)
         assert answer.status_code < 500
         for secret in (_TOKEN, _CODE):
             assert secret not in answer.text + str(answer.headers)
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; ")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "same-origin"
+        assert answer.headers["cache-control"] == "no-store"
 
 
 def test_web_server_listens_on_loopback_only() -> None:
