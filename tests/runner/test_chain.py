@@ -184,7 +184,6 @@ def test_show_says_what_is_read(make_run: MakeRun, here: RunFairway, value: Any,
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ("{m: 3}", "`inputs.m`: expected text or a mapping, found the number 3"),
         ("{m: {from: run}}", "`inputs.m.run` is missing"),
         ("{m: {from: run, run: a, task: last}}", "a whole number or one of `finally`"),
         ("{m: {best: {metric: loss}}}", "`inputs.m.best.run` is missing"),

@@ -149,7 +149,6 @@ class TestCommand:
         [
             (["nowhere"], "there is no target `nowhere`"),
             (["lsit"], "did you mean `fairway dev list`?"),
-            (["sotp"], "did you mean `fairway dev stop`?"),
             (["lcal"], "did you mean `local`?"),
             (["local", "--hours", "0"], "--hours: 0 is not a valid length of a session"),
             (["local", "--hours", "-1"], "--hours: -1 is not a valid length of a session"),

@@ -33,7 +33,6 @@ def _shown(run: Run, shape: Shape | None = None, **wanted: Any) -> str:
         ("a\nb\nc\n", 2, "b\nc\n"),
         ("a\nb\nc", 2, "b\nc"),
         ("a\nb\nc\n", 3, "a\nb\nc\n"),
-        ("a\nb\nc\n", 9, "a\nb\nc\n"),
         ("a\nb\nc\n", 0, ""),
         ("", 2, ""),
         ("a\n\n\n", 2, "\n\n"),

@@ -112,17 +112,9 @@ def test_review_tells_what_the_growth_costs(here: RunFairway, tmp_path: Path) ->
     assert "+100.00 EUR an hour" in out
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("not JSON", "this is not JSON"),
-        ("[]", "not a plan"),
-        ('{"format_version": "3.0"}', "format 3"),
-    ],
-)
-def test_bad_input(here: RunFairway, tmp_path: Path, content: str, said: str) -> None:
-    (tmp_path / "bad.json").write_text(content)
-    ends(here("review", _plan("grow"), "bad.json"), 2, "bad.json", said, printed="")
+def test_bad_input(here: RunFairway, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text("[]")
+    ends(here("review", _plan("grow"), "bad.json"), 2, "bad.json", "not a plan", printed="")
     ends(here("review", "none.json"), 2, "none.json: no such file [no-such-file]", printed="")
 
 

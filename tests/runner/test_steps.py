@@ -94,8 +94,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str, str]] = [
     ({}, {}, "`steps`: expected a length of at least 1", ""),
     (3, {}, "`steps`: expected a mapping", ""),
     ({"A b": TRAIN}, {}, "`A b` is not a step's name", "up to 15 lower-case letters"),
-    ({"a-name-that-is-long": TRAIN}, {}, "is not a step's name", ""),
-    ({"a": 3}, {}, "`steps.a`: expected a mapping", ""),
+    ({"a-name-of-16-let": TRAIN}, {}, "is not a step's name", ""),
     ({"a": TRAIN}, {"stesp": 1}, "unknown key `stesp`", "did you mean `steps`?"),
     ({"a": TRAIN}, {"sweep": {"points": {"repeat": 2}}}, "unknown key `sweep`", "in a step"),
     ({"a": TRAIN}, {"after": ["x"]}, "unknown key `after`", "write it in a step"),
@@ -111,7 +110,6 @@ REFUSED: list[tuple[Any, dict[str, Any], str, str]] = [
     ({"a": TRAIN, "b": {"after": {"a": {"points": "equal"}}}}, {}, "key `points`", "after: STEP"),
     ({"a": TRAIN, "b": {"after": {"a": {"state": "failed"}}}}, {}, "key `state`", "{STEP: failed}"),
     ({"a": TRAIN, "b": {"after": {"a": {}}}}, {}, "the condition is empty", "exit_code: 3"),
-    ({"a": TRAIN, "b": {"after": 3}}, {}, "expected a mapping, found the number 3", ""),
     (_reading(m={"from": "step"}), {}, "the input `m` names no step", "step: NAME"),
     (_reading(m={"step": "train", "run": "x"}), {}, "`m` names a run and a step", "step: NAME"),
     ({"train": TRAIN, "b": {"inputs": BEST}}, {}, NOT_AFTER, "add it: after: [train]"),
@@ -141,10 +139,8 @@ def _best(name: str = "model", **which: str) -> Any:
     ("step", "message", "line"),
     [
         ({"command": "a", "nodse": 2}, "unknown key `nodse`", '"nodse": 2'),
-        ({"command": "a", "target": "nd"}, "there is no target `nd`", '"target": "nd"'),
         ({"command": "a", "target": ["a", "b"]}, "there is no target `a`", '"a",'),
         (_best("modle", metric="loss"), "the step `train` keeps no output `modle`", '"modle"'),
-        (_best(metric="los"), "the step `train` has no metric `los`", '"model"'),
         (_best(metric="speed"), "no metric `speed`", "one of: loss, norm"),
         (_best(), "the step `train` has 2 metrics", "add metric: loss or norm"),
         (
