@@ -49,17 +49,20 @@ def running(make_run: MakeRun) -> Run:
     return make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")
 
 
-@pytest.mark.parametrize("words", [[], ["--json"]])
-def test_show_of_an_unreachable_run_prints_the_last_known_state_and_time(
-    here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch, words: list[str]
+@pytest.mark.parametrize("words", ["show job-a", "show job-a --json", "logs job-a"])
+def test_what_is_known_of_an_unreachable_run_is_shown_with_its_time(
+    here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
     (running.folder / ".answered").touch()
     monkeypatch.setattr(Run, "refresh", _away)
-    code, out, err = here("show", "job-a", *words)
+    code, out, err = here(*words.split())
     assert code == 5
     assert "error: host h cannot be reached [no-connection]\n  is it up?\n" in err
     assert f"job-a is shown as last known at {clock(running.last_known)}\n" in err
-    assert json.loads(out)["state"] == "running" if words else "running" in out
+    if words.startswith("logs"):
+        assert out == "epoch 1\n"
+    else:
+        assert json.loads(out)["state"] == "running" if "--json" in words else "running" in out
 
 
 def test_a_mistake_is_not_hidden(
@@ -70,16 +73,6 @@ def test_a_mistake_is_not_hidden(
 
     monkeypatch.setattr(Run, "refresh", wrong)
     assert here("show", "job-a")[:2] == (2, "")
-
-
-def test_logs_prints_what_is_known(
-    here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Run, "refresh", _away)
-    code, out, err = here("logs", "job-a")
-    assert (code, out) == (5, "epoch 1\n")
-    assert "host h cannot be reached" in err
-    assert f"job-a is shown as last known at {clock(running.last_known)}\n" in err
 
 
 def _comes_back(run: Run, looks: int) -> Callable[..., None]:
