@@ -245,6 +245,7 @@ IB, PORT = (
                 spoil(f"1/{IB(3, 'rate')}", "100 Gb/sec (1X NDR)\n"),
                 spoil(f"1/{IB(4, 'rate')}", None),
                 spoil(f"1/{IB(5, 'pkeys/0')}", "0x0000\n"),
+                *(spoil(f"1/{IB(6, f'pkeys/{n}')}", "0x0000\n") for n in range(2)),
                 lambda nodes: nodes.keys(2, "0x8123"),
                 spoil("2/bin/gpus", "0\n1\n"),
             ],
@@ -260,6 +261,7 @@ IB, PORT = (
                     PORT(3, "runs at 100 Gb/s, expected 400"),
                     PORT(4, "runs at 0 Gb/s, expected 400"),
                     PORT(5, "has joined no partition"),
+                    PORT(6, "has joined no partition"),
                 ],
                 2: [
                     "GPU count 2, expected 8",
