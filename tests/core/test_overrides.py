@@ -119,10 +119,7 @@ def test_a_value_is_typed_as_its_field(assignment: str, value: Any) -> None:
         ("text=\0", "U+0000"),
     ],
 )
-def test_a_faulty_assignment_says_where(assignment: str, message: str | None) -> None:
-    if message is None:
-        assert apply(DATA, assignment, Sample)[0]["count"] == 3.0
-        return
+def test_a_faulty_assignment_says_where(assignment: str, message: str) -> None:
     finding = refused(lambda: apply(DATA, assignment, Sample))
     assert message in finding.message
     if "KEY=VALUE" not in message:
