@@ -78,7 +78,7 @@ def _objects(text: str) -> list[dict[str, Any]]:
 
 
 def read(files: dict[str, str]) -> Objects:
-    """What is in the files; a text that several have is read once."""
+    """The objects in the files; a text that several have is read once."""
     return {path: _objects(text) for path, text in files.items()}
 
 
