@@ -118,11 +118,11 @@ VNET = (
 
 
 @pytest.fixture
-def stacks(tmp_path: Path, everything: str) -> Written:
+def stacks(tmp_path: Path) -> Written:
     """The stacks of an environment with more lines at its end."""
 
     def write(lines: str) -> dict[str, Any]:
-        (tmp_path / "lab.yaml").write_text(f"{everything}{lines}\n")
+        (tmp_path / "lab.yaml").write_text(f"{ENVIRONMENT}{lines}\n")
         return _written(tmp_path)
 
     return write
