@@ -69,13 +69,25 @@ UPGRADES = {
 }
 
 
+def _free_without_spot() -> str:
+    """The environment without Spot nodes, at any version of Kubernetes."""
+    text = re.sub(r"\n +spot: \{.*\}", "", PODS.read_text())
+    return text.replace('  version: "1.90"\n', "")
+
+
+def _newer_without_upgrades() -> str:
+    """The environment at another version, whose upgrades nobody has asked for."""
+    text = re.sub(r"\n +upgrades: \{.*\}", "", PODS.read_text())
+    return text.replace('version: "1.90"', 'version: "1.91"')
+
+
 def test_updates_wait_for_their_hours_or_for_somebody(written: Written, pods: Stacks) -> None:
-    cluster = _cluster(written(re.sub(r"\n +spot: \{.*\}", "", PODS.read_text())))
+    cluster = _cluster(written(_free_without_spot()))
     assert cluster["automatic_upgrade_channel"] == "patch"
     for window in ("maintenance_window_auto_upgrade", "maintenance_window_node_os"):
         assert cluster[window]["day_of_week"] == "Saturday"
         assert (cluster[window]["start_time"], cluster[window]["duration"]) == ("22:00", 6)
-    cluster = _cluster(written(re.sub(r"\n +upgrades: \{.*\}", "", PODS.read_text())))
+    cluster = _cluster(written(_newer_without_upgrades()))
     assert cluster["node_os_upgrade_channel"] == "None"
     assert "automatic_upgrade_channel" not in cluster
     # AKS cannot update Kubernetes in the control plane and in pools at once beside a Spot pool.
@@ -160,9 +172,7 @@ def test_nodes_get_one_system_and_the_version_that_is_asked_for(
     written: Written, pods: Stacks
 ) -> None:
     """The provider leaves nodes at their version where only the cluster has another."""
-    assert 'version: "1.90"' in PODS.read_text()
-    newer = written(PODS.read_text().replace('version: "1.90"', 'version: "1.91"'))
-    free = written(PODS.read_text().replace('  version: "1.90"\n', ""))
+    newer, free = written(_newer_without_upgrades()), written(_free_without_spot())
     for stacks, version in ((pods, "1.90"), (newer, "1.91"), (free, None)):
         cluster = _cluster(stacks)
         made = _all(stacks, "azurerm_kubernetes_cluster_node_pool").values()
