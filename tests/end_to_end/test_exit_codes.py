@@ -28,7 +28,9 @@ def _codes_in(tree: ast.Module) -> set[int]:
     for each in ast.walk(tree):
         if isinstance(each, ast.Call):
             said += [keyword.value for keyword in each.keywords if keyword.arg == "exit_code"]
-            if ast.unparse(each.func) in _ENDS:
+            owner = getattr(each.func, "value", None)
+            name = getattr(each.func, "attr", None) or getattr(each.func, "id", "")
+            if (f"{owner.id}.{name}" if isinstance(owner, ast.Name) else name) in _ENDS:
                 said += each.args[:1]
     codes = [each.value for each in said if isinstance(each, ast.Constant)]
     return {code for code in codes if type(code) is int}

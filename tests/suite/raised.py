@@ -34,7 +34,9 @@ _raised: set[str] = set()
 def declared_ids(source: str) -> Iterator[str]:
     """The ids that a module's calls give as text."""
     for call in ast.walk(ast.parse(source)):
-        if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] in MAKERS:
+        func = getattr(call, "func", None)
+        if getattr(func, "attr", None) in MAKERS or getattr(func, "id", None) in MAKERS:
+            assert isinstance(call, ast.Call)
             named = [word.value for word in call.keywords if word.arg == "id"]
             for given in (*call.args[:1], *named):
                 if isinstance(given, ast.Constant) and isinstance(given.value, str):

@@ -91,7 +91,7 @@ def _dotted(node: ast.expr) -> str:
 
 def missing(text: str) -> list[str]:
     """Each name of ours in a text that does not exist, after its line."""
-    nodes = [*ast.walk(ast.parse(text))]
+    nodes = list(ast.walk(ast.parse(text)))
     names = [*imported(nodes)]
     modules = {here: name for _, here, name in names if file_of(name)}
     for node in nodes:  # variables of the same names
