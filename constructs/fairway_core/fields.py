@@ -143,11 +143,12 @@ def written_span(value: Any, schema: Mapping[str, Any]) -> Any:
 PLACEHOLDER = "you@example.com"
 """The address of examples and of new projects, which nobody reads."""
 
-_EMAIL = re.compile(r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
+# A pattern that few commands need is compiled where it is used.
+_EMAIL = r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+"
 
 
 def _email(address: str) -> str:
-    if not _EMAIL.fullmatch(address) or not address.isprintable():
+    if not re.fullmatch(_EMAIL, address) or not address.isprintable():
         raise FieldError(f"`{address}` is not an email address", "for example team@example.com")
     return address
 
@@ -173,7 +174,7 @@ def _emails(addresses: tuple[str, ...]) -> tuple[str, ...]:
     return addresses
 
 
-Email = Annotated[str, AfterValidator(_email), written_as(_EMAIL.pattern)]
+Email = Annotated[str, AfterValidator(_email), written_as(_EMAIL)]
 
 
 def _someone(addresses: Sequence[str]) -> Sequence[str]:
@@ -194,7 +195,7 @@ _LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _HOST = rf"{_LABEL}(?:\.{_LABEL})*(?::[0-9]+)?"
 _TAG = r"\w[\w.-]{0,127}"
 _DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
-_IMAGE = re.compile(rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::{_TAG})?(?:@{_DIGEST})?", re.ASCII)
+_IMAGE = rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::{_TAG})?(?:@{_DIGEST})?"
 
 
 def is_image(text: str) -> bool:
@@ -203,7 +204,7 @@ def is_image(text: str) -> bool:
     >>> is_image("myregistry.azurecr.io/team/train:1"), is_image("Train:1"), is_image("train:")
     (True, False, False)
     """
-    return len(text) <= 255 and _IMAGE.fullmatch(text) is not None
+    return len(text) <= 255 and re.fullmatch(_IMAGE, text, re.ASCII) is not None
 
 
 # As ssh's ProxyJump takes them: a name that ssh knows, or an address.

@@ -38,7 +38,8 @@ _BASTION_TIMEOUT = 150
 # What only their own networks lead to: RFC 1918, and RFC 6598's for providers.
 _PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 
-_FAULT = re.compile(r"^error: (.+) \[([a-z-]+)\]\r?\n  (.+?)\r?$", re.MULTILINE)
+# A pattern of what goes wrong is compiled then.
+_FAULT = r"^error: (.+) \[([a-z-]+)\]\r?\n  (.+?)\r?$"
 
 
 def settings(reach: Reach | None, host: str) -> dict[str, str]:
@@ -82,7 +83,7 @@ def require_tools(reach: Reach | None) -> None:
 
 def fault_in(said: str) -> Fault | None:
     """Finds the error reported by the program between ssh and az in ssh's output."""
-    match = _FAULT.search(said)
+    match = re.search(_FAULT, said, re.MULTILINE)
     return Fault(match[2], match[1], match[3]) if match else None
 
 
@@ -120,9 +121,8 @@ _LAST_WORDS = 5.0  # seconds in which it says why it closed a connection
 _TRIES = 3  # of ports that others take before az does
 _BUFFER = 65536
 
-_ID = re.compile(
-    "/subscriptions/([^/]+)/resourceGroups/([^/]+)/providers/Microsoft.Network/bastionHosts/([^/]+)",
-    re.IGNORECASE,
+_ID = (
+    "/subscriptions/([^/]+)/resourceGroups/([^/]+)/providers/Microsoft.Network/bastionHosts/([^/]+)"
 )
 
 
@@ -195,7 +195,7 @@ def explain(said: str, words: list[str]) -> Fault:
 
 def tunnel_words(bastion_id: str, address: str, port: str, local: int) -> list[str]:
     """Returns the command line of az. Raises ValueError for an invalid id of a Bastion."""
-    match = _ID.fullmatch(bastion_id)
+    match = re.fullmatch(_ID, bastion_id, re.IGNORECASE)
     if match is None:
         raise ValueError(bastion_id)
     way = dict(zip(("--subscription", "--resource-group", "--name"), match.groups(), strict=True))
