@@ -1,5 +1,6 @@
 """Imports of programs and packages, which take most of the time of short commands."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -20,6 +21,8 @@ UNSENT |= {"fairway_runner.jobs.steps", "fairway_core.catalog"}
 UNSENT |= {"fairway_core.validation", "importlib.metadata", "email", "zipfile"}
 UNSENT |= {"fairway_core.notifications", "fairway_runner.runs.metrics", "fairway_agent.metric_logs"}
 
+FAR = {"name": "pair", "engine": "ssh", "nodes": {"min": 1, "max": 1}}
+FAR |= {"ssh": {"host": "localhost", "user": "me", "shared": "/nowhere"}}
 JOB = "name: a\ntemplate: plain\ncommand: echo {{ params.lr }}\nparams: {lr: 0.1}\n"
 SWEEP = JOB + "sweep: {points: {grid: {lr: [1, 2]}}}\n"
 RUN = "from fairway_cli.entry import main\ntry:\n    main()\nfinally:\n    {}"
@@ -50,16 +53,20 @@ ALL = "print(*sys.modules, sep='\\n', file=sys.stderr)"
         ("--version", HEAVY, None),
         ("--help", HEAVY, None),
         ("submit --help", HEAVY, None),
-        ("list", MODELS, 40),
-        ("show job-a", MODELS, 52),
-        ("submit job.yaml --dry-run", UNSENT, 60),
-        ("submit sweep.yaml --dry-run", UNSENT, 68),
+        ("list", MODELS, 37),
+        ("show job-a", MODELS, 46),
+        ("show far-a", (HEAVY | {"rich", "fairway_core.machine"}) - {"pydantic"}, 65),
+        ("submit job.yaml --dry-run", UNSENT, 57),
+        ("submit sweep.yaml --dry-run", UNSENT, 61),
     ],
 )
 def test_command_imports_little(
     tmp_path: Path, make_run: MakeRun, command: str, lacks: set[str], most: int | None
 ) -> None:
     make_run("job-a", [{"log": "loss=1"}])
+    far = make_run("far-a", [{"log": "loss=1"}], engine="ssh")
+    (far.folder / "target.json").write_text(json.dumps(FAR))
+    (far.folder / "engine.json").write_text('{"submission": 0, "complete": true}')
     (tmp_path / "job.yaml").write_text(JOB)
     (tmp_path / "sweep.yaml").write_text(SWEEP)
     imported = set(printed(tmp_path, RUN.format(ALL), *command.split()))

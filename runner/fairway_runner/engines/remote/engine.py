@@ -26,7 +26,6 @@ from fairway_agent.shared.reports import (
 from fairway_agent.spec import Chained
 from fairway_boot.files import NO_ANSWER
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_core.machine import Machine
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.engine import (
     Engine,
@@ -383,6 +382,8 @@ class ScheduledEngine(RemoteEngine[A]):
         self.wait(run)
 
     def nodes(self) -> list[Node]:
+        from fairway_core.machine import Machine
+
         return [
             Node(
                 *(node.name, node.state, node.address, node.run, node.reason),
