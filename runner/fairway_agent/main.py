@@ -21,6 +21,9 @@ OLDEST = (3, 10)
 # Machines of an environment with a proxy have it in a file: what starts jobs is no shell of a
 # login, and reads no profile.
 PROXY = "/etc/fairway/proxy"
+# The first process of a pod hears no signal before it has a handler: until it has imported that,
+# the signal waits. See `processes.on_term`.
+_PODS = ("fairway_agent.kubernetes.pod", "fairway_agent.kubernetes.controller")
 _LINE = re.compile(r"((?:https?|no)_proxy|(?:HTTPS?|NO)_PROXY)=(\S+)")
 
 
@@ -71,6 +74,10 @@ def main() -> None:
     import runpy
 
     sys.argv = sys.argv[1:]
+    if sys.argv[0] in _PODS:
+        import signal
+
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 

@@ -16,6 +16,7 @@ import fairway_agent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+    from types import FrameType
 
 WAITS = "fairway-waits"
 """In the command line of a program that waits for programs of its own: these get a task's signals
@@ -304,6 +305,12 @@ def outlive(*numbers: signal.Signals) -> None:
     """Ignores these signals here, but not in the programs that are started."""
     for number in numbers:
         signal.signal(number, lambda *_: None)
+
+
+def on_term(handler: Callable[[int, FrameType | None], object]) -> None:
+    """Has SIGTERM handled so, one too that came before in a program for which it has waited."""
+    signal.signal(signal.SIGTERM, handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 def wait(wakeup: socket.socket, deadline: float | None) -> None:

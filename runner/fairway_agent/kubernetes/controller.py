@@ -8,14 +8,13 @@ run's folder what is done.
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent import control, job_facts, notify, predecessors, state_files
+from fairway_agent import control, job_facts, notify, predecessors, processes, state_files
 from fairway_agent.kubernetes.api import BATCH, CONTROLLER, CORE, Api
 from fairway_agent.kubernetes.objects import REQUESTED, condition, index_of, look
 from fairway_agent.kubernetes.runs import reconcile_all
@@ -40,7 +39,7 @@ _PAUSE, _LONG_PAUSE = 1.0, 10.0
 
 def main() -> None:
     # The first process of a pod is ended by no signal that it does not handle.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    processes.on_term(lambda *_: sys.exit(TERMINATED))
     folder, number = Path(sys.argv[1]), int(sys.argv[2])
     plan = job_facts.read_shared_plan(folder, retry=number > 0)
     if plan.notify is not None and plan.notify.secrets:

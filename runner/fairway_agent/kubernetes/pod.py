@@ -222,7 +222,7 @@ def main() -> None:
     hold_scratch(Path(SCRATCH))
     (wakeup, _), received = processes.signal_wakeups(signal.SIGCHLD), list[int]()
     # The first process of a pod is ended by no signal that it does not handle.
-    signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    processes.on_term(lambda number, _: received.append(number))
     try:
         plan = job_facts.read_shared_plan(run, retry=submission > 0)
         part = _part(run, submission, number)

@@ -3,7 +3,9 @@ by a clock of the test's own, and figures by hand."""
 
 import io
 import json
+import signal
 import socket
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 from api_server import Cluster
 from clocks import Clock
+from programs import finished
 
 from fairway_agent import control, limits, reconcile, state_files
 from fairway_agent.kubernetes import pod
@@ -196,6 +199,32 @@ def test_a_pod_leaves_with_143_only_if_another_is_to_begin(
     state: str, code: int, leaves_with: int
 ) -> None:
     assert pod.exit_code(state, code) == leaves_with
+
+
+_TOLD_WHILE_IT_IMPORTS = """import os, runpy, signal, sys
+from fairway_agent import main
+run = runpy.run_module
+def told(*words, **options):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return run(*words, **options)
+runpy.run_module = told
+main.main()"""
+
+
+@pytest.mark.parametrize(
+    ("program", "leaves_with"),
+    [
+        ("kubernetes.controller", 143),
+        ("kubernetes.pod", 1),  # it lives, and finds no scratch here
+        ("kubernetes.node_health", -signal.SIGTERM),  # which is no first process of a run's pod
+    ],
+)
+def test_a_pod_that_is_told_to_end_before_it_has_a_handler_hears_of_it(
+    tmp_path: Path, program: str, leaves_with: int
+) -> None:
+    words = [f"fairway_agent.{program}", str(tmp_path), "0", "0", "0"]
+    done = finished([sys.executable, "-c", _TOLD_WHILE_IT_IMPORTS, *words])
+    assert done.returncode == leaves_with, done.stderr
 
 
 def test_a_pod_of_a_task_that_has_ended_does_not_run_it_again(
