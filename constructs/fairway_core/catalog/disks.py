@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from fairway_agent.quick import dataclass
 from fairway_core.catalog.tables import look_up, table
 
 if TYPE_CHECKING:

@@ -3,11 +3,12 @@ GPUs and adapters are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.quick import dataclass
 from fairway_core.catalog.tables import look_up, table
 
 if TYPE_CHECKING:

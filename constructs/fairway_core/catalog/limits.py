@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.quick import dataclass
 from fairway_core.catalog.tables import look_up, table
 from fairway_core.findings import UserError
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from fairway_agent.quick import dataclass
 from fairway_core.catalog.tables import table
 
 if TYPE_CHECKING:

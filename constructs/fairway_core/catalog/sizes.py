@@ -9,6 +9,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from fairway_agent import quick
 from fairway_core.catalog.tables import look_up, table, text_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _DESCRIBED = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@quick.dataclass(frozen=True)
 class Gpu:
     """The GPUs of a node: `count` devices with `memory_gb` GB each."""
 
@@ -34,7 +35,7 @@ class Gpu:
     architecture: str
 
 
-@dataclass(frozen=True)
+@quick.dataclass(frozen=True)
 class InfiniBand:
     """The InfiniBand adapters of a node, each with `gbps` Gb/s; MPI over them needs SR-IOV."""
 
@@ -43,7 +44,7 @@ class InfiniBand:
     sr_iov: bool = True
 
 
-@dataclass(frozen=True)
+@quick.dataclass(frozen=True)
 class Health:
     """Rates that a sound node reaches: all-reduce and copies in GB/s, InfiniBand in Gb/s.
 

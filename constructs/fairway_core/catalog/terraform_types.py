@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from fairway_agent.quick import dataclass
 from fairway_core.catalog.tables import look_up, table
 from fairway_core.naming import NAME_TAG, ROLE_TAG
 
