@@ -238,4 +238,5 @@ def _templates() -> Templates:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        optimized=False,  # a template is used a few times: to fold its constants takes longer
     )
