@@ -41,6 +41,9 @@ def project_extension() -> Path | None:
     if project is None:
         return None
     document = read(project)
+    given = document.data if isinstance(document.data, dict) else {_FUNCTION: None}
+    if _FUNCTION not in given and given.keys() <= Project.model_fields.keys():
+        return None  # the rest is for others to validate, which takes longer than all of this
     named = document.validate(Project).extend
     if named is None:
         return None
