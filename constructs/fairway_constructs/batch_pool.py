@@ -126,10 +126,12 @@ class BatchPool(TakesJobs):
             minimum=minimum, maximum=maximum, spot=spot, mpi=mpi, task_slots=task_slots
         )
         with refused_as(f"pool `{name}`"):
-            nodes = NodeRange(min=minimum, max=maximum)
+            self._nodes = NodeRange(min=minimum, max=maximum)
             check_pool_nodes(shape, account.mode)
             _check(shape, size, autoscale, mounts)
             check_image(size, image, own=image_id is not None, usual=pool_image)
+        self._name, self._account, self._identity_id = name, account, identity_id
+        self._shape, self._size, self._mounts = shape, size, mounts
         fixed = _only_at_creation(mpi, containers)
         # The provider neither sends a change of these nor replaces the pool for it.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
@@ -159,21 +161,27 @@ class BatchPool(TakesJobs):
             ),
             depends_on=subnet.ready_for(self),
         )
-        access = BatchAccess(
-            endpoint=account.endpoint,
-            pool=self.name,
-            identity=identity_id,
-            mpi=mpi,
-            task_slots=task_slots if task_slots > 1 else None,
-        )
-        self._target = job_facts(
-            name, "batch", access, size=size.text, nodes=nodes, spot=spot, mounts=mounts
-        )
         for each in depends_on:
             self.pool.node.add_dependency(each)
 
     def _facts(self) -> dict[str, Any]:
-        return self._target
+        shape = self._shape
+        access = BatchAccess(
+            endpoint=self._account.endpoint,
+            pool=self.name,
+            identity=self._identity_id,
+            mpi=shape.mpi,
+            task_slots=shape.task_slots if shape.task_slots > 1 else None,
+        )
+        return job_facts(
+            self._name,
+            "batch",
+            access,
+            size=self._size.text,
+            nodes=self._nodes,
+            spot=shape.spot,
+            mounts=self._mounts,
+        )
 
 
 def _check(shape: PoolShape, size: VmSize, autoscale: Autoscale | None, mounts: Mounts) -> None:
