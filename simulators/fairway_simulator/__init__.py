@@ -1,5 +1,5 @@
-"""Services that run on this machine in place of those that a job runs on.
+"""Stand-ins on this machine for the services that jobs run on.
 
-`fairway_simulator.batch` is an Azure Batch account on loopback. It runs real processes on
-simulated nodes, so a job can be tried without Azure and the client tested against faults.
+`fairway_simulator.batch` is an Azure Batch account on loopback. It runs real processes on simulated
+nodes, so that a job can be tried without Azure and the client tested against faults.
 """

@@ -1,6 +1,7 @@
-"""A throw-away authority and the certificate that it signs for `localhost`.
+"""An ephemeral authority and the certificate that it signs for `localhost`.
 
-Programs trust it by the authority's file. It is valid for a week, and its key is never written.
+Programs trust it through the authority's file. It is valid for a week, and its key is never
+written.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _EARLIER = datetime.timedelta(hours=1)
 def serve_as_localhost(
     folder: Path, *, names: Iterable[str] = (), addresses: Iterable[str] = ()
 ) -> tuple[ssl.SSLContext, Path]:
-    """A server's TLS context for `localhost`, and the file of the authority to be trusted; the
-    server is also known by these names and addresses."""
+    """Returns a server's TLS context for `localhost`, and the file of the authority to trust; these
+    names and addresses are valid for the server too."""
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     usage = dict.fromkeys(
         ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"), False
@@ -73,7 +74,7 @@ def _certificate(
     signer: ec.EllipticCurvePrivateKey,
     *extensions: tuple[x509.ExtensionType, bool],
 ) -> x509.Certificate:
-    """One that the authority signs, with extensions that are critical or not."""
+    """Returns a certificate that the authority signs, with extensions, each critical or not."""
     now = datetime.datetime.now(datetime.UTC)
     subject, issuer = (
         x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, each)]) for each in (name, _AUTHORITY)

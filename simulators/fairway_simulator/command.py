@@ -1,4 +1,4 @@
-"""Commands that start stand-ins: options, signals, the background, and the variables to set."""
+"""Commands that start stand-ins: options, signals, running in the background, and variables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Number = TypeVar("Number", int, float)
 
 
 def in_background(serve: Callable[[Callable[[], None]], int]) -> tuple[int, int]:
-    """Runs `serve` in a process and a session of its own, which tells when it is ready; returns
+    """Runs `serve` in a process and a session of its own, which reports when it is ready; returns
     the process's id and 0 then, or how it ended before."""
     reader, writer = os.pipe()
     # What it starts keeps its standard error: nobody who reads ours would see the end of that.
@@ -58,15 +58,15 @@ _TAKEN = (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL)
 
 @dataclass(frozen=True)
 class StandInCommand:
-    """`bin/NAME`, which runs the package `module`; its file of variables has the process's number
-    as `process`."""
+    """The command `bin/NAME`, which runs the package `module`; its file of variables has the
+    process id as `process`."""
 
     name: str
     module: str
 
     @property
     def process(self) -> str:
-        """As BATCH_SIMULATOR_PID."""
+        """Variable of the process id, such as BATCH_SIMULATOR_PID."""
         return f"{self.name.upper().replace('-', '_')}_PID"
 
     def parser(self, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
@@ -93,8 +93,8 @@ class StandInCommand:
         serve: Callable[[Callable[[], None]], int],
         following: str,
     ) -> int:
-        """Serves until a signal; in the background, returns when `serve` has called what it is
-        given, and says what may be typed next: `following`, in which FILE is that of --env."""
+        """Serves until a signal; in the background, returns once `serve` calls its argument. Prints
+        the next commands: `following`, in which FILE is that of --env."""
         if options.background:
             options.env = options.env or FILE
         if options.env and (wrong := _not_writable(options.env)):
@@ -117,18 +117,18 @@ class StandInCommand:
         return 0
 
     def say(self, message: str, code: int) -> int:
-        """Says why it ends, and returns the exit code."""
+        """Prints why it ends, and returns the exit code."""
         sys.stderr.write(f"{self.name}: {message}\n")
         return code
 
     def not_started(self, error: OSError, port: int) -> int:
-        """Says why it does not start; the exit code."""
+        """Prints why it does not start, and returns the exit code."""
         if error.errno in _TAKEN:
             return self.say(f"port {port}: {error.strerror}; choose another with --port", 2)
         return self.say(str(error), 5)
 
     def _running(self, file: Path) -> tuple[int, list[str]]:
-        """The process that the file names, and its options, where it runs; else 0."""
+        """Returns the running process that the file names, and its options; else 0."""
         with suppress(OSError, ValueError):
             for line in file.read_text().splitlines():
                 name, _, value = line.removeprefix("export ").partition("=")
@@ -140,8 +140,8 @@ class StandInCommand:
 
 
 def interrupted() -> Callable[[], None]:
-    """Waits, when called, for SIGINT or SIGTERM from now on. Asked for before anything is started,
-    so that a signal that comes early ends it as a later one does."""
+    """Returns a function that waits for SIGINT or SIGTERM, which are caught from now on: called
+    before anything is started, so that an early signal works like a later one."""
     ending = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ending.set())
@@ -155,7 +155,7 @@ def interrupted() -> Callable[[], None]:
 
 
 def number(least: Number, most: Number) -> Callable[[str], Number]:
-    """The type of an option: a number of the kind of these bounds, and within them."""
+    """Returns the type of an option: a number of the type of these bounds, and within them."""
 
     def parse(text: str) -> Number:
         with suppress(ValueError):
@@ -167,7 +167,7 @@ def number(least: Number, most: Number) -> Callable[[str], Number]:
 
 
 def folder(text: str) -> Path:
-    """The type of an option: a folder, made where it is not there, for its owner alone."""
+    """Parses an option: a folder, created if missing, for its owner alone."""
     path = Path(text)
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -179,7 +179,7 @@ def folder(text: str) -> Path:
 
 
 def _not_writable(file: Path) -> str:
-    """Why the variables cannot be written there; "" where they can."""
+    """Returns why the variables cannot be written there; "" if they can."""
     if file.is_dir():
         return "it is a folder; name a file"
     if not file.parent.is_dir():
@@ -195,7 +195,8 @@ def write_private(file: Path, text: str) -> None:
 
 
 def make_own(folder: Path) -> bool:
-    """Makes a folder that nobody else can look into; whether one that was there is one's own."""
+    """Creates a folder that nobody else can look into; returns False if an existing one is another
+    user's."""
     folder.mkdir(mode=0o700, exist_ok=True)
     facts = folder.lstat()
     return folder.is_dir() and not folder.is_symlink() and facts.st_uid == os.getuid()
@@ -203,8 +204,8 @@ def make_own(folder: Path) -> bool:
 
 @contextmanager
 def published(variables: Mapping[str, str], file: Path | None, process: str = "") -> Iterator[None]:
-    """Prints the variables, and has them in the file for as long as this takes; there also that
-    with the name `process`, which is this process's number."""
+    """Prints the variables, and keeps them in the file within the block, together with the process
+    id as `process`."""
     printed = _lines(variables)
     lines = [*printed, *_lines({process: str(os.getpid())} if process else {})]
     if file:
@@ -228,12 +229,12 @@ def _name(line: str) -> str:
 
 
 def _others(lines: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The lines of others: what one that was killed has left is not kept beside this."""
+    """Returns the lines of others, without those that a killed process has left."""
     return [f"{line.rstrip()}\n" for line in lines if _name(line) not in names]
 
 
 def _rewrite(file: Path, change: Change) -> None:
-    """Changes the lines of the file, which is there while it has any; one process at a time."""
+    """Changes the lines of the file, and removes an empty one; one process at a time."""
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Faults that a test or a person orders: what goes wrong, how often, and for which requests."""
+"""Faults that a test or a user orders: their kind, their number, and the affected requests."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Fault:
     """One kind of fault.
 
     `kind`: `status` answers with `status`; `timeout` is silent for `seconds` and then hangs up;
-    `cut` resets the connection, in the middle of a watch where it is one; `torn` does so in the
-    middle of the answer; `slow` lets the answer trickle out over `seconds`; `latency` answers after
+    `cut` resets the connection, in the middle of a watch if it is one; `torn` does so in the middle
+    of the answer; `slow` sends the answer slowly, over `seconds`; `latency` answers after
     `seconds`; `half` lets single tasks of a collection fail; `expired` refuses the token; `endless`
-    keeps the stream of an `exec` open after its command has ended.
-    `share` of the requests are hit (0…1), `count` of them at most, after the first `skip`.
-    `method` and `path` (a regular expression, searched for) say which requests are meant.
-    `applied` lets the request take effect before its answer is lost.
+    keeps the stream of an `exec` open after its command has ended. `share` of the requests are
+    affected (0…1), `count` of them at most, after the first `skip`. `method` and `path` (a regular
+    expression, searched for) select requests. `applied` lets the request take effect before its
+    answer is lost.
     """
 
     kind: Kind
@@ -60,8 +60,8 @@ class Fault:
 
 
 class Faults:
-    """The faults that are on. `refuse` makes of one the error that the service answers with. The
-    same requests meet the same faults."""
+    """Active faults. `refuse` converts one into the service's error. Equal requests meet equal
+    faults."""
 
     def __init__(self, refuse: Callable[[Fault], Exception]) -> None:
         self._refuse = refuse
@@ -88,11 +88,11 @@ class Faults:
             self._faults = []
 
     def stop(self) -> None:
-        """Lets nobody wait any longer."""
+        """Ends all waits."""
         self._stopped.set()
 
     def apply(self, request: Request, handle: Handle) -> Reply:
-        """Handles the request, as well as the faults allow."""
+        """Handles the request, as far as the faults allow."""
         with self._lock:
             self.requests[request.method] += 1
             hits = [f for f in self._faults if f.kind != "half" and self._hits(f, request)]
@@ -116,7 +116,7 @@ class Faults:
         return reply
 
     def before_task(self, request: Request) -> None:
-        """Lets a single task of a collection fail where such a fault is on."""
+        """Lets a single task of a collection fail if such a fault is active."""
         with self._lock:
             hits = [f for f in self._faults if f.kind == "half" and self._hits(f, request)]
         if hits:
@@ -144,7 +144,7 @@ class Faults:
 
 
 def _first(stream: Stream) -> Iterator[bytes]:
-    """The first line of a watch, and then nothing but the end of the connection."""
+    """Yields the first line of a watch, and then cuts the connection."""
     for piece in stream.pieces:
         yield piece
         break

@@ -1,6 +1,5 @@
-"""HTTP/1.1 on loopback, for every stand-in: a thread for each connection, which stays open between
-requests. A handler answers with an `Answer`, a `Stream` or a `Takeover`.
-"""
+"""HTTP/1.1 on loopback, for every stand-in: a thread per connection, which stays open between
+requests. A handler returns an `Answer`, a `Stream` or a `Takeover`."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ _LINE = 1 << 16
 
 @dataclass
 class Request:
-    """One request. `target` is as it was written, names of headers are in lower case."""
+    """One request. `target` is as it was sent, names of headers are in lower case."""
 
     method: str
     target: str
@@ -54,19 +53,19 @@ class Request:
         return self.query.get(name, [otherwise])[0]
 
     def switch(self, name: str) -> bool:
-        """True if a parameter says yes."""
+        """Returns True if a parameter is set to true."""
         return self.option(name) in ("1", "true", "True")
 
     @property
     def token(self) -> str:
-        """Credentials of the scheme Bearer; "" where it carries none."""
+        """Credentials of the scheme Bearer; "" if it has none."""
         scheme, _, value = self.headers.get("authorization", "").partition(" ")
         return value.strip() if scheme.lower() == "bearer" else ""
 
 
 @dataclass
 class Answer:
-    """An answer that is sent as a whole: a document as JSON, or bytes."""
+    """A complete answer: a document as JSON, or bytes."""
 
     document: Any = None
     status: int = 200
@@ -82,7 +81,7 @@ class Answer:
 
 @dataclass
 class Stream:
-    """An answer in pieces, until it ends or the client goes."""
+    """An answer in pieces, until it ends or the client disconnects."""
 
     pieces: Iterator[bytes]
     content_type: str = "application/json"
@@ -90,7 +89,7 @@ class Stream:
 
 @dataclass
 class Takeover:
-    """The connection is handed over."""
+    """Answer that hands over the connection."""
 
     serve: Callable[[socket.socket], None]
 
@@ -100,12 +99,13 @@ Handle = Callable[[Request], Reply]
 
 
 class CutConnection(Exception):
-    """The connection is reset here, without an answer or in the middle of one."""
+    """Error that resets the connection, without an answer or in the middle of one."""
 
 
 class Server:
-    """Listens on 127.0.0.1 from the start, and gives every request to `handle` once it is started,
-    or while the context lasts. What `handle` fails with is printed, and answered with 500."""
+    """Server on 127.0.0.1 that listens from the start, and passes every request to `handle` once it
+    is started, or while the context lasts. Errors of `handle` are printed, and answered with
+    500."""
 
     def __init__(self, handle: Handle, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
         self._handle = handle
@@ -181,7 +181,7 @@ class Server:
             connection.close()
 
     def _reply(self, connection: socket.socket, request: Request) -> bool:
-        """Answers a request; whether another may follow."""
+        """Answers a request; returns True if another may follow."""
         try:
             reply = self._handle(request)
         except CutConnection:
@@ -205,7 +205,8 @@ def _shut(connection: socket.socket) -> None:
 
 
 def _read(reader: IO[bytes]) -> Request | None:
-    """The next request of a connection, None at its end; ValueError for what is not HTTP."""
+    """Returns the next request of a connection, None at its end. Raises ValueError for anything but
+    HTTP."""
     line = reader.readline(_LINE)
     if not line.strip():
         return None

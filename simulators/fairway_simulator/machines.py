@@ -1,4 +1,4 @@
-"""Machines of a cluster, which are this one: how one logs in, people, and what MPI must know."""
+"""Machines of a cluster, all of them this one: login, accounts, and settings for MPI."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ _INSIDE = 'mount --bind "$1" /etc && shift && exec "$@"'
 
 @dataclass(frozen=True)
 class People:
-    """`etc` is what the cluster's machines have as /etc, in which the accounts were made; `names`
-    are theirs, and let in by ~/.ssh/authorized_keys."""
+    """Accounts of a cluster. `etc` replaces /etc on its machines; `names` are the accounts, which
+    log in with ~/.ssh/authorized_keys."""
 
     etc: Path
     names: Sequence[str]
 
     def inside(self, words: Sequence[str]) -> list[str]:
-        """The command, run where these accounts exist."""
+        """Returns the command line that runs a command where these accounts exist."""
         unshare = shutil.which("unshare") or "unshare"
         return [unshare, "--mount", "sh", "-c", _INSIDE, "sh", str(self.etc), *words]
 
     def sshd_lines(self, environment: Mapping[str, str]) -> str:
-        """Lines of sshd_config for these people: sessions get a home and programs they may run."""
+        """Returns lines of sshd_config for these people: sessions get a home and programs they may
+        run."""
         own = {**environment, "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
         del own["HOME"]
         return _MATCH.format(names=",".join(self.names), environment=_words(own))
@@ -60,8 +61,8 @@ def sshd_config(
     environment: Mapping[str, str],
     people: People | None = None,
 ) -> str:
-    """The configuration of an sshd that takes keys alone; `keys` is the file of those that it
-    takes, `key` that of its own, and `environment` what sessions have."""
+    """Returns the configuration of an sshd that accepts only keys; `keys` is the file of accepted
+    ones, `key` its own, and `environment` the variables of sessions."""
     text = _SSHD.format(port=port, address=address, key=key, keys=keys)
     text += f"SetEnv {_words(environment)}\n" if environment else ""
     return text + (people.sshd_lines(environment) if people else "")
@@ -101,8 +102,8 @@ def descendants(pid: int) -> list[int]:
 
 
 def cut_sessions(pid: int) -> int:
-    """Ends the connections that an sshd below the process has, and says how many; their commands
-    may go on."""
+    """Cuts the connections of sshds below the process, and returns how many; their commands may
+    continue."""
     ended = 0
     for each in descendants(pid):
         # It may be gone by now.

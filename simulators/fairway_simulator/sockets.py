@@ -1,4 +1,4 @@
-"""Sockets in network namespaces, and what carries bytes from one network to another. Needs root.
+"""Sockets in network namespaces, and relays from one network to another. Needs root.
 
 Source: setns(2) and unshare(2): a thread may be in another network than its process.
 """
@@ -24,9 +24,9 @@ _BUFFER = 65536
 
 
 def new_network() -> int:
-    """Makes a network namespace with nothing in it; a descriptor that keeps it alive.
+    """Creates an empty network namespace; returns a descriptor that keeps it alive.
 
-    OSError where this process may not.
+    Raises OSError if this process may not.
     """
 
     def make() -> int:
@@ -37,8 +37,8 @@ def new_network() -> int:
 
 
 def within(namespace: int, make: Callable[[], Made]) -> Made:
-    """Calls `make` in the network of that descriptor. Its socket or process stays there wherever it
-    is used."""
+    """Calls `make` in the network of that descriptor. Its socket or process stays in that network
+    wherever it is used."""
 
     def enter() -> Made:
         _check(_libc().setns(namespace, _CLONE_NEWNET), "setns")
@@ -48,8 +48,8 @@ def within(namespace: int, make: Callable[[], Made]) -> Made:
 
 
 def link(namespace: int | None, *lines: str) -> None:
-    """Does what these lines say to `ip` in a network, or in this process's own;
-    CalledProcessError where one fails."""
+    """Runs these lines as arguments of `ip` in a network, or in this process's own. Raises
+    CalledProcessError if one fails."""
     run = partial(
         subprocess.run,
         ["ip", "-batch", "-"],
@@ -62,7 +62,7 @@ def link(namespace: int | None, *lines: str) -> None:
 
 
 class Relay:
-    """Takes each connection of a listening socket on to the one that `connect` makes."""
+    """Relays each connection of a listening socket to the one that `connect` opens."""
 
     def __init__(self, listener: socket.socket, connect: Callable[[], socket.socket]) -> None:
         self.port = int(listener.getsockname()[1])
@@ -73,13 +73,13 @@ class Relay:
         self._accepting = self._start(self._accept)
 
     def close(self) -> None:
-        """Takes no more connections; those that are open end with either side."""
+        """Accepts no more connections; open ones end with either side."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._accepting.join()
 
     def join(self, timeout: float) -> bool:
-        """Waits for the end of all connections; whether it has come."""
+        """Waits for the end of all connections; returns False after the timeout."""
         for thread in self._threads:
             thread.join(timeout)
         return not any(thread.is_alive() for thread in self._threads)
@@ -126,7 +126,7 @@ def _check(result: int, what: str) -> None:
 
 
 def _in_a_thread(make: Callable[[], Made]) -> Made:
-    """In one that ends with it: nothing else may happen to run in that network."""
+    """Runs it in a thread that ends with it: nothing else may happen to run in that network."""
     made: list[Made] = []
     failed: list[BaseException] = []
 

@@ -1,7 +1,7 @@
 """`python -m fairway_simulator.azure`: the stand-in, until its standard input ends.
 
-Prints one line of JSON when it is ready: the variables by which Terraform finds it. The
-program that starts it holds the other end of the pipe, so it ends with that in any case.
+Prints one line of JSON when it is ready: the variables that lead Terraform to it. The program that
+starts it holds the other end of the pipe, so it always ends with that program.
 """
 
 from __future__ import annotations

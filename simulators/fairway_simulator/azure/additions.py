@@ -1,4 +1,4 @@
-"""Additions by Azure to the resources that it is given, and what it has beside these."""
+"""Fields that Azure adds to resources, and the resources that it has by itself."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _KEPT_FIRST, _KEPT = 4, 5
 
 
 def address_in(subnet: Mapping[str, Any] | None, key: str) -> str:
-    """An address of the subnet that a machine could get; always the same for the key.
+    """Returns an address of the subnet for a machine; always the same for the key.
 
-    A private one of no subnet's where that is not known.
+    If the subnet is unknown, it is a private address outside of any subnet.
     """
     properties = (subnet or {}).get("properties") or {}
     prefixes = properties.get("addressPrefixes") or [properties.get("addressPrefix")]
@@ -32,18 +32,18 @@ def address_in(subnet: Mapping[str, Any] | None, key: str) -> str:
 
 
 def complete(path: ResourcePath, resource: dict[str, Any]) -> None:
-    """Fills in what every resource has."""
+    """Fills in the fields of every resource."""
     resource |= {"id": path.text, "name": path.name}
     resource["properties"] = (resource.get("properties") or {}) | {"provisioningState": "Succeeded"}
 
 
 def id_for(text: str) -> str:
-    """A UUID that is always the same for that text."""
+    """Returns a UUID that is always the same for that text."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, text))
 
 
 def role_definition(role: str) -> dict[str, Any]:
-    """A built-in role as a look-up by its name finds it; the id is made from the name."""
+    """Returns a built-in role as a lookup by its name does; the id is derived from the name."""
     name = id_for(role)
     return {
         "id": f"/subscriptions/{NOBODY}/providers/Microsoft.Authorization/roleDefinitions/{name}",

@@ -1,8 +1,8 @@
-"""Answers to requests: the store's resources, and the few special answers.
+"""Answers to requests: the store's resources, and a few special cases.
 
-A path that names a resource is answered from the store, one that names a collection with
-what the store holds of it. Beyond that stand the tables below, each entry of which the
-azurerm provider or a client of the management API asks for.
+A path that names a resource is answered from the store, one that names a collection with the
+store's resources in it. The tables below have the other cases, each of which the azurerm provider
+or a client of the management API requests.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _read(compute: Compute, path: ResourcePath, filter_: str) -> Answer:
 
 
 def _roles_named(store: ResourceStore, filter_: str) -> list[dict[str, Any]]:
-    """The roles that a filter by name finds: those that were made, or a built-in one."""
+    """Returns the roles that a filter by name finds: created ones, or a built-in one."""
     name = _ROLE_FILTER.search(filter_)
     if not name:
         return []
@@ -77,7 +77,7 @@ def _roles_named(store: ResourceStore, filter_: str) -> list[dict[str, Any]]:
 
 
 def _special(compute: Compute, path: ResourcePath) -> dict[str, Any] | None:
-    """Resources that Azure has without anybody having made them."""
+    """Returns resources that Azure has without anybody creating them."""
     store = compute.store
     parts = path.key.strip("/").split("/")
     if len(parts) == 2 and parts[0] == "subscriptions":

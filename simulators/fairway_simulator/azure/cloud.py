@@ -1,4 +1,4 @@
-"""A cloud in which every service is this server, and who signs in there: one made-up principal."""
+"""A cloud in which this server is every service, with one made-up principal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def metadata(host: str) -> dict[str, Any]:
-    """The answer of `/metadata/endpoints` for a server at `host`, a name with a port.
+    """Returns the answer of `/metadata/endpoints` for a server at `host`, a name with a port.
 
     The fields are those of api-version 2022-09-01.
     """
@@ -64,7 +64,8 @@ _LIFETIME = 3600
 
 
 def token_response(tenant: str, scope: str, principal: str = NOBODY) -> dict[str, Any]:
-    """The answer of a token endpoint: a token of that principal for that scope, for an hour."""
+    """Returns the answer of a token endpoint: a token of that principal for that scope, for an
+    hour."""
     audience = scope.partition(" ")[0].removesuffix("/.default")
     return {
         "access_token": _unsigned(tenant, audience, principal),
@@ -75,7 +76,7 @@ def token_response(tenant: str, scope: str, principal: str = NOBODY) -> dict[str
 
 
 def openid_configuration(base: str, tenant: str) -> dict[str, str]:
-    """The endpoints for a tenant's tokens, which sign-in libraries look up first."""
+    """Returns the endpoints for a tenant's tokens, which sign-in libraries look up first."""
     authority = f"{base}/{tenant}"
     return {
         "issuer": f"{authority}/v2.0",
@@ -86,17 +87,17 @@ def openid_configuration(base: str, tenant: str) -> dict[str, str]:
 
 
 def principal_of(token: str) -> str:
-    """The object id of a token's owner; NOBODY where the token does not say."""
+    """Returns the object id of a token's owner; NOBODY if the token does not say."""
     return str(_claims(token).get("oid", NOBODY))
 
 
 def audience_of(token: str) -> str:
-    """The service that a token is for; empty where it does not say."""
+    """Returns the service that a token is for; "" if it does not say."""
     return str(_claims(token).get("aud", ""))
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """The claims of a token; none where it is not a token of ours."""
+    """Returns the claims of a token; none if it is not a token of ours."""
     try:
         part = token.split(".")[1]
         found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
@@ -106,7 +107,7 @@ def _claims(token: str) -> dict[str, Any]:
 
 
 def _unsigned(tenant: str, audience: str, principal: str) -> str:
-    """A JSON Web Token with an empty signature; the provider reads its own ids from it."""
+    """Returns a JSON Web Token with an empty signature; the provider reads its own ids from it."""
     now = int(time.time())
     claims = {
         "aud": audience,

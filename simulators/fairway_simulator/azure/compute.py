@@ -1,9 +1,9 @@
-"""Machines and scale sets: instances that nobody puts, and work whose end is told after an answer.
+"""Machines and scale sets: instances that Azure creates, and operations that end after an answer.
 
-Stricter than most days on Azure, where it says nothing: an instance's number is never given again,
-and no change of the capacity is repeated by itself.
-Sources: Azure REST API, Virtual Machine Scale Sets; Azure documentation, "Resolve errors for
-resource quotas" and "Provisioning states"; Azure/vm-scale-sets#82 for instances that failed.
+Stricter than Azure usually is, where its documents leave it open: an instance's number is never
+reused, and no change of the capacity is repeated automatically. Sources: Azure REST API, Virtual
+Machine Scale Sets; Azure documentation, "Resolve errors for resource quotas" and "Provisioning
+states"; Azure/vm-scale-sets#82 for instances that failed.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _ACTIONS = frozenset({"deallocate", "delete", "start"})
 
 @dataclass(frozen=True)
 class Started:
-    """An answer whose work goes on: the path at which it is looked at."""
+    """An answer with an operation in progress: the path at which to poll it."""
 
     path: str
 
 
 @dataclass
 class Compute:
-    """The instances of all scale sets, and how what was asked for has ended.
+    """Instances of all scale sets, and the results of operations.
 
     `room` is how many instances Azure has the capacity for in each scale set, and `vcpus` how many
-    vCPUs the quota allows to all of them; the next `broken` instances are made and then Failed, and
-    the next `busy` times that a machine is started or stopped it is at work. `on_make` and
-    `on_delete` are told of each instance that comes or goes, by the id of its scale set and its
-    number.
+    vCPUs the quota allows for all of them; the next `broken` instances are created and then Failed,
+    and the next `busy` starts or stops of a machine are refused as it is at work. `on_make` and
+    `on_delete` are called for each instance that comes or goes, with the id of its scale set and
+    its number.
     """
 
     store: ResourceStore
@@ -76,7 +76,7 @@ class Compute:
         return None
 
     def evict(self, scale_set: str, number: int) -> None:
-        """Takes an instance away; the capacity stays what it was asked to be."""
+        """Takes an instance away; the requested capacity stays."""
         with self._lock:
             del self._of(ResourcePath(scale_set).key)[number]
         self.on_delete(scale_set, number)
@@ -110,10 +110,10 @@ class Compute:
         return None if state is None else _instance(scale_set, int(path.name), state)
 
     def _patch(self, path: ResourcePath, body: dict[str, Any]) -> tuple[int, Any]:
-        """A change of a scale set: more instances where it asks for more, and never less.
+        """Changes a scale set: adds instances if more are requested, and refuses fewer.
 
-        Azure would choose which ones go, so a smaller capacity than there are instances is what
-        no client of ours may ask for.
+        Azure would choose which ones go, so no client of ours may request a smaller capacity than
+        there are instances.
         """
         with self._lock:
             before = self._of(path.key)
@@ -137,7 +137,7 @@ class Compute:
         return self._start({"status": "Failed", "error": error})
 
     def _beyond_quota(self, path: ResourcePath, more: int) -> str:
-        """Azure's message on a quota that a change would exceed; empty if it would not."""
+        """Returns Azure's message on a quota that a change would exceed; "" if it would not."""
         if self.vcpus is None or more <= 0:
             return ""
         resource = self.store.get(path) or {}
@@ -153,7 +153,8 @@ class Compute:
         )
 
     def _make(self, key: str, count: int) -> list[int]:
-        """Makes `count` instances, as far as there is room; the numbers of those that work."""
+        """Creates `count` instances, as far as there is room; returns the numbers of working
+        ones."""
         instances, made = self._of(key), []
         for _ in range(count):
             if self.room is not None and len(instances) >= self.room:
@@ -201,7 +202,8 @@ class Compute:
         return 202, Started(path)
 
     def _of(self, key: str) -> dict[int, str]:
-        """The instances of a scale set: as many as it was put with, when it is first seen."""
+        """Returns the instances of a scale set, created with its initial capacity when it is first
+        seen."""
         if key not in self._instances:
             found = self.store.get(ResourcePath(key)) or {}
             count = _capacity(found)
@@ -210,7 +212,7 @@ class Compute:
         return self._instances[key]
 
     def _scale_set_of(self, path: ResourcePath) -> tuple[str, dict[str, Any]] | None:
-        """The scale set that a path leads into, and its key."""
+        """Returns the scale set that a path leads into, and its key."""
         before, level, after = path.key.partition(_LEVEL)
         key = f"{before}{level}{after.partition('/')[0]}"
         found = self.store.get(ResourcePath(key)) if level else None

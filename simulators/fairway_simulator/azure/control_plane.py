@@ -34,7 +34,7 @@ _REQUIRED = ("startDateTime", "impactCategory", "impactedResourceId")
 
 @dataclass
 class Impacts:
-    """The reports by their paths; `registered` and `onboarded` say what the subscription is."""
+    """Reports by their paths; `registered` and `onboarded` describe the subscription."""
 
     registered: bool = True
     onboarded: bool = True
@@ -80,7 +80,7 @@ _ACTIONS = {"GET": READS_SECRET, "PUT": f"{_SECRETS}/setSecret/action"}
 
 
 def forbidden(action: str) -> tuple[int, Any]:
-    """The refusal of a vault to somebody without a role for it."""
+    """Returns a vault's refusal of an account without a role for it."""
     status, found = refused(403, "Forbidden", f"Caller is not authorized to perform {action}")
     found["error"]["innererror"] = {"code": "ForbiddenByRbac"}
     return status, found
@@ -119,10 +119,10 @@ class Vaults:
 class ControlPlane(Server):
     """The stand-in, served from a thread of its own while the context lasts.
 
-    `folder` gets the file of the authority whose certificate it shows, which is worthless
-    afterwards. `requests` holds every request with its answer's status, in order, `impacts`
+    `folder` gets the file of the authority that signs its certificate, which is worthless
+    afterwards. `requests` records every request with its answer's status, in order, `impacts` has
     the Guest Health Reports, `compute` the scale sets' instances and `vaults` the secrets. With
-    `rights` nobody may do anything but what these allow; without, everybody may do everything.
+    `rights` only what these allow is permitted; without, everything is.
 
     >>> with ControlPlane(folder) as plane:  # doctest: +SKIP
     ...     plane.host
@@ -142,7 +142,7 @@ class ControlPlane(Server):
         self._given: dict[tuple[str, str], Answer] = {}
 
     def environment(self) -> dict[str, str]:
-        """The variables by which Terraform's azurerm provider takes this for Azure."""
+        """Returns the variables with which Terraform's azurerm provider takes this for Azure."""
         return {
             "ARM_METADATA_HOSTNAME": self.host,
             "ARM_CLIENT_ID": NOBODY,
@@ -155,14 +155,14 @@ class ControlPlane(Server):
 
     @property
     def operation(self) -> str:
-        """URL of an operation that goes on after an answer; not found unless `give` has set it."""
+        """Returns the URL of an operation in progress; not found unless `give` has set it."""
         return (
             f"https://{self.host}/subscriptions/{NOBODY}/providers/Microsoft.Compute/locations"
             "/loopback/operations/given"
         )
 
     def give(self, path: str, body: Any, *, status: int = 200, method: str = "GET") -> None:
-        """Answers requests for that path, whatever their query, with this from now on."""
+        """Sets the answer to requests for that path, whatever their query."""
         self._given[method, ResourcePath(path).key] = status, body
 
     def handle(self, request: Request) -> Answer:
@@ -211,7 +211,7 @@ class ControlPlane(Server):
         return impact or answer(self.compute, method, path, request.option("$filter"), document)
 
     def _public(self, method: str, path: ResourcePath, body: bytes) -> Answer | None:
-        """Answers to requests without a token: the cloud's metadata, and tokens themselves."""
+        """Answers requests without a token: the cloud's metadata, and tokens themselves."""
         if path.key == "/metadata/endpoints":
             return 200, metadata(self.host)
         tenant, _, rest = path.key.lstrip("/").partition("/")

@@ -1,7 +1,7 @@
-"""A way to Blob storage or Batch that lets through what role assignments allow, and nothing else.
+"""Proxy for Blob storage or Batch that permits only what role assignments allow.
 
-The services' own stand-ins know keys and no roles. What a request asks for is told by its method
-and path. Sources: Azure documentation, "Authorize access to blobs using Microsoft Entra ID" and
+The services' own stand-ins know keys and no roles. A request's method and path determine its
+action. Sources: Azure documentation, "Authorize access to blobs using Microsoft Entra ID" and
 "Permissions for calling data operations" of Blob storage; "Authenticate Azure Batch services with
 Microsoft Entra ID" (pools go by actions, jobs and their schedules by data actions).
 """
@@ -29,7 +29,7 @@ _HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "host"})
 
 @dataclass(frozen=True)
 class Wanted:
-    """An action and the scope for which it is asked; with `data` it is a data action."""
+    """A requested action and its scope; with `data` it is a data action."""
 
     action: str
     scope: str
@@ -37,8 +37,8 @@ class Wanted:
 
 
 def blob_action(account_id: str, method: str, parts: Sequence[str], comp: str) -> Wanted:
-    """The action for which a request to Blob storage asks; `parts` begin with the container, `comp`
-    is the parameter that tells operations apart.
+    """Returns the action of a request to Blob storage; `parts` begin with the container, `comp` is
+    the parameter that distinguishes operations.
 
     >>> blob_action("/a", "GET", ["code", "x.zip"], "").action.rpartition("/containers/")[2]
     'blobs/read'
@@ -55,7 +55,7 @@ def blob_action(account_id: str, method: str, parts: Sequence[str], comp: str) -
 
 
 def batch_action(account_id: str, method: str, parts: Sequence[str], _comp: str) -> Wanted:
-    """The action that a request to a Batch account asks for.
+    """Returns the action of a request to a Batch account.
 
     >>> batch_action("/a", "POST", ["jobs"], "").action
     'Microsoft.Batch/batchAccounts/jobs/write'
@@ -67,7 +67,8 @@ def batch_action(account_id: str, method: str, parts: Sequence[str], _comp: str)
 
 
 def refusal(forbidden: Wanted) -> Answer:
-    """The 403. Source: Azure documentation, troubleshoot 403 errors in Azure Blob Storage."""
+    """Returns the 403. Source: Azure documentation, troubleshoot 403 errors in Azure Blob
+    Storage."""
     why = "This request is not authorized to perform this operation using this permission."
     if forbidden.action.startswith(_BATCH):
         # What Batch calls it is not documented.
@@ -80,10 +81,10 @@ def refusal(forbidden: Wanted) -> Answer:
 
 
 class DataPlane(Server):
-    """Stands before a service on loopback, and refuses `principal` what `rights` do not allow.
+    """Proxy for a service on loopback that refuses `principal` what `rights` do not allow.
 
-    `wanted` tells what a request asks for, from method, path below the service's own, and `comp`.
-    `refused` lists what was refused.
+    `wanted` determines a request's action from its method, its path below the service's own, and
+    `comp`. `refused` lists refusals.
 
     >>> with DataPlane(azurite_url, wanted, rights, principal) as plane:  # doctest: +SKIP
     ...     plane.url

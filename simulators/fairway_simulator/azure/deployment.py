@@ -1,7 +1,7 @@
-"""An environment as Azure has it once it is deployed, read from its synthesized stacks.
+"""An environment as Azure has it after deployment, read from its synthesized stacks.
 
-Every resource has the id that Azure would give it, references are filled in, and role
-assignments are as the stacks make them: what a stack forgets to allow is refused.
+Every resource has its id in Azure, references are filled in, and role assignments are as the stacks
+make them: what a stack forgets to allow is refused.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class Deployed:
 
 
 class Deployment:
-    """The resources of an environment's stacks, which are given by their roles.
+    """Resources of an environment's stacks, which are given by their roles.
 
-    `host` is where its vaults answer, each below a folder of its name. KeyError where a stack
-    refers to what none has, or assigns a role that the catalogue does not know.
+    `host` is the server of its vaults, each below a folder of its name. Raises KeyError if a stack
+    refers to a missing resource, or assigns a role that the catalogue does not know.
 
     >>> deployed = Deployment({"network": {...}, "data": {...}}, host)  # doctest: +SKIP
     >>> deployed.rights.allow(principal, action, scope)  # doctest: +SKIP
@@ -97,12 +97,12 @@ class Deployment:
         return Rights(tuple(self._assignment(each) for each in given))
 
     def principal_of(self, identity: str) -> str:
-        """The object id of an identity, which a principal's role assignments name."""
+        """Returns the object id of an identity, which role assignments name as principal."""
         return id_for(identity.lower())
 
     @property
     def identity_of_tasks(self) -> str:
-        """The id of the identity that Azure takes the pods of jobs for."""
+        """Returns the id of the identity that the pods of jobs have in Azure."""
         (stack, trusted), *_ = (
             (stack, body["resource"][_TRUST])
             for stack, body in self._stacks.items()
@@ -172,7 +172,7 @@ class Deployment:
 
 
 def scale_set_body(deployed: Deployed) -> dict[str, Any]:
-    """A scale set as it is put to Azure, as far as anything asks for it."""
+    """Returns the request body of a scale set, with the fields that anything asks for."""
     arguments = deployed.arguments
     image = arguments.get("source_image_id")
     near = arguments.get("proximity_placement_group_id")
@@ -199,7 +199,7 @@ def scale_set_body(deployed: Deployed) -> dict[str, Any]:
 
 
 def machine_body(deployed: Deployed) -> dict[str, Any]:
-    """A VM as it is put to Azure, as far as anything asks for it."""
+    """Returns the request body of a VM, with the fields that anything asks for."""
     identities = (deployed.arguments.get("identity") or {}).get("identity_ids") or ()
     return {
         "location": deployed.arguments["location"],

@@ -1,4 +1,4 @@
-"""Terraform's expressions, as far as the stacks of an environment use them."""
+"""Evaluates Terraform's expressions, as far as the stacks of an environment use them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def fill_in(value: Any, lookup: Lookup) -> Any:
-    """A value of a stack with all its references filled in.
+    """Returns a value of a stack with all its references filled in.
 
-    ValueError for an expression, and KeyError for a function, that is not known here.
+    Raises ValueError for an unknown expression, and KeyError for an unknown function.
 
     >>> fill_in({"a": ["${b.c.id}/x"]}, ".".join)
     {'a': ['b.c.id/x']}
@@ -47,7 +47,7 @@ def fill_in(value: Any, lookup: Lookup) -> Any:
 
 
 def _template(text: str, lookup: Lookup) -> Any:
-    """A text with expressions in `${…}`; one that is nothing else has the expression's type."""
+    """Evaluates a text with expressions in `${…}`; a single expression keeps its own type."""
     parts: list[Any] = []
     while (start := text.find("${")) >= 0:
         parser = _Parser(text, start + 2, lookup)
@@ -60,7 +60,7 @@ def _template(text: str, lookup: Lookup) -> Any:
 
 
 class _Parser:
-    """Reads one expression from a place in a text."""
+    """Parser of one expression at a position of a text."""
 
     def __init__(self, text: str, at: int, lookup: Lookup) -> None:
         self._text, self.at, self._lookup = text, at, lookup

@@ -1,4 +1,4 @@
-"""The metadata service of one machine: tokens of its identities, what it is, what Azure plans.
+"""The metadata service of one machine: tokens of its identities, its facts, and scheduled events.
 
 Sources: Azure documentation, "How to use managed identities on an Azure VM to acquire an access
 token", "Managed identities FAQ" (a machine with several identities must name one), "Azure Instance
@@ -29,8 +29,8 @@ class MetadataService(Server):
     """Metadata service of the machine with a resource id, a VM or an instance of a scale set, while
     the context lasts.
 
-    `events` are what Azure plans for it and its neighbours; `on_start` is told of one that the
-    machine says it is ready for, which then happens at once.
+    `events` are scheduled for it and its neighbours; `on_start` is called with one that the machine
+    has approved, which then happens immediately.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class MetadataService(Server):
 
     @property
     def name(self) -> str:
-        """The machine's name, as events call it: an instance has its scale set's and its number."""
+        """Name of the machine in events: an instance has its scale set's and its number."""
         owner, inside, number = self._machine.rpartition("/virtualMachines/")
         if inside and _SET in owner.lower():
             return f"{owner.rpartition('/')[2]}_{number}"
         return self._machine.rpartition("/")[2]
 
     def plan(self, kind: str) -> str:
-        """Announces an event for the machine; answers with its id."""
+        """Schedules an event for the machine; returns its id."""
         event = {
             "EventId": str(uuid.uuid4()).upper(),
             "EventType": kind,
@@ -109,7 +109,7 @@ class MetadataService(Server):
         return Answer({**token, "expires_on": str(until)})
 
     def _identities(self) -> list[str]:
-        """The identities of the machine, those of its scale set where it is in one."""
+        """Returns the identities of the machine, or of its scale set."""
         owner = self._machine.lower()
         if _SET in owner:
             owner = owner.partition("/virtualmachines/")[0]

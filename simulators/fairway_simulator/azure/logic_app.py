@@ -1,8 +1,8 @@
-"""Logic Apps: runs what a workflow's definition says, and how the run ends.
+"""Logic Apps: runs a workflow's definition to its end.
 
-Knows the kinds of actions and expressions that are written here, and refuses any other.
-Sources: Azure documentation, "Schema reference guide for the Workflow Definition Language", "Add
-loops to repeat actions in workflows" and "Handle errors and exceptions in Azure Logic Apps".
+Knows the kinds of actions and expressions that are listed here, and refuses any other. Sources:
+Azure documentation, "Schema reference guide for the Workflow Definition Language", "Add loops to
+repeat actions in workflows" and "Handle errors and exceptions in Azure Logic Apps".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Ended(Exception):
 
 @dataclass
 class LogicApp:
-    """One workflow. `send` does an Http action's request, follows it, and answers its status.
+    """One workflow. `send` makes an Http action's request, follows it, and returns its status.
 
     >>> LogicApp({"actions": {}}, send=lambda inputs: 200).run()
     'Succeeded'
@@ -46,8 +46,8 @@ class LogicApp:
             return str(end)
 
     def _all(self, actions: Mapping[str, Any]) -> str:
-        """Runs actions in the order of their `runAfter`. Where the last of a chain has failed, or
-        one whose failure nothing waits for, all have."""
+        """Runs actions in the order of their `runAfter`. They have failed if the last of a chain
+        has, or one whose failure no other action waits for."""
         states: dict[str, str] = {}
         while left := [name for name in actions if name not in states]:
             ready = [n for n in left if set(actions[n].get("runAfter", {})) <= states.keys()]
@@ -94,7 +94,7 @@ class LogicApp:
         return "Succeeded"
 
     def _until(self, action: Mapping[str, Any]) -> str:
-        """The state of the last turn is that of the loop, also where the limit ended it."""
+        """Runs a loop; its state is that of the last turn, even if the limit ended it."""
         state = "Succeeded"
         for _ in range(action["limit"]["count"]):
             state = self._all(action["actions"])

@@ -1,4 +1,4 @@
-"""The forms of Azure Resource Manager: paths of resources or collections, and refusals."""
+"""Azure Resource Manager's formats: paths of resources or collections, and errors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 class ResourcePath:
     """A path such as /subscriptions/S/resourceGroups/G/providers/NAMESPACE/TYPE/NAME.
 
-    Azure ignores case in it, and answers with those of the
-    request that made the resource.
+    Azure ignores case in it, and answers in the case of the request that created the resource.
 
     >>> ResourcePath("/subscriptions/s/resourceGroups/g").type
     'resourcegroups'
@@ -24,7 +23,7 @@ class ResourcePath:
 
     @cached_property
     def key(self) -> str:
-        """By which a resource is kept."""
+        """Key under which a resource is stored."""
         return self.text.rstrip("/").lower()
 
     @cached_property
@@ -37,41 +36,41 @@ class ResourcePath:
 
     @cached_property
     def namespace(self) -> str:
-        """The provider of the resource in lower case: microsoft.batch; empty where none is."""
+        """The provider of the resource in lower case: microsoft.batch; "" for none."""
         scope = self.key.rpartition("/providers/")
         return scope[2].partition("/")[0] if scope[1] else ""
 
     @cached_property
     def _pairs(self) -> tuple[str, ...]:
-        """Types and names by turns, behind the last provider or from the start."""
+        """Alternating types and names after the last provider, or from the start."""
         tail = self.key.rpartition("/providers/")
         parts = tail[2].split("/")[1:] if tail[1] else self.key.strip("/").split("/")
         return tuple(parts)
 
     @property
     def is_resource(self) -> bool:
-        """True if the path ends in a name: types and names come by turns."""
+        """True if the path ends in a name: types and names alternate."""
         return bool(self._pairs) and len(self._pairs) % 2 == 0
 
     @cached_property
     def type(self) -> str:
-        """In lower case with its namespace: microsoft.network/virtualnetworks/subnets."""
+        """Type in lower case with its namespace: microsoft.network/virtualnetworks/subnets."""
         kinds = "/".join(self._pairs[::2])
         if self.namespace:
             return f"{self.namespace}/{kinds}"
         return self._pairs[-2] if self.is_resource else self._pairs[-1]
 
     def parent_of_action(self) -> ResourcePath:
-        """The resource to which something is done, which is named last: …/SCALE_SET/delete."""
+        """Resource of an action, which the path names last: …/SCALE_SET/delete."""
         return ResourcePath("/" + "/".join(self.parts[:-1]))
 
     @property
     def scope(self) -> str:
-        """The path before the last provider: of a subscription, a group or another resource."""
+        """Path before the last provider: of a subscription, a group or another resource."""
         return self.text[: self.key.rindex("/providers/")]
 
     def holds(self, other: ResourcePath) -> bool:
-        """True if the collection lists `other`: directly in it, or in a resource group below."""
+        """Returns True if the collection lists `other`: directly, or in a resource group below."""
         if other.key.rpartition("/")[0] == self.key:
             return True
         scope, provider, tail = self.key.rpartition("/providers/")
@@ -83,5 +82,5 @@ class ResourcePath:
 
 
 def refused(status: int, code: str, message: str) -> tuple[int, Any]:
-    """A status, and an error in the form of Azure Resource Manager."""
+    """Returns a status, and an error in Azure Resource Manager's format."""
     return status, {"error": {"code": code, "message": message}}

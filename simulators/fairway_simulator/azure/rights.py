@@ -1,9 +1,9 @@
-"""Who may do what: role assignments, and what each request asks for.
+"""Role assignments, and the actions of requests.
 
-Azure Resource Manager asks for the action of a request on its resource, and for further actions
-on resources that the request refers to. Sources: Azure documentation, "Understand Azure role
-definitions" and "Azure permissions for Compute"; the linked scopes are those that requests were
-refused for, see each.
+Azure Resource Manager requires the action of a request on its resource, and further actions on
+resources that the request refers to. Sources: Azure documentation, "Understand Azure role
+definitions" and "Azure permissions for Compute"; the linked scopes are those for which requests
+were refused, see each.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _LINKED = {
 
 @dataclass(frozen=True)
 class Assignment:
-    """A role given to a principal, by object id, on a scope and all below it.
+    """A role granted to a principal, by object id, on a scope and everything below it.
 
-    `name` is what Terraform calls it.
+    `name` is Terraform's name for it.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Assignment:
     permission: Permission
 
     def covers(self, principal: str, scope: str) -> bool:
-        """True if the role holds for that principal on that scope."""
+        """Returns True if the role holds for that principal on that scope."""
         own, asked = self.scope.rstrip("/").lower(), scope.rstrip("/").lower()
         return self.principal == principal and (asked == own or asked.startswith(f"{own}/"))
 
@@ -62,11 +62,12 @@ class Rights:
     assignments: tuple[Assignment, ...]
 
     def allow(self, principal: str, action: str, scope: str, *, data: bool = False) -> bool:
-        """True if the principal may do that there; with `data`, to what the resource holds."""
+        """Returns True if the principal may perform the action there; with `data`, on the
+        resource's content."""
         return allowed(action, self._permissions(principal, scope), data=data)
 
     def without(self, name: str) -> Rights:
-        """All but the assignment of that name, which must be one of them."""
+        """Returns all but the assignment of that name, which must be one of them."""
         left = tuple(each for each in self.assignments if each.name != name)
         assert len(left) < len(self.assignments), f"no assignment is called {name}"
         return Rights(left)
@@ -83,7 +84,7 @@ class Rights:
 
 
 def action_of(method: str, path: ResourcePath) -> tuple[str, str]:
-    """The action of a request, and the scope for which it is asked.
+    """Returns the action of a request, and its scope.
 
     >>> from fairway_simulator.azure.resource_ids import ResourcePath
     >>> action_of("GET", ResourcePath("/subscriptions/s/providers/Microsoft.Compute/skus"))
@@ -107,12 +108,12 @@ def action_of(method: str, path: ResourcePath) -> tuple[str, str]:
 
 
 def linked_actions(path: ResourcePath, resource: Any) -> Iterator[tuple[str, str]]:
-    """The further actions that making or changing a resource takes, each with its scope.
+    """Returns the further actions required to create or change a resource, each with its scope.
 
-    All of them at every change: nothing says that one that leaves a part alone is not asked for
-    it. Sources: Azure documentation, "Azure permissions for Networking" and "… for Identity" (what
-    join and assign are for); kubernetes-sigs/cloud-provider-azure#1999, Azure/aad-pod-identity#511
-    and #613 (scale sets: subnets, identities); Azure/AKS#2040 (images of galleries); "Service
+    All of them are required at every change: no document says that unchanged parts are exempt.
+    Sources: Azure documentation, "Azure permissions for Networking" and "… for Identity" (what join
+    and assign are for); kubernetes-sigs/cloud-provider-azure#1999, Azure/aad-pod-identity#511 and
+    #613 (scale sets: subnets, identities); Azure/AKS#2040 (images of galleries); "Service
     principals with AKS", cluster identity permissions (placement groups, which have no join).
     """
     if not path.type.startswith("microsoft.compute/virtualmachine"):
@@ -125,7 +126,7 @@ def linked_actions(path: ResourcePath, resource: Any) -> Iterator[tuple[str, str
 
 
 def refusal(principal: str, action: str, scope: str, linked: str = "") -> tuple[int, Any]:
-    """The 403 of an action that is not allowed, or of one on a linked scope.
+    """Returns the 403 of an action that is not allowed, or of one on a linked scope.
 
     Source: Azure documentation, "Troubleshoot Azure RBAC"; the linked one: see `linked_actions`.
     """
@@ -145,7 +146,7 @@ def refusal(principal: str, action: str, scope: str, linked: str = "") -> tuple[
 
 
 def _ids_in(value: Any) -> Iterator[str]:
-    """Every resource id in a resource, but for its own."""
+    """Yields every resource id in a resource, except its own."""
     if isinstance(value, dict):
         for key, each in value.items():
             if str(key).startswith("/subscriptions/"):
@@ -159,6 +160,6 @@ def _ids_in(value: Any) -> Iterator[str]:
 
 
 def all_of(permission: Permission, principals: Sequence[str], scope: str) -> Rights:
-    """Rights by which each of these principals has one role on a scope."""
+    """Returns rights with one role on a scope for each of these principals."""
     given = (Assignment(f"given-{each}", each, scope, permission) for each in principals)
     return Rights(tuple(given))

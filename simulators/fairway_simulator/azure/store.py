@@ -1,4 +1,4 @@
-"""The resources that were put: kept as they came, with what their services add."""
+"""Resources as they were put, with the fields that their services add."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class ResourceStore:
         self._roles: dict[str, dict[str, Any]] = {}
 
     def remember_role(self, definition: dict[str, Any]) -> None:
-        """A built-in role that was looked up by its name is found by its id from now on."""
+        """Makes a built-in role that was looked up by its name available by its id."""
         with self._lock:
             self._roles[definition["name"].lower()] = definition
 
     def built_in_role(self, name: str) -> dict[str, Any] | None:
-        """The built-in role with that id; None where nobody has looked it up."""
+        """Returns the built-in role with that id; None if nobody has looked it up."""
         with self._lock:
             found = self._roles.get(name.lower())
             return copy.deepcopy(found)
@@ -39,7 +39,8 @@ class ResourceStore:
             return copy.deepcopy(found[1]) if found else None
 
     def put(self, path: ResourcePath, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Makes the resource; the id of what is there keeps the letters that it was made with."""
+        """Creates or replaces the resource; an existing id keeps the case with which it was
+        created."""
         with self._lock:
             path = self._resources.get(path.key, (path,))[0]
             resource = copy.deepcopy(dict(body))
@@ -48,13 +49,13 @@ class ResourceStore:
             return copy.deepcopy(resource)
 
     def patch(self, path: ResourcePath, changes: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Merges the changes into the resource; None where it is not there."""
+        """Merges the changes into the resource; returns None if it does not exist."""
         with self._lock:
             resource = self.get(path)
             return None if resource is None else self.put(path, _merged(resource, changes))
 
     def list(self, collection: ResourcePath) -> list[dict[str, Any]]:
-        """The resources of a collection, those of a subscription in all its groups."""
+        """Returns the resources of a collection, those of a subscription from all its groups."""
         with self._lock:
             found = [each for path, each in self._resources.values() if collection.holds(path)]
             return copy.deepcopy(found)
@@ -65,7 +66,7 @@ class ResourceStore:
 
 
 def _merged(old: Any, new: Any) -> Any:
-    """JSON merge patch: mappings are merged, all else is replaced, and null removes."""
+    """Applies a JSON merge patch: mappings are merged, all else is replaced, and null removes."""
     if not isinstance(old, dict) or not hasattr(new, "items"):
         return new
     merged = {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}

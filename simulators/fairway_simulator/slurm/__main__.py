@@ -1,7 +1,7 @@
 """`python -m fairway_simulator.slurm`: a Slurm cluster on loopback, until interrupted.
 
-Exit codes: 0 ended by SIGINT or SIGTERM, 2 an option is wrong or the folder is another's,
-4 a program or a right is missing, 5 a daemon does not start.
+Exit codes: 0 ended by SIGINT or SIGTERM, 2 an option is wrong or the folder belongs to another, 4 a
+program or a permission is missing, 5 a daemon does not start.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> int:
 
 
 def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
-    """The cluster, until a signal ends it; tells when it is ready."""
+    """Runs the cluster until a signal ends it; reports when it is ready."""
     wait = interrupted()
     try:
         with SlurmCluster(nodes=options.nodes, shared=SHARED) as cluster:

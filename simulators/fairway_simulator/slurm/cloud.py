@@ -1,7 +1,7 @@
-"""Nodes that come and go: the project's own programs, over a stand-in for the scale set.
+"""Cloud nodes: the project's own programs, over a stand-in for the scale set.
 
-An instance runs the project's node program, which claims a name from the scheduler, and then
-a real slurmd of that name; it is gone when the scale set deletes it.
+An instance runs the project's node program, which claims a name from the scheduler, and then a real
+slurmd of that name; it is gone when the scale set deletes it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Cluster(Protocol):
 
 @dataclass
 class CloudNodes:
-    """The nodes of the partition `cloud`; `instances` live in a thread each."""
+    """Nodes of the partition `cloud`; each of the `instances` lives in a thread."""
 
     cluster: Cluster
     folder: Path
@@ -54,7 +54,7 @@ class CloudNodes:
         self._claim_port = free_port(1)
 
     def programs(self) -> slurm.Cloud:
-        """Installs what slurmctld calls; how slurm.conf names it."""
+        """Installs the programs for slurmctld; returns their paths for slurm.conf."""
         (azure := self.folder / "azure").mkdir(parents=True)
         self.scale_set = ScaleSet(azure, self.cluster.cloud, self._boot, self._delete)
         self.scale_set.serve()
@@ -71,7 +71,7 @@ class CloudNodes:
         )
 
     def start(self, slurmctld_port: int) -> Daemon:
-        """The service that names instances; slurmctld is reached at that port."""
+        """Starts the service that names instances; slurmctld is reached at that port."""
         self._write("settings.json", scheduler=f"127.0.0.1:{slurmctld_port}")
         words = [sys.executable, "-B", "-m", "fairway_boot.slurm.claim_service"]
         log = self.folder / "claims.out"
@@ -95,7 +95,7 @@ class CloudNodes:
         thread.join()
 
     def _live(self, instance: str, gone: threading.Event) -> None:
-        """One instance, from its boot until it is deleted."""
+        """Runs one instance, from its boot until it is deleted."""
         own = f"instance-{instance}.json"
         name_file = self.folder / f"instance-{instance}.name"
         self._write(

@@ -1,4 +1,4 @@
-"""The whole cluster: its folder, its daemons in their order, and what can befall its nodes."""
+"""The entire cluster: its folder, its daemons in order, and failures of its nodes."""
 
 from __future__ import annotations
 
@@ -35,12 +35,11 @@ mount -t tmpfs none /dev/shm && shift 3 && exec "$@\""""
 
 @dataclass
 class SlurmCluster:
-    """Started by `with`: `nodes` that are always there, each with `gpus` GPUs, and `cloud` ones
-    that come and go.
+    """A cluster, started by `with`: permanent `nodes`, each with `gpus` GPUs, and `cloud` nodes.
 
-    `shared` is the folder that all nodes see, by default one of the cluster's own; `alias` the
-    name by which ssh reaches the login host, which is also the target's; `variables` are added to
-    what sessions there have. All machines know the accounts of `people`.
+    `shared` is the folder that all nodes see, by default one of the cluster's own; `alias` is the
+    name for ssh to the login host, and the target's; `variables` are added to sessions there. All
+    machines know the accounts of `people`.
 
     >>> with SlurmCluster(nodes=2) as cluster:  # doctest: +SKIP
     ...     cluster.run("srun", "-N2", "hostname")
@@ -61,7 +60,7 @@ class SlurmCluster:
     _daemons: dict[str, Daemon] = field(init=False, default_factory=dict)
 
     def __enter__(self) -> SlurmCluster:
-        """Returns when every node is idle."""
+        """Starts the cluster, and returns when every node is idle."""
         # Short: munge's socket has 108 bytes at most.
         self.folder = Path(tempfile.mkdtemp(prefix="fairway-slurm-"))
         try:
@@ -84,7 +83,7 @@ class SlurmCluster:
         return self.target_of("sim")
 
     def target_of(self, partition: str) -> dict[str, Any]:
-        """A target with the nodes of one partition: `sim`, or `cloud`."""
+        """Returns a target with the nodes of one partition: `sim`, or `cloud`."""
         kept, most = (self.nodes, self.nodes) if partition == "sim" else (0, self.cloud)
         access = {"host": self.alias, "user": self.login.user, "partition": partition}
         return {
@@ -95,7 +94,7 @@ class SlurmCluster:
         }
 
     def run(self, *words: str, check: bool = True) -> str:
-        """Runs a command of Slurm as on the login host, and returns its output."""
+        """Runs a Slurm command as on the login host, and returns its output."""
         done = subprocess.run(
             words,
             env=self._environment(),
@@ -114,7 +113,7 @@ class SlurmCluster:
         return [f"cloud-{number}" for number in range(self.cloud)]
 
     def start_node(self, name: str, *options: str) -> None:
-        """Starts the node's slurmd with these options more; returns at once."""
+        """Starts the node's slurmd with these additional options; returns immediately."""
         hosts = self.folder / "etc" / "hosts"
         disk = str(self.folder / f"temporary.{name}")
         for name_ in configuration.folders_of([name]):  # a node that comes again is a new one
@@ -129,25 +128,25 @@ class SlurmCluster:
         self._daemons[name] = Daemon.start(name, words, log, self._environment())
 
     def kill_node(self, name: str) -> None:
-        """The node dies, with all that runs on it; Slurm finds out by itself."""
+        """Kills the node, with everything that runs on it; Slurm finds out by itself."""
         self._daemons.pop(name).kill()
 
     def drain(self, name: str, reason: str) -> None:
         self.run("scontrol", "update", f"nodename={name}", "state=drain", f"reason={reason}")
 
     def stop_scheduler(self) -> None:
-        """slurmctld ends, its state saved; jobs go on."""
+        """Stops slurmctld, which saves its state; jobs continue."""
         self._daemons.pop("slurmctld").stop()
 
     def start_scheduler(self) -> None:
-        """slurmctld starts, again with what it has saved; returns at once."""
+        """Starts slurmctld, with its saved state; returns immediately."""
         words = [find("slurmctld"), "-D", "-f", str(self.conf)]
         words = self.people.inside(words) if self.people else words
         log = self.folder / "log" / "slurmctld.out"
         self._daemons["slurmctld"] = Daemon.start("slurmctld", words, log, self._environment())
 
     def __exit__(self, *_: object) -> None:
-        """Ends jobs, nodes and daemons; the cluster's own folder goes with them."""
+        """Ends jobs, nodes and daemons, and removes the cluster's own folder."""
         if "slurmctld" in self._daemons:
             # Steps outlive the daemons: they are ended by them.
             for user in (self.login.user, *(self.people.names if self.people else ())):
@@ -216,7 +215,8 @@ class SlurmCluster:
         return {"PATH": SEARCH_PATH, "SLURM_CONF": str(self.conf), "HOME": str(Path.home())}
 
     def _session(self) -> dict[str, str]:
-        """Variables of a session on the login host, and so of a job: our Python and MPI on PATH."""
+        """Returns the variables of a session on the login host, and so of a job: our Python and MPI
+        on PATH."""
         own = Path(sys.executable).parent
         variables = {
             # A home of its own: what the user's shell does at its start is not the cluster's.

@@ -1,4 +1,4 @@
-"""The cluster as the project's own templates take it."""
+"""Settings of the cluster for the project's own templates."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ echo "export TMPDIR={folder}/temporary.$SLURMD_NODENAME"
 def describe(
     folder: Path, *, nodes: int, cloud: int, programs: slurm.Cloud | None, gpus: int = 0
 ) -> slurm.SlurmCluster:
-    """The description of a cluster in a folder: `nodes` are always there, and `cloud` come and
-    go; a requeued job waits for seconds only, a dead node is soon missed, and a
-    command soon gives up on a slurmctld that is down.
+    """Returns the description of a cluster in a folder: permanent `nodes`, and `cloud` ones. A
+    requeued job waits only for seconds, a dead node is soon noticed, and a command soon gives up on
+    a slurmctld that is down.
 
-    Each node that is always there has `gpus`, and a core for each at least.
+    Each permanent node has `gpus`, and at least a core for each.
     """
     first = free_port(1 + nodes + cloud)
     partitions = [_partition("sim", nodes, first + 1, 0, _gpus(folder, gpus))]
@@ -81,8 +81,8 @@ def write(folder: Path, description: slurm.SlurmCluster, nodes: Sequence[str]) -
 
 
 def _gpus(folder: Path, count: int) -> slurm.Gpus | None:
-    """GPUs that are other devices, as /dev/null is one: Slurm wants to see a device for each, and
-    does not ask which."""
+    """Returns GPUs backed by other devices, such as /dev/null: Slurm requires a device for each,
+    and does not check which."""
     files = [folder / "dev" / f"gpu{number}" for number in range(count)]
     for file in files:
         file.parent.mkdir(exist_ok=True)
@@ -93,7 +93,8 @@ def _gpus(folder: Path, count: int) -> slurm.Gpus | None:
 def _partition(
     name: str, count: int, port: int, before: int, gpus: slurm.Gpus | None = None
 ) -> slurm.Partition:
-    """`before` nodes of other partitions have the addresses ahead of this one's."""
+    """Returns a partition; `before` nodes of other partitions have the addresses ahead of its
+    own."""
     last = (_FIRST_ADDRESS + before).packed[3]
     numbers = str(last) if count == 1 else f"[{last}-{last + count - 1}]"
     return slurm.Partition(

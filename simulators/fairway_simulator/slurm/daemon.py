@@ -59,12 +59,13 @@ _AGAIN = 5.0  # seconds after which one that still runs is asked to end again
 
 
 class DaemonFailed(Exception):
-    """It ended, or was not up in time; the message has the end of its log."""
+    """Error of a daemon that ended, or was not ready in time; the message has the end of its
+    log."""
 
 
 @dataclass
 class Daemon:
-    """A running program; what it prints is in `log`."""
+    """A running program; its output is in `log`."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -74,9 +75,9 @@ class Daemon:
     def start(
         cls, name: str, words: Sequence[str], log: Path, environment: Mapping[str, str]
     ) -> Daemon:
-        """Starts it, in a session of its own: an interrupt at the terminal is not for it.
+        """Starts it in a session of its own, which Ctrl-C at the terminal does not reach.
 
-        It ends with the thread that starts it, should that be killed.
+        It ends with the thread that starts it, even if that is killed.
         """
         with log.open("ab") as out:
             process = subprocess.Popen(
@@ -90,7 +91,7 @@ class Daemon:
         return cls(name, process, log)
 
     def await_ready(self, is_ready: Callable[[], bool]) -> None:
-        """Returns when it is; DaemonFailed where it ended, or takes too long."""
+        """Waits until it is ready. Raises DaemonFailed if it ended, or takes too long."""
         deadline = time.monotonic() + _PATIENCE
         while not is_ready():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -101,8 +102,8 @@ class Daemon:
     def stop(self) -> None:
         """Asks it to end until it has.
 
-        slurmd looks whether it was asked, then waits for a connection: a signal between the two
-        is not heard.
+        slurmd checks if it was asked, then waits for a connection: it misses a signal between the
+        two.
         """
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:

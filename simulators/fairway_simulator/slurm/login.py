@@ -1,4 +1,4 @@
-"""The cluster's login host: a real sshd on loopback with keys that are made for it."""
+"""The cluster's login host: a real sshd on loopback with keys of its own."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ Host {alias}
 
 @dataclass
 class Login:
-    """An sshd whose keys and configuration lie in `folder`; ssh reaches it as `alias`.
+    """An sshd with keys and configuration in `folder`; ssh reaches it as `alias`.
 
-    `environment` is what sessions have; `people` log in with keys and homes of their own.
+    `environment` has the variables of sessions; `people` log in with keys and homes of their own.
     """
 
     folder: Path
@@ -46,7 +46,7 @@ class Login:
 
     @property
     def ssh_config(self) -> Path:
-        """The file to be passed as `ssh -F`."""
+        """File for `ssh -F`."""
         return self.folder / "ssh_config"
 
     @property
@@ -74,7 +74,7 @@ class Login:
             self.daemon = None
 
     def cut(self) -> None:
-        """Breaks every connection at once and takes no new ones, until `start`."""
+        """Cuts every connection immediately and accepts no new ones, until `start`."""
         assert self.daemon is not None, "it was started"
         cut_sessions(self.daemon.process.pid)
         self.daemon.kill()

@@ -1,8 +1,8 @@
-"""The part of Azure that nodes of the cloud come from: one scale set, the metadata service of each
-machine, and the vault with the cluster's key.
+"""The part of Azure behind cloud nodes: one scale set, the metadata service of each machine, and
+the vault with the cluster's key.
 
-All are those of `fairway_simulator.azure`. The scheduler and the nodes may do what the stacks of an
-environment allow them, and nothing else. The program that starts it says what an instance is.
+All are those of `fairway_simulator.azure`. The scheduler and the nodes have only the rights that
+the stacks of an environment grant. The program that starts it defines what an instance is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SECRETS = "Microsoft.KeyVault/vaults/secrets"
 
 class ScaleSet:
     """The scale set with at most `room` instances, by their numbers; `start` and `delete` are
-    called with one that comes or goes. It answers within `serve` and `stop`."""
+    called with one that comes or goes. It answers between `serve` and `stop`."""
 
     def __init__(
         self,
@@ -66,12 +66,13 @@ class ScaleSet:
 
     @property
     def capacity(self) -> int:
-        """The number of instances that the scale set was asked to have."""
+        """Requested number of instances."""
         found = self.plane.store.get(ResourcePath(ID)) or {}
         return int(found["sku"]["capacity"])
 
     def settings(self) -> dict[str, str]:
-        """URLs of Azure for the scheduler's programs; those of a node know another machine."""
+        """Returns URLs of Azure for the scheduler's programs, or for those of a node, which is
+        another machine."""
         return {
             "arm": f"https://{self.plane.host}",
             "vault": f"https://{self.plane.host}/vaults/cloud/",
@@ -88,7 +89,7 @@ class ScaleSet:
         self._serving.enter_context(self._scheduler)
 
     def stop(self) -> None:
-        """Answers no more; instances stay, and know nothing of Azure."""
+        """Stops answering; instances stay, without Azure."""
         self._serving.close()
         for machine in self._machines.values():
             machine.__exit__(None, None, None)
@@ -106,7 +107,7 @@ class ScaleSet:
 
 
 def _resources() -> list[tuple[str, dict[str, Any]]]:
-    """Resources that are there from the start, as far as anything asks for them."""
+    """Returns the resources that exist from the start, with the fields that anything asks for."""
     subnet = {"properties": {"subnet": {"id": _SUBNET}}}
     interface = {"properties": {"ipConfigurations": [subnet]}}
     network = {"networkInterfaceConfigurations": [interface]}
@@ -128,7 +129,7 @@ def _identity(id_: str) -> dict[str, Any]:
 
 
 def _rights() -> Rights:
-    """The roles that an environment's stacks assign."""
+    """Returns the roles that an environment's stacks assign."""
     scheduler, nodes = (id_for(each.lower()) for each in (_OF_SCHEDULER, _OF_NODES))
     scales = Permission(SCALES)
     reads = Permission((), data_actions=(f"{_SECRETS}/getSecret/action",))

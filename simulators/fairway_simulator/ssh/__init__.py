@@ -1,1 +1,1 @@
-"""Hosts that one reaches by ssh, all of them on this machine."""
+"""Hosts that are reached by ssh, all of them on this machine."""

@@ -1,13 +1,13 @@
-"""The program `az` of `bastion`: `az network bastion tunnel`, and no more lenient.
+"""The program `az` of `bastion`: `az network bastion tunnel`, as strict as the real one.
 
     python az.py STATE network bastion tunnel --name … --port …
     python az.py STATE login
     python az.py STATE extension add --name bastion
 
 Source: Azure/azure-cli-extensions, src/bastion (custom.py and tunnel.py), and azure-cli's
-dynamic_install.py for what it says where the extension is missing. Where versions differ this one
-does what is least convenient: it takes one connection at a time, as before 1.0.1, the first to
-come is served, and only Ctrl-C closes a session that is open.
+dynamic_install.py for its message about a missing extension. Where versions differ this one takes
+the least convenient behaviour: it serves one connection at a time, as before 1.0.1, the first to
+come, and only Ctrl-C closes an open session.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _serve(server: socket.socket, host: dict[str, str] | None, port: int, sessio
 
 
 def _connected(host: dict[str, str] | None, port: int) -> socket.socket:
-    """A connection to a host, in the network of its own that it may have."""
+    """Returns a connection to a host, which may be in a network of its own."""
     if host is None:
         raise OSError("the service closed the websocket: no such address in the network")
     if host["namespace"]:
@@ -162,7 +162,7 @@ def _connected(host: dict[str, str] | None, port: int) -> socket.socket:
 
 
 def _relay(one: socket.socket, other: socket.socket) -> None:
-    """Until either side has closed: then both are, whatever is on its way."""
+    """Relays until either side has closed, and then closes both, even with bytes in transit."""
     other.settimeout(None)
 
     def copy(source: socket.socket, sink: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""A Bastion: a program `az` that tunnels to hosts which nothing else leads to.
+"""A Bastion: a program `az` that tunnels to hosts which nothing else reaches.
 
 >>> with SshCluster(folder, ["n1"], private="10.231.77.4") as cluster:  # doctest: +SKIP
 ...     bastion = Bastion(folder / "bastion")
@@ -31,7 +31,7 @@ _SCRIPT = """#!/bin/sh
 
 @dataclass
 class Bastion:
-    """The stand-in, whose program and records lie in `folder`; the fields are its faults."""
+    """The stand-in, whose program and records are in `folder`; the fields are its faults."""
 
     folder: Path
     id: str = f"{_GROUP}/providers/Microsoft.Network/bastionHosts/lab-bas"
@@ -53,22 +53,22 @@ class Bastion:
 
     @property
     def programs(self) -> Path:
-        """The folder of the program `az`, for PATH."""
+        """Folder of the program `az`, for PATH."""
         return self.folder / "bin"
 
     def lets_in(self, host: Host) -> None:
-        """Leads to a host by its address from now on."""
+        """Adds a host that it leads to, by its address."""
         (pid, *_) = host.pids()
         namespace = f"/proc/{pid}/ns/net" if host.private else ""
         self.leads_to(host.address, host.address, host.port, namespace)
 
     def leads_to(self, address: str, real: str, port: int, namespace: str = "") -> None:
-        """Leads to whatever listens at a real address, in a network namespace."""
+        """Adds a listener that it leads to, by its real address, in a network namespace."""
         self.hosts[address] = {"address": real, "port": str(port), "namespace": namespace}
         self.write()
 
     def write(self) -> None:
-        """Tells the program what the fields are now."""
+        """Writes the fields for the program."""
         state = {
             "id": self.id,
             "addresses": self.addresses,
@@ -86,5 +86,5 @@ class Bastion:
 
     @property
     def sessions(self) -> list[str]:
-        """Sessions that are open at the service; those of a killed az stay open."""
+        """Returns the open sessions of the service; those of a killed az stay open."""
         return sorted(path.name for path in (self.folder / "sessions").iterdir())

@@ -1,4 +1,4 @@
-"""A cluster of hosts on loopback addresses, each with a real sshd; for tests and to try things.
+"""A cluster of hosts on loopback addresses, each with a real sshd; for tests and trials.
 
 >>> with SshCluster(folder, ["n1", "n2", "n3"]) as cluster:  # doctest: +SKIP
 ...     os.environ |= cluster.environment
@@ -42,7 +42,7 @@ _MINUTE = 60.0  # the nodes' timer; see constructs/fairway_constructs/cloud_init
 
 
 def missing() -> str:
-    """The first thing that this machine lacks for such a cluster; "" if it has all."""
+    """Returns the first prerequisite that this machine lacks; "" if it has all."""
     if os.geteuid() != 0:
         return "not root"
     if not Path(sshd_program()).exists():
@@ -53,12 +53,12 @@ def missing() -> str:
 
 @dataclass
 class SshCluster:
-    """The hosts `names`, whose files lie in `folder`; the first is the main host.
+    """The hosts `names`, whose files are in `folder`; the first is the main host.
 
-    `path` comes before PATH on the hosts: by default the folder of this Python. With a `private`
-    address the one host has a network of its own, in which it is the only one. Hosts that are up
-    announce themselves each minute, but for those that are `silent`. All know the accounts of
-    `people`, whose runs queue in the folder `queue`.
+    `path` precedes PATH on the hosts: by default the folder of this Python. With a `private`
+    address the only host has a network of its own. Hosts that are up announce themselves each
+    minute, except the `silent` ones. All know the accounts of `people`, whose runs queue in the
+    folder `queue`.
     """
 
     folder: Path
@@ -157,7 +157,7 @@ class SshCluster:
                     self.announce(host.name)
 
     def kill(self, name: str) -> None:
-        """Ends a host and all that runs on it, as a power cut would."""
+        """Ends a host and everything on it, as a power cut would."""
         self.hosts[name].kill()
 
     def _configure(self, addresses: Iterable[str], port: int) -> None:
@@ -185,7 +185,8 @@ class SshCluster:
         (self.folder / "client_config").write_text("\n".join(blocks))
 
     def _trust(self, common: Sequence[str]) -> list[str]:
-        """ssh_config between hosts, in lines: people connect with the keys that the nodes made."""
+        """Returns lines of ssh_config between hosts: people connect with the keys that the nodes
+        created."""
         if self.people is None:
             return list(common)
         own = f"    IdentityFile {self.folder / 'key'}"

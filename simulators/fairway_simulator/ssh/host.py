@@ -1,10 +1,10 @@
 """One host of a loopback cluster: a real sshd in namespaces of its own.
 
-It has its own host name, processes, /mnt, /dev/shm and folder for temporary files, so that
-what runs there cannot take itself for another host; network and disk are this machine's. Its
-cgroups are of one kind, where this machine may have two. A host
-that is `private` has a network of its own too, to which no route leads: see `bastion`.
-Killing its first process ends all that runs there, as a power cut would.
+It has its own host name, processes, /mnt, /dev/shm and folder for temporary files, so that programs
+there cannot take it for another host; network and disk are this machine's. Its cgroups are of one
+version, although this machine may have two. A `private` host has a network of its own too, to which
+no route leads: see `bastion`. Killing its first process ends everything on it, as a power cut
+would.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LISTENS = "0A"  # in /proc/net/tcp
 class Host:
     """A host by its name, address and port; `folder` is its own, `common` that of the cluster.
 
-    `environment` is what every command on it sees, beside what sshd sets.
+    `environment` has the variables of every command on it, in addition to sshd's.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Host:
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def start(self) -> None:
-        """Boots it; returns when it takes connections."""
+        """Boots it; returns when it accepts connections."""
         self.folder.mkdir(parents=True, exist_ok=True)
         temporary = self.folder / "tmp"
         temporary.mkdir(exist_ok=True)
@@ -111,11 +111,11 @@ class Host:
                 time.sleep(0.02)
 
     def cut(self) -> int:
-        """Ends the connections that are open, and says how many; new ones can be made."""
+        """Cuts the open connections, and returns how many; new ones are accepted."""
         return cut_sessions(self.process.pid) if self.process else 0
 
     def pids(self) -> list[int]:
-        """The ids, as this machine has them, of the processes that run there."""
+        """Returns the ids of its processes on this machine."""
         return descendants(self.process.pid) if self.process else []
 
     def _await_port(self) -> None:
@@ -137,8 +137,7 @@ class Host:
         return True
 
     def _listeners(self) -> list[str]:
-        """The local addresses of its own network at which somebody listens, as the kernel has
-        them."""
+        """Returns the local addresses with listeners in its own network, from the kernel."""
         for pid in self.pids()[:1]:
             with contextlib.suppress(OSError), open(f"/proc/{pid}/net/tcp") as file:  # noqa: PTH123
                 lines = [line.split() for line in file.read().splitlines()[1:]]
@@ -147,5 +146,5 @@ class Host:
 
 
 def sshd_program() -> str:
-    """The path of OpenSSH's server, which must be started by its absolute path."""
+    """Returns the absolute path of OpenSSH's server, which must be started by it."""
     return "/usr/sbin/sshd"

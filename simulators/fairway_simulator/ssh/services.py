@@ -1,6 +1,6 @@
-"""Azure as a cluster's node reads it: its identity's tokens, blobs, secrets of a vault.
+"""Azure as a cluster's node sees it: its identity's tokens, blobs, secrets of a vault.
 
-A stand-in on loopback, with faults that a test can ask for, and roles as the other stand-ins for
+A stand-in on loopback, with faults that a test can order, and roles as the other stand-ins for
 Azure have them.
 """
 
@@ -45,11 +45,10 @@ _PAGE = 2  # blobs in one answer, so that any listing of more has several
 class Services:
     """Blobs of the container CONTAINER and secrets by their names.
 
-    `faults` come first, each once: part of an address with the status that it is answered
-    with, or part of a blob's name, or of the address of a list, with the bytes after which the
-    connection breaks. With `rights`
-    NODES may do nothing but what these allow, on ACCOUNT and VAULT. `federated` are the tokens of
-    pods that Entra ID knows, of which each comes with TENANT and CLIENT.
+    `faults` come first, each once: a part of an address with the status to answer with, or a part
+    of a blob's name, or of the address of a list, with the bytes after which the connection breaks.
+    With `rights` NODES may do only what these allow, on ACCOUNT and VAULT. `federated` are the
+    tokens of pods that Entra ID knows, each of which comes with TENANT and CLIENT.
     """
 
     url: str = ""
