@@ -171,8 +171,7 @@ def test_multi_node_jobs_run_on_sizes_with_infiniband(
 MIXES = Autoscale(scenario="workday_with_offpeak_max_spot")
 
 
-@pytest.mark.parametrize("spot", [True, False])
-@pytest.mark.parametrize("by_hand", [True, False])
+@pytest.mark.parametrize(("spot", "by_hand"), [(True, False), (False, True)])
 def test_a_fixed_number_of_nodes_of_one_kind(
     synthesize: Synthesize, spot: bool, by_hand: bool
 ) -> None:

@@ -198,8 +198,15 @@ class TestGpuMetrics:
         assert "--tag fairway-gpu" in log
 
 
-@pytest.mark.parametrize("size", ["ND96isr_H100_v5", "ND96isr_MI300X_v5", "HB176rs_v4"])
-@pytest.mark.parametrize("monitored", [True, False])
+@pytest.mark.parametrize(
+    ("size", "monitored"),
+    [
+        ("ND96isr_H100_v5", True),
+        ("ND96isr_H100_v5", False),
+        ("ND96isr_MI300X_v5", True),
+        ("HB176rs_v4", True),
+    ],
+)
 def test_monitored_nodes_have_the_agent_and_those_of_nvidia_say_how_busy_they_are(
     synthesize: Synthesize,
     cloud_config: Callable[[str], dict[str, Any]],

@@ -331,8 +331,9 @@ class TestInterfaces:
         assert own["role_definition_id"] == role
         assert "role_definition_name" not in own
 
-    @pytest.mark.parametrize("protect", [True, False])
-    @pytest.mark.parametrize("lock", [True, False, None])
+    @pytest.mark.parametrize(
+        ("protect", "lock"), [(True, None), (False, None), (True, False), (False, True)]
+    )
     def test_lock_is_made_where_data_is_protected_or_as_said(
         self, synthesize: Synthesize, protect: bool, lock: bool | None
     ) -> None:
