@@ -171,7 +171,7 @@ def test_no_golden_script_is_left_over() -> None:
 
 
 def check_sent(script: str) -> None:
-    """What runs on another node has the text of all that it calls."""
+    """Asserts that functions that are sent to another node have all that they call with them."""
     lines = [line for line in script.splitlines() if not line.lstrip().startswith("#")]
     bodies = dict(re.findall(r"^(\w+)\(\) \{\n(.*?)^\}", "\n".join(lines), re.M | re.S))
     for sent in re.findall(r"declare -f ([\w ]+)\)", script):
