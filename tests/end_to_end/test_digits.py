@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -181,32 +180,39 @@ def assert_refused(run: subprocess.CompletedProcess[str], path: Path, says: str)
     assert "Traceback" not in run.stderr
 
 
-@pytest.mark.parametrize(
-    ("ranks", "damage"),
-    [
-        pytest.param(3, lambda good: good[:-100], id="cut short"),
-        pytest.param(1, lambda good: good[:9000] + b"?" + good[9001:], id="a wrong byte"),
-        pytest.param(1, lambda _: b"", id="empty"),
-        pytest.param(1, lambda _: b"weights", id="text"),
-    ],
-)
 def test_a_corrupt_checkpoint_is_refused_and_left_alone(
-    digits: Path, tmp_path: Path, checkpoint: bytes, ranks: int, damage: Callable[[bytes], bytes]
+    digits: Path, tmp_path: Path, checkpoint: bytes
 ) -> None:
     path = tmp_path / "checkpoint.npz"
-    path.write_bytes(damage(checkpoint))
-    assert_refused(train(digits, ranks, CHECKPOINT_DIR=tmp_path), path, "cannot be read")
-    assert path.read_bytes() == damage(checkpoint)
+    path.write_bytes(checkpoint[:-100])
+    assert_refused(train(digits, 3, CHECKPOINT_DIR=tmp_path), path, "cannot be read")
+    assert path.read_bytes() == checkpoint[:-100]
 
 
-@pytest.mark.parametrize(("ranks", "option"), [(3, "--hidden=32"), (1, "--lr=0.2")])
 def test_a_checkpoint_of_another_training_is_refused(
-    digits: Path, tmp_path: Path, checkpoint: bytes, ranks: int, option: str
+    digits: Path, tmp_path: Path, checkpoint: bytes
 ) -> None:
     path = tmp_path / "checkpoint.npz"
     path.write_bytes(checkpoint)
-    run = train(digits, ranks, option, CHECKPOINT_DIR=tmp_path)
+    run = train(digits, 3, "--lr=0.2", CHECKPOINT_DIR=tmp_path)
     assert_refused(run, path, "is of another training")
+
+
+def test_damages_of_a_checkpoint_and_another_size_are_found(
+    digits: Path, tmp_path: Path, checkpoint: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mlp", load_module(digits, "mlp"))
+    module, path = load_module(digits, "checkpoint"), tmp_path / "checkpoint.npz"
+    for damaged in (checkpoint[:9000] + b"?" + checkpoint[9001:], b"", b"weights"):
+        path.write_bytes(damaged)
+        with pytest.raises(module.CheckpointError, match="cannot be read as a checkpoint"):
+            module.load(path, "", 0)
+    path.write_bytes(checkpoint)
+    with np.load(path) as file:
+        settings, size = str(file["settings"]), len(file["weights"])
+    assert module.load(path, settings, size).epoch == 2
+    with pytest.raises(module.CheckpointError, match="is of another training"):
+        module.load(path, settings, size + 1)
 
 
 @pytest.mark.nightly
