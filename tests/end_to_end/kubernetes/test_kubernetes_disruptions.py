@@ -86,10 +86,18 @@ def delete(cluster: KubernetesCluster, pod: str) -> None:
     ("target", "nodes", "index", "take"),
     [
         pytest.param("kubernetes-sim", 1, 0, evict, id="the only pod"),
-        pytest.param("queued", 2, 0, evict, id="the main pod of several that Kueue has admitted"),
+        pytest.param(
+            *("queued", 2, 0, evict),
+            id="the main pod of several that Kueue has admitted",
+            marks=pytest.mark.nightly,
+        ),
         pytest.param("queued", 2, 1, evict, id="a worker beside it"),
         pytest.param("kubernetes-sim", 1, 0, delete, id="the only pod, which somebody deletes"),
-        pytest.param("queued", 2, 1, delete, id="a worker that somebody deletes"),
+        pytest.param(
+            *("queued", 2, 1, delete),
+            id="a worker that somebody deletes",
+            marks=pytest.mark.nightly,
+        ),
     ],
 )
 def test_the_task_begins_again_with_another_pod(
@@ -147,7 +155,7 @@ def test_the_jobs_of_a_run_whose_folder_was_removed_are_ended(
         assert done.stdout == f"{run} cancelled\n"
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("nodes", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_a_suspended_job_waits_and_goes_on_with_another_attempt(
     cluster: KubernetesCluster, fairway: Fairway, pipe: Pipe, nodes: int
 ) -> None:
