@@ -57,7 +57,7 @@ def test_a_faulty_job_file_is_refused(fairway: Fairway, text: bytes, place: str,
 
 def test_every_fault_is_named_in_the_order_of_the_file(fairway: Fairway) -> None:
     (fairway.folder / "job.yaml").write_text("name: T\nnodes: no\ncomand: a\nenv: {A: 1}\n")
-    run = fairway("submit", "job.yaml")
+    run = fairway.within("submit", "job.yaml")
     check_refused(run, fairway.folder, findings=4)
     assert re.findall(r"^job.yaml:(\d+):", run.stderr, re.MULTILINE) == ["1", "2", "3", "4"]
 
@@ -99,14 +99,16 @@ def test_job_file_that_cannot_be_read(fairway: Fairway, command: str, name: str,
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_job_file_that_may_not_be_read(fairway: Fairway) -> None:
     fairway.job("echo").chmod(0)
-    check_refused(fairway("submit", "job.yaml"), fairway.folder, "job.yaml: Permission denied")
+    check_refused(
+        fairway.within("submit", "job.yaml"), fairway.folder, "job.yaml: Permission denied"
+    )
 
 
 def test_endless_files_closed_folders_and_too_many_ranks_are_refused(fairway: Fairway) -> None:
-    check_refused(fairway("submit", "/dev/zero"), fairway.folder, "larger than 1 MiB")
+    check_refused(fairway.within("submit", "/dev/zero"), fairway.folder, "larger than 1 MiB")
     job = fairway.job("echo")
     # /proc takes no folder from anybody, root included.
-    run = fairway("submit", job, cwd=type(job)("/proc"))
+    run = fairway.within("submit", job, cwd=type(job)("/proc"))
     check_refused(run, fairway.folder, "/proc/.fairway", "[unwritable-folder]")
     fairway.refused(
         "submit",
@@ -211,7 +213,7 @@ def test_a_missing_mpirun_is_exit_code_4(fairway: Fairway) -> None:
 
 def test_a_file_where_runs_should_be(fairway: Fairway) -> None:
     (fairway.folder / ".fairway").write_text("mine")
-    run = fairway("submit", fairway.job("echo"))
+    run = fairway.within("submit", fairway.job("echo"))
     assert run.returncode == 2
     assert run.stderr.count("error: ") == 1
     assert "[unwritable-folder]" in run.stderr

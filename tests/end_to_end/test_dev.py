@@ -104,7 +104,7 @@ def test_jupyter_runs_in_it(fairway: Fairway, path: Path) -> None:
     assert (file.name, file.stat().st_mode & 0o777) == ("jupyter-token", 0o600)
     lines_of_all = [_content(each) for each in Path("/proc").glob("[0-9]*/cmdline")]
     assert not any(token.encode() in line for line in lines_of_all)
-    assert fairway("dev", "stop", run).returncode == 0
+    assert fairway.within("dev", "stop", run).returncode == 0
     assert process.wait() == 130
     assert not file.exists()
 
@@ -120,7 +120,7 @@ def test_a_session_of_another_machine_is_not_kept_in_step(fairway: Fairway, path
     run = fairway.submit(job)
     process = fairway.start("dev", "local")
     _until(process, "end it:")
-    assert fairway("dev", "stop", run).returncode == 0
+    assert fairway.within("dev", "stop", run).returncode == 0
     _, said = process.communicate()
     assert "its code is not kept in sync from here: it was started elsewhere" in said
 

@@ -11,7 +11,7 @@ def test_run_that_waits_and_then_succeeds(fairway: Fairway, gate: Gate, receiver
     job = fairway.job(
         "true", template="plain", after=[first], notify=notify, secrets={"HOOK": "env:MINE"}
     )
-    done = fairway("submit", job, "--quiet", MINE=receiver.url)
+    done = fairway.within("submit", job, "--quiet", MINE=receiver.url)
     run = done.stdout.strip()
     waits = {"text": f"{run} waits: it comes after {first}"}
     assert receiver.next() == waits, done.stderr

@@ -39,7 +39,7 @@ def test_changes_come_over_those_of_the_submission(fairway: Fairway) -> None:
     assert origin["set"] == ["params.epochs=5", "params.lr=0.5"]
     assert (origin["code"], origin["git"]) == (known["code"], known["git"])
     # And once more from there, watched.
-    last = fairway("rerun", new, "-s", "params.epochs=6", "--watch")
+    last = fairway.within("rerun", new, "-s", "params.epochs=6", "--watch")
     assert last.returncode == 0
     assert "first 0.5 6\n" in last.stdout
     assert "params.epochs: 5 → 6" in last.stderr
@@ -75,9 +75,9 @@ def test_a_part_of_the_folder_was_the_code(fairway: Fairway) -> None:
         command, template="mine.sh.j2", code={"path": "src"}, checkpoint={"directory": "kept"}
     )
     first = fairway.submit(job)
-    assert fairway.within("wait", first).returncode == 0, fairway("logs", first).stdout
+    assert fairway.within("wait", first).returncode == 0, fairway.within("logs", first).stdout
     (fairway.folder / "src" / "tool.sh").write_text("echo second\n")
-    again = fairway("rerun", first, "-s", "retries=1", "--json")
+    again = fairway.within("rerun", first, "-s", "retries=1", "--json")
     facts = json.loads(again.stdout)
     assert facts["changes"] == {"retries": [None, 1]}
     assert fairway.within("wait", facts["run_id"]).returncode == 0

@@ -67,7 +67,7 @@ def test_a_task_runs_in_the_container_of_its_job(
         container={"image": "lab.example/train:1"},
         outputs={"said": {"when": "always"}},
     )
-    submitted = fairway("submit", job, "--watch")
+    submitted = fairway.within("submit", job, "--watch")
     assert submitted.returncode == 1, submitted.stderr
     (words,) = calls.read_text().splitlines()
     assert "--env=FAIRWAY_OUTPUT_SAID" in words
@@ -82,8 +82,8 @@ class TestTheLifeOfARun:
         self, fairway: Fairway, pipe: Pipe, gate: Gate
     ) -> None:
         job = fairway.job(held(pipe, gate), nodes=1, processes_per_node=2)
-        submitted = fairway.ok("submit", job, "--json")
-        facts = json.loads(submitted)
+        submitted = fairway("submit", job, "--json")  # a process, which has ended by then
+        facts = json.loads(submitted.stdout)
         run = facts["run_id"]
         assert facts == {"run_id": run, "target": "local", "tasks": 1, "state": "running"}
         pipe.lines(2)
@@ -154,10 +154,10 @@ class TestTheLifeOfARun:
         assert shown["state"] == "lost"
         assert shown["task_list"][0]["state"] == "lost"
         assert pipe.rest() == "up\nup\n"
-        followed = fairway("logs", run, "-f")
+        followed = fairway.within("logs", run, "-f")
         assert (followed.returncode, followed.stdout) == (5, "")
         assert f"{run} is lost" in followed.stderr
-        again = fairway("cancel", run)
+        again = fairway.within("cancel", run)
         assert (again.returncode, again.stdout) == (0, f"{run} lost\n")
 
     @pytest.mark.parametrize("word", ["cancel", "retry"])
@@ -193,14 +193,14 @@ class TestTheLifeOfARun:
         command = shlex.join(map(str, words))
         run = fairway.submit(fairway.job(command, processes_per_node=2))
         pipe.lines(2)
-        cancelled = fairway("cancel", run)
+        cancelled = fairway.within("cancel", run)
         assert (cancelled.returncode, cancelled.stdout) == (0, f"{run} cancelled\n")
         assert pipe.rest() == "up\nup\n"
         assert [(fairway.folder / f"saved{rank}").read_text() for rank in (0, 1)] == ["saved"] * 2
         shown = fairway.show(run)
         assert (shown["state"], shown["task_list"][0]["state"]) == ("cancelled", "cancelled")
         assert fairway.within("wait", run).returncode == 130
-        again = fairway("cancel", run)
+        again = fairway.within("cancel", run)
         assert (again.returncode, again.stdout) == (0, f"{run} cancelled\n")
 
     def test_cancel_ends_what_has_process_groups_of_its_own(
@@ -214,7 +214,7 @@ class TestTheLifeOfARun:
         child = shlex.join([sys.executable, "-c", grandchild, str(pipe.path)])
         run = fairway.submit(fairway.job(f"(({child}) & {child}) & {child}"))
         pipe.lines(3)
-        assert fairway("cancel", run).returncode == 0
+        assert fairway.within("cancel", run).returncode == 0
         assert pipe.rest() == "up\n" * 3
 
     def test_finished_run_leftover_processes_are_ended(
@@ -250,7 +250,7 @@ class TestTheLifeOfARun:
             gate.open()
             assert fairway.within("wait", run).returncode == 0
         elif how == "is cancelled":
-            assert fairway("cancel", run).stdout == f"{run} cancelled\n"
+            assert fairway.within("cancel", run).stdout == f"{run} cancelled\n"
         else:
             os.kill(fairway.record(run)["supervisor"], signal.SIGKILL)
             assert fairway.within("wait", run).returncode == 5

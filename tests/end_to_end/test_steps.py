@@ -142,7 +142,7 @@ def test_a_step_that_cannot_start_has_failed(
         "score": {"command": "true", "after": "train", "inputs": {"model": model}},
     }
     named["score"] |= {} if setup is None else {"setup": setup}
-    done = fairway("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
+    done = fairway.within("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
     assert done.returncode == 5
     reason = f"the step score failed with exit code 5: {first} was not started: {why}"
     assert fairway.show("pipe-a")["reason"] == reason
@@ -159,16 +159,16 @@ def test_steps_are_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
         },
     }
     named["hold"] |= {"outputs": {"m": {}}}
-    said = fairway("submit", write(fairway, named), "--run-id", "pipe-a").stdout
+    said = fairway.within("submit", write(fairway, named), "--run-id", "pipe-a").stdout
     refused = fairway.within("fetch", "pipe-a", "--task", "last")
     assert (refused.returncode, " the step last" in refused.stderr) == (2, True)
     assert "this machine has to stay on to begin: last, by: fairway wait pipe-a" in said
     assert states(fairway, "pipe-a") == {"hold": "running", "next": "queued", "last": "queued"}
     why = [each["reason"] for each in fairway.show("pipe-a")["task_list"]]
     assert why == [None, "waiting for hold", "waiting for next"]
-    clean = fairway("clean", "pipe-a-hold", "--yes")
+    clean = fairway.within("clean", "pipe-a-hold", "--yes")
     assert clean.returncode == 2
-    assert fairway("cancel", "pipe-a").stdout == "pipe-a cancelled\n"
+    assert fairway.within("cancel", "pipe-a").stdout == "pipe-a cancelled\n"
     assert set(states(fairway, "pipe-a").values()) == {"cancelled"}
     assert fairway.within("wait", "pipe-a").returncode == 130
     assert fairway.show("pipe-a-hold")["state"] == "cancelled"
@@ -181,7 +181,7 @@ def test_a_step_that_was_removed_is_not_run_again(fairway: Fairway, gate: Gate) 
         "first": {"command": f"echo first >>{fairway.folder}/ran"},
         "hold": {"command": f"read -r _ <{gate.path}", "after": "first"},
     }
-    fairway("submit", write(fairway, named), "--run-id", "pipe-a")
+    fairway.within("submit", write(fairway, named), "--run-id", "pipe-a")
     assert fairway.within("wait", "pipe-a-first").returncode == 0
     fairway.show("pipe-a")
     fairway.refused(

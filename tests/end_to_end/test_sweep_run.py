@@ -29,7 +29,7 @@ def sweep(*values: object, **more: Any) -> dict[str, Any]:
 
 def ended(fairway: Fairway, job: Path, *arguments: str) -> str:
     """Runs a job to its end, whatever that is; the run's id."""
-    run = fairway("submit", job, "--watch", "--quiet", "--json", *arguments)
+    run = fairway.within("submit", job, "--watch", "--quiet", "--json", *arguments)
     return json.loads(run.stdout)["run_id"]
 
 
@@ -45,7 +45,7 @@ class TestWatching:
             metrics=METRICS,
             **{"finally": {"command": "echo over"}},
         )
-        run = fairway("submit", job, "--watch")
+        run = fairway.within("submit", job, "--watch")
         assert run.returncode == 7, run.stderr
         first, *lines, end = run.stdout.splitlines()
         run_id = first.split()[0]
@@ -71,16 +71,16 @@ class TestWatching:
     def test_a_line_names_the_params_that_its_point_has(self, fairway: Fairway) -> None:
         points = {"sweep": {"points": [{"grid": {"x": [1]}}, {"grid": {"y": [2]}}]}}
         command = "true {{ params.x | default(0) }} {{ params.y | default(0) }}"
-        run = fairway("submit", fairway.job(command, **points), "--watch")
+        run = fairway.within("submit", fairway.job(command, **points), "--watch")
         told = [line.rpartition(" ")[0] for line in run.stdout.splitlines() if line[0] == "["]
         assert sorted(told) == ["[0] succeeded x=1", "[1] succeeded y=2"]
 
     def test_quiet_says_no_more_than_the_id_or_the_end(self, fairway: Fairway) -> None:
         job = fairway.job("echo {{ params.x }}", **sweep(1, 2))
-        run = fairway("submit", job, "--quiet")
+        run = fairway.within("submit", job, "--quiet")
         [run_id] = run.stdout.split()
         assert fairway.within("wait", run_id).returncode == 0
-        watched = fairway("submit", job, "--quiet", "--watch")
+        watched = fairway.within("submit", job, "--quiet", "--watch")
         assert len(watched.stdout.splitlines()) == 1
         assert "succeeded after" in watched.stdout
 
@@ -138,7 +138,7 @@ class TestSeveralRuns:
         failing = fairway.job("exit 6", "failing.yaml", **PLAIN)
         runs = [fairway.submit(held), fairway.submit(failing), fairway.submit(held)]
         pipe.lines(2)
-        cancelled = fairway("cancel", *runs[::2])
+        cancelled = fairway.within("cancel", *runs[::2])
         assert cancelled.stdout == "".join(f"{run} cancelled\n" for run in runs[::2])
         waited = fairway.within("wait", runs[1], runs[0])
         assert waited.stdout == f"{runs[1]} failed\n{runs[0]} cancelled\n"
@@ -191,7 +191,7 @@ class TestAgain:
         )
         run = ended(fairway, job)
         assert states(fairway, run) == ["succeeded", "failed", "failed", "succeeded"]
-        retried = fairway("retry", run)
+        retried = fairway.within("retry", run)
         assert (retried.returncode, retried.stdout.splitlines()) == (
             0,
             [f"{run} runs again: 2 tasks", f"  follow it:  fairway logs {run} -f --attempt 2"],
@@ -218,7 +218,7 @@ class TestAgain:
     def test_retry_has_as_many_retries_as_before(self, fairway: Fairway) -> None:
         job = fairway.job("echo $FAIRWAY_ATTEMPT; exit 3", retries=1, **PLAIN)
         run = ended(fairway, job)
-        assert fairway("retry", run).returncode == 0
+        assert fairway.within("retry", run).returncode == 0
         assert fairway.within("wait", run).returncode == 3
         log = fairway.within("logs", run).stdout.splitlines()
         assert log[::2] == ["0", "1", "2", "3"]
@@ -244,7 +244,7 @@ class TestAgain:
         assert states(fairway, run) == ["lost", "lost"]
         fairway.refused("retry", run, "--failed", says="leave out --failed")
         go.touch()
-        assert fairway("retry", run).returncode == 0
+        assert fairway.within("retry", run).returncode == 0
         assert fairway.within("wait", run).stdout == f"{run} succeeded\n"
         assert [task["attempts"] for task in fairway.show(run)["task_list"]] == [2, 1]
 
@@ -257,7 +257,7 @@ class TestAgain:
         assert "reason  the setup failed with exit code 1" in shown
         assert "setup   failed, exit code 1" in shown
         ready.touch()
-        assert fairway("retry", run).returncode == 0
+        assert fairway.within("retry", run).returncode == 0
         assert fairway.within("wait", run).returncode == 0
         assert fairway.within("logs", run, "--task", "0").stdout == "up\n"
         assert fairway.show(run)["reason"] is None
@@ -285,7 +285,7 @@ class TestSecrets:
             setup='echo "setup: $TOKEN"',
             secrets={"TOKEN": "env:MINE"},
         )
-        run = fairway("submit", job, "--watch", MINE=SECRET, EXPECTED=SECRET)
+        run = fairway.within("submit", job, "--watch", MINE=SECRET, EXPECTED=SECRET)
         assert run.returncode == 0, run.stdout + run.stderr
         run_id = run.stdout.split()[0]
         log = fairway.within("logs", run_id, "--task", "0").stdout

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from raised import note_printed
 from running import run_fairway
 from waiting import PATIENCE, until
@@ -37,7 +38,7 @@ class Fairway:
     def __call__(
         self, *arguments: str | Path, cwd: Path | None = None, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Runs it to its end."""
+        """Runs it to its end, as a process."""
         done = subprocess.run(
             self.command(*arguments),
             cwd=cwd or self.folder,
@@ -53,16 +54,22 @@ class Fairway:
 
     def ok(self, *arguments: str | Path, **options: Any) -> str:
         """Output of a command that must succeed."""
-        done = self(*arguments, **options)
+        done = self.within(*arguments, **options)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def within(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Runs the program in this process, many times faster: for what starts nothing."""
-        try:
-            done = run_fairway(self.folder, *map(str, arguments))
-        finally:
-            ssh.close_all()  # as the end of its process does
+    def within(
+        self, *arguments: str | Path, cwd: Path | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the program in this process, many times faster: for all that is not about signals,
+        terminals, or what a program that it becomes prints."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name, text in environment.items():
+                patch.setenv(name, text)
+            try:
+                done = run_fairway(cwd or self.folder, *map(str, arguments))
+            finally:
+                ssh.close_all()  # as the end of its process does
         return subprocess.CompletedProcess(arguments, *done)
 
     def refused(self, *arguments: str | Path, says: str | tuple[str, ...], code: int = 2) -> None:

@@ -47,7 +47,7 @@ def watched(
     """A job's exit code under `submit --watch`, its run's id, and what was printed. It is a plain
     one where no other template is named."""
     job = fairway.job(command, **{"template": "plain", **fields})
-    done = fairway("submit", job, "--target", place.name, "--watch", "--json", *arguments)
+    done = fairway.within("submit", job, "--target", place.name, "--watch", "--json", *arguments)
     facts = json.loads(done.stdout.splitlines()[-1])
     assert facts["exit_code"] == done.returncode, done.stderr
     return done.returncode, facts["run_id"], without_delays(done.stderr)
@@ -222,7 +222,7 @@ class TestOneTask:
         sweep = {"max_parallel": 1, "points": [{"grid": {"x": [1, 2]}}]}
         fields = {**limit, "retries": 3, "checkpoint": {"grace": "1s"}}
         job = fairway.job("sleep 30{{ params.x }}", template="plain", sweep=sweep, **fields)
-        done = fairway("submit", job, "--target", place.name, "--watch", "--json")
+        done = fairway.within("submit", job, "--target", place.name, "--watch", "--json")
         assert done.returncode == 124, done.stderr
         facts = facts_of(fairway, json.loads(done.stdout)["run_id"])
         assert (facts["state"], facts["limit"], facts["reason"]) == ("failed", *limit, reason)
@@ -247,7 +247,7 @@ class TestOneTask:
         held = f"exec 9>{pipe.path}; echo up >&9; sleep 300 & wait"
         run = fairway.submit(fairway.job(held, template="plain"), "--target", place.name)
         pipe.lines(1)
-        cancelled = fairway("cancel", run)
+        cancelled = fairway.within("cancel", run)
         assert (cancelled.returncode, cancelled.stdout) == (0, f"{run} cancelled\n")
         assert fairway.within("wait", run).returncode == 130
         pipe.rest()  # returns when no process of the job is left
@@ -263,11 +263,11 @@ class TestOneTask:
         job = fairway.job(held, template="plain", sweep=sweep, retries=2)
         run = fairway.submit(job, "--target", place.name)
         pipe.lines(1)
-        refused = fairway("cancel", run, "--task", "3")
+        refused = fairway.within("cancel", run, "--task", "3")
         assert (refused.returncode, f"{run} has no task 3" in refused.stderr) == (2, True)
-        ended = fairway("cancel", run, "--task", "2")
+        ended = fairway.within("cancel", run, "--task", "2")
         assert (ended.returncode, ended.stdout) == (0, f"{run} task 2 cancelled\n"), ended.stderr
-        done = fairway("cancel", run, "--task", "0", "--json")
+        done = fairway.within("cancel", run, "--task", "0", "--json")
         [fact] = json.loads(done.stdout)
         assert (fact["task"], fact["task_state"]) == ("0", "cancelled"), done.stderr
         pipe.rest()  # returns when no process of the task is left
@@ -276,9 +276,9 @@ class TestOneTask:
         found = [(each["state"], each["attempts"]) for each in facts["task_list"]]
         assert found == [("cancelled", 1), ("succeeded", 1), ("cancelled", 0)]
         assert facts["task_states"] == {"cancelled": 2, "succeeded": 1}
-        again = fairway("cancel", run, "--task", "1")
+        again = fairway.within("cancel", run, "--task", "1")
         assert (again.returncode, again.stdout) == (0, f"{run} task 1 succeeded\n")
-        assert fairway("retry", run).returncode == 0
+        assert fairway.within("retry", run).returncode == 0
         assert fairway.within("wait", run).returncode == 0
         facts = facts_of(fairway, run)
         assert [each["attempts"] for each in facts["task_list"]] == [2, 1, 1]
@@ -346,7 +346,7 @@ class TestOneTask:
         job = fairway.job(command, template="plain", checkpoint={"grace": "20s"})
         run = fairway.submit(job, "--target", place.name)
         pipe.lines(1)
-        assert fairway("cancel", run).returncode == 0
+        assert fairway.within("cancel", run).returncode == 0
         fairway.ok("retry", run)
         assert fairway.within("wait", run).returncode == 0
         assert fairway.within("logs", run).stdout.endswith("saved\n")
@@ -475,7 +475,7 @@ class TestTheTarget:
         assert (facts["tags"], facts["note"]) == (["vision", "baseline"], "the first")
         assert fairway.ok("logs", run, cwd=elsewhere) == "here\n"
         fairway.ok("retry", run, cwd=elsewhere)
-        assert fairway("wait", run, cwd=elsewhere).returncode == 0
+        assert fairway.within("wait", run, cwd=elsewhere).returncode == 0
         fairway.ok("fetch", run, "--to", "got", cwd=elsewhere)
         assert (elsewhere / "got" / "0" / "model" / "m").read_text() == "1\n"
         fairway.ok("clean", run, "--yes", cwd=elsewhere)
@@ -485,7 +485,7 @@ class TestTheTarget:
     def test_nodes_of_the_target_are_listed(self, fairway: Fairway, place: Place) -> None:
         nodes = fairway.ok("nodes", "list", place.name, "--json")
         assert len(json.loads(nodes)) == place.nodes
-        targets = json.loads(fairway("targets", "--json").stdout)
+        targets = json.loads(fairway.within("targets", "--json").stdout)
         [mine] = [target for target in targets if target["name"] == place.name]
         assert mine["nodes_now"] == place.nodes
 

@@ -23,7 +23,7 @@ def read(fairway: Fairway, target: str, source: Any) -> tuple[str, dict[str, Any
     run = fairway.submit(
         fairway.job(READ, template="plain", inputs={"model": source}), "--target", target
     )
-    assert fairway.within("wait", run).returncode == 0, fairway("logs", run).stdout
+    assert fairway.within("wait", run).returncode == 0, fairway.within("logs", run).stdout
     return fairway.within("logs", run).stdout, fairway.show(run)["inputs"]["model"]
 
 
@@ -41,7 +41,7 @@ def test_chained_output_is_read_on_any_target(fairway: Fairway, place: Place) ->
         assert (said, facts) == (text, {"run": run, "task": "0", "output": "model"})
     runs = json.loads(fairway.within("list", "--json").stdout)
     newest = max(runs, key=lambda run: run["created"])["run_id"]
-    assert f"input   model: model of task 0 of {there}" in fairway("show", newest).stdout
+    assert f"input   model: model of task 0 of {there}" in fairway.within("show", newest).stdout
 
 
 @pytest.mark.one_engine("ssh")
@@ -51,10 +51,10 @@ def test_rerun_reads_the_same_for_as_long_as_it_exists(fairway: Fairway, place: 
     first = fairway.submit(reader, "--target", place.name)
     assert fairway.within("wait", first).returncode == 0
     for arguments in ((), ("-s", "env.A=b")):
-        again = json.loads(fairway("rerun", first, *arguments, "--json").stdout)["run_id"]
+        again = json.loads(fairway.within("rerun", first, *arguments, "--json").stdout)["run_id"]
         assert fairway.within("wait", again).returncode == 0
         assert fairway.within("logs", again).stdout == "one\n"
         assert fairway.show(again)["inputs"]["model"]["run"] == run
-    assert fairway("clean", run, "--yes").returncode == 0
+    assert fairway.within("clean", run, "--yes").returncode == 0
     fairway.refused("rerun", first, says="the input `model` no longer exists")
     assert len(json.loads(fairway.within("list", "--json").stdout)) == 3

@@ -45,7 +45,9 @@ def begun(fairway: Fairway, place: Place, *words: str) -> tuple[Process, str, li
 
 def within(fairway: Fairway, run: str, script: str) -> str:
     """Output of a command in the session, which must succeed."""
-    return fairway.ok("exec", run, "--", "sh", "-c", script)
+    done = fairway("exec", run, "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 class TestSession:
@@ -110,13 +112,13 @@ class TestSession:
         assert again.returncode == 130
         assert f"{run} keeps running; attach again: fairway dev {place.name}" in said
 
-        listed = json.loads(fairway("dev", "list", "--json").stdout)
+        listed = json.loads(fairway.within("dev", "list", "--json").stdout)
         assert [(each["run_id"], each["state"]) for each in listed] == [(run, "running")]
-        stopped = fairway("dev", "stop")
+        stopped = fairway.within("dev", "stop")
         assert (stopped.returncode, stopped.stdout) == (0, f"{run} cancelled\n"), stopped.stderr
         assert fairway.within("wait", run).returncode == 130
         assert not config.exists()
-        assert fairway("dev", "list").stdout.startswith("no session is running")
+        assert fairway.within("dev", "list").stdout.startswith("no session is running")
 
     @pytest.mark.one_engine("ssh")
     def test_dev_session_waits_for_its_setup_before_copying_code(
@@ -137,7 +139,7 @@ class TestSession:
         until(process, "code: 1 copied")
         assert shown.split()[-1] == within(fairway, run, "pwd").strip()
         assert within(fairway, run, "cat new.py") == "new\n"
-        assert fairway("dev", "stop", run).returncode == 0
+        assert fairway.within("dev", "stop", run).returncode == 0
         process.communicate(timeout=PATIENCE)
 
     @pytest.mark.one_engine("ssh")

@@ -43,7 +43,7 @@ def test_commands_say_of_a_run_what_they_said(fairway: Fairway, place: Place) ->
         sweep={"points": [{"grid": {"x": [1, 4]}}]},
         outputs={"model": {"when": "always"}},
     )
-    done = fairway("submit", job, "--target", place.name, "--watch", "--json")
+    done = fairway.within("submit", job, "--target", place.name, "--watch", "--json")
     assert done.stdout, done.stderr
     run: str = json.loads(done.stdout.splitlines()[-1])["run_id"]
 

@@ -160,7 +160,7 @@ def test_a_run_whose_gpus_do_nothing_is_ended(
     held = f"echo up; exec 9>{signs}; sleep 600"
     fields = {"retries": 3, "sample_every": "0.5s", "idle_gpu": IDLE, "env": NO_TOPOLOGY}
     job = fairway.job(held, template="plain", **fields)
-    done = fairway("submit", job, "--target", node.name, "--watch", "--json")
+    done = fairway.within("submit", job, "--target", node.name, "--watch", "--json")
     assert done.returncode == 124, done.stderr
     facts = fairway.show(json.loads(done.stdout)["run_id"])
     assert (facts["state"], facts["reason"]) == ("failed", WHY)

@@ -171,7 +171,7 @@ def test_a_server_begins_what_no_target_does(fairway: Fairway, place: Place, gat
     }
     file, run = fairway.folder / "steps.json", place.new_id("served")
     file.write_text(json.dumps({"name": "served", "template": "plain", "steps": named}))
-    done = fairway("submit", file, "--target", place.name, "--run-id", run)
+    done = fairway.within("submit", file, "--target", place.name, "--run-id", run)
     assert f"score, report, by: fairway wait {run}, or fairway serve\n" in done.stdout
     server = _serving(fairway)
     gate.open(2)

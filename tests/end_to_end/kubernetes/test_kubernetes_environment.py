@@ -139,7 +139,7 @@ def test_a_job_runs_where_flux_has_applied_an_environment(
     until(lambda: "taint {CriticalAddonsOnly: true}" in cluster.kubectl(*why), lambda: "")
     assert (cluster.folder.parent / "served" / "fairway").is_dir()
     # One node more than there can be waits for nobody.
-    refused = fairway(
+    refused = fairway.within(
         "submit", fairway.job("true", nodes=3, processes_per_node=1), "--target", "cpu"
     )
     assert refused.returncode == 2

@@ -227,7 +227,7 @@ def test_a_task_checks_the_gpus_of_its_nodes_first(pool: Pool, fairway: Fairway)
     job = fairway.job("echo trained", template="every-node", nodes=2)
     assert "preflight passed on 2 nodes" in fairway.watch(job, "--target", GPUS.name)
     driver.write_text("#!/bin/sh\nseq 0 2\n")
-    ended = fairway("submit", job, "--watch", "--target", GPUS.name)
+    ended = fairway.within("submit", job, "--watch", "--target", GPUS.name)
     assert ended.returncode == 69
     assert "GPU count 3, expected 4" in ended.stdout
     assert "trained" not in ended.stdout

@@ -89,7 +89,7 @@ def test_a_queue_that_admits_nobody_is_passed_over(
 ) -> None:
     gate.open()
     job = fairway.job(COMMAND, template="plain", target=["closed", "open"])
-    done = fairway("submit", job, "--watch", "--json")
+    done = fairway.within("submit", job, "--watch", "--json")
     assert done.returncode == 0, done.stderr
     run = json.loads(done.stdout)["run_id"]
     assert signs.lines(1) == [run]

@@ -45,11 +45,13 @@ def secrets_service() -> Iterator[None]:
 
 def _wait_until_it_runs(fairway: Fairway, run: str, **environment: str) -> None:
     def left() -> str:
-        state: str = json.loads(fairway("show", run, "--json", **environment).stdout)["state"]
+        state: str = json.loads(fairway.within("show", run, "--json", **environment).stdout)[
+            "state"
+        ]
         return state.replace("queued", "")
 
     if until(left) != "running":
-        pytest.fail(fairway("logs", run, **environment).stdout)
+        pytest.fail(fairway.within("logs", run, **environment).stdout)
 
 
 def test_slurm_people_cannot_read_files_of_others_and_list_own_runs_only(
@@ -80,7 +82,7 @@ def test_slurm_people_cannot_read_files_of_others_and_list_own_runs_only(
     # Fairway shows each their own, also where it knows of no run yet.
     for name in NAMES:
         fairway.folder = team.project(name, tmp_path / f"{name}-again")
-        listed = fairway("list", "--target", "slurm-sim", "--json", **environments[name])
+        listed = fairway.within("list", "--target", "slurm-sim", "--json", **environments[name])
         assert [each["run_id"] for each in json.loads(listed.stdout)] == [runs[name]]
 
     # Neither the files of the other nor the key is in reach.
@@ -96,7 +98,7 @@ def test_slurm_people_cannot_read_files_of_others_and_list_own_runs_only(
         team.ssh(name, "touch ~/go")
     for name in NAMES:
         fairway.folder = tmp_path / name
-        logs = fairway("logs", "--follow", runs[name], **environments[name])
+        logs = fairway.within("logs", "--follow", runs[name], **environments[name])
         assert (logs.returncode, logs.stdout) == (0, f"by {name}\n"), logs.stderr
 
 
@@ -114,7 +116,7 @@ def test_a_secret_reaches_the_job_of_whom_it_names_and_nobody_elses(
             secrets={"WANDB_API_KEY": "keyvault:wandb"},
         )
         own = {"FAIRWAY_SSH_CONFIG": str(team.config(name))}
-        done = fairway("submit", job, "--target", "slurm-sim", "--watch", **own)
+        done = fairway.within("submit", job, "--target", "slurm-sim", "--watch", **own)
         said[name] = (done.returncode, done.stdout + done.stderr)
     code, text = said["ada"]
     assert code == 0, text

@@ -114,7 +114,7 @@ class TestNodes:
 
     @pytest.mark.usefixtures("slurm")
     def test_a_port_of_a_run_comes_here(self, fairway: Fairway, hello: Callable[..., str]) -> None:
-        assert fairway("cancel", hello(*TARGET)).returncode == 0
+        assert fairway.within("cancel", hello(*TARGET)).returncode == 0
 
     def test_a_drained_node(self, fairway: Fairway, slurm: SlurmCluster) -> None:
         slurm.drain("sim-1", "a bad GPU")
@@ -122,11 +122,11 @@ class TestNodes:
         run = fairway.submit(job, *TARGET)
         facts = fairway.show_waiting(run)
         assert facts["state"] == "queued"
-        listed = json.loads(fairway("nodes", "list", "slurm-sim", "--json").stdout)
+        listed = json.loads(fairway.within("nodes", "list", "slurm-sim", "--json").stdout)
         nodes = {node["name"]: node for node in listed}
         assert nodes["sim-1"]["state"] == "drained"
         assert nodes["sim-1"]["reason"] == "a bad GPU"
-        doctor = fairway("doctor", "slurm-sim")
+        doctor = fairway.within("doctor", "slurm-sim")
         assert "the node sim-1 is drained: a bad GPU" in doctor.stdout
         fairway.ok("nodes", "resume", "slurm-sim", "sim-1")
         outcome(fairway, run)
@@ -173,7 +173,7 @@ class TestCutOff:
         listed = slurm.run("squeue", "-h", "-t", "all", "--name", "mine", "-o", "%i")
         assert len(listed.split()) == 1
         gate.open()
-        assert fairway("wait", "mine", cwd=fairway.folder / "folder-2").returncode == 0
+        assert fairway.within("wait", "mine", cwd=fairway.folder / "folder-2").returncode == 0
 
     def test_a_scheduler_that_is_down_is_said_and_waited_for(
         self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
@@ -185,7 +185,7 @@ class TestCutOff:
         assert following.stdout.readline() == "one\n"
         slurm.stop_scheduler()
         for words in (("show", run), ("logs", run)):
-            looked = fairway(*words)
+            looked = fairway(*words)  # whose warnings no log of the tests takes
             assert looked.returncode == 0, looked.stderr
             assert "slurmctld does not answer" in looked.stderr
         assert looked.stdout == "one\n"

@@ -19,7 +19,7 @@ def orders(slurm: SlurmCluster, run: str) -> dict[str, Any]:
 
 def failed(fairway: Fairway, job: Path, code: int, *arguments: str) -> dict[str, Any]:
     """Runs a job to its end, which must have that exit code; what `show` says of it."""
-    done = fairway("submit", job, *TARGET, "--watch", "--json", *arguments)
+    done = fairway.within("submit", job, *TARGET, "--watch", "--json", *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return fairway.show(json.loads(done.stdout.splitlines()[-1])["run_id"])
 
@@ -54,8 +54,8 @@ class TestEnds:
         third = fairway.submit(fairway.job("true", template="plain"), *TARGET)
         facts = fairway.show_waiting(third)
         assert (facts["state"], facts["reason"]) == ("queued", "1 other job comes first")
-        assert fairway("cancel", third).returncode == 0
-        assert fairway("cancel", second).returncode == 0
+        assert fairway.within("cancel", third).returncode == 0
+        assert fairway.within("cancel", second).returncode == 0
         assert fairway.show(second)["state"] == "cancelled"
         gate.open()
         assert fairway.within("wait", first).returncode == 0

@@ -27,7 +27,7 @@ def team() -> Iterator[Team]:
 
 
 def _facts(fairway: Fairway, run: str, **environment: str) -> dict[str, Any]:
-    return json.loads(fairway("show", run, "--json", **environment).stdout)
+    return json.loads(fairway.within("show", run, "--json", **environment).stdout)
 
 
 def test_their_runs_queue_for_the_same_nodes_and_neither_reads_the_others_files(
@@ -46,7 +46,7 @@ def test_their_runs_queue_for_the_same_nodes_and_neither_reads_the_others_files(
     # Hers has both nodes, and his says so.
     why = f"waits for 1 node: 0 free of 2 that are up; {runs['ada']} uses 2"
     until(lambda: _facts(fairway, runs["bob"], **own["bob"])["reason"] == why)
-    listed = fairway("nodes", "list", "pair", "--json", **own["bob"])
+    listed = fairway.within("nodes", "list", "pair", "--json", **own["bob"])
     assert [each["run"] for each in json.loads(listed.stdout)] == [runs["ada"]] * 2
 
     for what in (f"ls {team.homes}/ada", f"cat {team.homes}/ada/fairway/runs/*/shared/secret"):
@@ -62,7 +62,7 @@ def test_their_runs_queue_for_the_same_nodes_and_neither_reads_the_others_files(
     team.ssh("ada", "touch ~/go")
     for name, count in (("ada", 2), ("bob", 1)):
         fairway.folder = tmp_path / name
-        logs = fairway("logs", "--follow", runs[name], **own[name])
+        logs = fairway.within("logs", "--follow", runs[name], **own[name])
         assert (logs.returncode, logs.stdout) == (0, f"by {name}\n" * count), logs.stderr
 
 

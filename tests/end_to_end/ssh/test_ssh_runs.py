@@ -109,7 +109,7 @@ def test_a_retry_leaves_out_a_host_that_died(fairway: Any, cluster: SshCluster, 
 def test_a_node_that_has_just_died_costs_no_attempt(fairway: Any, cluster: SshCluster) -> None:
     """It has announced itself a moment ago, and takes no connection: others are taken."""
     cluster.kill("n2")
-    looked = fairway("doctor", "pair")
+    looked = fairway.within("doctor", "pair")
     assert looked.returncode == 5
     assert "the node n2 takes no connection from the main host" in looked.stdout
     job = fairway.job("hostname", template=EACH, nodes=2)
@@ -136,7 +136,7 @@ def test_ssh_second_run_waits_for_the_nodes_of_the_first(
     assert [each["state"] for each in shown] == ["running", "queued", "queued"]
     assert shown[1]["reason"] == f"waits for 3 nodes: 0 free of 3 that are up; {first} uses 3"
     assert shown[2]["reason"] == f"waits behind {second}"
-    nodes = json.loads(fairway("nodes", "list", "pair", "--json").stdout)
+    nodes = json.loads(fairway.within("nodes", "list", "pair", "--json").stdout)
     assert [(node["name"], node["state"], node["run"]) for node in nodes] == [
         (name, "busy", first) for name in ("n1", "n2", "n3")
     ]

@@ -25,7 +25,7 @@ def test_a_model_on_a_node_answers_requests_from_here(
     (fairway.folder / "model.py").write_text(_MODEL)
     model = fairway.job("python model.py", template="plain", outputs={"model": {}})
     train = fairway.submit(model, "--target", "local")
-    assert fairway.within("wait", train).returncode == 0, fairway("logs", train).stdout
+    assert fairway.within("wait", train).returncode == 0, fairway.within("logs", train).stdout
     example = repository / "examples/serve/serve.yaml"
     words = ("-s", f"params.model={train}", "-s", "params.port=0", "--target", "pair")
     serve = fairway.submit(example, *words)
@@ -41,5 +41,5 @@ def test_a_model_on_a_node_answers_requests_from_here(
         assert json.loads(answer.read())["digits"] == [3, 9, 0]
     tunnel.send_signal(signal.SIGINT)
     tunnel.communicate(timeout=PATIENCE)
-    assert fairway("cancel", serve).returncode == 0
+    assert fairway.within("cancel", serve).returncode == 0
     log.communicate(timeout=PATIENCE)

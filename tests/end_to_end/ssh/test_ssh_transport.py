@@ -187,7 +187,9 @@ def test_data_is_staged_to_a_mount_once(fairway: Any, cluster: SshCluster, tmp_p
         assert (data / "words" / "sub" / "b").read_bytes() == b"beta"
         copied = [path for path in services.requests if "/words/" in path and "comp=" not in path]
         assert len(copied) == 2
-        nowhere = fairway("data", "stage", "pair", f"{CONTAINER}:none/", "data:/none", "--watch")
+        nowhere = fairway.within(
+            "data", "stage", "pair", f"{CONTAINER}:none/", "data:/none", "--watch"
+        )
         assert nowhere.returncode != 0
         assert "there is nothing at" in nowhere.stdout
     for words, message in (
