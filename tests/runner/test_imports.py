@@ -22,7 +22,6 @@ UNSENT |= {"fairway_core.validation", "importlib.metadata", "email", "zipfile"}
 UNSENT |= {"fairway_core.notifications", "fairway_runner.runs.metrics", "fairway_agent.metric_logs"}
 
 FAR = {"name": "pair", "engine": "ssh", "nodes": {"min": 1, "max": 1}}
-FAR |= {"ssh": {"host": "localhost", "user": "me", "shared": "/nowhere"}}
 JOB = "name: a\ntemplate: plain\ncommand: echo {{ params.lr }}\nparams: {lr: 0.1}\n"
 SWEEP = JOB + "sweep: {points: {grid: {lr: [1, 2]}}}\n"
 RUN = "from fairway_cli.entry import main\ntry:\n    main()\nfinally:\n    {}"
@@ -65,7 +64,8 @@ def test_command_imports_little(
 ) -> None:
     make_run("job-a", [{"log": "loss=1"}])
     far = make_run("far-a", [{"log": "loss=1"}], engine="ssh")
-    (far.folder / "target.json").write_text(json.dumps(FAR))
+    access = {"host": "localhost", "user": "me", "shared": str(tmp_path / "shared")}
+    (far.folder / "target.json").write_text(json.dumps({**FAR, "ssh": access}))
     (far.folder / "engine.json").write_text('{"submission": 0, "complete": true}')
     (tmp_path / "job.yaml").write_text(JOB)
     (tmp_path / "sweep.yaml").write_text(SWEEP)
