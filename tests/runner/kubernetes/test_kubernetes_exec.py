@@ -44,7 +44,7 @@ def kubectl(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def short_beat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a broken pipe leaves behind ends with the next sign of life."""
+    """Pause between two signs of life that is short: a broken pipe is held open by the next one."""
     monkeypatch.setattr(exec_, "_BEAT", 0.1)
 
 

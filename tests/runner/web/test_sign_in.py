@@ -162,7 +162,7 @@ def reached(
 
 @pytest.fixture
 def page(reached: Page) -> Page:
-    """That page, at which nobody has signed in yet."""
+    """The page, at which nobody has signed in yet."""
     sign_in = reached.sign_in
     sign_in.lasts, sign_in.role, sign_in.is_gone = 3600, "Reader", False
     sign_in.asked, sign_in.granted = [], []

@@ -122,7 +122,7 @@ def showcase(tmp_path_factory: pytest.TempPathFactory, make_run_in: MakeRun) -> 
 
 @pytest.fixture(scope="session")
 def cookies(chromium: Browser, showcase: str) -> Any:
-    """Those of a browser that has come in there."""
+    """Cookies of a browser that has come in there."""
     with chromium.new_context() as context:
         context.new_page().goto(showcase)
         return context.storage_state()
