@@ -148,19 +148,22 @@ class TestNames:
         server.created.clear()
         return job
 
-    def test_one_that_is_being_deleted_is_waited_for_but_not_for_ever(
-        self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """And what was left by a run whose folder somebody has removed is deleted first. As a real
-        server has it, that is there until its pods are gone."""
-        server, end = cluster.server, clock.now + submit.PATIENCE
+    def being_deleted(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Keeps deleted objects until their pods are gone, as a real server does."""
 
         def delete(_base: str, kind: str, name: str, **_: bool) -> None:
             if name in server.of(kind):
                 server.of(kind)[name]["metadata"]["deletionTimestamp"] = "2026-11-23T15:00:00Z"
 
-        self.leave(cluster, server)
         monkeypatch.setattr(server, "delete", delete)
+
+    def test_one_that_is_being_deleted_is_waited_for_but_not_for_ever(
+        self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And what was left by a run whose folder somebody has removed is deleted first."""
+        server, end = cluster.server, clock.now + submit.PATIENCE
+        self.leave(cluster, server)
+        self.being_deleted(server, monkeypatch)
         folder = cluster.bring("job-a", [1])
         with pytest.raises(Fault, match="the deleted Job job-a-0-0 still exists") as said:
             cluster.submit()
