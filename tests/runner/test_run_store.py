@@ -121,7 +121,7 @@ def test_cancel_of_one_task_that_does_not_end_is_reported(
 def test_cancel_of_one_task_says_that_the_folder_of_its_run_is_gone(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, when: int
 ) -> None:
-    """Where it was gone before, and where it has just been removed."""
+    """The folder was gone before, or has just been removed."""
     run = make_run("job-a", [{}, {"state": "running"}], state="running", engine="elsewhere")
     (run.folder / "plan.json").write_text(RunPlan(run.id, "code", tasks=2).text())
     told: list[object] = []

@@ -108,7 +108,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """Those of its volumes."""
+        """Claims of its volumes."""
         return tuple(sorted(set(self.access.volumes.values())))
 
     def remove(self, run: RunFolder) -> None:
