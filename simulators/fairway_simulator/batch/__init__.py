@@ -4,9 +4,9 @@
 >>> with BatchSimulator(folder=Path("/tmp/sim"), nodes=2) as service:  # doctest: +SKIP
 ...     print(service.endpoint, service.account, service.key)
 
-It is for tests, and for trying a job without Azure. Its operations are those of the data plane,
-version 2025-06-01, as far as a client that runs jobs uses them, and behave as the service documents
-them. `BatchSimulator.faults` makes it fail on demand.
+Meant for tests, and for trying a job without Azure. Implements the data plane operations, version
+2025-06-01, that a client needs to run jobs, with the behavior that the service documents.
+`BatchSimulator.faults` makes requests fail on demand.
 """
 
 from fairway_simulator.batch.agent.transfers import StorageAccess

@@ -1,7 +1,7 @@
 """`python -m fairway_simulator.batch`: an Azure Batch account on loopback, until interrupted.
 
-Exit codes: 0 ended by SIGINT or SIGTERM, 2 an option is wrong or the port is taken, 4 Azurite
-is missing, 5 it does not start.
+Exit codes: 0 ended by SIGINT or SIGTERM, 2 an option is wrong or the port is taken, 4 Azurite is
+missing, 5 the account does not start.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PORT = 10100
-"""The port at which a client looks for it by default."""
-# As the repository's fairway.yaml has it.
-DATA = Path("/tmp/fairway-batch-sim/data")  # noqa: S108 - made so that it is one's own
+"""The default port of clients."""
+# The path in the repository's fairway.yaml.
+DATA = Path("/tmp/fairway-batch-sim/data")  # noqa: S108 - refused unless this user owns it
 
 
 def main() -> int:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
-    """The account, until a signal ends it; tells when it is ready."""
+    """Runs the account until a signal ends it; calls `ready` once it accepts requests."""
     wait = interrupted()
     if not _make_data():
         return orders.COMMAND.say(f"{DATA.parent} is not a folder of your own; remove it first", 2)
@@ -110,19 +110,19 @@ def _options() -> argparse.Namespace:
 
 
 def _make_data() -> bool:
-    """Makes the folder that nodes and this machine both see; whether it is one's own."""
+    """Makes the folder that nodes and this machine share. Returns False if another user owns it."""
     if not make_own(DATA.parent):
         return False
     DATA.mkdir(exist_ok=True)
     if os.geteuid() == 0:
-        # Tasks are another user's.
+        # Tasks run as another user.
         DATA.parent.chmod(0o711)
         DATA.chmod(layout.OPEN)
     return True
 
 
 def _key(state: Path) -> str:
-    """The account's key: another each time, unless the state is kept."""
+    """Returns the account's key: kept with the state, or new each time without `--state`."""
     file = state / "account-key"
     if not file.exists():
         write_private(file, base64.b64encode(secrets.token_bytes(64)).decode())

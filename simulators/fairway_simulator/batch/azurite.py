@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ACCOUNT = "simulatedstorage"
-# A machine that is busy with other things takes its time to start Node.js.
+# Seconds; a busy machine is slow to start Node.js.
 _START = 120.0
 _LISTENS = re.compile(r"listen\w* (?:on|at) (http://[\d.:]+)")
 
 
 class AzuriteMissing(Exception):
-    """Azurite is not installed."""
+    """Error that Azurite is not installed; its text is the command that installs it."""
 
 
 def program() -> str | None:
-    """Azurite's blob service: in this environment (`npm install --prefix .venv/azurite azurite`)
-    or on PATH."""
+    """Returns Azurite's blob service from this environment (`npm install --prefix .venv/azurite
+    azurite`) or from PATH; None if it is missing."""
     own = Path(sys.prefix) / "azurite" / "node_modules" / ".bin" / "azurite-blob"
     return str(own) if os.access(own, os.X_OK) else shutil.which("azurite-blob")
 
@@ -41,7 +41,7 @@ def program() -> str | None:
 class Azurite:
     """A running blob service with one account, on a free port of 127.0.0.1.
 
-    It runs under a supervisor, so that it ends even where this process is killed.
+    It runs under a supervisor, so that it ends even if this process is killed.
     """
 
     def __init__(self, folder: Path, containers: Iterable[str]) -> None:
@@ -74,7 +74,7 @@ class Azurite:
         self._supervisor.run(argv, str(self._folder), environment, log, log)
 
     def _wait(self) -> str:
-        """The address at which it listens, from what it prints."""
+        """Waits for Azurite to print the address that it listens at, and returns the address."""
         until = time.monotonic() + _START
         while time.monotonic() < until and self._thread.is_alive():
             match = _LISTENS.search(self._log.read_text(errors="replace"))
@@ -96,7 +96,7 @@ class Azurite:
                     continue
 
     def stop(self) -> None:
-        """Ends it; it writes down what it holds first."""
+        """Ends Azurite, which first saves its contents."""
         pid = self._pid.read_text().strip()
         if pid and self._thread.is_alive():
             os.kill(int(pid), signal.SIGTERM)

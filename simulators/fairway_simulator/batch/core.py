@@ -1,4 +1,4 @@
-"""The parts of the service, put together, and who may ask it."""
+"""The assembled parts of the service, and the authentication of its clients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fairway_simulator.http import Request
 
 
-# The headers whose values are signed, in this order.
+# Headers whose values are signed, in this order.
 _SIGNED = (
     "content-encoding",
     "content-language",
@@ -46,7 +46,7 @@ _SIGNED = (
     "range",
 )
 
-# A request dated further off than this is refused.
+# Requests with a larger difference from the server's clock are refused.
 _SKEW = timedelta(minutes=15)
 
 
@@ -62,7 +62,7 @@ class Authenticator:
         """Bearer tokens and the POSIX times at which they expire."""
 
     def check(self, request: Request) -> None:
-        """Returns where the request is one of ours, and is a 401 or 403 otherwise."""
+        """Raises ServiceError (401 or 403) unless the request carries valid credentials."""
         scheme, _, value = request.headers.get("authorization", "").partition(" ")
         if scheme == "SharedKey":
             self._check_signature(request, value)
@@ -95,7 +95,7 @@ class Authenticator:
             date = parsedate_to_datetime(request.headers.get("ocp-date", ""))
         except ValueError:
             raise ServiceError(403, "AuthenticationFailed", "The request has no date.") from None
-        # A clock that a test puts forward is no clock that is wrong: dates go by the real one.
+        # Compared to the real clock, as tests move the service's clock forward.
         ours = datetime.now(UTC)
         if abs(ours - date) > _SKEW:
             why = f"The date is {date.isoformat()}, the server's {ours.isoformat()}."
@@ -126,7 +126,7 @@ _CODES = {
 
 
 class Core:
-    """The parts of an account, none of them started, on which the operations work."""
+    """The parts of an account that the operations work on, none of them started."""
 
     def __init__(
         self,

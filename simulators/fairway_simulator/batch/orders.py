@@ -1,10 +1,10 @@
-"""Orders of a person for what befalls nodes and requests:
+"""Commands of a user that disturb nodes and requests:
 
     bin/batch-simulator preempt|lose|restore NODE
     bin/batch-simulator fault KIND [--share 0.3] …
 
-It speaks to the simulator that the variables of its file name. Exit codes: 2 there is no such
-node, an option is wrong, or no variables; 5 the simulator does not answer.
+They address the simulator named by the variables of its file. Exit codes: 2 the node is unknown, an
+option is wrong, or the variables are not set; 5 the simulator does not answer.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _OF_NODES = ("preempt", "lose", "restore")
 ACTIONS = (*_OF_NODES, "fault")
 _OFF = "off"
 _KINDS = ("status", "timeout", "cut", "torn", "slow", "latency", "half", "expired")
-# What is said of a fault where it is not the usual.
+# Fields of a fault that are sent only if they are given.
 _FAULT = ("status", "share", "count", "skip", "seconds", "method", "path", "applied", "retry_after")
 
 
 def order(words: list[str]) -> int:
-    """Does what the words say; returns the exit code."""
+    """Runs a command and returns the exit code."""
     options = _options(words)
     try:
         base = os.environ["AZURE_BATCH_ENDPOINT"].rstrip("/")
@@ -58,7 +58,7 @@ def order(words: list[str]) -> int:
 
 
 def _request(options: argparse.Namespace) -> tuple[str, str, dict[str, Any]]:
-    """Method, path and body of what the simulator is asked."""
+    """Returns method, path and body of the request to the simulator."""
     if options.action in _OF_NODES:
         path = f"pools/{DEFAULT_POOL}/nodes/{options.node}/{options.action}"
         return "POST", path, {"notice": getattr(options, "notice", 0)}

@@ -29,13 +29,13 @@ IDENTITY = (
     "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/sim/providers/"
     "Microsoft.ManagedIdentity/userAssignedIdentities/sim"
 )
-"""The identity of its pools, which may read and write its storage."""
+"""The identity of the pools, which may read and write the account's storage."""
 
 CONTAINERS = ("datasets", "outputs", "code")
-"""The containers that its storage has from the start."""
+"""The initial containers of the storage."""
 
 DEFAULT_POOL = "sim"
-_PATIENCE = 300.0  # seconds; only a hang takes so long
+_PATIENCE = 300.0  # seconds; only a hang takes that long
 
 OPERATIONS: list[Operation] = [
     *jobs.OPERATIONS,
@@ -43,7 +43,7 @@ OPERATIONS: list[Operation] = [
     *pools.OPERATIONS,
     *own.OPERATIONS,
 ]
-"""All that it answers."""
+"""All operations of the account."""
 
 _SSH = {
     "name": "ssh",
@@ -52,18 +52,18 @@ _SSH = {
     "frontendPortRangeStart": 50000,
     "frontendPortRangeEnd": 50999,
 }
-"""Endpoint for logins to a pool's nodes; pools of Fairway's have no public address for it."""
+"""Endpoint for logins to a pool's nodes; Fairway's pools have no public address for it."""
 
 
 class BatchSimulator:
     """A Batch account on loopback, whose nodes run real processes.
 
-    `folder` holds all that it writes. The pool `sim` has `nodes` nodes that may talk to one
-    another. With `storage` Azurite runs beside it; `storage_access` is an account that runs
-    already. With `tls` it speaks https by a certificate of its own, `ca_file`, and tokens of
-    `issue_token` are accepted. With `images`, each with its entry point, the pool is one for
-    containers. Nodes have networks of their own where that can be, and not with `shared_network`;
-    they have the folders `mounts` as this machine does.
+    `folder` holds all files. The pool `sim` has `nodes` nodes that may communicate with each other.
+    With `storage`, Azurite runs beside the account; `storage_access` is an existing storage account
+    instead. With `tls`, the account serves https with its own certificate, `ca_file`, and accepts
+    the tokens of `issue_token`. With `images`, each with its entry point, the pool runs containers.
+    Nodes have their own networks if this machine allows that, unless `shared_network`; they see the
+    folders `mounts` as this machine does.
     """
 
     def __init__(
@@ -112,10 +112,10 @@ class BatchSimulator:
         self._core: Core
         self._server: Server
 
-    # -- life ---------------------------------------------------------------------------
+    # -- start and stop ----------------------------------------------------------------
 
     def start(self) -> Self:
-        """Starts it; it answers when this returns. OSError where the port is taken."""
+        """Starts the account, ready for requests on return. Raises OSError if the port is taken."""
         self.folder.mkdir(parents=True, exist_ok=True)
         blobs = Blobs(self._storage, IDENTITY)
         core = self._core = Core(self.account, self.key, self.folder, blobs, **self._nodes)
@@ -137,18 +137,18 @@ class BatchSimulator:
         return self
 
     def _lead_nodes_here(self) -> None:
-        """Nodes reach the account and its storage at the addresses that these have here."""
+        """Lets nodes reach the account and its storage at the addresses that these have here."""
         self.lead_nodes_to(self._server.port)
         if self._storage is not None:
             self.lead_nodes_to(urlsplit(self._storage.url).port or 80)
 
     def lead_nodes_to(self, port: int) -> None:
-        """Lets nodes reach what listens at that port of 127.0.0.1."""
+        """Lets nodes reach the server at that port of 127.0.0.1."""
         self._core.agent.network.lead_to(port)
 
     @property
     def nodes_share_network(self) -> bool:
-        """True if nodes have this machine's network, with its ports and all that it reaches."""
+        """True if nodes share this machine's network, its ports and all that it reaches."""
         return self._core.agent.network.shared
 
     def stop(self) -> None:
@@ -167,7 +167,7 @@ class BatchSimulator:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # -- what a client needs --------------------------------------------------------------
+    # -- access for clients ---------------------------------------------------------------
 
     @property
     def port(self) -> int:
@@ -175,7 +175,7 @@ class BatchSimulator:
 
     @property
     def storage_connection_string(self) -> str | None:
-        """As AZURE_STORAGE_CONNECTION_STRING has it; None without storage."""
+        """The value of AZURE_STORAGE_CONNECTION_STRING; None without storage."""
         return self._storage.connection_string if self._storage else None
 
     def environment(self) -> dict[str, str]:
@@ -189,20 +189,20 @@ class BatchSimulator:
         return variables
 
     def issue_token(self, lifetime: float = 3600.0) -> str:
-        """A bearer token that is accepted for `lifetime` seconds of the service's clock."""
+        """Returns a bearer token, valid for `lifetime` seconds of the service's clock."""
         token = secrets.token_urlsafe(32)
         expires = self._core.clock.time().timestamp() + lifetime
         self._core.authenticator.tokens[token] = expires
         return token
 
-    # -- what happens to it -----------------------------------------------------------------
+    # -- state and events -------------------------------------------------------------------
 
     @property
     def faults(self) -> Faults:
         return self._core.faults
 
-    def add_pool(self, id: str, vmSize: str = "Standard_D4s_v6", **spec: Any) -> None:  # noqa: A002, N803 - names of the wire
-        """Makes a pool; the properties are those of the wire (`targetDedicatedNodes=2`)."""
+    def add_pool(self, id: str, vmSize: str = "Standard_D4s_v6", **spec: Any) -> None:  # noqa: A002, N803 - wire names
+        """Adds a pool; properties have their wire names (`targetDedicatedNodes=2`)."""
         with self._core.account.changed:
             pools.add(self._core, {"id": id, "vmSize": vmSize, **spec})
 
@@ -211,28 +211,28 @@ class BatchSimulator:
             return list(self._core.account.pool(pool).nodes)
 
     def node_folder(self, node: str) -> Path:
-        """A node's folder, which its tasks see as AZ_BATCH_NODE_ROOT_DIR."""
+        """Returns a node's folder, which its tasks see as AZ_BATCH_NODE_ROOT_DIR."""
         with self.node(node) as found:
             return found.folder
 
     @property
     def shared_folder(self) -> Path:
-        """The folder that all nodes have as `$AZ_BATCH_NODE_MOUNTS_DIR/shared`."""
+        """The folder that all nodes see as `$AZ_BATCH_NODE_MOUNTS_DIR/shared`."""
         return self._core.agent.layout.shared
 
     @contextmanager
     def node(self, node: str) -> Iterator[Node]:
-        """A node of the pool `sim`, and the account's lock."""
+        """Yields a node of the pool `sim`, while holding the account's lock."""
         with self._core.account.changed:
             yield self._core.account.node(DEFAULT_POOL, node)
 
     def preempt(self, node: str, *, notice: float = 0.0) -> None:
-        """Takes a node away as Spot does, after `notice` seconds among its Scheduled Events."""
+        """Evicts a node as Spot does, after `notice` seconds announced in its Scheduled Events."""
         with self.node(node) as found:
             self._core.fleet.preempt(found, notice)
 
     def lose(self, node: str) -> None:
-        """A node is not heard of any more: its state is unknown and its files are out of reach."""
+        """Makes a node stop responding: its state is unknown and its files cannot be read."""
         with self.node(node) as found:
             self._core.fleet.lose(found, "unknown")
 
@@ -241,34 +241,33 @@ class BatchSimulator:
             self._core.fleet.restore(found)
 
     def limit_pool(self, nodes: int | None, *, pool: str = DEFAULT_POOL) -> None:
-        """Limits the nodes of a pool, which gets a resize error for those beyond; None: no
-        limit."""
+        """Limits a pool's nodes, and reports a resize error if more are wanted; None: no limit."""
         with self._core.account.changed:
             found = self._core.account.pool(pool)
             found.limit = nodes
             self._core.fleet.resize(found)
 
     def limit_jobs(self, quota: int | None) -> None:
-        """Limits how many jobs and schedules are active at a time; None: no limit."""
+        """Limits the number of active jobs and schedules; None: no limit."""
         with self._core.account.changed:
             self._core.account.quota = quota
 
     def wait_until(self, test: Callable[[], bool]) -> None:
-        """Returns when something has come about, looking at every change of the account;
-        TimeoutError where it has not after some minutes. `test` may call the service."""
+        """Waits until `test`, which may call the service, returns True; tests at every change of
+        the account. Raises TimeoutError after some minutes."""
         until = time.monotonic() + _PATIENCE
         while not test():
             if time.monotonic() > until:
                 raise TimeoutError(f"it has not come about within {_PATIENCE:g} s")
             with self._core.account.changed:
-                # A change between the test and this line is seen at the next look.
+                # A change between the test and this line is seen at the next poll.
                 self._core.account.changed.wait(0.05)
 
     def wait_for_task(self, job: str, task: str, state: str = "completed") -> None:
         self.wait_until(lambda: self._core.account.task(job, task).state == state)
 
     def wait_for_job(self, job: str, state: str = "completed") -> None:
-        """Returns when a job is in a state; one that is not there yet is waited for."""
+        """Waits until a job exists and is in a state."""
         jobs = self._core.account.jobs
 
         def reached() -> bool:

@@ -1,1 +1,1 @@
-"""Work of the node agent: files, environment and processes of tasks on their nodes."""
+"""The node agent: files, environment and processes of tasks on their nodes."""

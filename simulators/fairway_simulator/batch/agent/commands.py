@@ -1,4 +1,4 @@
-"""A command in its folder on a node: start task, preparation, release and tasks alike."""
+"""Runs a command in its folder on a node: preparation and release tasks and tasks alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.model.pool import Node
 
 
-# Those of `docker create` that somebody may want here; each has a value.
+# Supported options of `docker create` that take a value.
 _OPTIONS = frozenset(
     {
         *("--cap-add", "--cap-drop", "--device", "--entrypoint", "--env", "--group-add"),
@@ -33,12 +33,12 @@ _OPTIONS = frozenset(
     }
 )
 _FLAGS = frozenset({"--init", "--privileged", "--read-only"})
-# Batch gives GPUs to containers by itself and is not to be told; it refuses another runtime.
+# Batch sets these itself: it gives GPUs to containers, and refuses another runtime.
 _SERVICES_OWN = frozenset({"--gpus", "--runtime"})
 
 
 class ContainerError(Exception):
-    """A container cannot be made; `code` is the service's own."""
+    """Error that a container cannot be created; `code` is the service's own."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -46,8 +46,8 @@ class ContainerError(Exception):
 
 
 def require_fit(pool: Mapping[str, Any], settings: object) -> None:
-    """ContainerError where a task has a container and its pool none, or the reverse: see
-    BatchTaskCreateOptions.container_settings of azure-batch."""
+    """Raises ContainerError if a task has a container and its pool does not support them, or vice
+    versa. Source: BatchTaskCreateOptions.container_settings of azure-batch."""
     machine = pool.get("virtualMachineConfiguration") or {}
     if settings and not machine.get("containerConfiguration"):
         raise ContainerError("ContainerPoolNotSupported", "The pool's nodes have no containers")
@@ -60,8 +60,8 @@ def require_fit(pool: Mapping[str, Any], settings: object) -> None:
 def arguments(
     settings: Mapping[str, Any], command: Sequence[str], images: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Words of a command in its container: the entry point of the image, or of the options, and the
-    command as its arguments. `images` has the entry point of each image that there is."""
+    """Returns the command line of a command in its container: the entry point of the image or of
+    the options, followed by the command. `images` maps each existing image to its entry point."""
     name = str(settings["imageName"])
     image = name if ":" in name.rpartition("/")[2] else f"{name}:latest"
     if image not in images:
@@ -85,7 +85,7 @@ def arguments(
 
 
 class NodeLost(Exception):
-    """The node has gone, or was booted again, while something was to be done on it."""
+    """Error that a node was removed or rebooted during an operation on it."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,8 @@ class NodeAgent:
         return TaskFolder(node, relative, node.folder / relative, seen)
 
     def supervise(self, node: Node, generation: int, *binds: tuple[str, str]) -> Supervisor:
-        """A supervisor on a node, with more mounts than the node's own; NodeLost where the node
-        is not what it was."""
+        """Starts a supervisor on a node, with `binds` as additional mounts. Raises NodeLost if the
+        node is no longer of this generation."""
         with self.account.changed:
             if node.generation != generation:
                 raise NodeLost
@@ -158,8 +158,8 @@ class NodeAgent:
         container: Mapping[str, Any] | None = None,
         identity: Mapping[str, Any] | None = None,
     ) -> Outcome | None:
-        """Runs a command line in its folder, with settings in that container and as the user of
-        that identity; None where the supervisor was ended meanwhile."""
+        """Runs a command line in its folder, in that container if there is one, as the user of that
+        identity. Returns None if the supervisor was ended in the meantime."""
         try:
             argv = shlex.split(command_line)
         except ValueError as error:
@@ -198,6 +198,6 @@ def _not_launched(code: str, message: str) -> Outcome:
 
 
 def not_transferred(error: TransferError, *, kind: str) -> Outcome:
-    """The outcome of a file that could not be brought (`preprocessing`) or taken (`upload`)."""
+    """Returns the outcome of a failed download (`preprocessing`) or upload (`upload`)."""
     info = failure(error.code, str(error), FilePath=error.where)
     return Outcome("upload" if kind == "upload" else "preprocessing", None, info)

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.model.job import Job
     from fairway_simulator.batch.model.pool import Node
 
-# The port that the service keeps for itself on a multi-instance task's main node.
+# The port that the service reserves on a multi-instance task's main node.
 MAIN_PORT = 6000
 
 
 def of_node(account: Account, layout: Layout, node: Node) -> dict[str, str]:
     root = layout.root(node)
-    # What a pool's image has installed is here what this machine has, and our own Python.
+    # This machine's programs and our own Python stand for those of a pool's image.
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return {
         "PATH": programs,
@@ -43,14 +43,14 @@ def of_node(account: Account, layout: Layout, node: Node) -> dict[str, str]:
         "AZ_BATCH_NODE_STARTUP_WORKING_DIR": f"{root}/startup/wd",
         "AZ_BATCH_NODE_MOUNTS_DIR": f"{root}/fsmounts",
         **machines.SHARED_CORES,
-        # A node of a real pool asks the metadata service at an address of its own.
+        # A node of a real pool finds the metadata service at a link-local address.
         "FAIRWAY_METADATA_URL": f"{account.url}/simulator/metadata/{node.pool.id}/{node.id}",
     }
 
 
 def of_shared_network(node: Node) -> dict[str, str]:
-    """Further variables of a task where all nodes have this machine's interfaces: a node of a real
-    pool asks its own."""
+    """Returns further variables of a task for nodes that share this machine's interfaces; a node of
+    a real pool queries its own interfaces instead."""
     return {"FAIRWAY_NODE_ADDRESS": node.address}
 
 
@@ -64,7 +64,7 @@ def of_job(job: Job, root: str) -> dict[str, str]:
 
 
 def preparation_id(job: Job) -> str:
-    """The id of a job's preparation task, which is also its folder's name."""
+    """Returns the id of a job's preparation task, which is also the name of its folder."""
     return str(job.spec["jobPreparationTask"].get("id") or "jobpreparation")
 
 
@@ -78,9 +78,9 @@ def of_folder(task_id: str, folder: str) -> dict[str, str]:
 
 
 def of_instance(nodes: Sequence[Node], index: int, shared: str) -> dict[str, str]:
-    """Variables of an instance of a multi-instance task; the first node is the main one.
+    """Returns the variables of a multi-instance task's instance; the first node is the main one.
 
-    No document gives the lists an order, so the main node comes last in them: see
+    No document defines the order of the lists, so they have the main node last: see
     learn.microsoft.com/azure/batch/batch-compute-node-environment-variables.
     """
     main, *others = [node.address for node in nodes]

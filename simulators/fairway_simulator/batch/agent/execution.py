@@ -1,4 +1,4 @@
-"""One attempt of a task, from its nodes' preparation to its output files: a thread of its own."""
+"""One attempt of a task in its own thread, from node preparation to the upload of outputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """The life of a task, which hears how an attempt goes on; see `Lifecycle`."""
+    """The receiver of an attempt's events; see `Lifecycle`."""
 
     def running(self, execution: Execution, /) -> bool: ...
     def subtask(self, execution: Execution, index: int, outcome: Outcome, /) -> None: ...
@@ -68,11 +68,11 @@ class Execution:
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def end(self, outcome: Outcome) -> None:
-        """Ends it early; it then counts as having ended so."""
+        """Ends the attempt early, with this outcome."""
         self._stop(outcome)
 
     def abandon(self) -> None:
-        """Ends it early, and nobody asks any more how."""
+        """Ends the attempt early and drops its outcome."""
         self._lost = True
         self._stop(None)
 
@@ -141,7 +141,7 @@ class Execution:
         return self._command(0, self.task.spec["commandLine"])
 
     def _coordinate(self) -> Outcome | None:
-        """Runs the coordination command on every node at once; what failed, or None."""
+        """Runs the coordination command on all nodes at once. Returns the failure, or None."""
         line = self.task.spec["multiInstanceSettings"].get("coordinationCommandLine")
         if not line:
             return None
@@ -170,7 +170,7 @@ class Execution:
         return Outcome(worst.kind, worst.exit_code, failure("SubtaskFailure", message))
 
     def _stop_others(self, failed: int) -> None:
-        """One failed coordination command fails the task: the others are not waited for."""
+        """Ends the other coordination commands, as one failure fails the task."""
         for index, supervisor in enumerate(self._supervisors):
             if supervisor and index != failed:
                 supervisor.end()
@@ -195,7 +195,7 @@ class Execution:
         return variables
 
     def _dismiss(self) -> None:
-        """Ends what is left on every node: the main command's end is the end of all."""
+        """Ends everything left on the nodes, as a task ends with its main command."""
         with self._lock:
             supervisors, self._supervisors = self._supervisors, [None] * len(self.nodes)
         for supervisor in supervisors:
@@ -206,8 +206,8 @@ class Execution:
                 self._agent.dismiss(node, supervisor)
 
     def _keep(self, outcome: Outcome) -> Outcome:
-        """Takes the output files away, unless the task runs again; where that fails the task
-        has failed."""
+        """Uploads the output files, unless the task is retried. A failed upload fails a task that
+        succeeded."""
         files = self.task.spec.get("outputFiles")
         folder = self.task_folders[0].host / "wd"
         if not files or not folder.is_dir() or self._listener.will_retry(self.task, outcome):

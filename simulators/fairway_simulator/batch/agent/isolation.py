@@ -1,10 +1,10 @@
-"""The networks and the processes of a pool's nodes, each in a namespace of its own.
+"""Networks and processes of a pool's nodes, each in a namespace of its own.
 
-A node has ports and an address that no other node has, and one wire to all others. Nothing else
-leads there but what Azure has too: the account and its storage, at the addresses that they have on
-this machine, and ports that a pool maps for login. It sees no others' processes and may signal
-none; when it is gone, so is all that ran there. Where the simulator is not root, or this machine
-does not allow it, nodes share its network or its processes. Source: pid_namespaces(7).
+A node has its own address and ports, and a link to all other nodes. Beyond that it reaches only
+what a node on Azure would: the account and its storage, at the addresses that they have on this
+machine. Only the ports that a pool maps for login lead to it from outside. It neither sees nor
+signals other nodes' processes, and its own end with it. If the simulator is not root, or this
+machine allows no namespaces, nodes share its network or its processes. Source: pid_namespaces(7).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SWITCH = "switch"
 _LOOPBACK = "127.0.0.1"
 _SPACE = ("unshare", "--pid", "--fork")
-# Process 1 of a node; it ends with the simulator, whose end of the pipe it reads.
+# Process 1 of a node: it reads a pipe from the simulator, and ends with it.
 _FIRST = "echo && exec cat"
 
 
@@ -51,14 +51,14 @@ def can_have_networks() -> bool:
 
 
 def address_of(number: int, *, shared: bool) -> str:
-    """Address of the node with that number, counted from 0: one of this machine's own where nodes
-    share its network."""
+    """Returns the address of a node by its number, counted from 0: a loopback address if nodes
+    share this machine's network."""
     high, low = divmod(number, 254)
     return f"{'127.0' if shared else '10.77'}.{high + 1}.{low + 1}"
 
 
 class Network:
-    """The nodes' network; with `shared` it is this machine's."""
+    """The network of the nodes; with `shared`, this machine's."""
 
     def __init__(self, *, shared: bool = False) -> None:
         self.shared = shared or not can_have_networks()
@@ -70,7 +70,7 @@ class Network:
         self._lock = threading.Lock()
 
     def lead_to(self, port: int) -> None:
-        """Lets nodes find what listens at that port of this machine at theirs."""
+        """Forwards a loopback port of every node to the same port of this machine."""
         with self._lock:
             self._services.append(port)
             for name, namespace in self._namespaces.items():
@@ -80,7 +80,7 @@ class Network:
         return program() if self.shared else within(self._namespace(node), program)
 
     def door(self, node: Node, port: int) -> Relay:
-        """A port of this machine that leads to that one of the node."""
+        """Forwards a free port of this machine to a port of the node."""
         namespace = self._namespace(node)
         listener = socket.create_server((_LOOPBACK, 0))
         reach = partial(socket.create_connection, (node.address, port))
@@ -113,7 +113,7 @@ class Network:
             self._switch = None
 
     def _namespace(self, node: Node) -> int:
-        """The node's own, made when something first runs there."""
+        """Returns the node's namespace, created on first use."""
         with self._lock:
             if node.id not in self._namespaces:
                 namespace = self._join(node)
@@ -159,14 +159,14 @@ def can_have_processes() -> bool:
 
 
 class ProcessSpaces:
-    """The nodes' namespaces, each held by a process 1 of its own."""
+    """The process namespaces of the nodes, each held by its process 1."""
 
     def __init__(self) -> None:
         self._first: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
 
     def words(self, node: Node) -> tuple[str, ...]:
-        """The start of a command that runs among the node's processes; nothing where all nodes
+        """Returns the command prefix that enters the node's process namespace; empty if all nodes
         share this machine's."""
         if not can_have_processes():
             return ()

@@ -1,8 +1,8 @@
-"""Layout of a node's files, and of what its processes see of them.
+"""Layout of a node's files, and how its processes see them.
 
-Every node has the folder `nodes/<id>` of the simulator's folder. With namespaces each mounts
-its own over `node`, so that a path is the same on every node and leads to another folder, as
-on real ones; without them a node's paths contain its id.
+Every node has the folder `nodes/<id>` in the simulator's folder. If namespaces are available, each
+node mounts its own over `node`, so that one path leads to another folder on each node, as on real
+ones; otherwise a node's paths contain its id.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 NAME = "_azbatch"
-_ID = 60_001  # of the user and of its group; below those that systemd gives away
+_ID = 60_001  # of the user and its group; below the ids that systemd assigns dynamically
 
-# Everybody's, as AZ_BATCH_NODE_SHARED_DIR is and what pools mount.
+# Writable by all users, as AZ_BATCH_NODE_SHARED_DIR and the mounts of pools are.
 OPEN = 0o1777
 
 
 def id_of(identity: Mapping[str, Any] | None) -> int | None:
-    """The id of the user that a task with this `userIdentity` runs as; None for the simulator's
-    own, which is root."""
+    """Returns the id of the user that a task with this `userIdentity` runs as; None for the
+    simulator's own user."""
     level = str(((identity or {}).get("autoUser") or {}).get("elevationLevel") or "nonadmin")
     return None if os.geteuid() != 0 or level.lower() == "admin" else _ID
 
 
 def own(folder: Path, identity: Mapping[str, Any] | None) -> None:
-    """Gives a folder, with all that is in it, to the user of a task."""
+    """Makes the user of a task the owner of a folder and its contents."""
     user = id_of(identity)
     if user is None:
         return
@@ -48,7 +48,7 @@ def passwd_line(home: str) -> str:
     return f"{NAME}:*:{_ID}:{_ID}::{home}:/bin/bash"
 
 
-# A node's own: for temporary files, and where disks are mounted.
+# Folders that each node has for itself: for temporary files, and the mount point of disks.
 _TEMPORARY = {
     "tmp": Path("/tmp"),  # noqa: S108
     "var-tmp": Path("/var/tmp"),  # noqa: S108
@@ -61,42 +61,42 @@ _PROGRAMS = Path(__file__).parents[1]
 
 
 class Layout:
-    """The simulator's folder. Nodes have `mounts` too, at the same paths as this machine."""
+    """The simulator's folder. Nodes also see `mounts`, at the same paths as this machine."""
 
     def __init__(self, folder: Path, mounts: Sequence[Path] = ()) -> None:
         self.folder = folder.resolve()
         if os.geteuid() == 0:
-            # What `fairway exec` starts beside a task is its user's, without a right to read all.
+            # `fairway exec` starts processes as the task's user, without the right to read all.
             self.folder.chmod(self.folder.stat().st_mode | 0o011)
         self._kept = [path.resolve() for path in mounts]
         self.nodes = self.folder / "nodes"
         self.shared = self.folder / "mounts" / "shared"
         """Folder that stands for a file server: every node has it among its mounts."""
         self._common = self.folder / "node"
-        # What the nodes of an earlier account had belongs to jobs that nobody knows any more.
+        # Files of an earlier account's nodes belong to jobs that no longer exist.
         shutil.rmtree(self.nodes, ignore_errors=True)
         for path in (self.nodes, self.shared, self._common):
             path.mkdir(parents=True, exist_ok=True)
         self.shared.chmod(OPEN)
 
     def root(self, node: Node) -> str:
-        """AZ_BATCH_NODE_ROOT_DIR: the node's folder as its processes see it."""
+        """Returns AZ_BATCH_NODE_ROOT_DIR: the node's folder as its processes see it."""
         return str(self._common if namespaces() else node.folder)
 
     def setting(self, node: Node, *binds: tuple[str, str]) -> Setting:
-        """Setting of the node's supervisors; `binds` are mounts beside the node's own."""
+        """Returns the setting of the node's supervisors, with `binds` as additional mounts."""
         hosts = (str(self._hosts(node)), "/etc/hosts")
         passwd = (str(self._passwd(node)), "/etc/passwd")
         own = (str(node.folder), str(self._common))
         return Setting(node.name, (own, hosts, passwd, *binds, *self._temporary(node)))
 
     def make(self, node: Node, peers: Iterable[Node]) -> None:
-        """Makes the folders of a node that boots, and tells it its own name and its peers'."""
+        """Makes the folders of a node that boots, with the host names of the node and its peers."""
         for name in ("workitems", "startup/wd", "fsmounts", "applications"):
             (node.folder / name).mkdir(parents=True, exist_ok=True)
         for name in ("shared", *_TEMPORARY):
             (node.folder / name).mkdir(exist_ok=True)
-            if name != "mnt":  # which is root's
+            if name != "mnt":  # root owns it
                 (node.folder / name).chmod(OPEN)
         for name, top in _TEMPORARY.items():
             for seen in self._seen(top):
@@ -111,16 +111,16 @@ class Layout:
         self._passwd(node).write_text(f"{known}{line}\n", "utf-8", "surrogateescape")
 
     def _temporary(self, node: Node) -> Iterator[tuple[str, str]]:
-        """The mounts of a node's own folders for temporary files; first of what a node cannot do
-        without that this machine has there, which is not to be found below them any more."""
+        """Yields the mounts of a node's own temporary folders. Paths below them that the node needs
+        from this machine come first, as they can no longer be reached afterwards."""
         for name, top in _TEMPORARY.items():
             for seen in self._seen(top):
                 yield str(top / seen), str(node.folder / name / seen)
             yield str(node.folder / name), str(top)
 
     def _seen(self, top: Path) -> list[Path]:
-        """Paths below a folder for temporary files that nodes see too, none inside another: that of
-        the simulator's own files, and programs."""
+        """Returns the paths below a temporary folder that nodes see too, none inside another: the
+        simulator's own files, programs, and `mounts`."""
         around = self.folder.parent
         own = self.folder if around in _TEMPORARY.values() else around
         wanted = {path.resolve() for path in (own, _PROGRAMS, *map(Path, _PYTHON), *self._kept)}

@@ -1,9 +1,9 @@
-"""Remote login: an ssh server on a node for the users that were added to it.
+"""Remote login: an ssh server on a node for the users that were added to the node.
 
-It runs in the node's namespaces, unprivileged towards the rest of the machine: it listens at the
-node's address, where it has a network of its own at port 22, to which a port of this machine leads.
-It takes keys and no passwords, and every user is the one who runs the simulator, under another
-name, until the user's expiry time.
+The server runs in the node's namespaces, without privileges on the rest of the machine. It listens
+at the node's address: at port 22 if the node has its own network, forwarded from a port of this
+machine. It accepts keys but no passwords, and every user is the one who runs the simulator, under
+another name, until the user's expiry time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SSH = 22
 
 
 class Logins:
-    """The nodes' ssh servers, each started when it is first asked for."""
+    """The nodes' ssh servers, each started on first use."""
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
@@ -38,7 +38,7 @@ class Logins:
         self._servers: dict[str, tuple[int, tuple[str, int]]] = {}
 
     def endpoint(self, node: Node) -> tuple[str, int]:
-        """Host and port of the node's ssh server, which listens when this returns."""
+        """Returns host and port of the node's ssh server, started if it does not listen yet."""
         with self._lock:
             generation, endpoint = self._servers.get(node.id, (-1, ("", 0)))
             if generation != node.generation:
@@ -47,7 +47,7 @@ class Logins:
         return endpoint
 
     def write(self, node: Node) -> None:
-        """Brings the node's users and their keys up to date."""
+        """Writes the node's users and their keys for the ssh server."""
         folder = node.folder / "logins"
         shutil.rmtree(folder / "keys", ignore_errors=True)
         (folder / "keys").mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ class Logins:
     def _serve(self, node: Node, program: str, seen: str) -> None:
         passwd = (str(node.folder / "logins" / "passwd"), "/etc/passwd")
         supervisor = self._agent.supervise(node, node.generation, passwd)
-        # As root it separates privileges, for which it wants an empty folder.
+        # As root, sshd separates privileges, and needs an empty folder for that.
         folder = "mkdir -p /run/sshd && " if os.getuid() == 0 else ""
         script = f"{folder}exec {program} -D -e -f {seen}/sshd_config"
 
@@ -115,14 +115,14 @@ def _authorized(user: dict[str, Any]) -> str:
     if not key:
         return ""
     until = user.get("expiryTime")
-    # The service's own default is one day.
+    # The service's default is one day.
     limit = parse_time(until).timestamp() if until else time.time() + 24 * 3600
     stamp = time.strftime("%Y%m%d%H%M%SZ", time.gmtime(limit))
     return f'expiry-time="{stamp}" {key}\n'
 
 
 def _wait(endpoint: tuple[str, int]) -> None:
-    """Until somebody there says that he is an ssh server."""
+    """Waits until an ssh server answers."""
     until = time.monotonic() + _START
     while True:
         with suppress(OSError), socket.create_connection(endpoint, timeout=10) as connection:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Preparation:
-    """Work of a job's preparation and release tasks on one node; infos are as on the wire."""
+    """State of a job's preparation and release tasks on one node; infos have the wire format."""
 
     def __init__(self, node: Node, now: str) -> None:
         self.node = node
@@ -30,7 +30,7 @@ class Preparation:
         return bool(self.info.get("result") == "success")
 
     def wire(self) -> dict[str, Any]:
-        """As the list of their states has it."""
+        """Returns the entry for the list of preparation and release task states."""
         wire = {
             "poolId": self.node.pool.id,
             "nodeId": self.node.id,
@@ -43,8 +43,8 @@ class Preparation:
 
 
 def prepare(agent: NodeAgent, job: Job, node: Node, generation: int) -> bool:
-    """Sees to it that the job's preparation task has run on the node, once; whether tasks of
-    the job may run there. Raises NodeLost where the node has gone meanwhile."""
+    """Runs the job's preparation task once on the node, or waits for it. Returns True if tasks of
+    the job may run there. Raises NodeLost if the node is lost in the meantime."""
     spec = job.spec.get("jobPreparationTask")
     if not spec:
         return True
@@ -70,7 +70,7 @@ def prepare(agent: NodeAgent, job: Job, node: Node, generation: int) -> bool:
 
 
 def release(agent: NodeAgent, job: Job) -> None:
-    """Runs the job's release task on every node where its preparation ran, all at once."""
+    """Runs the job's release task on all nodes that its preparation ran on, all at once."""
     spec = job.spec.get("jobReleaseTask")
     threads = []
     with agent.account.changed:
@@ -102,7 +102,7 @@ def _run(
     generation: int,
     task_id: str,
 ) -> None:
-    """Runs one of the two, with its retries, and writes what happened into `info`."""
+    """Runs a preparation or release task with its retries, and records the result in `info`."""
     task_folder = agent.task_folder(node, f"{job.folder}/{task_id}")
     info["taskRootDirectory"] = task_folder.relative
     info["taskRootDirectoryUrl"] = f"{node.url}/files/{task_folder.relative}"

@@ -1,10 +1,10 @@
 """Runs a task's commands on a simulated node, one after another, and ends all that they leave.
 
-A program of its own, started as `python -I -S supervisor.py` inside the node's namespaces.
-Each line of its input is a command: the first sets the node up, each later one is run and
-answered with a line. At the end of its input, which comes also when the simulator dies, it
-kills every process that descends from it: it is their subreaper, so a daemon that was put
-into the background by its parent's end is still below it.
+A separate program, started as `python -I -S supervisor.py` inside the node's namespaces. Each line
+of its input is a command: the first sets the node up, each later one is run and answered with a
+line. At the end of its input, which also comes when the simulator dies, it kills all its
+descendants. As their subreaper it also finds daemons whose parent has exited to put them into the
+background.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> None:
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    # An interrupt of the terminal is for the simulator, which then ends this input.
+    # A terminal's interrupt is meant for the simulator, which then closes this input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         _set_up(libc, json.loads(sys.stdin.buffer.readline() or b"{}"))
@@ -75,7 +75,7 @@ def _serve(woken: int) -> None:
 
 
 def _reap(running: int) -> int:
-    """Collects ended processes, and tells the end of the one that was asked for."""
+    """Reaps ended processes and reports the command's end. Returns its pid, 0 once it has ended."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -90,7 +90,7 @@ def _reap(running: int) -> int:
 
 
 def _start(command: dict[str, Any]) -> int:
-    """Starts a command in a session of its own; answers at once where it cannot be."""
+    """Starts a command in its own session. Reports an error at once and returns 0 if that fails."""
     failed, fail = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
@@ -105,13 +105,13 @@ def _start(command: dict[str, Any]) -> int:
 
 
 def _become(command: dict[str, Any], fail: int) -> None:
-    """In the child: never returns."""
+    """Executes the command in the child; never returns."""
     try:
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
-        # Python ignores these two, and what is ignored stays so across exec.
+        # Python ignores these two signals, and ignored signals stay ignored across exec.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         os.chdir(command["cwd"])
@@ -131,17 +131,17 @@ def _become(command: dict[str, Any], fail: int) -> None:
 
 
 def _drop_rights(user: int) -> None:
-    """Becomes that user, who may read everything nevertheless: this machine's Python and the
-    simulator's folder may lie below a home that is closed to others, and a node's do not."""
+    """Switches to that user but keeps the right to read everything: unlike a node's, this machine's
+    Python and the simulator's folder may lie below a home that is closed to others."""
     libc = ctypes.CDLL(None, use_errno=True)
-    # Otherwise access(2), by which MPI looks for its programs, would answer without that right.
+    # Otherwise access(2), with which MPI looks for its programs, would ignore that right.
     if libc.prctl(_PR_SET_SECUREBITS, _NO_SETUID_FIXUP, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
     rights = 1 << _CAP_DAC_READ_SEARCH
-    # Effective, permitted and inheritable ones; those beyond the first 32 come behind.
+    # Effective, permitted and inheritable; capabilities beyond the first 32 follow.
     sets = (ctypes.c_uint32 * 6)(rights, rights, rights)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     if libc.capset(header, sets):
@@ -155,7 +155,7 @@ def _answer(message: dict[str, Any]) -> None:
 
 
 def _end_descendants() -> None:
-    """Kills until nothing is left: a process may start another while it is looked for."""
+    """Kills until nothing is left, as a process may start another during the search."""
     while pids := _descendants():
         for pid in pids:
             try:
@@ -176,7 +176,7 @@ def _wait_for_one() -> None:
 
 def _descendants() -> list[int]:
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - no pathlib here: it is slow to import
+    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib is slow to import
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123

@@ -23,8 +23,8 @@ _PROGRAM = Path(__file__).parent / "supervisor.py"
 
 @dataclass(frozen=True)
 class Setting:
-    """Setting of a supervisor: the node's own name, and what is mounted over what; `enter` is the
-    start of a command that runs among the node's processes."""
+    """Setting of a supervisor: the node's host name, and the bind mounts as pairs of source and
+    target; `enter` is the command prefix that enters the node's process namespace."""
 
     hostname: str
     binds: tuple[tuple[str, str], ...]
@@ -33,9 +33,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class Ended:
-    """End of a command: its exit code, or `missing` or `error` where it was not started.
+    """End of a command: its exit code, or `missing` or `error` if it was not started.
 
-    All are at rest where the supervisor was ended first.
+    None of them is set if the supervisor was ended first.
     """
 
     exit_code: int | None = None
@@ -45,8 +45,8 @@ class Ended:
 
 @cache
 def namespaces() -> tuple[str, ...]:
-    """The start of a command that gives a node its own host name and mounts, empty where the
-    machine allows neither."""
+    """Returns the command prefix that gives a node its own host name and mounts; empty if the
+    machine does not allow that."""
     for prefix in (
         ("unshare", "--uts", "--mount"),
         ("unshare", "--user", "--map-current-user", "--keep-caps", "--uts", "--mount"),
@@ -70,8 +70,7 @@ def _program(enter: Sequence[str]) -> Process:
 
 
 class Supervisor:
-    """One supervisor process, started by `start` where it is to be; its commands run one at a
-    time."""
+    """One supervisor process, started in its place by `start`; runs one command at a time."""
 
     def __init__(
         self,
@@ -97,7 +96,7 @@ class Supervisor:
         stderr: str,
         user: int | None = None,
     ) -> Ended:
-        """Runs a command and waits for its end; as this user, which has a group of the same id.
+        """Runs a command and waits for its end; `user` is the id of its user and of its group.
         Paths are as the node sees them."""
         command = {
             "argv": list(argv),
@@ -118,19 +117,19 @@ class Supervisor:
         return Ended()
 
     def end(self) -> None:
-        """Lets it kill all that runs below it, and does not wait; any thread may call this."""
+        """Makes the supervisor kill its descendants, without waiting; any thread may call this."""
         with self._lock:
             if not self._ended:
                 self._ended = True
                 assert self._process.stdin
-                # With the process space of a node that is gone it may have been killed already.
+                # It may have been killed already, with the process namespace of a removed node.
                 with contextlib.suppress(BrokenPipeError):
                     self._process.stdin.close()
 
     def close(self) -> None:
-        """Ends it, waits until nothing is left, and lets go of its pipes.
+        """Ends the supervisor, waits until all its processes have ended, and closes its pipes.
 
-        The thread that runs its commands calls this.
+        Called by the thread that runs its commands.
         """
         self.end()
         self._process.wait()

@@ -1,4 +1,4 @@
-"""Brings a task's resource files to its folder, and takes its output files to storage."""
+"""Downloads a task's resource files to its folder, and uploads its output files to storage."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class StorageAccess:
     """The storage account that stands for the one linked to the Batch account.
 
-    A pool's managed identity may read and write it: what names an identity is authorised with
-    the account's key.
+    A pool's managed identity may read and write it: requests that name an identity are authorized
+    with the account's key.
     """
 
     url: str
@@ -32,7 +32,7 @@ class StorageAccess:
 
     @property
     def connection_string(self) -> str:
-        """As AZURE_STORAGE_CONNECTION_STRING has it."""
+        """The value of AZURE_STORAGE_CONNECTION_STRING."""
         return (
             f"DefaultEndpointsProtocol=http;AccountName={self.account};"
             f"AccountKey={self.key};BlobEndpoint={self.url};"
@@ -40,7 +40,7 @@ class StorageAccess:
 
 
 class TransferError(Exception):
-    """A file could not be brought or taken; `code` is the service's own."""
+    """Error that a file cannot be downloaded or uploaded; `code` is the service's own."""
 
     def __init__(self, code: str, message: str, where: str) -> None:
         super().__init__(message)
@@ -49,8 +49,8 @@ class TransferError(Exception):
 
 
 class Blobs:
-    """Storage as a node reaches it. `identity` is the resource id of the pool's identity, which
-    may read and write the account's own; where a request names one, it must be that one (see
+    """Storage as a node reaches it. `identity` is the resource id of the pool's identity, which may
+    read and write the account's storage. Requests must name this identity (see
     BatchNodeIdentityReference of azure-batch: one "associated with the Batch pool")."""
 
     def __init__(self, access: StorageAccess | None, identity: str) -> None:
@@ -58,14 +58,14 @@ class Blobs:
         self._identity = identity
 
     def download_url(self, url: str, target: Path, *, identity: str) -> None:
-        """Brings one file; `identity` is as it was named, "" for none."""
+        """Downloads one file; `identity` is the one that the request names, "" for none."""
         container, name = self._split(url)
         _download(self.container(container, identity=identity), name, target)
 
     def download_container(
         self, url: str, prefix: str, *, identity: str
     ) -> Iterator[tuple[str, Any]]:
-        """The names of a container's blobs, each with what writes it to a path."""
+        """Yields the name of each blob in a container, and a function that downloads it."""
         from azure.core.exceptions import HttpResponseError
 
         container = self.container(url, identity=identity)
@@ -82,7 +82,7 @@ class Blobs:
 
         container = self.container(url, identity=identity, uploads=True)
         if not source.is_file() or not _is_blob_name(name):
-            # No document says what becomes of these: the service may fail, and so it does here.
+            # Not documented: the service may fail, and so does the simulator.
             raise TransferError("FileUploadMiscError", "the file cannot be uploaded", repr(name))
         try:
             with source.open("rb") as file:
@@ -95,8 +95,8 @@ class Blobs:
             raise TransferError("FileUploadMiscError", str(error), url) from error
 
     def container(self, url: str, *, identity: str, uploads: bool = False) -> ContainerClient:
-        """A client for the container at a URL. Fairway signs no URL: without an identity nobody
-        reads or writes anything."""
+        """Returns a client for the container at a URL. Raises TransferError without the pool's
+        identity: Fairway signs no URL."""
         from azure.storage.blob import ContainerClient
 
         is_own = identity.lower() == self._identity.lower()
@@ -108,7 +108,7 @@ class Blobs:
         return ContainerClient.from_container_url(url, credential=credential)
 
     def _split(self, url: str) -> tuple[str, str]:
-        """A blob's URL as its container's URL and its name."""
+        """Splits a blob's URL into its container's URL and its name."""
         if self.access is None or not self.access.owns(url):
             message = "the pool's identity has no access to this storage"
             raise TransferError("BlobAccessDenied", message, url)
@@ -117,9 +117,9 @@ class Blobs:
 
 
 def _is_blob_name(name: str) -> bool:
-    """True if storage takes a blob of that name: "control characters (0x00 to 0x1F, \\u0081, and so
-    on)" are not allowed, nor is what is no Unicode. Source: Azure documentation, Naming and
-    referencing containers, blobs, and metadata."""
+    """Returns True if storage accepts a blob of that name: "control characters (0x00 to 0x1F,
+    \\u0081, and so on)" and invalid Unicode are not allowed. Source: Azure documentation, Naming
+    and referencing containers, blobs, and metadata."""
     return all(unicodedata.category(each) not in ("Cc", "Cs", "Co", "Cn") for each in name)
 
 
@@ -176,7 +176,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def keep(blobs: Blobs, outputs: Iterable[dict[str, Any]], folder: Path, *, success: bool) -> None:
-    """Uploads the output files whose condition holds. Patterns start at the folder `wd`."""
+    """Uploads the output files whose condition holds. Patterns are relative to the folder `wd`."""
     wanted = {"taskcompletion", "tasksuccess" if success else "taskfailure"}
     for output in outputs:
         condition = output["uploadOptions"]["uploadCondition"]
@@ -189,12 +189,12 @@ def keep(blobs: Blobs, outputs: Iterable[dict[str, Any]], folder: Path, *, succe
 
 
 def matches(folder: Path, pattern: str, path: str) -> Iterator[tuple[Path, str]]:
-    """The files that a pattern names, each with the name of its blob.
+    """Yields the files that match a pattern, each with the name of its blob.
 
-    With a wildcard `path` is a prefix, and a blob is named as the file is below the last
-    folder before the wildcard; without one it is the whole name, or the file's where empty.
-    What begins with a dot is left out unless the pattern has that dot: see the description of
-    OutputFile.file_pattern in azure-batch, which says so of files; of folders nothing is said.
+    With a wildcard, `path` is a prefix, followed by the file's path relative to the last folder
+    before the wildcard. Without one, `path` is the full name, or the file's name if it is empty.
+    Names that begin with a dot match only if the pattern has that dot: the description of
+    OutputFile.file_pattern in azure-batch says so of files, and nothing of folders.
     """
     start = PurePosixPath(pattern)
     parts = list(start.parts)
@@ -213,11 +213,11 @@ def matches(folder: Path, pattern: str, path: str) -> Iterator[tuple[Path, str]]
 
 
 def _regex(pattern: str) -> str:
-    """A pattern of `*`, `?`, `**` and `[…]` as a regular expression."""
+    """Converts a pattern of `*`, `?`, `**` and `[…]` to a regular expression."""
     visible = r"(?:(?!\.)[^/]+/)*"
     special = {"**/": visible, "**": rf"{visible}(?!\.)[^/]*", "*": "[^/]*", "?": "[^/]"}
     found = ""
-    begins = True  # a part of the path
+    begins = True  # at the start of a path segment
     for piece in re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]*\])", pattern):
         if begins and piece in ("*", "?"):
             found += r"(?!\.)"

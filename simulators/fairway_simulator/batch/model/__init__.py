@@ -1,1 +1,1 @@
-"""Memory of the service: jobs, tasks, pools, nodes and schedules."""
+"""State of the service: jobs, tasks, pools, nodes and schedules."""

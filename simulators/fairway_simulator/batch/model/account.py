@@ -1,4 +1,4 @@
-"""The account: everything that the service remembers, and the lock that guards it."""
+"""The account: the complete state of the service, and the lock that guards it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ ENDING = {
     "terminating": "JobBeingTerminated",
     "deleting": "JobBeingDeleted",
 }
-"""The errors of operations on jobs in these states."""
-# The default of an account, "100-300". Source: Azure documentation, Batch service quotas.
+"""The error codes of operations on jobs in these states."""
+# An account's default is "100-300". Source: Azure documentation, Batch service quotas.
 _QUOTA = 100
 
 
 class Account:
-    """Jobs, pools and schedules by their ids in lower case: ids differ by more than their case.
+    """Jobs, pools and schedules by their ids in lower case: ids are case-insensitive.
 
-    A thread that reads or changes any of it holds `changed`, and notifies it after a change.
+    A thread holds `changed` while it reads or changes any of them, and notifies it after a change.
     """
 
     def __init__(self, name: str, clock: Clock) -> None:
@@ -50,7 +50,7 @@ class Account:
         return next(self._sequence)
 
     def require_room(self) -> None:
-        """409 where the quota of active jobs and schedules is used up."""
+        """Raises ServiceError (409) if the quota of active jobs and schedules is used up."""
         ended = {"completed", "deleting"}
         active = sum(job.state not in ended for job in self.jobs.values())
         active += sum(known.state not in ended for known in self.schedules.values())
@@ -61,7 +61,7 @@ class Account:
         return _found(self.jobs, job_id.lower(), "Job")
 
     def open_job(self, job_id: str) -> Job:
-        """The job of this id where it takes tasks; 409 where it has ended or is about to."""
+        """Returns the job of this id. Raises ServiceError (409) if it has ended or is about to."""
         job = self.job(job_id)
         if code := ENDING.get(job.state):
             raise ServiceError(409, code)
@@ -81,7 +81,7 @@ class Account:
 
 
 def _found(known: Mapping[str, Found], key: str, what: str) -> Found:
-    """404 in the words of the codes (`Job`) where there is no such thing."""
+    """Returns a known value. Raises ServiceError (404) with the code of its kind (`Job`)."""
     if key not in known:
         raise ServiceError(404, f"{what}NotFound")
     return known[key]

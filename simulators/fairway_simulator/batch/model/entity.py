@@ -1,4 +1,4 @@
-"""Common part of jobs, tasks, pools and schedules: an ETag, a state, and their times."""
+"""Common base of jobs, tasks, pools and schedules: an ETag, a state, and their times."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _versions = itertools.count(0x8DE000000000000)
 
 
 def new_etag() -> str:
-    """An ETag that no other version of anything has."""
+    """Returns an ETag that no other version of any entity has."""
     return f"0x{next(_versions):X}"
 
 
 class Entity:
-    """Something with a state. Times are texts as they stand on the wire."""
+    """An entity with a state. Times are strings in their wire format."""
 
     __slots__ = (
         "created",
@@ -35,7 +35,7 @@ class Entity:
         self.etag = new_etag()
 
     def touch(self, now: str) -> None:
-        """Marks a change: the ETag is another from now on."""
+        """Marks a change by a new ETag."""
         self.etag = new_etag()
         self.last_modified = now
 
@@ -45,7 +45,7 @@ class Entity:
         self.touch(now)
 
     def wire_state(self) -> dict[str, Any]:
-        """The fields of this class as they stand on the wire."""
+        """Returns the fields of this class in their wire format."""
         wire: dict[str, Any] = {
             "eTag": self.etag,
             "lastModified": self.last_modified,
@@ -60,13 +60,13 @@ class Entity:
 
 
 class Clock:
-    """The time that the service goes by."""
+    """The service's clock."""
 
     def __init__(self) -> None:
         self._ahead = timedelta(0)
 
     def advance(self, seconds: float) -> None:
-        """Puts the clock forward by this many seconds; it never goes back."""
+        """Moves the clock forward by this many seconds. Raises ValueError if they are negative."""
         if seconds < 0:
             raise ValueError("a clock goes forward only")
         self._ahead += timedelta(seconds=seconds)
@@ -82,7 +82,7 @@ class Clock:
 
 
 def wire_time(moment: datetime) -> str:
-    """A time as the service writes it, always of the same length: such texts sort as times do.
+    """Formats a time as the service does. All have the same length, so that they sort as strings.
 
     >>> wire_time(datetime(2026, 3, 1, 12, tzinfo=UTC))
     '2026-03-01T12:00:00.000000Z'
@@ -91,7 +91,7 @@ def wire_time(moment: datetime) -> str:
 
 
 def parse_time(text: str) -> datetime:
-    """The time that a client wrote; ValueError where it is none."""
+    """Parses a client's time, in UTC by default. Raises ValueError if it is malformed."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

@@ -1,5 +1,5 @@
-"""A job and its tasks: which may start, how many there are in each state, and how they end;
-job schedules."""
+"""A job and its tasks: which may start, how many are in each state, and how they end; job
+schedules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TASK_LIMITS: dict[str, Any] = {
 
 
 class Job(Entity):
-    """A job. `spec` holds its properties in their wire form, the service's defaults filled in."""
+    """A job. `spec` holds its properties in their wire format, with the service's defaults."""
 
     def __init__(self, spec: dict[str, Any], account_url: str, sequence: int, now: str) -> None:
         super().__init__("active", now)
@@ -62,15 +62,15 @@ class Job(Entity):
 
     @property
     def folder(self) -> str:
-        """Its folder on nodes, below their root: `job-1` of its own id, or that of its schedule's
-        whose number it has. The service's documents show the first alone; of the second an id with
-        its colon could be no folder on Windows, which nodes may have too."""
+        """The job's folder on nodes, relative to their root: below `workitems`, `<id>/job-1`, or
+        `<schedule>/job-<number>` for a scheduled job. The service documents only the first; the
+        second avoids the colon of such an id, which no folder on a Windows node could have."""
         schedule, _, number = self.id.partition(":")
         return f"workitems/{schedule}/{number or 'job-1'}"
 
     @property
     def priority(self) -> int:
-        """Jobs of a higher priority come first; −1000 to 1000."""
+        """The job's priority from −1000 to 1000; jobs of a higher one start first."""
         return int(self.spec["priority"])
 
     @property
@@ -91,7 +91,7 @@ class Job(Entity):
             self.ready[task.sequence] = task
 
     def satisfy(self, task: Task) -> None:
-        """A task has ended so that those that wait for it alone may start."""
+        """Marks a dependency as satisfied, and readies the tasks that waited only for it."""
         self._satisfied.add(task.key)
         for each in sorted(self._waiting.pop(task.key, ()), key=lambda w: w.sequence):
             self._unmet[each.key].discard(task.key)
@@ -99,13 +99,13 @@ class Job(Entity):
                 self.ready[each.sequence] = each
 
     def become_task(self, task: Task, state: str, now: str) -> None:
-        """Brings a task into a state and keeps the counts; its result is set before."""
+        """Moves a task to a state and updates the counts; the task's result must be set before."""
         self.count(task, -1)
         task.become(state, now)
         self.count(task, 1)
 
     def count(self, task: Task, by: int) -> None:
-        """Counts a task in or out by the state that it has."""
+        """Adds `by` to the counts of a task's state."""
         kinds = ["running" if task.state == "preparing" else task.state]
         if task.state == "completed":
             kinds.append("failed" if task.failed else "succeeded")
@@ -114,13 +114,13 @@ class Job(Entity):
             self.slot_counts[kind] += by * task.slots
 
     def told_counts(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Counts of tasks and of their slots as a client is told them: they "may not always be up
-        to date" (get_job_task_counts of azure-batch), and here are those of the look before."""
+        """Returns the counts of tasks and of their slots at the previous call: they "may not always
+        be up to date" (get_job_task_counts of azure-batch)."""
         told, self._told = self._told, (dict(self.counts), dict(self.slot_counts))
         return told
 
     def all_tasks_complete(self) -> bool:
-        """True if no task is left to do, which holds for a job without tasks too."""
+        """Returns True if all tasks have completed, or if there are none."""
         return self.counts["completed"] == len(self.tasks)
 
     def wire(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Job(Entity):
 
 
 class Task(Entity):
-    """A task of a job. `spec` holds the properties that the client gave, in their wire form."""
+    """A task of a job. `spec` holds the properties that the client gave, in their wire format."""
 
     __slots__ = (
         "execution",
@@ -165,13 +165,13 @@ class Task(Entity):
 
     @property
     def instances(self) -> int:
-        """On how many nodes it runs at once."""
+        """The number of nodes that the task runs on at once."""
         settings = self.spec.get("multiInstanceSettings")
         return int(settings.get("numberOfInstances", 1)) if settings else 1
 
     @property
     def is_multi_instance(self) -> bool:
-        """True if the task has a coordination command, if only for one node."""
+        """True if the task has multi-instance settings, even if for a single node."""
         return "multiInstanceSettings" in self.spec
 
     @property
@@ -270,8 +270,8 @@ def ended(message: str) -> Outcome:
 
 
 def satisfies(conditions: dict[str, Any], outcome: Outcome) -> bool:
-    """True if a task that ended so lets those that depend on it go on, by its exit conditions.
-    Source: ExitOptions of the service's REST reference, with its defaults."""
+    """Returns True if a task's exit conditions let its dependents start after this outcome. Source:
+    ExitOptions of the service's REST reference, with its defaults."""
     if outcome.failure is None:
         return True
     names = {"preprocessing": "preProcessingError", "upload": "fileUploadError"}
@@ -280,10 +280,10 @@ def satisfies(conditions: dict[str, Any], outcome: Outcome) -> bool:
 
 
 class Attempt(Protocol):
-    """An attempt, which can be ended early, and counts then as `outcome` or not at all."""
+    """An attempt, which can be ended early: with an outcome, or abandoned without one."""
 
     deadline: float | None
-    """The POSIX time at which the task's wall-clock time is over."""
+    """The POSIX time at which the task exceeds its maximum wall-clock time."""
     done: threading.Event
 
     def end(self, outcome: Outcome) -> None: ...

@@ -1,4 +1,4 @@
-"""A pool and its nodes: its size, why it is not as large as it should be, and what runs on each."""
+"""A pool and its nodes: its size, its resize errors, and the attempts that run on each node."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _DEFAULTS: dict[str, Any] = {
 
 _RECENT = 10
 
-# The states in which a node's files can be read.
+# States in which a node's files can be read.
 REACHABLE = {"idle", "running", "offline"}
 
 
 class Pool(Entity):
-    """A pool. `spec` holds the properties that do not change by themselves."""
+    """A pool. `spec` holds the properties that only a request changes."""
 
     def __init__(self, spec: dict[str, Any], account_url: str, now: str) -> None:
         super().__init__("active", now)
@@ -50,7 +50,7 @@ class Pool(Entity):
 
     @property
     def talks(self) -> bool:
-        """True if the pool's nodes may talk to one another, which multi-instance tasks need."""
+        """True if the pool's nodes may communicate, which multi-instance tasks need."""
         return bool(self.spec["enableInterNodeCommunication"]) and self.slots == 1
 
     def members(self, *, dedicated: bool) -> list[Node]:

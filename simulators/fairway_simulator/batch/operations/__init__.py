@@ -1,1 +1,1 @@
-"""The service's operations, a module for each kind of resource."""
+"""The service's operations, one module per kind of resource."""

@@ -1,4 +1,4 @@
-"""Checks of a request's body before anything is done with it."""
+"""Checks of a request's body before any change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_FILES = 100
 
 
 def identifier(body: dict[str, Any]) -> None:
-    """The id in a body: at most 64 letters, digits, hyphens and underscores."""
+    """Checks the id in a body: at most 64 letters, digits, hyphens and underscores."""
     value = required(body, "id")
     if not _ID.fullmatch(value):
         raise invalid_property("id", value, "1 to 64 of [A-Za-z0-9_-]")
@@ -35,7 +35,7 @@ def one_of(body: dict[str, Any], name: str, allowed: tuple[str, ...]) -> None:
 
 
 def span(body: dict[str, Any], name: str, least: float = 0, most: float | None = None) -> None:
-    """A property that is a span of time within these seconds, where it is given."""
+    """Checks that a duration, if it is given, is within these seconds."""
     if body.get(name) is None:
         return
     length = seconds(body[name], name)
@@ -44,15 +44,15 @@ def span(body: dict[str, Any], name: str, least: float = 0, most: float | None =
 
 
 def sizing(body: dict[str, Any]) -> None:
-    """Checks the time in which a pool changes, and the interval at which its formula is evaluated:
-    see the descriptions of resize_timeout and auto_scale_evaluation_interval in azure-batch."""
+    """Checks the resize timeout of a pool, and the interval between evaluations of its formula: see
+    the descriptions of resize_timeout and auto_scale_evaluation_interval in azure-batch."""
     span(body, "resizeTimeout", 5 * 60)
     span(body, "autoScaleEvaluationInterval", 5 * 60, 168 * 3600)
 
 
 def limits(constraints: dict[str, Any]) -> None:
-    """The time that a task may take, that for which its files are kept, and the number of its
-    retries; the simulator has no -1, which stands for any."""
+    """Checks a task's wall-clock time, the retention time of its files, and its number of retries;
+    the simulator does not support -1, which means unlimited."""
     span(constraints, "maxWallClockTime")
     span(constraints, "retentionTime")
     value = constraints.get("maxTaskRetryCount")
@@ -61,7 +61,7 @@ def limits(constraints: dict[str, Any]) -> None:
 
 
 def absent(body: dict[str, Any], *names: str) -> None:
-    """Properties that the service has and the simulator has not are refused, not ignored."""
+    """Refuses properties that the service has and the simulator lacks, rather than ignore them."""
     for name in names:
         if body.get(name):
             raise invalid_property(name, body[name], "the simulator does not have this")
@@ -84,7 +84,7 @@ def job(body: dict[str, Any]) -> None:
         if body.get(name):
             required(body[name], "commandLine")
             _files(body[name])
-    # See the description of BatchJobReleaseTask.max_wall_clock_time in azure-batch.
+    # Source: the description of BatchJobReleaseTask.max_wall_clock_time in azure-batch.
     span(body.get("jobReleaseTask") or {}, "maxWallClockTime", 0, 15 * 60)
     for entry in body.get("metadata") or ():
         required(entry, "name")
@@ -116,8 +116,8 @@ def task(body: dict[str, Any], job_spec: dict[str, Any]) -> None:
 
 
 def _files(body: dict[str, Any]) -> None:
-    """Resource files, as many as the service takes: "there is a maximum size for the list" says
-    azure-batch, and no document says which, so that it is small here."""
+    """Checks resource files and their number: azure-batch says "there is a maximum size for the
+    list", no document says which, so that it is small here."""
     files = body.get("resourceFiles") or ()
     if len(files) > _MOST_FILES or len(body.get("outputFiles") or ()) > _MOST_FILES:
         raise ServiceError(413, "RequestEntityTooLarge")
@@ -126,8 +126,8 @@ def _files(body: dict[str, Any]) -> None:
 
 
 def _dependencies(wanted: dict[str, Any]) -> None:
-    """As many as the service takes: of ranges no document says how many, so that is not many; ids
-    of 64,000 characters together, says the description of task_ids in azure-batch."""
+    """Checks the number of dependencies. No document gives the maximum of ranges, so that it is
+    small here; ids may have 64,000 characters in total (description of task_ids in azure-batch)."""
     ids = wanted.get("taskIds") or ()
     if sum(map(len, ids)) > _LONGEST_IDS:
         reason = f"at most {_LONGEST_IDS} characters"
@@ -158,8 +158,8 @@ def _resource_file(file: dict[str, Any]) -> None:
 
 
 def slots(pool: dict[str, Any]) -> None:
-    """Checks the number of task slots of a node: "the maximum value is the smaller of 4 times the
-    number of cores of the vmSize of the pool or 256" says azure-batch of task_slots_per_node."""
+    """Checks a node's number of task slots: azure-batch says of task_slots_per_node "the maximum
+    value is the smaller of 4 times the number of cores of the vmSize of the pool or 256"."""
     count, size = pool.get("taskSlotsPerNode", 1), vm_sizes().get(pool["vmSize"])
     most = min(256, 4 * size.vcpus) if size else 256
     if not 1 <= count <= most:

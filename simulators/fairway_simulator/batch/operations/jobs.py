@@ -23,11 +23,11 @@ def create(core: Core, request: Request) -> Answer:
 
 
 def add(core: Core, spec: dict[str, Any]) -> Job:
-    """Makes a job of a specification; the caller holds the lock."""
+    """Adds a job from a specification; the caller holds the lock."""
     checks.job(spec)
     if known := core.account.jobs.get(spec["id"].lower()):
         raise ServiceError(409, "JobBeingDeleted" if known.state == "deleting" else "JobExists")
-    # These two are of the service's list of error codes.
+    # This code and the one of the quota are in the service's list of error codes.
     if spec["id"].lower() in core.account.schedules:
         raise ServiceError(409, "JobScheduleWithSameIdExists")
     core.account.require_room()
@@ -54,7 +54,7 @@ def get(core: Core, request: Request, job_id: str) -> Answer:
 
 
 def update(core: Core, request: Request, job_id: str) -> Answer:
-    """Change what a job does once all its tasks have ended."""
+    """Change what happens to a job when all its tasks have completed."""
     checks.job(request.document)
     checks.absent(request.document, *(request.document.keys() - {"onAllTasksComplete"}))
     job = core.account.open_job(job_id)
@@ -76,7 +76,7 @@ def terminate(core: Core, request: Request, job_id: str) -> Answer:
 
 
 def disable(core: Core, request: Request, job_id: str) -> Answer:
-    """Disable a job, whose tasks that run go on."""
+    """Disable a job; its running tasks continue."""
     if checks.required(request.document, "disableTasks").lower() != "wait":
         checks.absent(request.document, "disableTasks")
     job = core.account.job(job_id)
@@ -85,7 +85,7 @@ def disable(core: Core, request: Request, job_id: str) -> Answer:
 
 
 def counts(core: Core, _: Request, job_id: str) -> Answer:
-    """Count a job's tasks by state, a little late."""
+    """Count a job's tasks by state, with a delay."""
     tasks, slots = core.account.job(job_id).told_counts()
     return answer({"taskCounts": tasks, "taskSlotCounts": slots})
 

@@ -1,9 +1,9 @@
-"""The simulator's own operations, under `/simulator/`: a node's instance metadata service, and what
-`bin/batch-simulator` orders.
+"""The simulator's own operations, under `/simulator/`: a node's instance metadata service, and the
+commands of `bin/batch-simulator`.
 
-A real node finds that service at 169.254.169.254; here FAIRWAY_METADATA_URL says where it is. The
-nodes have no managed identity that could give tokens: what a resource file's identity stands for is
-done by the node agent. An order carries the account's key as `Authorization: Key <key>`.
+A real node finds that service at 169.254.169.254; here FAIRWAY_METADATA_URL has its address. The
+nodes have no managed identity that could issue tokens: the node agent itself fetches resource files
+that name an identity. A command carries the account's key as `Authorization: Key <key>`.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ def _node(core: Core, request: Request, pool_id: str, node_id: str) -> Node:
 
 
 def compute(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
-    """Answer of a node's metadata service about its machine: name, size, and regular or Spot."""
+    """Report a node's machine: name, size, and regular or Spot."""
     node = _node(core, request, pool_id, node_id)
     priority = "Regular" if node.dedicated else "Spot"
     return answer({"name": node.name, "vmSize": node.pool.spec["vmSize"], "priority": priority})
 
 
 def token(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
-    """A token of the machine's identity, which it has not."""
+    """Refuse a token, as the machine has no identity."""
     _node(core, request, pool_id, node_id)
     error = {"error": "invalid_request", "error_description": "Identity not found"}
     return answer(error, 400)
 
 
 def events(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
-    """Answer of a node's metadata service with its machine's Scheduled Events."""
+    """List the Scheduled Events of a node's machine."""
     found = _node(core, request, pool_id, node_id).events
     return answer({"DocumentIncarnation": len(found), "Events": found})
 
 
 def approve(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
-    """The machine is ready for an event, which happens now."""
+    """Approve a Scheduled Event, which then happens at once."""
     node = _node(core, request, pool_id, node_id)
     wanted = {entry.get("EventId") for entry in request.document.get("StartRequests") or ()}
     if not any(event["EventId"] in wanted for event in node.events):
@@ -67,7 +67,7 @@ def _authorize(core: Core, request: Request) -> None:
 
 
 def add_fault(core: Core, request: Request) -> Answer:
-    """Turn a fault on: its fields are those of `Fault`."""
+    """Turn a fault on; its fields are those of `Fault`."""
     _authorize(core, request)
     checks.one_of(request.document, "kind", get_args(Kind))
     try:

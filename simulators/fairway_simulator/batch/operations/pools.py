@@ -21,7 +21,7 @@ _LOST = {"preempted", "unusable", "unknown", "leavingpool", "rebooting", "reimag
 
 
 def add(core: Core, spec: dict[str, Any]) -> Pool:
-    """Makes a pool of a specification; the caller holds the lock."""
+    """Adds a pool from a specification; the caller holds the lock."""
     checks.identifier(spec)
     checks.required(spec, "vmSize")
     checks.absent(spec, "startTask", "mountConfiguration")
@@ -65,7 +65,7 @@ def resize(core: Core, request: Request, pool_id: str) -> Answer:
     if pool.spec["enableAutoScale"]:
         raise ServiceError(409, "PoolAutoScaleEnabled")
     if pool.allocation_state != "steady":
-        # One change at a time: see begin_resize_pool in azure-batch.
+        # Only one resize at a time: see begin_resize_pool in azure-batch.
         raise ServiceError(409, "PoolBeingResized")
     pool.target_dedicated = int(body.get("targetDedicatedNodes") or 0)
     pool.target_spot = int(body.get("targetLowPriorityNodes") or 0)
@@ -74,8 +74,8 @@ def resize(core: Core, request: Request, pool_id: str) -> Answer:
 
 
 def _require_option(request: Request, name: str, known: str) -> None:
-    """Refuses any other choice for a node's tasks than the one that Fairway makes for an operation:
-    the simulator has no other, and none by default."""
+    """Refuses any option for a node's tasks except the one that Fairway uses for an operation: the
+    simulator has no other and no default."""
     checks.required(request.document, name)
     checks.one_of(request.document, name, (known,))
 
@@ -119,7 +119,7 @@ def disable_scheduling(core: Core, request: Request, pool_id: str, node_id: str)
 
 
 def enable_scheduling(core: Core, request: Request, pool_id: str, node_id: str) -> Answer:
-    """Give a node tasks again. The operation has no body."""
+    """Enable a node for tasks again. The operation has no body."""
     if request.body:
         raise ServiceError(400, "InvalidRequestBody")
     node = core.account.node(pool_id, node_id)
@@ -132,8 +132,8 @@ def enable_scheduling(core: Core, request: Request, pool_id: str, node_id: str) 
 
 
 def remote_login(core: Core, _: Request, pool_id: str, node_id: str) -> Later:
-    """Say where a node's ssh server is, where the pool maps a port to it: none does by itself any
-    more (learn.microsoft.com/azure/batch/pool-endpoint-configuration)."""
+    """Return the endpoint of a node's ssh server, if the pool maps a port to it: no pool does so by
+    default any more (learn.microsoft.com/azure/batch/pool-endpoint-configuration)."""
     node = _ready(core, pool_id, node_id)
     network = node.pool.spec.get("networkConfiguration") or {}
     ports = (network.get("endpointConfiguration") or {}).get("inboundNATPools") or ()

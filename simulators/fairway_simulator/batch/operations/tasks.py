@@ -1,4 +1,4 @@
-"""Operations on tasks and on files: a task's own, and all on a node."""
+"""Operations on tasks and on files, of a task or of a node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def create(core: Core, request: Request, job_id: str) -> Answer:
 
 
 def create_collection(core: Core, request: Request, job_id: str) -> Answer:
-    """Add up to 100 tasks; each has an answer of its own."""
+    """Add up to 100 tasks, each with its own result."""
     specs = request.document.get("value")
     if not isinstance(specs, list):
         raise ServiceError(400, "MissingRequiredProperty", PropertyName="value")
@@ -69,7 +69,7 @@ def _add(core: Core, job: Job, spec: dict[str, Any]) -> Task:
 
 def list_all(core: Core, request: Request, job_id: str) -> Answer:
     tasks = list(core.account.job(job_id).tasks.values())
-    # Tasks are in their order, and may be many.
+    # Tasks are sorted by sequence number, and may be many.
     after = int(request.option("$skiptoken", "0"))
     start = bisect_right(tasks, after, key=lambda task: task.sequence)
     return page(core, request, ((task.sequence, task.wire) for task in tasks[start:]))
@@ -105,7 +105,7 @@ def terminate(core: Core, _: Request, job_id: str, task_id: str) -> Later:
 
 
 def list_subtasks(core: Core, _: Request, job_id: str, task_id: str) -> Answer:
-    """List the subtasks of a multi-instance task, all but the primary."""
+    """List the subtasks of a multi-instance task, without the primary."""
     task = core.account.task(job_id, task_id)
     reply = answer({"value": [dict(info) for info in task.subtasks]})
     reply.headers["Last-Modified"] = http_date(task.last_modified)
@@ -166,7 +166,7 @@ def _read(request: Request, path: Path, url: str) -> Answer:
 
 
 def _range(header: str, size: int) -> tuple[int, int]:
-    """The bytes that are wanted, from and up to; 416 where the file has none of them."""
+    """Parses a range header into start and end offsets. Raises ServiceError (416) past the end."""
     if not header:
         return 0, size
     unit, _, span = header.partition("=")

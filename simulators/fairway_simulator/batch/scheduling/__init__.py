@@ -1,1 +1,1 @@
-"""Decisions of the service: which task runs where, and what follows when it has ended."""
+"""Decisions of the service: which task runs on which node, and what follows its end."""

@@ -1,4 +1,4 @@
-"""Life of nodes: they boot, come and go with the pool's size, and are lost."""
+"""Lifecycle of nodes: they boot, come and go with the pool's size, and are lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_CORES = "The account's core quota for this VM family has been reached"
 
 
 class Fleet:
-    """The changes of nodes and of pools' sizes. The caller holds the account's lock."""
+    """Changes of nodes and of pool sizes. The caller holds the account's lock."""
 
     def __init__(self, account: Account, agent: NodeAgent) -> None:
         self._account = account
@@ -37,8 +37,8 @@ class Fleet:
     # -- size ---------------------------------------------------------------------------
 
     def resize(self, pool: Pool) -> None:
-        """Brings a pool to its target sizes, as far as its limit allows; what runs on nodes that
-        leave is waited for."""
+        """Resizes a pool to its targets, up to its limit; nodes leave when their tasks have
+        ended."""
         now = self._account.clock.now()
         pool.resize_errors = []
         pool.allocate("resizing", now)
@@ -53,7 +53,7 @@ class Fleet:
 
     def _bring(self, pool: Pool, target: int, *, dedicated: bool) -> None:
         members = [node for node in pool.members(dedicated=dedicated) if not node.leaving]
-        # The nodes without work leave first.
+        # Idle nodes leave first.
         members.sort(key=lambda node: bool(node.executions))
         for node in members[: max(0, len(members) - target)]:
             self._remove(node)
@@ -95,29 +95,29 @@ class Fleet:
         self._agent.network.forget(node)
 
     def settle(self, pool: Pool) -> None:
-        """Ends a resize once no node is still to leave."""
+        """Ends a resize once no node has still to leave."""
         if pool.allocation_state != "steady" and not any(n.leaving for n in pool.nodes.values()):
             pool.allocate("steady", self._account.clock.now())
             self._account.changed.notify_all()
 
     def boot(self, node: Node) -> None:
-        """Starts a node, which is ready at once."""
+        """Boots a node, which is ready at once."""
         for each in {node, *node.pool.nodes.values()}:
             self._agent.layout.make(each, node.pool.nodes.values())
         node.booted = self._account.clock.now()
         node.become("idle" if node.schedulable else "offline", node.booted)
         self._account.changed.notify_all()
 
-    # -- what happens to a node -----------------------------------------------------------
+    # -- events of a node -----------------------------------------------------------------
 
     def _stop_all(self, node: Node) -> None:
-        """All that runs on a node ends, as when its power fails."""
+        """Ends everything on a node, as a power failure would."""
         node.generation += 1
         for supervisor in node.supervisors:
             supervisor.end()
 
     def lose(self, node: Node, state: str) -> None:
-        """A node is `preempted` or `unknown` from now on; its tasks start again elsewhere."""
+        """Makes a node `preempted` or `unknown`; its tasks start again elsewhere."""
         self._stop_all(node)
         requeue(node, self._account.clock.now(), asked=False)
         node.events = []
@@ -125,7 +125,7 @@ class Fleet:
         self._account.changed.notify_all()
 
     def preempt(self, node: Node, notice: float) -> None:
-        """Takes a Spot node away, after a notice of `notice` seconds among its Scheduled Events."""
+        """Evicts a Spot node, after `notice` seconds announced in its Scheduled Events."""
         if notice <= 0:
             self.lose(node, "preempted")
             return
@@ -144,7 +144,7 @@ class Fleet:
         self._after(node, notice, lambda: self.lose(node, "preempted"))
 
     def restart(self, node: Node, *, wipe: bool) -> None:
-        """Boots a node again, with `wipe` from a new disk; its tasks start again elsewhere."""
+        """Reboots a node, with `wipe` from a new disk; its tasks start again elsewhere."""
         node.become("reimaging" if wipe else "rebooting", self._account.clock.now())
         requeue(node, self._account.clock.now(), asked=True)
 
@@ -155,7 +155,7 @@ class Fleet:
         self._spawn(boot)
 
     def restore(self, node: Node, *, wipe: bool = True) -> None:
-        """A node that was lost comes back, as a new machine."""
+        """Boots a lost node again, with `wipe` as a new machine."""
         self._stop_all(node)
         if wipe:
             self._agent.layout.clear(node)
@@ -163,7 +163,7 @@ class Fleet:
         self.boot(node)
 
     def _after(self, node: Node, seconds: float, act: Callable[[], None]) -> None:
-        """Acts later, unless the node is lost or starts again before."""
+        """Calls `act` after some seconds, unless the node is lost or restarted first."""
         generation = node.generation
 
         def wait() -> None:
@@ -180,7 +180,7 @@ class Fleet:
         thread.start()
 
     def stop(self) -> None:
-        """Ends all that runs on all nodes; without the account's lock."""
+        """Ends everything on all nodes; called without the account's lock."""
         self._stopping.set()
         with self._account.changed:
             nodes = [n for pool in self._account.pools.values() for n in pool.nodes.values()]

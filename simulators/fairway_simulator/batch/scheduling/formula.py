@@ -1,9 +1,9 @@
-"""Evaluates formulas of Azure Batch's automatic scaling over samples of a pool.
+"""Evaluates autoscale formulas of Azure Batch over samples of a pool.
 
-The part of the language that formulas use in practice, as documented in "automatic scaling
-formula for Batch": doubles, vectors, intervals and timestamps; assignment, arithmetic,
+Implements the part of the language that formulas use in practice, as documented in "automatic
+scaling formula for Batch": doubles, vectors, intervals and timestamps; assignment, arithmetic,
 comparison, `&&`, `||`, `!`, `?:`; min, max, avg, sum, len, val and time(); GetSample and
-GetSamplePercent. A sample stands for 30 seconds and can be read about a minute later.
+GetSamplePercent. A sample covers 30 seconds and is available about a minute later.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _BINARY: list[dict[str, Callable[[Any, Any], Any]]] = [
 ]
 _WRITABLE = ("$TargetDedicatedNodes", "$TargetLowPriorityNodes", "$NodeDeallocationOption")
 _REMEMBERED = timedelta(hours=4)
-"""Of a pool that is simulated: each sample is what is so now, as if it had been so all along."""
+"""History of a simulated pool; all its samples are the current values."""
 
 
 def evaluate(text: str, account: Account, pool: model.Pool, now: datetime) -> dict[str, int]:
-    """Sizes that a formula chooses for a pool: `dedicated` and `spot` nodes; FormulaError for one
-    that is not understood."""
+    """Returns the target numbers of `dedicated` and `spot` nodes that a formula sets for a pool.
+    Raises FormulaError if the formula is invalid."""
     jobs = [job for job in account.jobs.values() if job.pool_id.lower() == pool.key]
     active = sum(job.counts["active"] for job in jobs)
     running = sum(job.counts["running"] for job in jobs)
@@ -74,12 +74,12 @@ def evaluate(text: str, account: Account, pool: model.Pool, now: datetime) -> di
 
 
 class FormulaError(Exception):
-    """The service gives up on such a formula, and leaves the pool as it is."""
+    """Error on which the service stops evaluating a formula, and leaves the pool unchanged."""
 
 
 @dataclass
 class Metric:
-    """A variable with a history: (when, value), in order; used bare it is its last value."""
+    """A variable with a history of (time, value), in order; used bare, it is its last value."""
 
     samples: Sequence[tuple[datetime, float]]
     now: datetime
@@ -89,13 +89,13 @@ class Metric:
         return [one for one in self.samples if one[0] <= self.now - self.delay]
 
     def between(self, start: timedelta, end: timedelta | None) -> list[float]:
-        """Samples from `start` ago until `end` ago, whichever is given first."""
+        """Returns the samples between two ages, given in any order."""
         oldest, newest = max(start, end or timedelta(0)), min(start, end or timedelta(0))
         limits = (self.now - oldest, self.now - newest)
         return [value for when, value in self.known() if limits[0] < when <= limits[1]]
 
     def call(self, method: str, arguments: list[Any]) -> Any:
-        """GetSample or GetSamplePercent."""
+        """Evaluates GetSample or GetSamplePercent."""
         if method == "GetSample" and arguments and isinstance(arguments[0], float):
             return [value for _, value in self.known()[-int(arguments[0]) :]]
         spans = [one for one in arguments if isinstance(one, timedelta)]
@@ -115,8 +115,8 @@ class Metric:
 
 @dataclass
 class Pool:
-    """Values that a formula reads and sets; `weekday_of_sunday` is 0 or 7, as the documents leave
-    that open."""
+    """Values that a formula reads and sets; `weekday_of_sunday` is 0 or 7, as the documentation
+    does not say which."""
 
     now: datetime
     history: Mapping[str, Sequence[tuple[datetime, float]]] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Pool:
     assigned: dict[str, Any] = field(default_factory=dict)
 
     def evaluate(self, formula: str) -> dict[str, Any]:
-        """The targets and the option as the formula sets them; fractions are cut off."""
+        """Returns the targets and the option that the formula sets; fractions are truncated."""
         variables = self.assigned = _Evaluation(formula, self).run()
         return {
             "dedicated": int(variables.get("$TargetDedicatedNodes", self.dedicated)),
@@ -140,9 +140,9 @@ class Pool:
 
 
 class _Evaluation:
-    """One run over the text: each rule of the grammar is a method that reads and computes.
+    """One pass over the text: each rule of the grammar is a method that parses and computes.
 
-    With `live` false it reads on without computing, as in the branch that is not taken.
+    With `live` False it parses without computing, as in a branch that is not taken.
     """
 
     def __init__(self, formula: str, pool: Pool) -> None:
@@ -311,7 +311,7 @@ def _tokens(formula: str) -> list[str]:
 
 
 def _bare(value: Any) -> Any:
-    """A metric in the middle of arithmetic is its last known value."""
+    """Returns a value for arithmetic: the last known one of a metric."""
     if isinstance(value, Metric):
         known = value.known()
         if not known:

@@ -1,4 +1,4 @@
-"""Ends and stops of jobs, and job schedules, which make jobs when their time has come."""
+"""Termination, deletion and disabling of jobs, and job schedules, which make jobs when due."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.model.account import Account
     from fairway_simulator.batch.model.job import Attempt, Job, Schedule
 
-# Seconds for which a job is at least `deleting`: on Azure that lasts, and its id is taken so long.
+# Minimum seconds in state `deleting`: on Azure that takes time, and the id stays taken.
 _DELETION = 1.0
 
 BY_USER = "Task Was Ended by User Request"
 
 
 class JobEnds:
-    """The changes of jobs. The caller holds the account's lock."""
+    """Changes of jobs. The caller holds the account's lock."""
 
     def __init__(self, account: Account, agent: NodeAgent) -> None:
         self._account = account
         self._agent = agent
 
     def check_complete(self, job: Job) -> None:
-        """Ends a job that is to end once all its tasks have, if they have."""
+        """Terminates an active job with `terminatejob` if all its tasks have completed."""
         if job.state != "active" or job.spec["onAllTasksComplete"] != "terminatejob":
             return
         if job.all_tasks_complete():
             self.terminate(job, "AllTasksComplete")
 
     def terminate(self, job: Job, reason: str) -> None:
-        """Ends a job: what runs is ended, what waits stays as it is."""
+        """Terminates a job: ends its running tasks and leaves its waiting ones as they are."""
         if job.state == "completed":
             raise ServiceError(409, "JobCompleted")
         if job.state in {"terminating", "deleting"}:
@@ -51,7 +51,7 @@ class JobEnds:
         self._close(job)
 
     def delete(self, job: Job) -> None:
-        """Ends a job and forgets it, with its tasks and their files."""
+        """Ends a job and removes it, with its tasks and their files."""
         if job.state == "deleting":
             raise ServiceError(409, "JobBeingDeleted")
         job.become("deleting", self._account.clock.now())
@@ -62,7 +62,7 @@ class JobEnds:
         for execution in executions:
             execution.end(ended(BY_USER))
         if job.closing:
-            return  # its termination is on its way, and sees that it is deleted too
+            return  # the thread that terminates the job deletes it too
         job.closing = True
         if not executions and not job.prepared and job.state != "deleting":
             self._closed(job)
@@ -90,10 +90,10 @@ class JobEnds:
                 for node in pool.nodes.values():
                     folder = node.folder / job.folder
                     shutil.rmtree(folder, ignore_errors=True)
-                    with suppress(OSError):  # it has others, of the same schedule
+                    with suppress(OSError):  # other jobs of the same schedule have folders there
                         folder.parent.rmdir()
         else:
-            # Not before: see termination_reason of BatchJobExecutionInfo in azure-batch.
+            # Set only now: see termination_reason of BatchJobExecutionInfo in azure-batch.
             job.info |= {"endTime": now, "terminateReason": job.reason}
             job.become("completed", now)
 
@@ -104,7 +104,7 @@ class JobEnds:
             return [task.execution for task in job.tasks.values() if task.execution]
 
     def disable(self, job: Job) -> None:
-        """Starts no more tasks of a job; those that run are waited for."""
+        """Starts no more tasks of a job; running tasks continue."""
         if job.state != "active":
             codes = {**ENDING, "disabled": "JobDisabled"}
             raise ServiceError(409, codes.get(job.state, "OperationInvalidForCurrentState"))
@@ -112,13 +112,13 @@ class JobEnds:
         self.settle(job)
 
     def settle(self, job: Job) -> None:
-        """Brings a job that is being disabled to its end once nothing of it runs."""
+        """Makes a job that is being disabled `disabled` once none of its tasks runs."""
         if job.state == "disabling" and not job.running:
             job.become("disabled", self._account.clock.now())
 
 
 class Schedules:
-    """Runs the account's job schedules. The caller holds the account's lock."""
+    """The account's job schedules. The caller holds the account's lock."""
 
     def __init__(self, account: Account, jobs: JobEnds) -> None:
         self._account = account
@@ -127,8 +127,8 @@ class Schedules:
         """Makes a job of a specification; set once the operations exist."""
 
     def run(self) -> None:
-        """Makes the jobs that are due. A schedule has one job at a time: while its last one
-        goes on, the next waits."""
+        """Makes the jobs that are due. A schedule has one job at a time: the next waits until its
+        last one has ended."""
         now = self._account.clock.time().timestamp()
         for schedule in self._account.schedules.values():
             if schedule.state != "active" or schedule.next_run is None:
@@ -152,7 +152,7 @@ class Schedules:
             return
         schedule.recent = {"id": job.id, "url": job.url}
         interval = schedule.interval
-        # Runs that were missed are not made up for.
+        # Missed runs are skipped.
         due = schedule.next_run or now
         while interval and due <= now:
             due += interval
@@ -160,7 +160,7 @@ class Schedules:
         schedule.touch(self._account.clock.now())
 
     def delete(self, schedule: Schedule) -> None:
-        """Forgets a schedule, with the jobs that it has made and that are still known."""
+        """Removes a schedule, with its jobs that still exist."""
         names = {f"{schedule.key}:job-{number}" for number in range(1, schedule.runs + 1)}
         for job in [job for job in self._account.jobs.values() if job.key in names]:
             if job.state != "deleting":

@@ -1,4 +1,4 @@
-"""Life of a task: when it starts, when it ends, and what its end means for others."""
+"""Lifecycle of a task: when it starts, when it ends, and how its end affects other tasks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _WEEK = 7 * 24 * 3600.0
 
 
 class Lifecycle:
-    """The changes of tasks. Every method takes the account's lock."""
+    """Changes of tasks. Methods that other threads call take the account's lock themselves."""
 
     def __init__(self, account: Account, jobs: JobEnds) -> None:
         self._account = account
         self._jobs = jobs
 
     def placed(self, execution: Execution, *, preparing: bool) -> None:
-        """The scheduler has chosen nodes for a task."""
+        """Records the nodes that the scheduler has chosen for a task."""
         task, now = execution.task, self._account.clock.now()
         task.execution = execution
         task.job.ready.pop(task.sequence, None)
@@ -48,7 +48,7 @@ class Lifecycle:
             node.remember(_recent(task, index))
 
     def running(self, execution: Execution) -> bool:
-        """The task's nodes are prepared; False where the attempt no longer counts."""
+        """Records that the nodes are prepared. Returns False if the attempt no longer counts."""
         with self._account.changed:
             task, now = execution.task, self._account.clock.now()
             if task.execution is not execution:
@@ -73,7 +73,7 @@ class Lifecycle:
             execution.deadline = self._account.clock.time().timestamp() + seconds(span)
 
     def subtask(self, execution: Execution, index: int, outcome: Outcome) -> None:
-        """A subtask's coordination command has ended."""
+        """Records the end of a subtask's coordination command."""
         with self._account.changed:
             if execution.task.execution is execution:
                 info = execution.task.subtasks[index - 1]
@@ -100,8 +100,8 @@ class Lifecycle:
         return fit and again and outcome.kind == "exit" and outcome.failure is not None
 
     def ended(self, execution: Execution, outcome: Outcome | None) -> None:
-        """An attempt is over, and nothing of it runs any more. None: it does not count, because
-        its nodes were lost or not fit for it."""
+        """Records the end of an attempt, of which nothing runs any more. Without an outcome the
+        attempt does not count, because its nodes were lost or unfit."""
         with self._account.changed:
             task = execution.task
             if task.execution is execution:
@@ -142,7 +142,7 @@ class Lifecycle:
             if info["state"] != "completed":
                 self._end_subtask(info)
         task.job.ready.pop(task.sequence, None)
-        # The count needs the result before the state; `become_task` counts out by the old state.
+        # The result is set before the state, as the new state's counts depend on it.
         task.job.become_task(task, "completed", now)
         span = (task.spec.get("constraints") or {}).get("retentionTime")
         keep = seconds(span) if span else _WEEK
@@ -157,7 +157,7 @@ class Lifecycle:
         self._jobs.check_complete(job)
 
     def terminate(self, task: Task, message: str) -> Attempt | None:
-        """Ends a task; returns the attempt that is being ended, None where none was running."""
+        """Ends a task. Returns the attempt that is being ended, or None if none was running."""
         if task.state == "completed":
             raise ServiceError(409, "TaskCompleted")
         if task.execution:
@@ -168,14 +168,14 @@ class Lifecycle:
 
 
 def requeue(node: Node, now: str, *, asked: bool) -> None:
-    """Takes a node's tasks away, which start again elsewhere; not `asked` for: the node is lost."""
+    """Requeues the tasks of a node that is lost or, with `asked`, restarted on request."""
     for execution, task in dict(node.executions).items():
         if task.execution is execution:
             _requeue(task, now, asked=asked)
 
 
 def _recent(task: Task, index: int) -> dict[str, Any]:
-    """Node's record of a recent task: that it is there, or how it left."""
+    """Returns a node's record of a recent task and its current state."""
     info = {
         "taskUrl": task.url,
         "jobId": task.job.id,
@@ -187,10 +187,10 @@ def _recent(task: Task, index: int) -> dict[str, Any]:
 
 
 def _requeue(task: Task, now: str, *, asked: bool) -> None:
-    """A task's node was lost or is wanted otherwise: it starts again, elsewhere.
+    """Abandons a task's attempt and makes the task start again, on any node.
 
-    `requeueCount` is of what somebody `asked` for, a reboot for example, and of nothing else: see
-    the description of BatchTaskExecutionInfo.requeue_count in azure-batch.
+    `requeueCount` counts only what was `asked` for, a reboot for example: see the description of
+    BatchTaskExecutionInfo.requeue_count in azure-batch.
     """
     execution, task.execution = task.execution, None
     if execution:
@@ -203,7 +203,7 @@ def _requeue(task: Task, now: str, *, asked: bool) -> None:
 
 
 def _wait_again(task: Task, now: str) -> None:
-    """A task may start, on no node yet."""
+    """Returns a task to the queue, without nodes."""
     task.where, task.subtasks = {}, []
     task.job.become_task(task, "active", now)
     task.job.ready[task.sequence] = task

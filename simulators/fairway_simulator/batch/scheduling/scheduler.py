@@ -1,4 +1,4 @@
-"""Chooses nodes for tasks, and sees to what is due: a thread that wakes at every change."""
+"""Assigns tasks to nodes and enforces deadlines, in a thread that wakes at every change."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from fairway_simulator.batch.scheduling.jobs import JobEnds
     from fairway_simulator.batch.scheduling.lifecycle import Lifecycle
 
-# The longest time between two looks at what is due, in seconds.
+# Longest time between two checks of deadlines, in seconds.
 _LOOK = 0.25
-# Old files are looked for less often than that.
+# Seconds between two searches for expired files.
 _CLEAN = 5.0
 
 
@@ -106,9 +106,9 @@ class Scheduler:
                     return
 
     def _place(self, task: Task, pool: Pool, free: list[Node]) -> bool:
-        """Starts a task where it finds its nodes.
+        """Starts a task if enough nodes are free.
 
-        One that needs more slots than a node has waits for ever, and nothing refuses it: see
+        A task that needs more slots than a node has waits forever, and nothing refuses it: see
         learn.microsoft.com/azure/batch/batch-parallel-node-tasks.
         """
         if task.is_multi_instance and not pool.talks:
@@ -117,7 +117,7 @@ class Scheduler:
         fit = [n for n in free if n.free_slots() >= task.slots and key not in n.unfit_for]
         if len(fit) < task.instances:
             return False
-        # Spread: the emptiest nodes first, in the order of their addresses.
+        # Tasks spread: the emptiest nodes come first, in the order of their addresses.
         fit.sort(key=lambda node: node.slots_used)
         chosen = fit[: task.instances]
         preparing = bool(task.job.spec.get("jobPreparationTask")) and not all(
@@ -133,7 +133,7 @@ class Scheduler:
 
     @staticmethod
     def _reserves(task: Task, pool: Pool) -> bool:
-        """True if nodes that become free are kept for a task that needs several at once."""
+        """Returns True if free nodes are kept for a task that needs several at once."""
         if not pool.talks or task.instances == 1:
             return False
         usable = [

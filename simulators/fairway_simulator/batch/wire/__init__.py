@@ -1,1 +1,1 @@
-"""Words of the service on the wire: HTTP, authentication, errors, queries and pages."""
+"""The service's wire protocol: HTTP, errors, queries and pages."""

@@ -1,8 +1,8 @@
 """Permitted bodies of requests: the properties of the service's models and their types.
 
-The models are those of azure-batch, which are generated from the service's own specification. A
-property that no model has is refused with InvalidRequestBody: see "Batch Status and Error Codes"
-of the REST reference.
+The models are those of azure-batch, generated from the service's own specification. A property that
+no model has is refused with InvalidRequestBody: see "Batch Status and Error Codes" of the REST
+reference.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 UNLIMITED = "P10675199DT2H48M5.4775807S"
-"""The longest span that the service knows, which stands for `no limit`."""
+"""The service's longest duration, which stands for `no limit`."""
 
 _DURATION = re.compile(
     r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
@@ -26,7 +26,7 @@ _DURATION = re.compile(
 
 
 class ServiceError(Exception):
-    """An answer that is an error; where it has no sentence, the code is made into one."""
+    """An error response; the default message is made from the code."""
 
     def __init__(self, status: int, code: str, message: str = "", /, **values: object) -> None:
         self.status = status
@@ -36,7 +36,7 @@ class ServiceError(Exception):
         super().__init__(f"{status} {code}: {self.message}")
 
     def wire(self) -> dict[str, Any]:
-        """The error as a response carries it, and a task collection's result."""
+        """Returns the error as in a response, or in a task collection's result."""
         body: dict[str, Any] = {
             "code": self.code,
             "message": {"lang": "en-US", "value": self.message},
@@ -47,7 +47,7 @@ class ServiceError(Exception):
 
 
 def invalid_property(name: str, value: object, reason: str = "") -> ServiceError:
-    """400: a property of the body has a value that it may not have."""
+    """Returns the error (400) that a property of the body has an invalid value."""
     details: dict[str, object] = {"PropertyName": name, "PropertyValue": value}
     if reason:
         details["Reason"] = reason
@@ -55,8 +55,8 @@ def invalid_property(name: str, value: object, reason: str = "") -> ServiceError
 
 
 def seconds(text: str, name: str = "duration") -> float:
-    """The length of an ISO 8601 duration in seconds; an error about the property `name` where it
-    is none.
+    """Parses an ISO 8601 duration into seconds. Raises an error about the property `name` if it is
+    malformed.
 
     >>> seconds("P1DT30M")
     88200.0
@@ -69,7 +69,7 @@ def seconds(text: str, name: str = "duration") -> float:
 
 
 LARGEST = 1 << 20
-"""Bytes; a larger body is refused for its size."""
+"""The maximum size of a body, in bytes."""
 _NODE = "/pools/{poolId}/nodes/{nodeId}"
 _MODELS = {
     ("POST", "/pools/{poolId}/resize"): "BatchPoolResizeOptions",
@@ -99,8 +99,8 @@ _PLAIN: dict[Any, tuple[type, ...]] = {
 
 
 def read(method: str, path: str, body: bytes) -> dict[str, Any]:
-    """The body of a request to that operation, {} for none; 400 where it has what its model has
-    not. Whether all is there that must be, the operations themselves look at."""
+    """Parses the body of a request, {} if it is empty. Raises ServiceError (400) if the body has
+    what its operation's model lacks. Operations themselves check for required properties."""
     if not body:
         return {}
     if len(body) > LARGEST:
@@ -130,7 +130,7 @@ def _check_model(model: Any, body: object, where: str) -> None:
 def _check_value(kind: Any, value: Any, where: str) -> None:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Union:
-        # Of `str`, an enumeration and None the enumeration says most.
+        # In a union of `str`, an enumeration and None, the enumeration is the most specific.
         wanted = [each for each in inner if each is not type(None)]
         _check_value(wanted[-1], value, where)
     elif origin is list:
@@ -163,12 +163,12 @@ def _model(name: str) -> Any:
 
 @cache
 def _properties(model: Any) -> dict[str, Any]:
-    """The type of each property of a model, by its name on the wire."""
+    """Returns the type of each property of a model, by its name on the wire."""
     from azure.batch import models
     from azure.batch.models import _models
 
-    # The models name one another in forward references to this module, of which some of those
-    # that are used for requests alone are not exported.
+    # The models' forward references name this module, which does not export some of the models
+    # that only requests use.
     names = {"_models": SimpleNamespace(**{**vars(_models), **vars(models)})}
     found = {}
     for base in reversed(model.__mro__):

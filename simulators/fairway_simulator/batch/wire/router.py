@@ -1,4 +1,4 @@
-"""Finds the operation for a request, and dresses its answer: pages, ETags, errors."""
+"""Finds the operation for a request and completes its response: pages, ETags, errors."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 API_VERSION = "2025-06-01"
 PAGE = 1000
-"""The most entries that one answer has."""
+"""The maximum number of entries in a page."""
 _JSON = {"Content-Type": "application/json;odata=minimalmetadata"}
 
 Later = Callable[[], Answer]
-"""An answer that has to be waited for, without the account's lock."""
+"""A function that waits for the answer, without the account's lock."""
 Handler = Callable[..., "Answer | Later"]
 Operation = tuple[str, str, Handler]
 
 
 class Router:
-    """The operations by verb and path; `{…}` in a path stands for one segment. Each is called with
-    the account's lock, and what it has changed is told afterwards."""
+    """The operations by verb and path; `{…}` in a path stands for one segment. Each is called while
+    the account's lock is held, which is notified of changes afterwards."""
 
     def __init__(self, core: Core, operations: Iterable[Operation]) -> None:
         self._core = core
@@ -45,7 +45,7 @@ class Router:
             self._known[method, len(segments)].append((path, segments, handler))
 
     def __call__(self, request: Request) -> Reply:
-        """The answer to a request; CutConnection where a fault leaves it without one."""
+        """Answers a request. Raises CutConnection if a fault leaves it without an answer."""
         own = request.parts[0] == "simulator"
         number, now = str(uuid.uuid4()), self._core.clock.now()
         try:
@@ -105,7 +105,7 @@ def answer(document: dict[str, Any], status: int = 200) -> Answer:
 
 
 def entity_answer(request: Request, entity: Entity, document: dict[str, Any]) -> Answer:
-    """A document, as far as it is asked for, with the ETag of what it shows."""
+    """Returns the requested properties of a document, with its entity's ETag."""
     return Answer(_select(request)(document), headers=_JSON | entity_headers(entity))
 
 
@@ -123,10 +123,10 @@ def page(
     request: Request,
     entities: Iterable[tuple[int, Callable[[], dict[str, Any]]]],
 ) -> Answer:
-    """One page of a list, with OData's `$filter` and `$select` as far as Fairway uses them.
+    """Returns one page of a list, with the parts of OData's `$filter` and `$select` in use.
 
-    `entities` are pairs of a number that grows and what builds the entity; the page goes on
-    after the number in the request's skip token.
+    `entities` are pairs of an increasing number and a function that builds the entity; the page
+    starts after the number in the request's skip token.
     """
     if request.option("maxresults"):
         raise _bad_query("maxresults", request.option("maxresults"))
@@ -161,7 +161,7 @@ def _bad_query(name: str, value: str) -> ServiceError:
 
 
 def _filter(text: str) -> Callable[[dict[str, Any]], bool]:
-    """Condition on listed entities: the value of a property, as Fairway asks for it."""
+    """Parses a filter that compares one property to a value, the only form that Fairway uses."""
     if not text:
         return lambda _: True
     match = re.fullmatch(r"([A-Za-z/]+) eq '([^']*)'", text)
