@@ -1,8 +1,8 @@
 """A Kubernetes cluster on this machine: an API server, its controllers, and nodes that run pods.
 
-The API server is held to the published OpenAPI schemas and to what a real control plane (1.36.2)
-was seen to do; kubectl speaks to it. Pods are processes of this machine, where it allows that in
-namespaces of their own. The nodes are a plain client: they serve any API server.
+The API server follows the published OpenAPI schemas and the observed behavior of a real control
+plane (1.36.2); kubectl works with it. Pods are processes of this machine, in their own namespaces
+if it allows that. The nodes are a plain client that works with any API server.
 """
 
 from fairway_simulator.faults import Fault, Faults

@@ -1,7 +1,7 @@
 """`python -m fairway_simulator.kubernetes`: a Kubernetes cluster on loopback, until interrupted.
 
 Exit codes: 0 ended by SIGINT or SIGTERM, 2 an option is wrong or the port is taken, 4 a program, a
-package or a right is missing, 5 it does not start.
+package or a right is missing, 5 the cluster does not start.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 _COMMAND = StandInCommand("kubernetes-simulator", "fairway_simulator.kubernetes")
 KUBECONFIG = Path(".fairway", "kubernetes-sim.kubeconfig")
-"""In a project's folder, the way to the cluster that was started there last."""
+"""The kubeconfig, in a project's folder, of the cluster last started there."""
 CLAIM = "data"
-"""The claim of storage that the cluster has from the start."""
-_MOUNT = "/mnt/data"  # where pods have it: no folder of this machine is in its way
+"""The storage claim that exists from the start."""
+_MOUNT = "/mnt/data"  # the mount path in pods: no folder of this machine is in the way
 
 
 def main() -> int:
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def _serve(options: argparse.Namespace, ready: Callable[[], None]) -> int:
-    """The cluster, until a signal ends it; tells when it is ready."""
+    """Runs the cluster until a signal ends it; calls `ready` once it can be used."""
     wait = interrupted()
     project = find_project()[0]
     with tempfile.TemporaryDirectory(prefix="kubernetes-simulator-") as own:
@@ -137,7 +137,7 @@ def target() -> Target:
 
 
 def prepare(cluster: KubernetesCluster) -> None:
-    """Makes the claim and the head pod, and returns when that runs."""
+    """Creates the claim and the head pod, and waits until the pod runs."""
     cluster.claim(CLAIM)
     cluster.kubectl("apply", "-f", "-", stdin=documents.text(head.objects(target())))
     access = target().kubernetes
@@ -146,14 +146,14 @@ def prepare(cluster: KubernetesCluster) -> None:
 
 
 def publish(cluster: KubernetesCluster, project: Path) -> None:
-    """Lets the target of the project's folder lead to this cluster."""
+    """Points the target of the project's folder to this cluster."""
     file = project / KUBECONFIG
     file.parent.mkdir(exist_ok=True)
     write_private(file, cluster.kubeconfig.read_text())
 
 
 def withdraw(cluster: KubernetesCluster, project: Path) -> None:
-    """Takes that back, unless it leads to another by now."""
+    """Removes the project's kubeconfig, unless it points to another cluster by now."""
     file = project / KUBECONFIG
     with suppress(FileNotFoundError):
         if file.read_text() == cluster.kubeconfig.read_text():

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PATIENCE = 60.0  # seconds for an answer
-_QUIET = 90.0  # seconds without a line of a watch, which then begins again
+_QUIET = 90.0  # seconds without a line after which a watch starts again
 
 
 class Refused(Exception):
-    """An answer that is an error; `code` 0 where there is none at all."""
+    """Error response to a request; `code` is 0 if there was no response."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class Client:
 
     @classmethod
     def of_kubeconfig(cls, file: Path) -> Client:
-        """The client of a kubeconfig that a stand-in has written."""
+        """Returns a client for a kubeconfig that a stand-in has written."""
         config = json.loads(file.read_text("utf-8"))
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
@@ -61,7 +61,7 @@ class Client:
         return answer
 
     def watch(self, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Changes below a path, as pairs of a kind and an object, until the server ends it."""
+        """Yields changes below a path, as (kind, object), until the server ends the watch."""
         connection = self._connection(_QUIET)
         try:
             connection.request("GET", path, headers=self._headers())

@@ -1,4 +1,4 @@
-"""The whole cluster: `with KubernetesCluster(folder) as cluster:`."""
+"""The complete cluster: `with KubernetesCluster(folder) as cluster:`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def kubeconfig_text(name: str, url: str, authority: Path, token: str, namespace: str) -> str:
-    """The file's text: JSON is YAML too."""
+    """Returns the kubeconfig as JSON, which is YAML too."""
     cluster = {"server": url, "certificate-authority": str(authority)}
     context = {"cluster": name, "user": name, "namespace": namespace}
     return json.dumps(
@@ -65,27 +65,26 @@ def kubeconfig_text(name: str, url: str, authority: Path, token: str, namespace:
 
 
 _RESOURCES = {"cpu": "32", "memory": "256Gi", "nvidia.com/gpu": "8", "rdma/ib": "8"}
-_PATIENCE = 300.0  # seconds; only a hang takes so long
+_PATIENCE = 300.0  # seconds; only a hang takes that long
 CONTEXT = "kubernetes-sim"
 
 
 def default_nodes(count: int) -> list[NodeSpec]:
-    """Nodes of one pool, each with eight GPUs and eight adapters."""
+    """Returns nodes of one pool, each with eight GPUs and eight InfiniBand adapters."""
     labels = {"agentpool": "sim", "kubernetes.azure.com/agentpool": "sim"}
     return [NodeSpec(f"sim-{number}", _RESOURCES, labels) for number in range(count)]
 
 
 @dataclass
 class KubernetesCluster:
-    """Started by `with`: an API server on loopback, its controllers, and nodes that run pods.
+    """A context manager with an API server on loopback, its controllers, and nodes that run pods.
 
-    `nodes` is how many of one pool, or their names, and `pools` are those that an autoscaler has,
-    by the `clock`; `namespace` is there from the start; `kueue`
-    adds Kueue, with no queue yet; `images` are patterns of the names that nodes can pull; `backoff`
-    and `restart_pause` are the seconds after which failed pods are replaced and containers
-    restarted; `private` gives each pod a network of its own, where root allows it; what is in
-    `path` is found first in every container; `exports` are folders that NFS servers have, by
-    `server:path`.
+    `nodes` is the number of nodes in one pool, or their specifications; an autoscaler with this
+    `clock` manages `pools`. `namespace` exists from the start. `kueue` adds Kueue, without a queue.
+    `images` are patterns of the image names that nodes can pull. `backoff` and `restart_pause` are
+    the seconds before failed pods are replaced and containers restarted. `private` gives each pod
+    its own network if this process is root. `path` comes first in every container's PATH. `exports`
+    maps `server:path` of NFS servers to folders.
 
     >>> with KubernetesCluster(folder) as cluster:  # doctest: +SKIP
     ...     cluster.kubectl("get", "nodes")
@@ -108,7 +107,7 @@ class KubernetesCluster:
     autoscaler: Autoscaler = field(init=False)
     kubelet: Kubelet = field(init=False)
     network: Network = field(init=False)
-    """Network from which pods have their addresses."""
+    """The network of the pods."""
     _server: Server = field(init=False)
     _loop: Loop = field(init=False)
 
@@ -125,7 +124,7 @@ class KubernetesCluster:
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig by which one may do everything."""
+        """A kubeconfig with all rights."""
         return self.folder / "kubeconfig"
 
     @property
@@ -154,7 +153,7 @@ class KubernetesCluster:
         self._server.stop()
 
     def kubectl(self, *words: str, stdin: str | None = None, check: bool = True) -> str:
-        """Output of kubectl; errors too where `check` is false, which else requires success."""
+        """Returns kubectl's output, which must succeed; without `check`, its errors as well."""
         done = subprocess.run(
             [kubectl_program(), *words],
             env={**os.environ, **self.environment},
@@ -163,7 +162,7 @@ class KubernetesCluster:
             text=True,
             timeout=_PATIENCE,
             check=False,
-            start_new_session=True,  # Ctrl-C is for who started it
+            start_new_session=True,  # Ctrl-C is not meant for kubectl
         )
         assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout + ("" if check else done.stderr)
@@ -177,7 +176,7 @@ class KubernetesCluster:
         return {name: str(amount) for name, amount in total.items()}
 
     def queue(self, name: str, quota: Mapping[str, str], **spec: Any) -> None:
-        """Makes a LocalQueue of the namespace, and the ClusterQueue and the flavor of its name."""
+        """Creates a LocalQueue in the namespace, and a ClusterQueue and a flavor of its name."""
         amounts = [{"name": kind, "nominalQuota": amount} for kind, amount in quota.items()]
         flavors = [{"name": name, "resources": amounts}]
         groups = [{"coveredResources": list(quota), "flavors": flavors}]
@@ -190,7 +189,7 @@ class KubernetesCluster:
             self._create(resource, name, found)
 
     def claim(self, name: str) -> None:
-        """Makes a claim of storage that all pods of the namespace may mount at once."""
+        """Creates a storage claim that all pods of the namespace may mount at once."""
         spec = {
             "accessModes": ["ReadWriteMany"],
             "resources": {"requests": {"storage": "64Gi"}},
@@ -203,7 +202,7 @@ class KubernetesCluster:
         self.api.store.create(resource, new)
 
     def kubeconfig_of(self, account: str) -> Path:
-        """A kubeconfig for a service account, as its pods come: `namespace/name` or `name`."""
+        """Writes a kubeconfig for a service account, `namespace/name` or `name`."""
         namespace, _, name = f"{self.namespace}/{account}".rpartition("/")
         namespace = namespace.rpartition("/")[2]
         about = {"metadata": {"namespace": namespace, "name": name}}
@@ -276,6 +275,6 @@ class KubernetesCluster:
 
 
 def kubectl_program() -> str:
-    """Path of kubectl: beside this Python, or on PATH."""
+    """Returns the path of kubectl: beside this Python, or on PATH."""
     own = Path(sys.executable).with_name("kubectl")
     return str(own) if own.exists() else shutil.which("kubectl") or "kubectl"

@@ -1,4 +1,4 @@
-"""A command with a real Kubernetes control plane, whose nodes are the stand-in's.
+"""A command with a real Kubernetes control plane and the stand-in's nodes.
 
 `python -m fairway_simulator.kubernetes.control_plane DIR COMMAND…` starts etcd, kube-apiserver,
 kube-controller-manager and kube-scheduler (1.36 or newer) from the folder DIR on loopback, and runs
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     _Flags = dict[str, str | int | Path]
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-_PATIENCE = 300.0  # seconds; only a hang takes so long
+_PATIENCE = 300.0  # seconds; only a hang takes that long
 
-# The stand-in's nodes send no heartbeats, and this cloud makes none.
+# The stand-in's nodes send no heartbeats, and no cloud manages them.
 _CONTROLLERS = "*,-node-lifecycle-controller,-node-ipam-controller,-taint-eviction-controller"
 
 
@@ -48,7 +48,7 @@ def main() -> int:
     if lacking := [name for name in PROGRAMS if not os.access(programs / name, os.X_OK)]:
         sys.stderr.write(f"control-plane: {programs} has no {', '.join(lacking)}\n")
         return 4
-    # All that runs ends with this program, also where that is told to end.
+    # SIGTERM too ends this program by an exception, and with it all that it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="control-plane-") as folder, ExitStack() as running:
         config = _start(programs, Path(folder), running)
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def _start(programs: Path, folder: Path, running: ExitStack) -> Path:
-    """The kubeconfig of an administrator, once three nodes are ready."""
+    """Starts the programs and three nodes. Returns the kubeconfig of an administrator."""
 
     def start(name: str, flags: _Flags) -> None:
         words = [f"--{flag.replace('_', '-')}={value}" for flag, value in flags.items()]
@@ -78,8 +78,8 @@ def _start(programs: Path, folder: Path, running: ExitStack) -> Path:
 
 
 def _write_credentials(folder: Path, port: int) -> Path:
-    """Writes the certificate of all servers and the token of the administrator, whose kubeconfig
-    it returns."""
+    """Writes the certificate of all servers and the administrator's token. Returns the
+    administrator's kubeconfig."""
     authority = trustme.CA()
     own = authority.issue_cert("localhost", "127.0.0.1", "kubernetes.default.svc")
     authority.cert_pem.write_to_path(folder / "ca.pem")
@@ -149,7 +149,7 @@ def _kubelet(client: Client, folder: Path) -> Kubelet:
 
 
 def _wait_for(client: Client) -> None:
-    """Returns when the API server has made its own objects."""
+    """Waits until the API server has created its own objects."""
     until = time.monotonic() + _PATIENCE
     while True:
         try:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def now(after: float = 0.0) -> str:
-    """The time, this many seconds from now."""
+    """Formats the current time, plus `after` seconds."""
     return (datetime.now(UTC) + timedelta(seconds=after)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def at(seconds: float) -> str:
-    """The time that is so long after 1970."""
+    """Formats a POSIX time."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -32,7 +32,7 @@ def new_metadata() -> dict[str, str]:
 def with_condition(
     status: Mapping[str, Any], kind: str, reason: str = "", message: str = "", *, holds: bool = True
 ) -> dict[str, Any]:
-    """The status with this condition, which has a time where it is another than before."""
+    """Returns the status with this condition, and a new transition time if its status changed."""
     texts = {name: text for name, text in (("reason", reason), ("message", message)) if text}
     condition = {"type": kind, "status": str(holds), **texts}
     known = list(status.get("conditions") or ())
@@ -85,7 +85,7 @@ def event(
 
 
 class Recorder:
-    """Writes events into the store; the same one again is counted."""
+    """A writer of events to the store; an event that repeats the last one is dropped."""
 
     def __init__(self, store: Store, source: str) -> None:
         self._store = store
@@ -102,8 +102,8 @@ class Recorder:
         bad: bool = False,
         when: str = "",
     ) -> None:
-        """Says what happened to an object, once as long as it is the same; or each time, with the
-        time `when` it did."""
+        """Records an event of an object unless it repeats the last one of this reason; with a time
+        `when`, always."""
         key = (about["metadata"]["uid"], reason)
         if self._last.get(key) == message and not when:
             return

@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: tokens, and roles as they are bound."""
+"""Authentication by tokens, and authorization by roles and their bindings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fairway_simulator.kubernetes.api.store import Object, Store
 
 _MASTERS = "system:masters"
-_TOKEN_SECONDS = 3607  # what a pod's token has if nobody says otherwise
+_TOKEN_SECONDS = 3607  # default lifetime of a pod's token
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Action:
     namespace: str = ""
     name: str = ""
     path: str = ""
-    """A path that is no resource's."""
+    """A path outside all resources."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class _Token:
 
 
 class Access:
-    """The tokens that are known, and the roles in the store."""
+    """The known tokens, and the roles in the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class Access:
     def issue(
         self, user: str, groups: Sequence[str], seconds: float = 10**9, node: str = ""
     ) -> str:
-        """A new token for somebody, or for a pod of theirs on that `node`."""
+        """Issues a token for a user, or for a pod of the user's on that `node`."""
         token = secrets.token_urlsafe(32)
         with self._lock:
             known = (*groups, "system:authenticated")
@@ -69,7 +69,7 @@ class Access:
     def issue_for(
         self, account: Object, seconds: int | None = None, node: str = ""
     ) -> tuple[str, str]:
-        """A token for a service account, and until when it holds; `node` as in `issue`."""
+        """Issues a service account's token. Returns token and expiry; `node` is as in `issue`."""
         namespace, name = account["metadata"]["namespace"], account["metadata"]["name"]
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
         wanted = seconds or _TOKEN_SECONDS
@@ -77,7 +77,7 @@ class Access:
         return self.issue(user, groups, wanted, node), now(wanted)
 
     def identify(self, request: Request) -> Identity:
-        """Who asks; 401 for a token that is not known or too old."""
+        """Returns the request's identity. Raises ApiError (401) for an unknown or expired token."""
         if not request.token:
             return Identity("system:anonymous", ("system:unauthenticated",))
         with self._lock:
@@ -87,7 +87,7 @@ class Access:
         return found.identity
 
     def require(self, identity: Identity, action: Action) -> None:
-        """403 where they may not."""
+        """Raises ApiError (403) if the action is not allowed."""
         if not self.allows(identity, action):
             details = {"name": action.name, "group": action.group, "kind": action.resource}
             raise ApiError(403, _refusal(identity, action), details=details)
@@ -102,7 +102,7 @@ class Access:
         return any(_permits(rule, action) for rule in self._rules(identity, action.namespace))
 
     def review(self, identity: Identity, sent: Object) -> Answer:
-        """The answer to a SelfSubjectAccessReview: whether somebody may do something."""
+        """Answers a SelfSubjectAccessReview, which asks if an action is allowed."""
         asked = (sent.get("spec") or {}).get("resourceAttributes") or {}
         fields = ("verb", "resource", "group", "subresource", "namespace", "name")
         allowed = self.allows(identity, Action(**{name: asked.get(name, "") for name in fields}))

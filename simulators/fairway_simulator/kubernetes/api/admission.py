@@ -1,4 +1,4 @@
-"""Objects before they are written: decoding, defaults, checks."""
+"""Decoding, defaults and checks of objects before they are written."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from fairway_simulator.kubernetes.api.store import Object, Store
 
 
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # without vowels: no words come of it
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so that no words occur
 
 
 def suffix() -> str:
-    """Random end of a generated name, of five letters and digits."""
+    """Returns the random end of a generated name, five letters and digits."""
     return "".join(secrets.choice(_LETTERS) for _ in range(5))
 
 
 def complete(resource: Resource, found: Object) -> None:
-    """Adds the defaults of its kind that something here goes by."""
+    """Adds those defaults of the object's kind that the stand-in depends on."""
     what = {
         "jobs": _job,
         "pods": _pod,
@@ -48,7 +48,7 @@ def _job(job: Object) -> None:
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
     spec.setdefault("manualSelector", False)
-    # With a limit for each index there is none for all.
+    # With a limit per index there is no total limit.
     spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
     spec.setdefault("podReplacementPolicy", "Failed")
     template = spec.setdefault("template", {})
@@ -110,7 +110,7 @@ _KEPT = (
 
 
 class Admission:
-    """Makes of what was sent what is stored; `mutators` have a say about what is created."""
+    """The admission of objects before they are stored; `mutators` may change new ones."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -151,7 +151,7 @@ class Admission:
         part: str,
         by: Identity,
     ) -> Object:
-        """An object in place of another; `part` is `status` where only that is written."""
+        """Returns the new version of an object; `part` is `status` if only that is written."""
         sent = copy.deepcopy(decoded(resource, sent, validation_))
         metadata, old = sent.setdefault("metadata", {}), before["metadata"]
         if metadata.get("uid", old["uid"]) != old["uid"]:
@@ -159,7 +159,7 @@ class Admission:
         version = metadata.get("resourceVersion") or old["resourceVersion"]
         if part == "status":
             found = {**before, "status": sent.get("status", {}), "metadata": {**old}}
-            if resource.plural in ("pods", "nodes"):  # their labels may be written with it
+            if resource.plural in ("pods", "nodes"):  # their labels may be written too
                 found["metadata"] |= {k: v for k, v in metadata.items() if k in _MARKS}
         else:
             kept = {name: old[name] for name in _KEPT if name in old}
@@ -184,10 +184,10 @@ _MARKS = ("labels", "annotations", "finalizers")
 
 
 def decoded(resource: Resource, sent: Object, validation_: str) -> Object:
-    """Object as it was sent, without fields that its schema does not know.
+    """Returns an object as it was sent, without fields that its schema does not know.
 
-    Where the request does not say how fields are checked, they are checked strictly: the real
-    server would only warn, which no test would see.
+    Unless the request sets the field validation, it is strict: the real server would only warn,
+    which no test would see.
     """
     kind, version = sent.get("kind"), sent.get("apiVersion")
     if kind and (kind != resource.kind or version != resource.api_version):

@@ -48,7 +48,7 @@ def options_of(request: ApiRequest) -> Options:
 
 
 def delete(store: Store, resource: Resource, found: Object, options: Options) -> Object | None:
-    """Deletes, or marks as being deleted what is still waited for; None where it is gone."""
+    """Deletes an object, returning None, or marks it as being deleted if something holds it."""
     metadata = found["metadata"]
     if options.uid and options.uid != metadata["uid"]:
         # See rest.BeforeDelete in k8s.io/apiserver.
@@ -59,9 +59,9 @@ def delete(store: Store, resource: Resource, found: Object, options: Options) ->
             f"({metadata['uid']}). The object might have been deleted and then recreated",
         )
     if resource is NAMESPACES:
-        # It is emptied before it goes.
+        # The collector empties the namespace before its removal.
         status = {**found["status"], "phase": "Terminating"}
-        # A grace so that it is not over at once.
+        # The grace period prevents its removal at once.
         marked = {"deletionGracePeriodSeconds": 1, "deletionTimestamp": now(), **metadata}
         return store.replace(NAMESPACES, {**found, "metadata": marked, "status": status})
     grace = _grace(found, options) if resource is PODS else 0
@@ -77,13 +77,13 @@ def delete(store: Store, resource: Resource, found: Object, options: Options) ->
 
 
 def with_finalizers(metadata: Object, finalizers: list[str]) -> Object:
-    """The metadata with these finalizers, which it lacks where there are none."""
+    """Returns the metadata with these finalizers, or without the field if there are none."""
     others = {name: value for name, value in metadata.items() if name != "finalizers"}
     return {**others, "finalizers": finalizers} if finalizers else others
 
 
 def _grace(pod: Object, options: Options) -> int:
-    """Seconds that a pod has; none where nothing of it runs."""
+    """Returns a pod's grace period in seconds; 0 if nothing of the pod runs."""
     if not pod["spec"].get("nodeName") or pod["status"].get("phase") in ("Succeeded", "Failed"):
         return 0
     if options.grace is not None:
@@ -98,14 +98,14 @@ def _finalizers(known: list[str], propagation: str) -> list[str]:
     return [*others, FOREGROUND] if propagation == "Foreground" else others
 
 
-_TRIES = 5  # patches that say no version are tried again where somebody wrote in between
+_TRIES = 5  # retries of a patch without a version, if the object was changed in between
 
 
 def verb_of(request: ApiRequest, object_path: ObjectPath) -> str:
-    """Verb of a request, in the words of roles; 405 for a method that has none."""
+    """Returns the verb of a request as in roles. Raises ApiError (405) for an unknown method."""
     match request.method:
         case "GET" if object_path.subresource == "exec":
-            return "create"  # a WebSocket begins so
+            return "create"  # a WebSocket starts with GET
         case "GET" | "HEAD":
             if request.switch("watch"):
                 return "watch"
@@ -170,7 +170,7 @@ class Objects:
         )
 
     def _start(self, token: str) -> tuple[str, str]:
-        """Behind which object a list goes on; 410 where what it began with is not known."""
+        """Returns the key after which a list continues. Raises ApiError (410) if it is too old."""
         try:
             version, namespace, name = json.loads(base64.urlsafe_b64decode(token))
         except ValueError:

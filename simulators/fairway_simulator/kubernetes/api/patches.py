@@ -1,4 +1,4 @@
-"""Patches in the forms that kubectl and Fairway send: merge, strategic merge and apply."""
+"""Patches of the types that kubectl and Fairway send: merge, strategic merge and apply."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 
 def patched(found: Any, patch: Any, form: str, resource: Resource) -> Any:
-    """The object as the patch wants it; 415 for a form that there is not."""
+    """Applies a patch to an object. Raises ApiError (415) for an unknown patch type."""
     found = copy.deepcopy(found)
     if not isinstance(patch, dict):
         raise bad_request("the patch is no object")
@@ -29,7 +29,7 @@ def patched(found: Any, patch: Any, form: str, resource: Resource) -> Any:
 
 
 def merged(found: Any, patch: Any) -> Any:
-    """RFC 7386: null removes, objects are merged, all else is replaced."""
+    """Merges as in RFC 7386: null removes, objects are merged, all else is replaced."""
     if not isinstance(patch, dict):
         return patch
     result = dict(found) if isinstance(found, dict) else {}
@@ -42,7 +42,7 @@ def merged(found: Any, patch: Any) -> Any:
 
 
 def _strategic(found: Any, patch: Any, schema: Schema) -> Any:
-    """As `merged`, but that lists with a merge key are merged by it."""
+    """Merges as `merged` does, but merges lists that have a merge key by that key."""
     if not isinstance(patch, dict) or patch.get("$patch") == "replace":
         return (
             {k: v for k, v in patch.items() if k != "$patch"} if isinstance(patch, dict) else patch

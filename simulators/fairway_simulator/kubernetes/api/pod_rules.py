@@ -1,4 +1,4 @@
-"""Rules of pods and of Jobs: what they may look like, and what of them may change."""
+"""Rules of pods and of Jobs: valid values, and the fields that may change."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def pod_causes(spec: Object, path: str) -> Iterator[str]:
 
 
 def may_become(before: Object, after: Object) -> bool:
-    """True if a pod's spec may change from `before` to `after`."""
+    """Returns True if a pod's spec may change from `before` to `after`."""
     return _fixed(before) == _fixed(after)
 
 
@@ -124,7 +124,7 @@ def _resources(resources: Object, path: str) -> Iterator[str]:
 
 
 def _is_extended(name: str) -> bool:
-    """True for the name of a device: a container takes whole ones, as many as its limit."""
+    """Returns True for a device's name; amounts of devices are integers, request equal to limit."""
     return "/" in name and not name.startswith("kubernetes.io/")
 
 
@@ -175,19 +175,19 @@ def _absent(spec: Object) -> Iterator[str]:
 
 
 def job_changes(before: Object, after: Object) -> Iterator[str]:
-    """The fields of a Job that were changed and may not be."""
+    """Yields causes for the changed fields of a Job that are immutable."""
     old, new = before["spec"], after["spec"]
     for field in _FIXED:
         if old.get(field) != new.get(field):
             yield f"spec.{field}: Invalid value: {_json(new.get(field))}: field is immutable"
-    # Kueue says where a suspended Job's pods may run, before they are made.
+    # Kueue sets where a suspended Job's pods may run, before they are created.
     waits = old["suspend"] and "startTime" not in (before.get("status") or {})
     if old["template"] != new["template"] and not (waits and _same_pods(old, new)):
         yield f"spec.template: Invalid value: {_json(new['template'])}: field is immutable"
 
 
 def _name(name: str, spec: Object) -> Iterator[str]:
-    """Pods' host names are the Job's name, a hyphen and their index."""
+    """Checks the name in pods' host names, which are the Job's name, a hyphen and their index."""
     host = name
     if spec["completionMode"] == "Indexed" and spec.get("completions"):
         host = f"{name}-{spec['completions'] - 1}"
@@ -245,7 +245,7 @@ def _exit_codes(codes: Object, path: str, names: list[str]) -> Iterator[str]:
 
 
 def _same_pods(old: Object, new: Object) -> bool:
-    """True if two Jobs differ in nothing of their pods but where these may run."""
+    """Returns True if the pods of two Jobs differ at most in their placement."""
     return _unplaced(old["template"]) == _unplaced(new["template"])
 
 

@@ -1,6 +1,6 @@
-"""Requests about a pod beside those that write it: eviction, logs and exec.
+"""Requests for the subresources of a pod: eviction, logs and exec.
 
-Bytes pass between two connections in one thread, as TLS connections allow no more.
+One thread copies bytes between two connections, as TLS connections allow no more.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 16
 _MOST = 1 << 20
-"""Bytes that are kept for a side that does not take them."""
+"""Bytes that are buffered for a side that does not read."""
 _PATIENCE = 60.0
 
 
 class _Side:
-    """One of the two, and what is still to be sent to it."""
+    """One of two connections, and the bytes still to be sent to it."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -40,7 +40,7 @@ class _Side:
 
 
 def both_ways(left: socket.socket, right: socket.socket) -> None:
-    """Passes on what each side says, until one has said all or is gone."""
+    """Copies bytes in both directions until one side has ended or disconnected."""
     sides = _Side(left), _Side(right)
     over = False
     with right:
@@ -62,7 +62,7 @@ def both_ways(left: socket.socket, right: socket.socket) -> None:
 
 
 def _wait(left: _Side, right: _Side, over: bool) -> None:
-    """Until something can be read, unless all is said, or written."""
+    """Waits until a side can be read, unless reading is over, or written."""
     ways = () if over else ((left, right), (right, left))
     readers = [source.connection for source, other in ways if len(other.pending) < _MOST]
     writers = [side.connection for side in (left, right) if side.pending]
@@ -71,7 +71,7 @@ def _wait(left: _Side, right: _Side, over: bool) -> None:
 
 
 def _read(side: socket.socket) -> bytes | None:
-    """Bytes that a socket has to read: None for nothing yet, b"" for the end."""
+    """Returns the bytes available on a socket: None if there are none yet, b"" at the end."""
     try:
         return side.recv(_PIECE)
     except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -81,7 +81,7 @@ def _read(side: socket.socket) -> bytes | None:
 
 
 def _write(side: socket.socket, piece: bytes) -> int:
-    """Number of bytes that a socket took; -1 where its other side is gone."""
+    """Returns the number of bytes sent; -1 if the other side has disconnected."""
     try:
         return side.send(piece[:_PIECE])
     except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -91,12 +91,12 @@ def _write(side: socket.socket, piece: bytes) -> int:
 
 
 _OF_NODES = {"stdin": "input", "stdout": "output", "stderr": "error"}
-"""Nodes' names for the streams of an `exec`: `ExecStdinParam` and those beside it in
+"""Nodes' parameters for the streams of an `exec`: `ExecStdinParam` and its neighbors in
 k8s.io/api/core/v1/types.go."""
 
 
 class PodRequests:
-    """Answers the subresources of pods; `kubelet_token` is what nodes know the server by."""
+    """Requests for the subresources of pods; `kubelet_token` authenticates the server to nodes."""
 
     def __init__(self, store: Store, kubelet_token: str) -> None:
         self._store = store
@@ -129,7 +129,7 @@ class PodRequests:
         return _success(201)
 
     def _proxied(self, request: ApiRequest, object_path: ObjectPath) -> Takeover:
-        """A log, as the pod's node sends it."""
+        """Answers with a log, as the pod's node sends it."""
         if others := sorted(set(request.query) - {"container"}):
             raise bad_request(f"{others[0]}: the stand-in sends logs whole")
         pod = self._store.get(PODS, object_path.namespace, object_path.name)
@@ -140,7 +140,7 @@ class PodRequests:
         return self._takeover(node, path, {"Connection": "close"})
 
     def _upgraded(self, request: ApiRequest, object_path: ObjectPath) -> Takeover:
-        """A stream both ways: the client's handshake is the node's to answer."""
+        """Connects the client to the pod's node, which answers the handshake."""
         pod = self._store.get(PODS, object_path.namespace, object_path.name)
         if pod["status"].get("phase") in ("Succeeded", "Failed"):
             message = "cannot exec into a container in a completed pod; current phase is "
@@ -183,7 +183,7 @@ class PodRequests:
 
     @staticmethod
     def _container(pod: Object, request: ApiRequest) -> str:
-        """The pod's container, which is the one that is named if any is."""
+        """Returns the pod's container. Raises ApiError (400) if the request names another."""
         name = str(pod["spec"]["containers"][0]["name"])
         asked = request.option("container", name)
         if asked != name:
@@ -193,7 +193,7 @@ class PodRequests:
 
 
 def bind(store: Store, namespace: str, name: str, node: str) -> None:
-    """Gives a pod its node; 409 where it has one."""
+    """Assigns a node to a pod. Raises ApiError (409) if the pod has one."""
     with store.changed:
         pod = store.get(PODS, namespace, name)
         if pod["spec"].get("nodeName"):
@@ -204,7 +204,7 @@ def bind(store: Store, namespace: str, name: str, node: str) -> None:
 
 
 def _require_started(pod: Object, container: str) -> None:
-    """400 in the real server's words where a container has no log yet."""
+    """Raises ApiError (400) with the real server's message if a container has no log yet."""
     for each in pod["status"].get("containerStatuses") or ():
         waits = "waiting" in (each.get("state") or {})
         if each["name"] == container and (each.get("restartCount") or not waits):

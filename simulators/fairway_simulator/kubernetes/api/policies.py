@@ -1,8 +1,8 @@
-"""Policies of admission: each pod or node that one refuses is refused (422), as by the real server.
+"""Admission policies, which deny pods and nodes (422) as on the real server, and resource quotas.
 
-Expressions are run by cel-python, which only tests install. Not there: parameters, audit
-annotations, actions but Deny, and rules on anything but pods and nodes.
-Source: Kubernetes documentation, "Validating Admission Policy".
+Expressions are run by cel-python, which only tests install. Not supported: parameters, audit
+annotations, actions except Deny, and rules on anything but pods and nodes. Source: Kubernetes
+documentation, "Validating Admission Policy".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NODE = "authentication.kubernetes.io/node-name"
 
 
 def require_policies(store: Store, resource: Resource, found: Object) -> None:
-    """ApiError for a new object that a policy of its namespace refuses."""
+    """Raises ApiError if a policy of its namespace denies a new object."""
     given = {"object": found, "request": {"operation": "CREATE"}}
     _require(store, resource, resource.plural, given)
 
@@ -41,8 +41,8 @@ def require_policies(store: Store, resource: Resource, found: Object) -> None:
 def require_change(
     store: Store, resource: Resource, before: Object, found: Object, part: str, by: Identity
 ) -> None:
-    """ApiError for a change that a policy refuses: of an object, or of a `part` such as status."""
-    # Source: Kubernetes documentation, "Managing Service Accounts": what a pod's token says.
+    """Raises ApiError if a policy denies a change of an object, or of a `part` such as status."""
+    # Source: Kubernetes documentation, "Managing Service Accounts": the claims of a pod's token.
     extra = {_NODE: [by.node]} if by.node else {}
     user = {"username": by.user, "groups": list(by.groups), **({"extra": extra} if extra else {})}
     given = {
@@ -69,7 +69,7 @@ def _require(store: Store, resource: Resource, what: str, given: dict[str, Any])
 
 
 def _of(store: Store, namespace: str) -> Iterator[Object]:
-    """The policies that are bound to a namespace, or to what is in none."""
+    """Yields the policies bound to a namespace, or to cluster-scoped objects."""
     space = store.find(NAMESPACES, "", namespace) or {"metadata": {}}
     labels = {"kubernetes.io/metadata.name": namespace, **space["metadata"].get("labels", {})}
     for binding in store.items(POLICY_BINDINGS, ""):
@@ -82,8 +82,8 @@ def _of(store: Store, namespace: str) -> Iterator[Object]:
 
 
 def _refusals(spec: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
-    """The messages of the validations that do not hold, or that fail; none where a condition says
-    that the policy is not about this."""
+    """Yields the messages of validations that are false or fail; none if a match condition excludes
+    the request."""
     from celpy import Environment
     from celpy.adapter import json_to_cel
     from celpy.evaluation import CELEvalError
@@ -110,7 +110,7 @@ def _refusals(spec: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
 
 
 _OF_PODS = re.compile(r"(requests|limits)\.(cpu|memory|ephemeral-storage)|requests\.[^/]+/[^/]+")
-_OF_SERVICES = ("services.loadbalancers", "services.nodeports")  # of which nothing here makes one
+_OF_SERVICES = ("services.loadbalancers", "services.nodeports")  # never created here
 _PLAIN = {"cpu": "requests.cpu", "memory": "requests.memory"}
 
 
@@ -131,7 +131,7 @@ def quota_causes(quota: Object) -> Iterator[str]:
 
 
 def require_quota(store: Store, resource: Resource, found: Object) -> None:
-    """ApiError for a pod that its namespace may not have as well."""
+    """Raises ApiError (403) if a pod exceeds a quota of its namespace."""
     if resource.plural != "pods":
         return
     namespace, wanted = found["metadata"]["namespace"], _use(found)
@@ -159,7 +159,7 @@ def require_quota(store: Store, resource: Resource, found: Object) -> None:
 
 
 def _require_stated(pod: Object, hard: dict[str, Any], quota: Object) -> None:
-    """Requires each container to say how much of the counted processors or memory it takes; 403."""
+    """Raises ApiError (403) unless each container specifies the CPU and memory in the quota."""
     for name in sorted(hard):
         section, _, what = _PLAIN.get(name, name).partition(".")
         if section not in ("requests", "limits") or what not in ("cpu", "memory"):

@@ -1,4 +1,4 @@
-"""A request of somebody, what it is about, and answers that are errors, in the real words."""
+"""A request, its identity, its object path, and the real server's error responses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MODIFIED = (
 
 
 class ApiError(Exception):
-    """An answer that is an error; `details` say what it is about."""
+    """An error response; `details` name the object."""
 
     def __init__(
         self,
@@ -79,20 +79,20 @@ def not_found(resource: Resource, name: str) -> ApiError:
 
 
 def already_exists(resource: Resource, name: str) -> ApiError:
-    """409: the name is taken."""
+    """Returns the error (409) that the name is taken."""
     message = f'{resource.qualified} "{name}" already exists'
     return ApiError(409, message, "AlreadyExists", _about(resource, name))
 
 
 def conflict(resource: Resource, name: str, why: str = "") -> ApiError:
-    """409: somebody else wrote in between."""
+    """Returns the error (409) that the object has been changed in between."""
     why = why or _MODIFIED
     message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
     return ApiError(409, message, "Conflict", _about(resource, name))
 
 
 def invalid(resource: Resource, name: str, causes: Sequence[str]) -> ApiError:
-    """422: the values may not be so; each cause begins with the field's path."""
+    """Returns the error (422) that values are invalid; each cause begins with the field's path."""
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     said = causes[0] if len(causes) == 1 else f"[{', '.join(causes)}]"
     details = {
@@ -105,12 +105,12 @@ def invalid(resource: Resource, name: str, causes: Sequence[str]) -> ApiError:
 
 
 def bad_request(message: str) -> ApiError:
-    """400: it cannot be read."""
+    """Returns the error (400) that the request cannot be parsed."""
     return ApiError(400, message)
 
 
 def expired(message: str) -> ApiError:
-    """410: what happened since is not known any more."""
+    """Returns the error (410) that the changes since then are no longer stored."""
     return ApiError(410, message, "Expired")
 
 
@@ -129,7 +129,7 @@ class Identity:
     user: str
     groups: tuple[str, ...] = ()
     node: str = ""
-    """Of the pod that the token was made for."""
+    """The node of the pod that the token was issued for."""
 
 
 # Bytes. Source: kubernetes/apiserver, pkg/server/config.go, MaxRequestBodyBytes.
@@ -141,7 +141,7 @@ class ApiRequest(Request):
     identity: Identity = field(default_factory=lambda: Identity("system:anonymous"))
 
     def json(self) -> Any:
-        """The body, JSON or YAML; 400 where it is neither, 413 where it is too large."""
+        """Parses the body, JSON or YAML. Raises ApiError: 400 if invalid, 413 if too large."""
         if len(self.body) > _LARGEST:
             raise ApiError(413, f"Request entity too large: limit is {_LARGEST}")
         form = self.headers.get("content-type", "")
@@ -163,7 +163,7 @@ class ApiRequest(Request):
 
 @dataclass(frozen=True)
 class ObjectPath:
-    """Parts of a path: a resource by its group and plural, maybe a name and a subresource."""
+    """Parts of a path: the resource's group and plural, and optionally a name and a subresource."""
 
     group: str
     version: str
@@ -174,7 +174,7 @@ class ObjectPath:
 
 
 def object_path_of(parts: list[str]) -> ObjectPath | None:
-    """Parts of a path from its segments; None where it is no resource's."""
+    """Parses a path's segments. Returns None if the path is not of a resource."""
     if parts[:2] == ["api", "v1"] and len(parts) > 2:
         group, version, rest = "", "v1", parts[2:]
     elif parts[:1] == ["apis"] and len(parts) > 3:

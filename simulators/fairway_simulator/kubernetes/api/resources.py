@@ -1,4 +1,4 @@
-"""The resources that there are: one line each, under the names of the real server."""
+"""The supported resources: one line each, with the names of the real server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _AUTOSCALING = "autoscaling.x-k8s.io"
 
 @dataclass(frozen=True)
 class Resource:
-    """A kind of objects: where it is found, and what its schema is called."""
+    """A kind of objects, with its place in the API and the name of its schema."""
 
     group: str
     version: str
@@ -21,29 +21,29 @@ class Resource:
     kind: str
     namespaced: bool = True
     status: bool = False
-    """True if its status is written by itself, under `…/status`."""
+    """True if the status is written separately, under `…/status`."""
     short: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
     schema: str = ""
-    """Its definition in the published schemas; "" where these have none."""
+    """The name of its definition in the published schemas; "" if there is none."""
 
     @property
     def is_custom(self) -> bool:
-        """True for an operator's kind, which is none of Kubernetes' own."""
+        """True for a custom resource of an operator, False for Kubernetes' own."""
         return self.group in (_KUEUE, _AUTOSCALING)
 
     @property
     def qualified(self) -> str:
-        """As messages name it: `jobs.batch`."""
+        """The name in messages: `jobs.batch`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def api_version(self) -> str:
-        """`batch/v1`."""
+        """The apiVersion of objects: `batch/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def as_owner(self, found: dict[str, Any]) -> dict[str, Any]:
-        """By what an object that this one of its kind has made refers to it."""
+        """Returns the owner reference that objects created by an object of this kind have."""
         return {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -54,7 +54,7 @@ class Resource:
         }
 
     def to_wire(self, found: dict[str, Any]) -> dict[str, Any]:
-        """An object with its kind, whatever it was sent with."""
+        """Returns an object with its kind and apiVersion, unless it has its own."""
         return {"kind": self.kind, "apiVersion": self.api_version, **found}
 
 
@@ -121,7 +121,7 @@ PROVISIONING_REQUESTS = Resource(
     short=("provreq",),
     schema=schemas.name_of("ProvisioningRequest"),
 )
-"""Resource of clusters whose autoscaler knows ProvisioningRequests."""
+"""Resource of clusters whose autoscaler supports ProvisioningRequests."""
 WORKLOAD_PRIORITIES = _kueue("workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False)
 
 BUILT_IN = (
@@ -166,4 +166,4 @@ REVIEWS = (
         namespaced=False,
     ),
 )
-"""Questions that are asked by creating an object, which is not kept."""
+"""Queries that are made by creating an object, which is not stored."""

@@ -1,6 +1,6 @@
-"""The published schemas of Kubernetes: which fields there are, of what type, how lists are merged.
+"""The published schemas of Kubernetes: fields, their types, and how lists are merged.
 
-They come from the package `kubernetes-validate`, whose newest version is taken.
+They come from the package `kubernetes-validate`; the newest version in it is used.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _KINDS: dict[str, Any] = {
     },
     "LocalQueue": {"spec": {"clusterQueue": "string"}},
     "WorkloadPriorityClass": {"value!": "integer", "description": "string"},
-    "Workload": {"spec": "any"},  # its controllers' own
+    "Workload": {"spec": "any"},  # written only by its controllers
 }
 
 
@@ -69,10 +69,10 @@ def custom_definitions() -> dict[str, Schema]:
 
 
 def object_of(fields: dict[str, Any]) -> Schema:
-    """The schema of a kind, whose fields beside those of every object are these.
+    """Returns the schema of a kind with these fields, beside the fields of every object.
 
-    A name with `!` is required; a text names a type, a tuple the values that there are, a list
-    holds the form of its items, and `*` stands for any name.
+    A name with `!` is required; a string names a type, a tuple has the permitted values, a list has
+    the form of its items, and `*` stands for any name.
     """
     every = {"apiVersion": "string", "kind": "string", "status": "any"}
     found = _schema({**every, **fields})
@@ -112,12 +112,12 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 class SchemasMissing(Exception):
-    """The package with the schemas is not installed."""
+    """Error that the package with the schemas is not installed."""
 
 
 @cache
 def newest() -> str:
-    """The newest version of Kubernetes whose schemas are here: `1.37.0`."""
+    """Returns the newest version of Kubernetes whose schemas are installed: `1.37.0`."""
     names = [each.name for each in _folder().iterdir() if each.name.endswith("-local")]
     versions = [name.removeprefix("v").removesuffix("-local") for name in names]
     return max(versions, key=lambda text: [int(part) for part in text.split(".")])
@@ -136,7 +136,7 @@ def resolved(schema: Schema) -> Schema:
 
 
 def unknown_fields(value: Any, schema: Schema) -> Iterator[Path]:
-    """Paths of the fields of a value that its schema does not know."""
+    """Yields the paths of a value's fields that its schema does not know."""
     for each, form, path in _parts(value, schema):
         known, more = form.get("properties"), form.get("additionalProperties")
         if known and isinstance(each, dict) and not isinstance(more, dict):
@@ -144,7 +144,7 @@ def unknown_fields(value: Any, schema: Schema) -> Iterator[Path]:
 
 
 def wrong_types(value: Any, schema: Schema) -> Iterator[tuple[Path, str, str]]:
-    """Parts of a value whose type is not the schema's: path, type as found, type as expected."""
+    """Yields path, found type and expected type of the parts of a value that have a wrong type."""
     for each, form, path in _parts(value, schema):
         expected = _expected(form)
         if each is not None and expected and not any(_is(each, name) for name in expected):
@@ -152,14 +152,14 @@ def wrong_types(value: Any, schema: Schema) -> Iterator[tuple[Path, str, str]]:
 
 
 def lacking(value: Any, schema: Schema) -> Iterator[Path]:
-    """Paths of the fields that a value lacks and its schema requires."""
+    """Yields the paths of required fields that a value lacks."""
     for each, form, path in _parts(value, schema):
         if isinstance(each, dict):
             yield from ((*path, name) for name in form.get("required") or () if name not in each)
 
 
 def not_among(value: Any, schema: Schema) -> Iterator[tuple[Path, list[str]]]:
-    """Parts of a value that are none of those its schema lists: the path, and the list."""
+    """Yields path and permitted values of the parts of a value that are none of these."""
     for each, form, path in _parts(value, schema):
         values = form.get("enum")
         if values and isinstance(each, str) and each not in values:
@@ -167,7 +167,7 @@ def not_among(value: Any, schema: Schema) -> Iterator[tuple[Path, list[str]]]:
 
 
 def _parts(value: Any, schema: Schema, path: Path = ()) -> Iterator[tuple[Any, Schema, Path]]:
-    """A value and all that is in it, each with its schema, {} where that says nothing."""
+    """Yields a value and all its parts, each with its schema ({} if unknown) and path."""
     schema = resolved(schema)
     yield value, schema, path
     if isinstance(value, list):
@@ -181,7 +181,7 @@ def _parts(value: Any, schema: Schema, path: Path = ()) -> Iterator[tuple[Any, S
 
 
 def spelled(path: Path) -> str:
-    """`spec.template.spec.containers[0].image`."""
+    """Formats a path: `spec.template.spec.containers[0].image`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -208,7 +208,7 @@ def _name_of(value: Any) -> str:
 
 @cache
 def _folder() -> Folder:
-    # Found and not imported: its code needs more than its data do.
+    # Located without an import: its code needs more packages than its data.
     found = find_spec("kubernetes_validate")
     if found is None or not found.submodule_search_locations:
         raise SchemasMissing

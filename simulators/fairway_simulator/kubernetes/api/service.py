@@ -1,5 +1,5 @@
-"""The API server as one object: what it knows, and what it does with a request; first those of a
-client: the version, the groups with their resources, the outline of OpenAPI."""
+"""The API server as one object: its parts, and how it answers a request; and discovery for clients:
+the version, the groups with their resources, the outline of OpenAPI."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 OWN = "system:fairway"
-"""The user as whom the cluster's own parts come; faults never hit them."""
+"""The user of the cluster's own components, which faults never affect."""
 
 
 _WORDS = {
@@ -47,8 +47,8 @@ _WORDS = {
 
 
 class ApiService:
-    """Answers requests; `kueue` and `provisioning` say whether the resources of Kueue, and those of
-    an autoscaler that takes requests, are there."""
+    """The API server; `kueue` adds the resources of Kueue, and `provisioning` those of an
+    autoscaler that supports ProvisioningRequests."""
 
     def __init__(self, *, kueue: bool = False, provisioning: bool = False) -> None:
         self.store = Store()
@@ -182,7 +182,7 @@ class Discovery:
         return Answer({**document, "resources": found})
 
     def _outline(self, rest: list[str]) -> Answer | None:
-        """So much of OpenAPI that a client finds that the server checks fields itself."""
+        """Returns just enough of OpenAPI to tell clients that the server validates fields."""
         if not rest:
             paths = {
                 _folder(each): {"serverRelativeURL": f"/openapi/v3/{_folder(each)}"}

@@ -1,5 +1,5 @@
-"""The objects, each with the version of the store at which it was written, and what happened; which
-of them a list or a watch means."""
+"""The objects, each with the version of the store at its last write, and their changes; selectors
+and watches."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 FIRST = 1
-"""The version of a store in which nothing has happened yet."""
+"""The version of a new store."""
 _REMEMBERED = 20_000
-"""Changes that a watch may still ask for."""
+"""The number of recent changes that watches can still request."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Change:
 
 
 class Store:
-    """Objects are never changed in place: who writes gives a new one."""
+    """The store of objects, which are never changed in place: a write replaces the object."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition(threading.RLock())
@@ -68,20 +68,20 @@ class Store:
         return self._objects.get(resource.qualified, {}).get((namespace, name))
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
-        """The object; 404."""
+        """Returns an object. Raises ApiError (404) if it is unknown."""
         found = self.find(resource, namespace, name)
         if found is None:
             raise not_found(resource, name)
         return found
 
     def items(self, resource: Resource, namespace: str = "") -> list[Object]:
-        """Objects of a namespace, or of all, sorted by namespace and name."""
+        """Returns the objects of a namespace, or all, sorted by namespace and name."""
         with self.changed:
             found = self._objects.get(resource.qualified, {})
             return [found[key] for key in sorted(found) if not namespace or key[0] == namespace]
 
     def create(self, resource: Resource, new: Object) -> Object:
-        """Adds an object that has its whole metadata; 409."""
+        """Adds an object with complete metadata. Raises ApiError (409) if it exists."""
         with self.changed:
             key = _key(new)
             self._resources[resource.qualified] = resource
@@ -90,7 +90,7 @@ class Store:
             return self._put(resource, "ADDED", new, None)
 
     def replace(self, resource: Resource, new: Object) -> Object:
-        """Writes an object in place of that which has its version; 404 or 409."""
+        """Replaces an object of the same version. Raises ApiError (404 or 409) if there is none."""
         with self.changed:
             namespace, name = _key(new)
             before = self.get(resource, namespace, name)
@@ -103,13 +103,13 @@ class Store:
             return self._put(resource, "MODIFIED", new, before)
 
     def set_status(self, resource: Resource, found: Object, status: Object) -> Object:
-        """Writes an object's status where it is another."""
+        """Writes an object's status if it differs."""
         if status == found.get("status"):
             return found
         return self.replace(resource, {**found, "status": status})
 
     def remove(self, resource: Resource, last: Object) -> Object:
-        """Takes an object away; what it was at last is what watches are told."""
+        """Removes an object; watches get its `last` state."""
         with self.changed:
             before = self._objects.get(resource.qualified, {}).pop(_key(last), None)
             if before is None:
@@ -120,7 +120,7 @@ class Store:
             return gone
 
     def changes(self, since: int) -> list[Change]:
-        """Changes after a version; 410 where they are not known any more."""
+        """Returns the changes after a version. Raises ApiError (410) if they are gone."""
         with self.changed:
             first = self._changes[0].version if self._changes else self.version + 1
             if since + 1 < first:
@@ -128,7 +128,7 @@ class Store:
             return self._changes[max(0, since + 1 - first) :]
 
     def everything(self) -> list[Change]:
-        """All objects, each as if it had just been added: for one who has missed changes."""
+        """Returns all objects as additions, for a reader that has missed changes."""
         with self.changed:
             return [
                 Change(self.version, "ADDED", self._resources[name], found, None)
@@ -137,12 +137,12 @@ class Store:
             ]
 
     def wait(self, since: int, timeout: float) -> bool:
-        """Until something happened after that version; False where nothing did."""
+        """Waits for a change after that version. Returns False on timeout."""
         with self.changed:
             return self.changed.wait_for(lambda: self.closed or self.version > since, timeout)
 
     def owned(self, resource: Resource, owner: Object) -> Iterator[Object]:
-        """The objects whose controller is that one, the oldest first."""
+        """Returns the objects that an owner controls, in the order of their last writes."""
         keys = self._owned.get((resource.qualified, owner["metadata"]["uid"]), {})
         found = self._objects.get(resource.qualified, {})
         return iter([found[key] for key in keys])
@@ -187,7 +187,7 @@ def _key(found: Object) -> tuple[str, str]:
 
 
 def _is_over(found: Object) -> bool:
-    """True if an object is being deleted, and nothing holds it any more."""
+    """Returns True if an object is being deleted and nothing holds it any more."""
     metadata = found["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
         return False
@@ -199,13 +199,13 @@ _FIELDS = re.compile(r"^([\w.\-\[\]'/]+)(!=|=)(.*)$")
 
 
 def by_labels(text: str) -> Test:
-    """A selector of requests: `a=b,c!=d,e in (f,g),h`."""
+    """Parses a label selector: `a=b,c!=d,e in (f,g),h`."""
     tests = [_label_test(term.strip()) for term in re.split(r",(?![^(]*\))", text) if term.strip()]
     return lambda labels: all(test(labels) for test in tests)
 
 
 def by_fields(text: str) -> Callable[[Object], bool]:
-    """A selector of fields: `status.phase=Running,spec.nodeName!=n1`."""
+    """Parses a field selector: `status.phase=Running,spec.nodeName!=n1`."""
     wanted = []
     for term in filter(None, text.split(",")):
         match = _FIELDS.match(term.strip())
@@ -236,12 +236,12 @@ def _label_test(term: str) -> Test:
     return lambda labels: term in labels
 
 
-_BOOKMARK_EVERY = 20.0  # seconds; the real server says a minute, and less before it hangs up
-_STEP = 1.0  # seconds after which one looks whether the server is still there
+_BOOKMARK_EVERY = 20.0  # seconds; a minute on the real server, and less before it ends a watch
+_STEP = 1.0  # seconds between two checks for the end of the store
 
 
 class Watch:
-    """A watch of the objects of a resource in a namespace that `wanted` says yes to."""
+    """A watch of those objects of a resource in a namespace that `wanted` selects."""
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class Watch:
         self._until = time.monotonic() + timeout if timeout else float("inf")
 
     def lines(self, since: int, initial: list[Object] | None) -> Iterator[bytes]:
-        """The objects that are there, if they are wanted, and then what happens."""
+        """Yields the `initial` objects, if given, and then the changes."""
         if initial is not None:
             for found in initial:
                 yield _line("ADDED", self._resource.to_wire(found))
@@ -285,7 +285,7 @@ class Watch:
                 yield self._bookmark(since)
 
     def _kind(self, change: Change) -> str:
-        """Kind of a change as this watch sees it: an object that is not wanted any more is gone."""
+        """Returns the kind of a change for this watch: DELETED if an object stops matching."""
         if change.resource != self._resource:
             return ""
         if self._namespace and change.found["metadata"].get("namespace") != self._namespace:

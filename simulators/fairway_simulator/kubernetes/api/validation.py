@@ -1,4 +1,4 @@
-"""Refusals of what can be read (422): each cause begins with the field's path."""
+"""Refusals of well-formed objects (422): each cause begins with the field's path."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kueue_causes(kind: str, found: dict[str, Any]) -> Iterator[str]:
     elif kind == "ClusterQueue":
         yield from _cluster_queue(spec)
     elif kind == "LocalQueue" and not spec.get("clusterQueue"):
-        # The service takes one without, which then admits nothing.
+        # Kueue accepts a LocalQueue without it, which then admits nothing.
         yield "spec.clusterQueue: Required value"
 
 
@@ -70,7 +70,7 @@ def _flavor(flavor: dict[str, Any], covered: list[str], path: str) -> Iterator[s
 
 
 _MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
-# Of a volume that are no place where it comes from.
+# Fields of a volume that are not its source.
 _ABOUT = frozenset(
     {"capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName"}
     | {"mountOptions", "volumeMode", "nodeAffinity", "volumeAttributesClassName"}
@@ -102,8 +102,7 @@ def storage_causes(plural: str, found: dict[str, Any]) -> Iterator[str]:
 
 
 def storage_changes(plural: str, before: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """The fault of a volume with another source, or of a claim of which more than its size was
-    changed."""
+    """Returns the error if a volume's source has changed, or anything but the size of a claim."""
     free, said = set(_ABOUT), "spec.persistentvolumesource is immutable after creation"
     if plural == "persistentvolumeclaims":
         free = {"resources"} if before["spec"].get("volumeName") else {"resources", "volumeName"}
@@ -173,7 +172,7 @@ def immutable(resource: Resource, before: Object, found: Object) -> list[str]:
 
 
 def other_object(resource: Resource, metadata: Object, uid: str) -> ApiError:
-    """409: the object that was meant is gone, and another has its name."""
+    """Returns the error (409) that the addressed object has gone, and another has its name."""
     return conflict(
         resource,
         metadata["name"],

@@ -1,5 +1,5 @@
-"""The autoscaler of AKS, by a clock that is given: it starts nodes for pods that have none, and for
-ProvisioningRequests. What it has started comes; nothing is deleted, and no capacity is booked.
+"""The autoscaler of AKS, with a given clock: it starts nodes for unschedulable pods and for
+ProvisioningRequests. Its nodes always arrive; it deletes none, and reserves no capacity.
 
 Sources, each in kubernetes/autoscaler, cluster-autoscaler: FAQ.md (events, ProvisioningRequest),
 provisioningrequest/besteffortatomic/provisioning_class.go, conditions.go, processors/provreq
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 CONSUMES = "autoscaling.x-k8s.io/consume-provisioning-request"
 AT_ONCE = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 _ALL = "all"
-_RETRY = 60.0  # seconds until a request is tried again
+_RETRY = 60.0  # seconds until a request is retried
 
 
 @dataclass
 class Pool:
-    """Nodes that come by need: `least` are there from the start and `most` is how many there may
-    be; Azure has `stock` of them. A node is there `boot` seconds after it was asked for."""
+    """Nodes that are started on demand: from `least`, which exist from the start, to `most`,
+    limited by Azure's `stock`. A node is ready `boot` seconds after its request."""
 
     name: str
     node: NodeSpec
@@ -55,14 +55,14 @@ class Pool:
 
 @dataclass
 class _Room:
-    """A node, and what is used of it."""
+    """A node, and the resources in use on it."""
 
     node: Object
     used: Counter[str] = field(default_factory=Counter)
 
 
 class Autoscaler(Controller):
-    """`launch` makes a node."""
+    """The autoscaler; `launch` creates a node."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Autoscaler(Controller):
         self._retry: dict[str, float] = {}
 
     def first(self) -> list[NodeSpec]:
-        """The nodes that are there from the start."""
+        """Returns the nodes that exist from the start."""
         return [
             replace(pool.node, name=f"{pool.name}-{number}")
             for pool in self._pools
@@ -89,11 +89,11 @@ class Autoscaler(Controller):
         ]
 
     def due(self) -> Iterator[str]:
-        """Always: it looks once in a while."""
+        """Returns a key every time, as the autoscaler polls."""
         return iter([_ALL])
 
     def reconcile(self, _: str) -> None:
-        """One look: at the nodes that come, at requests and at pods."""
+        """Polls once: launches the nodes that are due, then handles a request and the pods."""
         now, coming = self._clock(), self._coming
         self._coming = [each for each in coming if each[0] > now]
         for when, _pool, spec in coming:
@@ -110,7 +110,7 @@ class Autoscaler(Controller):
             self._sizes[pool.name] += 1
 
     def _next_request(self) -> Object | None:
-        """One in each look, and one that was not met after a while (injector.go)."""
+        """Returns one request per poll; a failed one is due again after a while (injector.go)."""
         for request in self._store.items(PROVISIONING_REQUESTS):
             again = self._retry.get(request["metadata"]["uid"], 0.0)
             known = request["spec"]["provisioningClassName"] == AT_ONCE
@@ -119,8 +119,8 @@ class Autoscaler(Controller):
         return None
 
     def _provision(self, request: Object) -> None:
-        """All of its pods get nodes, or none is started. It is met when these are asked for, and
-        not when they are there (provisioning_class.go)."""
+        """Starts nodes for all pods of a request, or none. The request is Provisioned once the
+        nodes are requested, not when they are ready (provisioning_class.go)."""
         said = "ProvisioningRequest is accepted by ClusterAutoscaler"
         request = self._say(request, "Accepted", "Accepted", said)
         lacking = _unplaced(self._pods_of(request), self._rooms())
@@ -157,11 +157,11 @@ class Autoscaler(Controller):
         return self._store.set_status(PROVISIONING_REQUESTS, request, status)
 
     def _scale_up(self) -> None:
-        """Follows the pods that have no node; those of a request start none (pods_filter.go)."""
+        """Starts nodes for unschedulable pods, except for pods of a request (pods_filter.go)."""
         waiting = [pod for pod in self._store.items(PODS) if _is_unschedulable(pod)]
         for pod in waiting:
             if name := _request_of(pod):
-                # An event without a reason.
+                # This event has no reason.
                 said = "Unschedulable pod didn't trigger scale-up, because it's consuming "
                 said += f"ProvisioningRequest {pod['metadata']['namespace']}/{name}"
                 self._recorder.record(PODS, pod, "", said)
@@ -178,7 +178,7 @@ class Autoscaler(Controller):
             self._recorder.record(PODS, pod, "NotTriggerScaleUp", told)
 
     def _grow(self, pool: Pool, lacking: list[Object]) -> str:
-        """Starts as many nodes as the pool may have and Azure has; "", or why it starts none."""
+        """Starts nodes as pool and stock permit. Returns the reason if none starts, or ""."""
         count, size = self._needed(lacking, pool), self._sizes[pool.name]
         if not count:
             return "node(s) didn't match Pod's node affinity/selector"
@@ -194,13 +194,13 @@ class Autoscaler(Controller):
         return ""
 
     def _rooms(self) -> list[_Room]:
-        """The nodes that are there, and those that come."""
+        """Returns the existing nodes and those being started."""
         pods = self._store.items(PODS)
         rooms = [_Room(node, used_of(node, pods)) for node in self._store.items(NODES)]
         return rooms + [_Room(_template(pool)) for _, pool, _ in self._coming]
 
     def _needed(self, pods: list[Object], pool: Pool) -> int:
-        """Number of further nodes of a pool that all of the pods take; 0 if they do not help."""
+        """Returns how many more nodes of a pool hold all pods; 0 if some pods never fit."""
         count, left = 0, pods
         while left:
             after = _unplaced(left, [_Room(_template(pool))])
@@ -219,7 +219,7 @@ def _template(pool: Pool) -> Object:
 
 
 def _unplaced(pods: Iterable[Object], rooms: list[_Room]) -> list[Object]:
-    """The pods that fit nowhere; the rooms of the others are then used."""
+    """Places pods in rooms and returns those that fit in none."""
     left = []
     for pod in pods:
         wanted = requests_of(pod["spec"])

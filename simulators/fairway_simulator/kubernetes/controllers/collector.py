@@ -1,4 +1,4 @@
-"""The garbage collector: what has lost its owner goes, and owners wait for it where they say so."""
+"""The garbage collector: deletes objects without their owner, and completes foreground deletion."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BACKGROUND = objects.Options(propagation="Background")
 
 
 class Collector(Controller):
-    """Looks after the objects of these resources."""
+    """The collector of these resources."""
 
     def __init__(self, store: Store, resources: Sequence[Resource]) -> None:
         self._store = store
@@ -26,7 +26,7 @@ class Collector(Controller):
         self._by_kind = {(each.api_version, each.kind): each for each in resources}
 
     def concerned(self, change: Change) -> Iterator[str]:
-        """Wakes for an object that is being deleted or has gone, and for a new one with owners."""
+        """Yields a key if an object is being deleted or has gone, or a new one has owners."""
         metadata = change.found["metadata"]
         going = change.kind == "DELETED" or "deletionTimestamp" in metadata
         if going or (change.kind == "ADDED" and metadata.get("ownerReferences")):
@@ -97,7 +97,7 @@ class Collector(Controller):
                     self._store.remove(NAMESPACES, namespace)
 
     def _lose_pods(self) -> None:
-        """Pods that are deleted before they had a node have failed."""
+        """Fails and removes pods that are deleted before they have a node."""
         for pod in self._store.items(PODS):
             if not pod["spec"].get("nodeName") and "deletionTimestamp" in pod["metadata"]:
                 failed = {**pod, "status": {**pod["status"], "phase": "Failed"}}

@@ -1,7 +1,7 @@
-"""A Job and its pods: what has ended and how, what is decided by it, and which pods are lacking.
+"""A Job and its pods: their results, the decision that follows from them, and the missing pods.
 
-Held to what the real controller of 1.36.2 did: `SuccessCriteriaMet` and `FailureTarget` come
-first, `Complete` and `Failed` when no pod is left that runs.
+Follows the real controller of 1.36.2: `SuccessCriteriaMet` and `FailureTarget` come first,
+`Complete` and `Failed` once no pod runs any more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def is_ignored(policy: Mapping[str, Any] | None, pod: Object) -> bool:
-    """True if a rule says that a failed pod does not count: there are no others here."""
+    """Returns True if a rule matches a failed pod, which then does not count: all rules ignore."""
     rules = (policy or {}).get("rules") or ()
     return any(_has_code(rule, pod) or _has_condition(rule, pod) for rule in rules)
 
@@ -47,7 +47,7 @@ def spelled(indexes: Iterable[int]) -> str:
             parts[-1][1] = index
         else:
             parts.append([index, index])
-    # Two that are neighbours are no range yet.
+    # Two neighbors are written as a list, more as a range.
     texts = {0: "{0}", 1: "{0},{1}"}
     return ",".join(texts.get(b - a, "{0}-{1}").format(a, b) for a, b in parts)
 
@@ -86,7 +86,7 @@ class JobState:
         return self._decision() != {}
 
     def count(self) -> list[Object]:
-        """Counts the pods that have ended and were not counted; returns them."""
+        """Counts the pods that have ended and were not counted yet, and returns them."""
         counted = [pod for pod in self._uncounted if is_ended(pod)]
         for pod in counted:
             if pod["status"]["phase"] != "Succeeded":
@@ -117,14 +117,14 @@ class JobState:
         self._active.append(pod)
 
     def suspend(self) -> bool:
-        """Says that the Job is suspended; whether that is new."""
+        """Marks the Job as suspended. Returns True if it was not."""
         new = not is_true({"status": self.status}, "Suspended")
         self.status = with_condition(self.status, "Suspended", "JobSuspended", "Job suspended")
         self.status.pop("startTime", None)
         return new
 
     def resume(self) -> bool:
-        """Says that the Job goes on; whether it was suspended."""
+        """Marks the Job as resumed. Returns True if it was suspended."""
         if not is_true({"status": self.status}, "Suspended"):
             return False
         self.status = with_condition(
@@ -134,7 +134,7 @@ class JobState:
         return True
 
     def finish(self) -> None:
-        """Says that the Job is over, if it is decided and nothing of it runs any more."""
+        """Marks the Job as complete or failed once that is decided and none of its pods runs."""
         decision = self._decision()
         if not decision or self._active or self._terminating:
             return
@@ -163,7 +163,7 @@ class JobState:
         if is_ignored(self.spec.get("podFailurePolicy"), pod):
             return
         self.status["failed"] = self.status.get("failed", 0) + 1
-        if self.spec.get("backoffLimitPerIndex") is not None:  # which is 0
+        if self.spec.get("backoffLimitPerIndex") is not None:  # always 0 here
             self._failed.add(index_of(pod))
 
     def _failure(self) -> tuple[str, str] | None:
@@ -191,12 +191,12 @@ class JobState:
 
 
 def index_of(pod: Object) -> int:
-    """A pod's index: 0 for the only one of a Job without indexes."""
+    """Returns a pod's index: 0 for the only pod of a Job without indexes."""
     return int((pod["metadata"].get("annotations") or {}).get(INDEX, 0))
 
 
 def is_indexed(job: Object) -> bool:
-    """True for a Job whose pods have indexes; one whose pods have none has one pod at a time."""
+    """Returns True if the pods of a Job have indexes; without them, it has one pod at a time."""
     return bool(job["spec"]["completionMode"] == "Indexed")
 
 

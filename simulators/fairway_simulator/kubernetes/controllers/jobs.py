@@ -1,4 +1,4 @@
-"""Jobs, as the real controller (1.36.2) runs them: pods by index, and what their ends mean; and
+"""Jobs, run as by the real controller (1.36.2): pods by index, and the effects of their ends; and
 Deployments: `replicas` pods of the newest template, which the real one makes with ReplicaSets."""
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 BACKOFF = 10.0
-"""Seconds after which the real controller replaces a pod that failed; each time twice as many."""
+"""Seconds before the real controller replaces a failed pod; doubled with each failure."""
 _LONGEST_BACKOFF = 600.0
 
 
 class Jobs(Controller):
-    """The controller of Jobs; `backoff` is how long it waits before it replaces a failed pod."""
+    """The controller of Jobs; `backoff` is the time in seconds before it replaces a failed pod."""
 
     def __init__(self, store: Store, admission: Admission, backoff: float = BACKOFF) -> None:
         self._store = store
@@ -109,7 +109,7 @@ class Jobs(Controller):
                     )
 
     def _make(self, key: str, job: Object, state: JobState) -> None:
-        """Makes pods for the indexes that have none, as many as may run at once."""
+        """Creates pods for the indexes without one, as many as may run at once."""
         if (wait := self._left_to_wait(state)) > 0:
             self._call_again(key, wait)
             return
@@ -128,7 +128,7 @@ class Jobs(Controller):
             state.added(pod)
 
     def _left_to_wait(self, state: JobState) -> float:
-        """Seconds; an index that has failed has no other pod, and makes nobody wait."""
+        """Returns the remaining backoff in seconds; 0 with a limit per index: no retries."""
         failures = state.status.get("failed", 0)
         if not failures or state.spec.get("backoffLimitPerIndex") is not None:
             return 0.0
@@ -136,7 +136,7 @@ class Jobs(Controller):
         return wait - (time.monotonic() - self._failed[state.job["metadata"]["uid"]])
 
     def _take_back(self, pods: Iterable[Object]) -> None:
-        """Ends pods that are wanted no more, and does not count them. Source: `deleteJobPods`."""
+        """Ends the pods of a suspended Job without counting them. Source: `deleteJobPods`."""
         self._end(
             [self._released(pod) for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         )
@@ -149,7 +149,7 @@ class Jobs(Controller):
                 objects.delete(self._store, PODS, pod, objects.Options())
 
     def _release(self, pods: Iterable[Object]) -> None:
-        """Lets go of pods that are counted, so that they may vanish."""
+        """Removes the tracking finalizer of pods, so that they can be removed."""
         for pod in [*pods]:
             self._released(pod)
 

@@ -1,8 +1,8 @@
-"""Kueue 0.19 as a Job sees it: suspended until there is quota for all of its pods; and its check
-that asks the autoscaler for the nodes of all pods of a workload.
+"""Kueue 0.19 as a Job sees it: suspended until there is quota for all its pods; and the admission
+check that asks the autoscaler for the nodes of all pods of a workload.
 
 Labels, Workloads and their conditions are the real ones; cohorts, topology, preemption and
-evictions are not there. Source of the check: pkg/controller/admissionchecks/provisioning
+evictions are missing. Source of the check: pkg/controller/admissionchecks/provisioning
 (controller.go, provisioning.go, admissioncheck_reconciler.go), and
 apis/kueue/v1beta2/provisioningrequestconfig_types.go.
 """
@@ -59,7 +59,7 @@ class Kueue(Controller):
         self._store = store
 
     def suspend(self, resource: Resource, job: Object) -> None:
-        """The webhook: a new Job with a queue waits."""
+        """Suspends a new Job with a queue, as the webhook does."""
         if resource is JOBS and _queue(job):
             job.setdefault("spec", {})["suspend"] = True
 
@@ -81,7 +81,7 @@ class Kueue(Controller):
                 self._admit(workload)
 
     def _judge(self, workload: Object) -> None:
-        """Admits what has passed all checks."""
+        """Admits a workload that has passed all checks."""
         checks = workload["status"].get("admissionChecks") or []
         passed = all(each["state"] == "Ready" for each in checks)
         if passed and is_true(workload, "QuotaReserved") and not is_true(workload, "Admitted"):
@@ -90,7 +90,7 @@ class Kueue(Controller):
             self._store.set_status(WORKLOADS, workload, status)
 
     def _follow(self, job: Object) -> None:
-        """Makes the Job's workload, or tells it how the Job is."""
+        """Creates the Job's workload, or updates it with the Job's state."""
         metadata = job["metadata"]
         workload = self._store.find(WORKLOADS, metadata["namespace"], workload_name(job))
         if workload is None:
@@ -171,7 +171,7 @@ class Kueue(Controller):
         self._store.set_status(WORKLOADS, workload, status)
 
     def _checks(self, queue: str, assignment: Assignment) -> list[str]:
-        """The checks that a queue has for the flavors that a workload was given."""
+        """Returns the checks of a queue for the flavors assigned to a workload."""
         spec = (self._store.find(CLUSTER_QUEUES, "", queue) or {}).get("spec", {})
         rules = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
         flavors = {*assignment.flavors.values()}
@@ -188,7 +188,7 @@ class Kueue(Controller):
         self._store.set_status(WORKLOADS, workload, status)
 
     def _start(self, job: Object, workload: Object) -> None:
-        """Lets an admitted Job run, on the nodes of its flavors."""
+        """Unsuspends an admitted Job, with the node labels of its flavors."""
         if not job["spec"]["suspend"]:
             return
         (held,) = workload["status"]["admission"]["podSetAssignments"]
@@ -205,7 +205,7 @@ class Kueue(Controller):
 
 
 def workload_name(job: Object) -> str:
-    """The name of a Job's workload: it has the Job's, and a hash of its uid."""
+    """Returns the name of a Job's workload: the Job's name and a hash of its uid."""
     mark = hashlib.sha256(job["metadata"]["uid"].encode()).hexdigest()[:5]
     return f"job-{job['metadata']['name']}-{mark}"
 
@@ -239,7 +239,7 @@ _CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
 
 
 class Provisioning(Controller):
-    """The controller of the check; where the cluster has no such requests, Kueue starts none."""
+    """The controller of the check; Kueue starts it only if the cluster has ProvisioningRequests."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -259,7 +259,7 @@ class Provisioning(Controller):
                     self._follow(workload, configs)
 
     def _config(self, check: Object) -> Object | None:
-        """Config that a check names, or None; the check's status then says if it was found."""
+        """Returns a check's config, or None if it is missing, and updates the check's status."""
         name = (check["spec"].get("parameters") or {}).get("name", "")
         config = self._store.find(CHECK_CONFIGS, "", name)
         said = "Active", "The admission check is active"
@@ -276,7 +276,7 @@ class Provisioning(Controller):
         checks = workload["status"].get("admissionChecks") or []
         new = []
         for check in checks:
-            name = f"{about['name']}-{check['name']}-1"  # the first attempt: none fails here
+            name = f"{about['name']}-{check['name']}-1"  # the first attempt, which never fails here
             request = self._store.find(PROVISIONING_REQUESTS, about["namespace"], name)
             config = configs.get(check["name"])
             if config is not None and request is None:
@@ -287,7 +287,7 @@ class Provisioning(Controller):
             self._store.set_status(WORKLOADS, workload, status)
 
     def _ask(self, workload: Object, name: str, config: Object) -> None:
-        """Makes the request, and the template of its pods, as they are to be on their flavor."""
+        """Creates the request, and its pods' template with the node labels of their flavor."""
         status = workload["status"]
         (pods,), (held,) = workload["spec"]["podSets"], status["admission"]["podSetAssignments"]
         template = copy.deepcopy(pods["template"])
@@ -321,7 +321,7 @@ class Provisioning(Controller):
 
 
 def _judged(check: Object, request: Object) -> Object:
-    """The state of a check, by its request (syncCheckStates)."""
+    """Returns a check with the state of its request (syncCheckStates)."""
     said = condition_of(request, "Provisioned").get("message", check["message"])
     if not is_true(request, "Provisioned"):
         return {**check, "state": "Pending", "message": said}

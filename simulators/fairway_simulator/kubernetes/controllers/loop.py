@@ -1,4 +1,4 @@
-"""The thread in which controllers work: each is called for what it owns whenever that changes."""
+"""The thread that runs the controllers: each reconciles its objects whenever they change."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
     from fairway_simulator.kubernetes.api.store import Change, Store
 
-_STEP = 0.5  # seconds after which one looks for what has become due
+_STEP = 0.5  # seconds between two polls for due keys
 
 
 class Controller:
-    """Something that brings about what objects ask for."""
+    """Base of controllers, which make the cluster match the specifications of objects."""
 
     def concerned(self, _: Change, /) -> Iterable[str]:
-        """The keys of what must be looked at after a change; none by itself."""
+        """Returns the keys to reconcile after a change; none by default."""
         return ()
 
     def due(self) -> Iterable[str]:
-        """The keys of what must be looked at because time has passed; none by itself."""
+        """Returns the keys to reconcile because time has passed; none by default."""
         return ()
 
     def reconcile(self, key: str, /) -> None:
-        """Looks at one of them; a conflict or an object that has gone is no error."""
+        """Reconciles a key; a conflict or an object that has gone is no error."""
         raise NotImplementedError
 
 
@@ -46,7 +46,7 @@ class Loop:
         self._thread.start()
 
     def stop(self) -> None:
-        """Works no more; the store must be closed first."""
+        """Stops the thread; the store must be closed first."""
         self._stopped.set()
         self._thread.join()
 
@@ -65,9 +65,9 @@ class Loop:
             self._store.wait(since, _STEP)
 
     def _news(self, since: int) -> tuple[int, list[Change]]:
-        """The version of now, and what happened until then; where that has been forgotten, all
-        objects, as informers list anew after a 410 (kubernetes.io/docs/reference/using-api,
-        "Efficient detection of changes")."""
+        """Returns the current version and the changes until then, or all objects if the changes are
+        no longer stored, as informers list again after a 410
+        (kubernetes.io/docs/reference/using-api, "Efficient detection of changes")."""
         with self._store.changed:
             try:
                 return self._store.version, self._store.changes(since)
@@ -79,6 +79,6 @@ class Loop:
             try:
                 controller.reconcile(key)
             except ApiError:
-                continue  # what was written in between is a change by itself
-            except Exception:  # noqa: BLE001 - one object must not end them all
+                continue  # the write in between is itself a change, and leads to a retry
+            except Exception:  # noqa: BLE001 - one object must not stop all controllers
                 sys.stderr.write(traceback.format_exc())

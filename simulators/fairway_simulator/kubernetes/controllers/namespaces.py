@@ -1,8 +1,8 @@
-"""Contents of a namespace: service accounts, of whose tokens pods get one, and claims of storage.
+"""Contents of a namespace: service accounts, whose tokens pods get, and storage claims.
 
-Each claim is bound to the volume that it names, or to a new folder. Nothing is found for a claim
-by its size alone: where the real controller would look for a volume that suits, one that names none
-has to name a class, or leave that to the cluster.
+Each claim is bound to the volume that it names, or to a new folder. Unlike the real controller,
+this one never searches for a volume that suits a claim, so that a claim without a volume must name
+a class, or leave that to the cluster.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Claims(Controller):
-    """Binds claims to volumes; new ones are folders below `folder`."""
+    """The controller that binds claims to volumes; new volumes are folders below `folder`."""
 
     def __init__(self, store: Store, folder: Path) -> None:
         self._store = store
@@ -74,13 +74,13 @@ class Claims(Controller):
         if named:
             volume = self._store.find(VOLUMES, "", named)
             if volume is None:
-                return None  # it waits for that volume
+                return None  # the claim waits for that volume
             if why := _unfit(volume, claim):
                 said = f'Cannot bind to requested volume "{named}": {why}'
                 self._recorder.record(CLAIMS, claim, "VolumeMismatch", said, bad=True)
                 return None
             return volume
-        # Nothing is made without a class: the claim waits for ever.
+        # Without a class no volume is created: the claim waits forever.
         return None if claim["spec"].get("storageClassName") == "" else self._make(claim)
 
     def _make(self, claim: Object) -> Object:
@@ -98,7 +98,7 @@ class Claims(Controller):
         return self._store.create(VOLUMES, made)
 
     def _release(self, namespace: str, name: str) -> None:
-        """A volume whose claim is gone keeps its data, and is nobody's until somebody says so."""
+        """Releases a deleted claim's volume, which keeps its data and takes no other claim."""
         for volume in self._store.items(VOLUMES):
             claim = volume["spec"].get("claimRef") or {}
             mine = (claim.get("namespace"), claim.get("name")) == (namespace, name)
@@ -113,7 +113,7 @@ def _reference(claim: Object) -> dict[str, Any]:
 
 
 def _unfit(volume: Object, claim: Object) -> str:
-    """Why a volume is not for a claim; "" where it is."""
+    """Returns why a volume does not suit a claim, or ""."""
     given, wanted = volume["spec"], claim["spec"]
     reference, mine = given.get("claimRef") or {}, _reference(claim)
     if any(mine[name] != reference.get(name, mine[name]) for name in ("namespace", "name", "uid")):
@@ -130,12 +130,12 @@ def _unfit(volume: Object, claim: Object) -> str:
 
 _FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 _TOKEN_SECONDS = 3607
-# Of the classes that every cluster has: there are no others here.
+# Priorities of the classes that every cluster has; the stand-in has no others.
 _LEVELS = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 class Accounts(Controller):
-    """Makes what each namespace has, and completes pods as they are created."""
+    """The controller that creates each namespace's default objects, and completes new pods."""
 
     def __init__(self, store: Store, authority: str) -> None:
         self._store = store
@@ -157,7 +157,7 @@ class Accounts(Controller):
                 self._store.create(CONFIG_MAPS, {**_new(key, "kube-root-ca.crt"), **data})
 
     def complete(self, resource: Resource, pod: Object) -> None:
-        """Gives a new pod its account's token and its priority; 403 where there is no such."""
+        """Adds token and priority to a new pod. Raises ApiError (403) for unknown names."""
         if resource is not PODS:
             return
         spec, metadata = pod.setdefault("spec", {}), pod["metadata"]

@@ -1,7 +1,7 @@
-"""Admission by a ClusterQueue, and Kueue's words where a workload does not fit, or none may.
+"""Admission by a ClusterQueue, with Kueue's messages for refusals and inactive queues.
 
-Source of these: kueue 0.19, pkg/cache/scheduler/clusterqueue.go (inactiveReason), and the reasons
-of apis/kueue/v1beta2/clusterqueue_types.go.
+Source of the messages: kueue 0.19, pkg/cache/scheduler/clusterqueue.go (inactiveReason), and the
+reasons of apis/kueue/v1beta2/clusterqueue_types.go.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def demand(workload: Object) -> Counter[str]:
 def assign(
     queue: Object, workload: Object, admitted: Iterable[Object], flavors_: Mapping[str, Object]
 ) -> Assignment | Refusal:
-    """Gives each resource that a queue covers its first flavor with room, on whose nodes its pods
-    may be; `flavors_` are all that there are, by name."""
+    """Assigns each resource that a queue covers its first flavor with enough quota whose nodes suit
+    the pods; `flavors_` has all flavors by name."""
     used: Counter[tuple[str, str]] = Counter()
     for other in admitted:
         (held,) = other["status"]["admission"]["podSetAssignments"]
@@ -87,7 +87,7 @@ def _group(queue: Object, resource: str) -> Object | None:
 
 
 def _unfit(name: str, flavors: Mapping[str, Object], pods: Object) -> str:
-    """Why pods cannot be on the nodes of a flavor; "" where they can."""
+    """Returns why the nodes of a flavor do not suit the pods, or ""."""
     flavor, spec = flavors[name].get("spec") or {}, pods["template"]["spec"]
     bearing = spec.get("tolerations") or ()
     for taint in flavor.get("nodeTaints") or ():
@@ -120,7 +120,7 @@ def _flavor(
             refusals.append(_refused("WaitingForQuota", said))
         else:
             return str(flavor["name"])
-    # What may come true says more than what never will.
+    # A temporary refusal is more useful than a permanent one.
     return min(refusals, key=lambda refusal: refusal.reason == "ExceedsMaxQuota")
 
 
@@ -133,7 +133,7 @@ def _text(amount: Any) -> str:
 
 
 def why_inactive(store: Store, queue: Object) -> tuple[str, str] | None:
-    """Why a ClusterQueue admits nothing, as a reason and a sentence; None where it does."""
+    """Returns the reason and message if a ClusterQueue is inactive, or None."""
     spec, cannot = queue["spec"], "Can't admit new workloads"
     if spec.get("stopPolicy", "None") != "None":
         return "Stopped", cannot

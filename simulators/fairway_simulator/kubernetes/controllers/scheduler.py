@@ -1,4 +1,4 @@
-"""The scheduler: gives each pod a node with room for all that it asks for, or says why not."""
+"""The scheduler: gives each pod a node with enough free resources, or reports why none suits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_HELPFUL = "Preemption is not helpful for scheduling."
 
 
 class Scheduler(Controller):
-    """Binds pods, those of the highest priority and then the oldest first."""
+    """The scheduler, which binds pods by priority, then by age."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -72,7 +72,7 @@ class Scheduler(Controller):
             said = ", ".join(sorted(f"{count} {why}" for why, count in reasons.items()))
             self._wait(pod, said, nodes, helpless)
             return
-        # The emptiest first, as the real one does unless it is told otherwise.
+        # The emptiest node first, as in the real scheduler by default.
         liked = self._liked(pod)
         chosen = min(fitting, key=lambda name: (-liked[name], sum(used[name].values()), name))
         used[chosen].update(wanted)
@@ -99,7 +99,7 @@ class Scheduler(Controller):
             self._recorder.record(PODS, pod, "FailedScheduling", message, bad=True)
 
     def _liked(self, pod: Object) -> Counter[str]:
-        """Weight of a pod's preference for each node, by its name, for the pods that are there."""
+        """Returns the weight of a pod's preference for each node name, given the existing pods."""
         found = Counter[str]()
         affinity = (pod["spec"].get("affinity") or {}).get("podAffinity") or {}
         for each in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
@@ -133,7 +133,7 @@ def requests_of(spec: Mapping[str, Any]) -> Counter[str]:
 
 
 def _amount(text: Any) -> Any:
-    """Exactly: a thousandth of a processor counts."""
+    """Parses an amount exactly: a thousandth of a core counts."""
     found: Fraction = parse(text)
     return found
 
@@ -157,7 +157,7 @@ def used_of(node: Object, pods: Iterable[Object]) -> Counter[str]:
 
 
 def short_of(wanted: Counter[str], node: Object, used: Counter[str]) -> list[str]:
-    """Kubernetes' words for each resource that a node has too little of."""
+    """Returns Kubernetes' message for each resource that a node has too little of."""
     known = node["status"].get("allocatable") or {}
     free = {name: _amount(known.get(name, "0")) - used[name] for name in wanted}
     free["pods"] = _amount(known.get("pods", "110")) - used["pods"]
@@ -166,7 +166,7 @@ def short_of(wanted: Counter[str], node: Object, used: Counter[str]) -> list[str
 
 
 def unsuitable(pod: Object, node: Object) -> str:
-    """Why no amount of room on a node would help."""
+    """Returns why a node does not suit a pod, however many resources are free, or ""."""
     spec = pod["spec"]
     tolerations = spec.get("tolerations") or ()
     if node["spec"].get("unschedulable"):
@@ -188,7 +188,7 @@ def unsuitable(pod: Object, node: Object) -> str:
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    """True if a toleration matches a taint."""
+    """Returns True if a toleration matches a taint."""
     if toleration.get("effect") not in (None, "", taint["effect"]):
         return False
     if toleration.get("operator") == "Exists":

@@ -1,5 +1,5 @@
-"""A pod's sandbox and its container, a process in namespaces of its own; and their status as the
-node writes it."""
+"""A pod's sandbox and its container, a process in its own namespaces; and the status that the node
+reports."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _HELD = 'hostname "$1" && echo ready && exec cat'
 
 @cache
 def is_root() -> bool:
-    """True if namespaces are made by root, and not within those of a user."""
+    """Returns True if root creates the namespaces directly, without a user namespace."""
     return os.geteuid() == 0
 
 
 def missing() -> str:
-    """Hint at what this machine lacks for pods; "" where it has all."""
+    """Returns a hint at what this machine lacks for pods, or ""."""
     try:
         tried = subprocess.run([*_alone(), "true"], capture_output=True, check=False)
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def _alone() -> list[str]:
 
 
 class Sandbox:
-    """Namespaces that the containers of a pod share: of the host name, and of the network."""
+    """Namespaces shared by the containers of a pod: host name, IPC and network."""
 
     def __init__(self, hostname: str, network: Network) -> None:
         self._network = network
@@ -73,7 +73,7 @@ class Sandbox:
                 raise
 
     def words(self) -> list[str]:
-        """The start of a command that runs in a container of its own in here."""
+        """Returns the command prefix that starts a container in this sandbox."""
         enter: list[str] = []
         if self.holder is not None:
             enter = ["nsenter", "-t", str(self.holder.pid), "--net", "--uts", "--ipc", "--"]
@@ -96,23 +96,23 @@ class Order:
     user: int | None = None
     group: int = 0
     hostname: str = ""
-    """Name of the container's host, where the sandbox does not see to that."""
+    """The container's host name, unless the sandbox sets it."""
 
 
 @dataclass
 class Container:
-    """A container that was started; `ended` is called from another thread."""
+    """A started container; another thread calls `ended`."""
 
     order: Order
     pid: int = 0
-    """Of its process 1, as this machine has it."""
+    """The pid on this machine of the container's process 1."""
     exit_code: int | None = None
     error: str = ""
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def start(self, sandbox: Sandbox, ended: Callable[[], None]) -> None:
-        """Returns when its program runs, or does not start; `error` says why."""
+        """Starts the container, and returns when its program runs or has failed (`error`)."""
         order = self.order
         order.root.mkdir(parents=True, exist_ok=True)
         self._process = subprocess.Popen(
@@ -143,7 +143,7 @@ class Container:
         threading.Thread(target=self._attend, args=(ended,), daemon=True).start()
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends its process 1 a signal; one that has ended does not mind."""
+        """Sends a signal to the container's process 1, if it still runs."""
         assert self._process
         assert self._process.stdin
         with self._lock:
@@ -154,14 +154,14 @@ class Container:
                 return
 
     def enter(self) -> list[str]:
-        """The start of a command that runs inside of it."""
+        """Returns the command prefix that runs a command in the container."""
         own = [] if is_root() else ["--user", "--preserve-credentials"]
         spaces = ["--mount", "--pid", "--uts", *(["--net", "--ipc"] if is_root() else [])]
         return ["nsenter", "-t", str(self.pid), *own, *spaces, "--root", "--wd", "--"]
 
     def _attend(self, ended: Callable[[], None]) -> None:
         answer = self._heard()
-        # Killed with its shim, if that said nothing.
+        # Without a report from the shim, the container was killed with it.
         self.exit_code = int(answer.get("exit", 128 + signal.SIGKILL))
         self._close()
         ended()

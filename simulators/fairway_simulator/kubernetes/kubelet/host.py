@@ -1,8 +1,8 @@
-"""Nodes as pods need them: networks, devices, images, disks and a client of the API server.
+"""Resources of nodes for pods: networks, devices, images, disks and a client of the API server.
 
-Each pod has a network of its own behind one switch, or is on loopback. The switch is a bridge in a
-namespace that this process alone keeps: when the kubelet dies it goes, and with it the network:
-nothing of it is left on this machine.
+Each pod has its own network behind one switch, or is on loopback. The switch is a bridge in a
+namespace that only this process holds: when the kubelet dies, the network disappears without a
+trace on this machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GPU = "nvidia.com/gpu"
 
 
 class Devices:
-    """Who has which; `count` says how many a node has, and `folder` holds the files."""
+    """The assignment of devices; `count` returns a node's number, `folder` has their files."""
 
     def __init__(self, folder: Path, count: Callable[[str], int]) -> None:
         self._folder = folder
@@ -42,8 +42,8 @@ class Devices:
         self._lent: dict[str, dict[int, str]] = {}
 
     def lend(self, node: str, pod: str, container: Mapping[str, Any]) -> tuple[int, ...] | None:
-        """The first that are free of as many as a container asks for, and the same when it starts
-        again; None where others, which are about to end, still have some of these."""
+        """Assigns the first free devices to a container; a restarted container keeps its own.
+        Returns None if too few are free, because pods that are about to end still hold some."""
         limits: Mapping[str, str] = (container.get("resources") or {}).get("limits") or {}
         wanted = int(parse(limits.get(GPU, "0")))
         owner = f"{pod}/{container['name']}"
@@ -73,12 +73,12 @@ class Devices:
         return found
 
 
-PAUSE = 0.5  # seconds before a request that failed is tried again
+PAUSE = 0.5  # seconds before a failed request is retried
 
 
 @dataclass
 class Host:
-    """Node as its pods need it: client of the API server, network, images and devices."""
+    """A node's resources for its pods: client of the API server, network, images and devices."""
 
     client: Client
     folder: Path
@@ -91,14 +91,14 @@ class Host:
     devices: Devices
     exports: Mapping[str, Path] = field(default_factory=dict)
     disks: Callable[[str], Path | None] = lambda _: None
-    """Folder that stands for the local disks of a node, by its name."""
+    """Returns the folder that stands for the local disks of the node of this name, or None."""
 
     def has_image(self, name: str) -> bool:
-        """True if containers can be made of an image: its name matches one of those known."""
+        """Returns True if an image's name matches one of the known patterns."""
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.images)
 
     def send(self, method: str, path: str, body: Any, form: str = "application/json") -> None:
-        """A request that must arrive; what is gone or another by now does not matter."""
+        """Sends a request until it succeeds; ignores an object that has gone or changed."""
         while not self.stopped.is_set():
             try:
                 self.client.send(method, path, body, form)
@@ -110,7 +110,7 @@ class Host:
                 return
 
     def event(self, pod: dict[str, Any], reason: str, message: str, *, bad: bool = False) -> None:
-        """Says something about a pod; it is no harm if that is lost."""
+        """Reports an event of a pod, without a retry."""
         new = event(PODS, pod, "kubelet", reason, message, bad=bad)
         try:
             self.client.send(
@@ -124,25 +124,25 @@ _TRIES = 256
 
 
 class NetworkFailed(Exception):
-    """This machine does not let a network be made."""
+    """Error that this machine does not allow creating a network."""
 
 
 class Network:
-    """All pods share this machine's network; each has a loopback address of its own."""
+    """This machine's network, shared by all pods; each has its own loopback address."""
 
     private = False
-    """True if each pod has a network of its own."""
+    """True if each pod has its own network."""
     gateway = "127.0.0.1"
     """The address at which pods reach this machine."""
 
     def __init__(self, prefix: str = "") -> None:
         prefix = prefix or f"127.{64 + secrets.randbelow(128)}.{secrets.randbelow(256)}"
-        # One that was given back comes round last.
+        # Returned addresses are reused last.
         self._free = deque(f"{prefix}.{host}" for host in range(2, 255))
         self._lock = threading.Lock()
 
     def address(self) -> str:
-        """One that no pod has, until it is given back."""
+        """Reserves a free address. Raises NetworkFailed if there is none."""
         with self._lock:
             if not self._free:
                 raise NetworkFailed("no address is free")
@@ -156,7 +156,7 @@ class Network:
         """Gives the network namespace of a process its address."""
 
     def close(self) -> None:
-        """Takes it all away."""
+        """Removes the network."""
 
 
 class Switch(Network):
@@ -175,7 +175,7 @@ class Switch(Network):
         super().__init__(f"10.244.{number}")
 
     def attach(self, pid: int, address: str) -> None:
-        """Plugs the namespace of a process into the switch."""
+        """Connects the namespace of a process to the switch."""
         port = f"p{pid}"
         _link(
             self._switch,
@@ -198,7 +198,7 @@ class Switch(Network):
         os.close(self._switch)
 
     def _plug_in(self) -> int:
-        """Plugs this machine in, under the first number that is free."""
+        """Connects this machine to the switch, and returns the first free network number."""
         switch = f"/proc/{os.getpid()}/fd/{self._switch}"
         for number in ((os.getpid() + step) % 256 for step in range(_TRIES)):
             name = f"fwk{number}"
@@ -212,7 +212,7 @@ class Switch(Network):
 
 
 def network(*, private: bool) -> Network:
-    """The network for pods; loopback where this machine gives no right to make another."""
+    """Returns a network for pods: the loopback one if this process may not create another."""
     return Switch() if private and os.geteuid() == 0 else Network()
 
 

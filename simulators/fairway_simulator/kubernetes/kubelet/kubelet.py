@@ -1,4 +1,4 @@
-"""The nodes of a cluster: registered with any API server, and the pods bound to them run."""
+"""The nodes of a cluster: they register with any API server and run the pods bound to them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _IMAGES = ("sim*", "python*", "*/sim/*", "fairway*")
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A node to be: its name, what it has, and what distinguishes it; `nvme` says whether it has
-    local disks, which are then set up, as by the DaemonSet of an environment."""
+    """Specification of a node: its name, resources, labels and taints; `nvme` is True if the node
+    has local disks, mounted as by the DaemonSet of an environment."""
 
     name: str
     resources: Mapping[str, str] = field(default_factory=dict)
@@ -43,9 +43,9 @@ class NodeSpec:
 
 
 class Kubelet:
-    """All nodes in one: a client that has one watch for them.
+    """All nodes in one: a client with a single watch for them.
 
-    The API server comes with the `token`, or with a certificate that `tls` demands.
+    The API server authenticates with the `token`, or with a certificate that `tls` demands.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Kubelet:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends all pods at once; the API server is told nothing."""
+        """Kills all pods at once, without a report to the API server."""
         self._stopped.set()
         with self._lock:
             pods = list(self._pods.values())
@@ -108,7 +108,7 @@ class Kubelet:
         self._network.close()
 
     def register(self, spec: NodeSpec) -> None:
-        """Makes a node, ready for pods; of one that is there, what it offers and its taints."""
+        """Creates a node, ready for pods, or updates an existing one's resources and taints."""
         self._nodes[spec.name] = spec
         if disks := self.disks(spec.name):
             scratch = disks / Path(SCRATCH).relative_to(local_disks.FOLDER)
@@ -124,7 +124,7 @@ class Kubelet:
                 raise
         path = f"/api/v1/nodes/{spec.name}"
         self._host.send("PATCH", f"{path}/status", {"status": node["status"]}, MERGE)
-        # Admission taints what is new; no controller of a bare server would take that away.
+        # Admission taints new nodes, and without controllers nothing would remove the taint.
         taints = [dict(each) for each in spec.taints]
         self._host.send("PATCH", path, {"spec": {"taints": taints or None}}, MERGE)
 
@@ -137,7 +137,7 @@ class Kubelet:
         return None
 
     def disks(self, node: str) -> Path | None:
-        """The folder that stands for a node's local disks; None where it has none."""
+        """Returns the folder that stands for a node's local disks, or None if it has none."""
         spec = self._nodes.get(node)
         return self._host.folder / "disks" / node if spec and spec.nvme else None
 
@@ -151,7 +151,7 @@ class Kubelet:
                 self._follow()
             except Refused:
                 self._stopped.wait(PAUSE)
-            except Exception:  # noqa: BLE001 - the nodes go on
+            except Exception:  # noqa: BLE001 - the nodes keep running
                 sys.stderr.write(traceback.format_exc())
                 self._stopped.wait(PAUSE)
 

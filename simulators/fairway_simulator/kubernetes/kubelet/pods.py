@@ -1,4 +1,4 @@
-"""One pod on its node, in a thread of its own: from its volumes to its end."""
+"""One pod on its node, in its own thread: from its volumes to its end."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
     from fairway_simulator.kubernetes.kubelet.host import Host
 
-_PAUSE = 1.0  # seconds between two tries at what is not there yet
+_PAUSE = 1.0  # seconds between two attempts, while something is missing
 _LONGEST_PAUSE = 300.0
-_LIMITS = 0.5  # seconds between two looks at the sizes of volumes: the kubelet has 10
-_EVICTION = 1.0  # seconds that a pod has which its node ends
+_LIMITS = 0.5  # seconds between two checks of volume sizes; 10 in the real kubelet
+_EVICTION = 1.0  # grace period of an evicted pod in seconds
 
 
 class PodRunner(threading.Thread):
-    """Runs one pod; `host` is what it needs of its node."""
+    """The thread of one pod; `host` has the resources of its node."""
 
     def __init__(self, pod: dict[str, Any], host: Host) -> None:
         super().__init__(name=f"pod-{pod['metadata']['name']}", daemon=True)
@@ -61,24 +61,24 @@ class PodRunner(threading.Thread):
         self._state = ContainerState(self._spec["name"], self._spec["image"])
         self._written: dict[str, Any] = {}
 
-    # What others ask of it.
+    # Called by other threads.
 
     def end(self, grace: float) -> None:
-        """Lets it end: SIGTERM, and SIGKILL when the grace is over; a shorter one counts."""
+        """Ends the pod: SIGTERM, then SIGKILL after the shortest grace period of all calls."""
         with self._changed:
             if self._grace is None or grace < self._grace:
                 self._grace = grace
                 self._changed.notify_all()
 
     def lose(self) -> None:
-        """Kills it at once, and says nothing of it to anybody."""
+        """Kills the pod at once, and reports nothing more about it."""
         with self._changed:
             self._lost = True
             self._grace = 0
             self._changed.notify_all()
 
     def kill(self, reason: str) -> None:
-        """Kills its container, which then ended for this reason (`OOMKilled`)."""
+        """Kills the pod's container, with this reason for its end (`OOMKilled`)."""
         self._reason = reason
         assert self._container
         self._container.signal(signal.SIGKILL)
@@ -94,7 +94,7 @@ class PodRunner(threading.Thread):
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{self.uid}-{self._state.restarts}"
 
-    # Its life.
+    # Lifecycle.
 
     def run(self) -> None:
         phase, ended = "Pending", threading.Event()
@@ -117,14 +117,14 @@ class PodRunner(threading.Thread):
         if not self._lost:
             self._tell("Failed" if self._evicted else phase)
             if self._grace is not None and not self._evicted:
-                # Nothing of it is left.
+                # No process of the pod is left.
                 body = {"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid}}
                 self._host.send("DELETE", self._path(), body)
                 shutil.rmtree(self.folder, ignore_errors=True)
 
     def _hold_to_limits(self, ended: threading.Event) -> None:
-        """Ends the pod where a volume has more than its limit. Source: Kubernetes, "Local ephemeral
-        storage"; in pkg/kubelet/eviction such a pod has no condition DisruptionTarget."""
+        """Evicts the pod if a volume exceeds its limit. Source: Kubernetes, "Local ephemeral
+        storage"; in pkg/kubelet/eviction such a pod gets no condition DisruptionTarget."""
         while not ended.wait(_LIMITS):
             if self._grace is None and (said := self._volumes.beyond_limits()):
                 self._evicted = said
@@ -132,7 +132,7 @@ class PodRunner(threading.Thread):
                 self.end(_EVICTION)
 
     def _prepare(self) -> bool:
-        """Waits for what it is mounted from, for its images, and gets its address."""
+        """Waits for volumes and image, and gets an address. Returns False if the pod ends first."""
         host, node = self._host, self.pod["spec"]["nodeName"]
         self._volumes = Volumes(self.pod, self.folder, host.client, host.exports, host.disks(node))
         self._state.details = {"reason": "ContainerCreating"}
@@ -166,7 +166,7 @@ class PodRunner(threading.Thread):
         return True
 
     def _pull(self) -> bool:
-        """Waits for an image that nobody has, until the pod is to end."""
+        """Reports failed pulls of an unknown image until the pod ends."""
         state, image = self._state, self._state.image
         why = f'failed to pull and unpack image "{image}": failed to resolve reference '
         why += f'"{image}": not found'
@@ -184,7 +184,7 @@ class PodRunner(threading.Thread):
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _start(self) -> bool:
-        """Starts its container; False where the pod is to end before it could be."""
+        """Starts the container. Returns False if the pod is ended before."""
         state = self._state
         while True:
             try:
@@ -216,8 +216,8 @@ class PodRunner(threading.Thread):
             self._changed.notify_all()
 
     def _attend(self) -> None:
-        """Until its container has ended, or the pod is to end; one that is to run for ever is
-        started again, at once and then after longer and longer pauses."""
+        """Waits until the container has ended or the pod is ended. With the restart policy `Always`
+        it restarts the container, at once and then after growing pauses."""
         pause, name = 0.0, self.pod["metadata"]["name"]
         while True:
             self._await(lambda: not self._state.is_running or self._grace is not None)
@@ -236,7 +236,7 @@ class PodRunner(threading.Thread):
             self._tell("Running")
 
     def _end(self) -> str:
-        """Ends its container, where that still runs; the pod's last phase."""
+        """Ends the container if it still runs. Returns the pod's last phase."""
         state = self._state
         if state.is_running:
             assert self._container
@@ -253,7 +253,7 @@ class PodRunner(threading.Thread):
         return "Succeeded" if state.exit_code == 0 else "Failed"
 
     def _await_grace(self) -> None:
-        """Until its container has ended, or the grace is over, which may become shorter."""
+        """Waits until the container has ended or the grace period, which may shrink, is over."""
         start = time.monotonic()
         with self._changed:
             while self._state.is_running:
@@ -297,7 +297,7 @@ class PodRunner(threading.Thread):
         )
 
     def _wait(self, seconds: float) -> bool:
-        """Waits, and says whether the pod is to end."""
+        """Waits some seconds. Returns True as soon as the pod is ended."""
         with self._changed:
             return self._changed.wait_for(lambda: self._grace is not None, seconds)
 
@@ -320,7 +320,7 @@ class PodRunner(threading.Thread):
 
 
 def _require_plain(spec: Mapping[str, Any]) -> None:
-    """NotReady for a pod that is to act on its node, which is this machine, or in several steps."""
+    """Raises NotReady for a pod with init containers, or with rights on its node, this machine."""
     if spec.get("initContainers"):
         raise NotReady("initContainers: the stand-in's nodes run none")
     rights = [each for each in ("hostPID", "hostNetwork", "hostIPC") if spec.get(each)]

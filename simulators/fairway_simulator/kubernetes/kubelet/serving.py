@@ -1,7 +1,6 @@
-"""Answers of a node to the API server: logs, and commands in its containers, whose streams are
-channels of a WebSocket: 0 stdin, 1 stdout, 2 stderr, 3 how it ended, 255 the end of one of them
-(version 5). A terminal has no stderr of its own, and keeps its size.
-"""
+"""A node's server for the API server: logs, and commands in containers. Their streams are channels
+of a WebSocket: 0 stdin, 1 stdout, 2 stderr, 3 the final status, 255 the end of a channel (version
+5). A terminal has no separate stderr, and its size is fixed."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ _LONGEST = 1 << 26
 
 
 class WebSocket:
-    """A connection whose handshake has been answered; sending is for any thread."""
+    """A connection that answers the handshake when created; any thread may send."""
 
     def __init__(
         self, connection: socket.socket, headers: Mapping[str, str], protocol: str
@@ -58,7 +57,7 @@ class WebSocket:
         self._reader = connection.makefile("rb")
 
     def messages(self) -> Iterator[bytes]:
-        """The client's messages, until it closes or is gone."""
+        """Yields the client's messages until it closes or disconnects."""
         parts: list[bytes] = []
         with self._reader:
             while (frame := self._frame()) is not None:
@@ -74,11 +73,11 @@ class WebSocket:
                         parts = []
 
     def send(self, data: bytes) -> bool:
-        """Sends a message; False where the client is gone."""
+        """Sends a message. Returns False if the client has disconnected."""
         return self._send(_BINARY, data)
 
     def close(self) -> None:
-        """Says that nothing more comes."""
+        """Sends a close frame."""
         self._send(_CLOSING, struct.pack("!H", 1000))
 
     def _frame(self) -> tuple[bool, int, bytes] | None:
@@ -138,7 +137,7 @@ class Command:
     stderr: bool
     terminal: bool
     endless: bool
-    """True if the stream stays open for ever, as some nodes' do."""
+    """True if the stream stays open forever, as on some nodes."""
 
 
 def execute(web: WebSocket, command: Command, stopped: threading.Event) -> None:
@@ -189,7 +188,7 @@ class _Pipes:
 class _Terminal:
     def __init__(self, command: Command) -> None:
         self._master, slave = pty.openpty()
-        # setsid takes the terminal as the session's own: Ctrl-C then reaches the command.
+        # setsid makes this the session's controlling terminal: Ctrl-C reaches the command.
         self.process = subprocess.Popen(
             ["setsid", "--ctty", "--wait", *command.words],
             env={"TERM": "xterm", **command.environment},
@@ -217,11 +216,11 @@ def _pass_on(web: WebSocket, channel: int, stream: IO[bytes]) -> None:
             while piece := os.read(stream.fileno(), _PIECE):
                 web.send(mark + piece)
     except OSError:
-        return  # a terminal whose last user has gone
+        return  # the terminal's last process has ended
 
 
 def _feed(web: WebSocket, session: _Pipes | _Terminal) -> None:
-    """Gives the command what the client sends; its input ends with the client at the latest."""
+    """Passes the client's input to the command, and closes it when the client ends it."""
     try:
         for message in web.messages():
             if message[:1] == bytes([_STDIN]):
@@ -247,8 +246,8 @@ def _status(code: int) -> dict[str, Any]:
 
 
 class NodeServer:
-    """Listens for all nodes; `find` knows their pods. The API server comes with the `token`, or
-    with a certificate that `tls` demands."""
+    """The server of all nodes; `find` looks up their pods. The API server authenticates with the
+    `token`, or with a certificate that `tls` demands."""
 
     def __init__(
         self,
@@ -273,7 +272,7 @@ class NodeServer:
     def _handle(self, request: Request) -> Reply:
         try:
             known = self._token and hmac.compare_digest(request.token, self._token)
-            if not known and not self.is_secure:  # TLS has asked for a certificate
+            if not known and not self.is_secure:  # TLS has verified a certificate
                 raise ApiError(401, "Unauthorized")
             match request.parts:
                 case ["containerLogs", namespace, name, _]:

@@ -1,10 +1,10 @@
-"""Starts one container and stays beside it: passes signals on, and tells how it ends.
+"""The shim of one container: starts it, forwards signals and reports its exit code.
 
-A program of its own, started as `python -I -S shim.py` in new mount and process namespaces. The
-first line of its input says what to run, each later one is the number of a signal. At the end of
-its input, which comes also when the kubelet dies, it kills the container. Its first child is the
-container's process 1: as in a real one, that has no default answer to SIGTERM, and when it ends
-everything in the container does.
+A separate program, started as `python -I -S shim.py` in new mount and process namespaces. The first
+line of its input describes the container, each later one is the number of a signal. At the end of
+its input, which also comes when the kubelet dies, it kills the container. Its first child is the
+container's process 1: as in a real container, this has no default handler for SIGTERM, and the
+container ends with it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _say(message: dict[str, Any]) -> None:
 
 
 def _become(order: dict[str, Any], fail: int) -> None:
-    """In the child, process 1 of the container: never returns."""
+    """Executes the command in the child, process 1 of the container; never returns."""
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
@@ -89,7 +89,7 @@ def _become(order: dict[str, Any], fail: int) -> None:
         log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
         _lay(order["root"], [tuple(each) for each in order["mounts"]])
         os.chroot(order["root"])
-        os.makedirs(order["cwd"], exist_ok=True)  # noqa: PTH103 - no pathlib: slow to import
+        os.makedirs(order["cwd"], exist_ok=True)  # noqa: PTH103 - pathlib is slow to import
         os.chdir(order["cwd"])
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(log, 1)
@@ -106,8 +106,8 @@ def _become(order: dict[str, Any], fail: int) -> None:
 
 
 def _lay(root: str, mounts: list[tuple[str, str, str]]) -> None:
-    """Makes a root of this machine's own folders, with `mounts` in it: (kind, source, place). A
-    `folder` is only made."""
+    """Builds a root from this machine's folders, with `mounts` in it: (kind, source, place). A
+    `folder` is only created."""
     _mount("tmpfs", "tmpfs", root, 0, "mode=755")
     ordered = sorted(mounts, key=lambda each: each[2].count("/"))
     _expose("/", root, [place for _, _, place in ordered])
@@ -133,8 +133,8 @@ def _lay(root: str, mounts: list[tuple[str, str, str]]) -> None:
 
 
 def _expose(folder: str, root: str, places: list[str]) -> None:
-    """Shows a folder of this machine, but for the `places`. Where one of them is not there, the
-    folder is made anew of what it has, so that this machine's own is not written."""
+    """Binds a folder of this machine, except for the `places`. If one of them is missing, recreates
+    its folder with the contents bound, so that this machine's own is not written."""
     for name in os.listdir(folder):  # noqa: PTH208
         path = os.path.join(folder, name)  # noqa: PTH118
         target = root + path
@@ -163,7 +163,7 @@ def _is_file(path: str) -> bool:
 
 
 def _is_there(place: str, places: list[str]) -> bool:
-    """True if something can be mounted at a place: this machine has it, or another mount will."""
+    """Returns True if a mount point exists on this machine, or another mount will provide it."""
     hidden = any(place.startswith(other + "/") for other in places)
     return hidden or os.path.exists(place)  # noqa: PTH110
 

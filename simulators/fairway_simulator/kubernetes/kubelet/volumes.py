@@ -31,8 +31,8 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def of_image() -> dict[str, str]:
-    """Variables of every image: here the programs of this machine, this Python's first, and what
-    its MPI must know."""
+    """Returns the variables of every image: a PATH with this machine's programs, this Python's
+    first, and the settings of its MPI."""
     return {
         "PATH": f"{Path(sys.executable).parent}:{_PATH}",
         "HOME": "/root",
@@ -43,7 +43,7 @@ def of_image() -> dict[str, str]:
 def variables(
     pod: Mapping[str, Any], container: Mapping[str, Any], known: Mapping[str, str]
 ) -> dict[str, str]:
-    """The variables of a container's process; KeyError for what is not known here."""
+    """Returns the variables of a container's process. Raises KeyError for an unsupported source."""
     if "envFrom" in container:
         raise KeyError("the stand-in has no envFrom")
     found = dict(known)
@@ -56,7 +56,7 @@ def variables(
 
 
 def expanded(text: str, known: Mapping[str, str]) -> str:
-    """A text with `$(NAME)` replaced by what is known."""
+    """Replaces each `$(NAME)` of a known variable in a text."""
     return _REFERENCE.sub(lambda match: known.get(match[1], match[0]), text)
 
 
@@ -81,16 +81,16 @@ def _from(pod: Mapping[str, Any], container: Mapping[str, Any], source: Mapping[
 
 
 _AGE = 0.8
-"""The part of its time after which a token is replaced."""
+"""The share of its lifetime after which a token is replaced."""
 
 
 class NotReady(Exception):
-    """A volume cannot be mounted yet: what it comes from is not there."""
+    """Error that a volume cannot be mounted yet because its source is missing."""
 
 
 class Volumes:
-    """The volumes of one pod, in `folder`; `exports` are folders of NFS servers by
-    `server:path`, and `disks` stands for the local disks of its node, None where that has none."""
+    """The volumes of one pod, in `folder`; `exports` maps `server:path` of NFS servers to folders,
+    and `disks` is the folder of the node's local disks, None without disks."""
 
     def __init__(
         self,
@@ -109,18 +109,18 @@ class Volumes:
         self._tokens: dict[Path, Mapping[str, Any]] = {}
 
     def keep(self, ended: threading.Event) -> None:
-        """Writes new tokens in place of old ones until `ended`. Source: Kubernetes, "Service
-        account token volume projection": at 80 % of a token's time the kubelet asks for another."""
+        """Replaces tokens by new ones until `ended`. Source: Kubernetes, "Service account token
+        volume projection": the kubelet requests a new token after 80 % of its lifetime."""
         times = [part.get("expirationSeconds", 3600) for part in self._tokens.values()]
         while times and not ended.wait(_AGE * min(times)):
             for file, part in self._tokens.items():
-                with suppress(NotReady, OSError):  # it asks again in time
+                with suppress(NotReady, OSError):  # retried in the next round
                     draft = file.with_name(f".{file.name}")
                     _write(draft, self._token(part).encode(), 0o644)
                     draft.replace(file)
 
     def prepare(self) -> None:
-        """Makes them all; NotReady where something is not there."""
+        """Creates all volumes. Raises NotReady if a source is missing."""
         for volume in self._pod["spec"].get("volumes") or ():
             kind = next(name for name in volume if name != "name")
             folder = self._folder / "volumes" / volume["name"]
@@ -130,7 +130,7 @@ class Volumes:
             self._sources[volume["name"]] = make(volume[kind] or {}, folder)
 
     def beyond_limits(self) -> str:
-        """Which volume on the node's disk has more than its limit, in the kubelet's words."""
+        """Returns the kubelet's message on a disk volume that exceeds its limit, or ""."""
         for volume in self._pod["spec"].get("volumes") or ():
             limit = (volume.get("emptyDir") or {}).get("sizeLimit")
             if limit is None or volume["name"] not in self._sources:
@@ -152,7 +152,7 @@ class Volumes:
             if "$(" in sub:
                 raise NotReady(f"failed to expand subPath: missing value for {sub}")
             if sub:
-                # As the kubelet does: what is made has the mode of its volume.
+                # As in the kubelet, a new folder gets the mode of its volume.
                 mode = Path(source).stat().st_mode & 0o777
                 source = str(Path(source) / sub)
                 if not Path(source).exists():
@@ -254,7 +254,7 @@ class Volumes:
             raise NotReady(str(refused)) from None
 
 
-# Source: nfs(5), and what mount(8) passes on.
+# Source: nfs(5), and the options that mount(8) passes on.
 _NFS_OPTIONS = frozenset(
     {"hard", "soft", "vers", "nfsvers", "minorversion", "proto", "sec", "rsize", "wsize"}
     | {"nconnect", "noatime", "actimeo", "timeo", "retrans", "nolock", "port"}
@@ -269,7 +269,7 @@ _METHODS = {
 
 
 def common_mounts(folder: Path, address: str, hostname: str) -> list[Mount]:
-    """Mounts of every container: those of its own, and this Python where they would hide it."""
+    """Returns the mounts of every container: its own folders, and this Python if these hide it."""
     temporary = folder / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
     temporary.chmod(0o1777)
@@ -279,29 +279,29 @@ def common_mounts(folder: Path, address: str, hostname: str) -> list[Mount]:
         ("proc", "", "/proc"),
         ("tmpfs", "mode=1777", "/dev/shm"),  # noqa: S108 - the container's own
         ("tmpfs", "mode=755", "/run"),
-        ("folder", "", "/run/sshd"),  # as an image with sshd has it
+        ("folder", "", "/run/sshd"),  # as in an image with sshd
         ("tmpfs", "mode=755", "/mnt"),
         ("bind", str(temporary), "/tmp"),  # noqa: S108
         ("bind", str(hosts), "/etc/hosts"),
     ]
-    # This Python, where it lies in what a container has of its own.
+    # This Python, if it lies in a folder that each container has for itself.
     programs = dict.fromkeys((sys.prefix, sys.base_prefix))
     hidden = [path for path in programs if path.startswith(("/tmp/", "/run/", "/mnt/"))]  # noqa: S108
     return found + [("bind", path, path) for path in hidden]
 
 
 def _size(folder: Path) -> int:
-    """Bytes that the files below a folder take on the disk."""
+    """Returns the bytes that the files below a folder use on disk."""
     found = 0
     for parent, _, files in os.walk(folder):
         for name in files:
-            with suppress(OSError):  # a file that has just gone
+            with suppress(OSError):  # the file was just deleted
                 found += os.lstat(os.path.join(parent, name)).st_blocks * 512  # noqa: PTH118
     return found
 
 
 def _resolved(place: str) -> str:
-    """A place in a container, where this machine's own links lead."""
+    """Resolves this machine's links in a mount path."""
     return os.path.realpath(place).rstrip("/") or "/"
 
 
