@@ -1,4 +1,4 @@
-"""Runs a command in its folder on a node: preparation and release tasks and tasks alike."""
+"""Commands in their folders on a node: preparation and release tasks and tasks alike."""
 
 from __future__ import annotations
 

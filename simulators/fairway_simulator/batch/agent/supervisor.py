@@ -1,4 +1,4 @@
-"""Runs a task's commands on a simulated node, one after another, and ends all that they leave.
+"""The supervisor of a task's commands on a node: runs them in turn, and ends all that they leave.
 
 A separate program, started as `python -I -S supervisor.py` inside the node's namespaces. Each line
 of its input is a command: the first sets the node up, each later one is run and answered with a

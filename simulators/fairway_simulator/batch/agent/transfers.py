@@ -1,4 +1,4 @@
-"""Downloads a task's resource files to its folder, and uploads its output files to storage."""
+"""Transfers of a task: resource files to its folder, and output files to storage."""
 
 from __future__ import annotations
 

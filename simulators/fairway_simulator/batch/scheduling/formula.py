@@ -1,4 +1,4 @@
-"""Evaluates autoscale formulas of Azure Batch over samples of a pool.
+"""Evaluation of Azure Batch's autoscale formulas over samples of a pool.
 
 Implements the part of the language that formulas use in practice, as documented in "automatic
 scaling formula for Batch": doubles, vectors, intervals and timestamps; assignment, arithmetic,

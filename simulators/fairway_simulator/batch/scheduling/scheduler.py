@@ -1,4 +1,4 @@
-"""Assigns tasks to nodes and enforces deadlines, in a thread that wakes at every change."""
+"""Assignment of tasks to nodes, and deadlines: a thread that wakes at every change."""
 
 from __future__ import annotations
 

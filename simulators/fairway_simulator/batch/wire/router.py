@@ -1,4 +1,4 @@
-"""Finds the operation for a request and completes its response: pages, ETags, errors."""
+"""Routing of requests to operations, and the rest of their responses: pages, ETags, errors."""
 
 from __future__ import annotations
 
