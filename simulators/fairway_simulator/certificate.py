@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _AUTHORITY = "Fairway loopback authority"
 _VALID = datetime.timedelta(days=7)
-# A clock that is a little slow must not find it too new.
+# A slow clock must not find the certificate not yet valid.
 _EARLIER = datetime.timedelta(hours=1)
 
 

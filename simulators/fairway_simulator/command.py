@@ -28,8 +28,8 @@ def in_background(serve: Callable[[Callable[[], None]], int]) -> tuple[int, int]
     """Runs `serve` in a process and a session of its own, which reports when it is ready; returns
     the process's id and 0 then, or how it ended before."""
     reader, writer = os.pipe()
-    # What it starts keeps its standard error: nobody who reads ours would see the end of that.
-    said = tempfile.TemporaryFile()  # noqa: SIM115 - it is the other process's too
+    # Its own children keep its standard error: a reader of ours would never see the end of it.
+    said = tempfile.TemporaryFile()  # noqa: SIM115 - shared with the child process
     child = os.fork()
     if child == 0:
         os.close(reader)
@@ -134,7 +134,7 @@ class StandInCommand:
                 name, _, value = line.removeprefix("export ").partition("=")
                 if name == self.process:
                     words = Path("/proc", value, "cmdline").read_bytes().decode().split("\0")[:-1]
-                    # ValueError: another program has the number by now.
+                    # ValueError: another program has the pid by now.
                     return int(value), words[words.index(self.module) + 1 :]
         return 0, []
 
@@ -147,7 +147,7 @@ def interrupted() -> Callable[[], None]:
         signal.signal(number, lambda *_: ending.set())
 
     def wait() -> None:
-        # The kernel may give a signal to another thread: this one then hears of it as it wakes.
+        # The kernel may deliver a signal to another thread: this one notices when it wakes.
         while not ending.wait(_LOOK):
             continue
 

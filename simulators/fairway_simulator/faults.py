@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["status", "timeout", "cut", "torn", "slow", "latency", "half", "expired", "endless"]
 ENDLESS = "x-stand-in-endless"
-"""Tells a node of Kubernetes that the stream of an `exec` must not end."""
-# What is done to an answer, in place of it being withheld.
+"""The header that makes a Kubernetes node keep the stream of an `exec` open."""
+# Faults that change an answer, rather than withhold it.
 _ON_THE_WAY = frozenset({"latency", "slow", "torn", "endless"})
 
 
@@ -65,7 +65,7 @@ class Faults:
 
     def __init__(self, refuse: Callable[[Fault], Exception]) -> None:
         self._refuse = refuse
-        self._random = random.Random(0)  # noqa: S311 - it decides about faults, not secrets
+        self._random = random.Random(0)  # noqa: S311 - for faults, not for secrets
         self._lock = threading.Lock()
         self._faults: list[Fault] = []
         self._stopped = threading.Event()

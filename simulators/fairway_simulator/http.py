@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, unquote
 if TYPE_CHECKING:
     import ssl
 
-# A blob may be as large on its way to storage; each service has a limit of its own.
+# Enough for the upload of a blob; each service has its own limit.
 _LARGEST_BODY = 1 << 30
 _LINE = 1 << 16
 
@@ -35,7 +35,7 @@ class Request:
     headers: dict[str, str]
     body: bytes = b""
     document: Any = None
-    """The body as the service has read it."""
+    """The body as parsed by the service."""
 
     @cached_property
     def path(self) -> str:
@@ -76,7 +76,7 @@ class Answer:
     cut: int | None = None
     """Bytes of the body after which the connection ends."""
     torn: bool = False
-    """Half of the body is sent, and the connection reset."""
+    """True if the connection is reset after half of the body."""
 
 
 @dataclass
@@ -148,7 +148,7 @@ class Server:
         thread.start()
 
     def _accept(self, listening: socket.socket) -> None:
-        with suppress(OSError):  # it was stopped
+        with suppress(OSError):  # the server was stopped
             while True:
                 connection, _ = listening.accept()
                 with self._lock:
@@ -160,7 +160,7 @@ class Server:
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._tls:
-                with self._lock:  # from here on `plain` is no connection any more
+                with self._lock:  # from here on `plain` is detached
                     self._open.discard(plain)
                     connection = self._tls.wrap_socket(
                         plain, server_side=True, do_handshake_on_connect=False
@@ -170,11 +170,11 @@ class Server:
                 while (request := _read(reader)) is not None and self._reply(connection, request):
                     continue
         except CutConnection:
-            at_once = struct.pack("ii", 1, 0)  # a reset in place of an orderly end
+            at_once = struct.pack("ii", 1, 0)  # a reset instead of an orderly end
             with suppress(OSError):
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
         except (OSError, ValueError):
-            pass  # the other side has gone, or does not speak HTTP
+            pass  # the client has disconnected, or does not speak HTTP
         finally:
             with self._lock:
                 self._open.discard(connection)
@@ -186,7 +186,7 @@ class Server:
             reply = self._handle(request)
         except CutConnection:
             raise
-        except Exception:  # noqa: BLE001 - a server says so and goes on
+        except Exception:  # noqa: BLE001 - a server reports it and continues
             sys.stderr.write(said := traceback.format_exc())
             reply = Answer(status=500, body=said.encode(), headers={"Content-Type": "text/plain"})
         if isinstance(reply, Takeover):

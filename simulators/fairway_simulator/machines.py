@@ -78,8 +78,8 @@ def _words(environment: Mapping[str, str]) -> str:
     return " ".join(f'"{name}={value}"' for name, value in environment.items())
 
 
-# None is bound to one, and one that waits lets others run. Open MPI's wheel looks for fabrics for
-# a second where it is not told that there are none.
+# Processes are not bound to cores, and yield while they wait. Unless `pml` is set, Open MPI's wheel
+# searches for fabrics for a second.
 SHARED_CORES = {
     "PRTE_MCA_hwloc_default_binding_policy": "none",
     "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -106,7 +106,7 @@ def cut_sessions(pid: int) -> int:
     continue."""
     ended = 0
     for each in descendants(pid):
-        # It may be gone by now.
+        # The process may have ended by now.
         with suppress(OSError), open(f"/proc/{each}/cmdline", "rb") as file:  # noqa: PTH123
             title = file.read()
             if title.startswith(b"sshd") and b"[listener]" not in title:

@@ -93,7 +93,7 @@ class Relay:
                 self._threads.append(self._start(self._carry, client))
 
     def _carry(self, client: socket.socket) -> None:
-        # Who is not let in sees the connection end, as behind a load balancer.
+        # If the service refuses, the client's connection ends, as behind a load balancer.
         with client, suppress(OSError), self._connect() as service:
             back = self._start(_copy, service, client)
             _copy(client, service)
@@ -110,7 +110,7 @@ def _copy(source: socket.socket, sink: socket.socket) -> None:
     with suppress(OSError):
         while data := source.recv(_BUFFER):
             sink.sendall(data)
-    # Half of a connection may end before the other.
+    # One direction of a connection may end before the other.
     with suppress(OSError):
         sink.shutdown(socket.SHUT_WR)
 

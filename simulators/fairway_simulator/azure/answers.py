@@ -93,7 +93,7 @@ def _special(compute: Compute, path: ResourcePath) -> dict[str, Any] | None:
     if path.type.endswith("/locations/kubernetesversions"):
         return {"values": _KUBERNETES}
     if path.type.endswith("/roledefinitions") and path.is_resource:
-        # Roles are looked up by name first: the id tells nothing of the name.
+        # Roles are looked up by name first, as the id does not contain the name.
         role = store.built_in_role(path.name)
         return role and {**role, "id": path.text}
     if path.type.startswith(f"{SCALE_SETS}/virtualmachines") and path.is_resource:

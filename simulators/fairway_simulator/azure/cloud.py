@@ -58,7 +58,7 @@ def metadata(host: str) -> dict[str, Any]:
 
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
-"""The tenant, the subscription, the application, and the object id of the user who signs in."""
+"""The id of the tenant, the subscription, the application, and the user who signs in."""
 
 _LIFETIME = 3600
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 SCALE_SETS = "microsoft.compute/virtualmachinescalesets"
 _LEVEL = "/virtualmachinescalesets/"
 _OPERATIONS = f"/subscriptions/{NOBODY}/providers/Microsoft.Compute/locations/loopback/operations"
-# What is done to machines by POST, and ends after the answer. Source: Azure REST API, Virtual
-# Machines and Virtual Machine Scale Sets.
+# Actions on machines by POST that end after the answer. Source: Azure REST API, Virtual Machines
+# and Virtual Machine Scale Sets.
 _ACTIONS = frozenset({"deallocate", "delete", "start"})
 
 
@@ -131,7 +131,7 @@ class Compute:
         if not missing:
             return self._start()
         text = "Allocation failed. We do not have sufficient capacity for the requested VM size."
-        # The reason is as deep as Azure puts it.
+        # Azure nests the reason as deeply.
         details = [{"code": "AllocationFailed", "message": text}]
         error = {"code": "VMFailure", "details": details}
         return self._start({"status": "Failed", "error": error})

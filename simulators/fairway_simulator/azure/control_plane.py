@@ -179,7 +179,7 @@ class ControlPlane(Server):
         if status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         if status == 202:
-            # It is looked at there; its path is known nowhere else.
+            # Clients poll the operation there; only this header has its path.
             headers |= {"Azure-AsyncOperation": operation, "Retry-After": "0"}
         return http.Answer(found, status, headers)
 

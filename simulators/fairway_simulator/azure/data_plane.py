@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers"
 _BATCH = "Microsoft.Batch/batchAccounts"
 _READS = frozenset({"GET", "HEAD"})
-# What concerns one connection, and not the request.
+# Headers that concern one connection, and not the request.
 _HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "host"})
 
 
@@ -71,7 +71,7 @@ def refusal(forbidden: Wanted) -> Answer:
     Storage."""
     why = "This request is not authorized to perform this operation using this permission."
     if forbidden.action.startswith(_BATCH):
-        # What Batch calls it is not documented.
+        # Batch's error code is not documented.
         found = {"code": "Forbidden", "message": {"lang": "en-US", "value": why}}
         return Answer(found, 403, {"x-ms-error-code": "Forbidden"})
     code = "AuthorizationPermissionMismatch"
@@ -114,7 +114,7 @@ class DataPlane(Server):
             return refusal(wanted)
         headers = {name: text for name, text in request.headers.items() if name not in _HOP}
         connection = http.client.HTTPConnection(self.service.hostname or "", self.service.port)
-        # Before the service this is not there: signatures say nothing of the host.
+        # The service need not know of this proxy: signatures do not cover the host.
         connection.request(request.method, request.target, request.body or None, headers)
         found = connection.getresponse()
         body = found.read()

@@ -20,7 +20,7 @@ from fairway_simulator.azure.rights import Assignment, Rights
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# The types of Azure for those of Terraform that stand in a resource group by themselves.
+# Azure's types of Terraform's resources that lie directly in a resource group.
 _TYPES = {
     "azurerm_batch_account": "Microsoft.Batch/batchAccounts",
     "azurerm_container_registry": "Microsoft.ContainerRegistry/registries",
@@ -33,12 +33,12 @@ _TYPES = {
     "azurerm_user_assigned_identity": "Microsoft.ManagedIdentity/userAssignedIdentities",
     "azurerm_virtual_network": "Microsoft.Network/virtualNetworks",
 }
-# Those that stand inside another resource: the argument that is its id, and what comes between.
+# Resources inside another resource: the argument with its id, and the path in between.
 _INSIDE = {
     "azurerm_key_vault_key": ("key_vault_id", "keys"),
     "azurerm_storage_container": ("storage_account_id", "blobServices/default/containers"),
 }
-# What else has an id of its own way.
+# Resources whose ids have other forms.
 _OTHERS = frozenset(
     {
         "azurerm_batch_pool",
@@ -48,7 +48,7 @@ _OTHERS = frozenset(
         "azurerm_subnet",
     }
 )
-# By which Azure takes a service account of Kubernetes' for an identity.
+# The credential with which Azure accepts a Kubernetes service account as an identity.
 _TRUST = "azurerm_federated_identity_credential"
 _SUBSCRIPTION = f"/subscriptions/{NOBODY}"
 
@@ -167,7 +167,7 @@ class Deployment:
         }
         if name in made:
             return made[name]
-        # What else Azure makes up, such as addresses, is told by its name.
+        # Other values that Azure assigns, such as addresses, are made from their name.
         return resource.arguments.get(name, f"{resource.key}-{name}")
 
 

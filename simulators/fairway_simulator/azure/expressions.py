@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-# What a reference such as `azurerm_subnet.compute.id` stands for, by its parts.
+# Returns the value of a reference such as `azurerm_subnet.compute.id`, given its parts.
 Lookup = Callable[[tuple[str, ...]], Any]
 
 _TOKEN = re.compile(

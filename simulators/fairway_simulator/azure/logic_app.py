@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _EQUALS = re.compile(r"@equals\(variables\('(\w+)'\), true\)")
 _NOT = re.compile(r"@not\(variables\('(\w+)'\)\)")
-# Repeated by a Logic App without being told to; 409 is not among them.
+# Statuses that a Logic App retries by default; 409 is not among them.
 _REPEATED = frozenset({408, 429, *range(500, 600)})
 _RETRIES = 4
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from fairway_simulator.azure.resource_ids import ResourcePath
 
 _VERBS = {"GET": "read", "HEAD": "read", "PUT": "write", "PATCH": "write", "DELETE": "delete"}
-# Of paths without a provider, what Microsoft.Resources calls them.
+# The type of paths without a provider.
 _RESOURCES = "Microsoft.Resources/subscriptions"
-# By a part of the id of a resource that a machine or a scale set refers to; see `linked_actions`.
+# Actions by a part of the id of a resource that a machine or scale set refers to: `linked_actions`.
 _NETWORK = "Microsoft.Network"
 _LINKED = {
     "/userassignedidentities/": "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action",
@@ -101,7 +101,7 @@ def action_of(method: str, path: ResourcePath) -> tuple[str, str]:
         return f"{_RESOURCES}/providers/{verb}", path.scope
     if path.is_resource:
         return f"{path.type}/{verb}", path.text
-    # A collection: asked for the resource in which it lies, or for the scope of the provider.
+    # A collection: requires the right on the resource around it, or on the provider's scope.
     above = path.text.rpartition("/")[0]
     inside = not above.lower().endswith(f"/providers/{path.namespace}")
     return f"{path.type}/{verb}", above if inside else path.scope

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-# As the repository's fairway.yaml has it.
-SHARED = Path("/tmp/fairway-slurm-sim/shared")  # noqa: S108 - made so that it is one's own
+# The path in the repository's fairway.yaml.
+SHARED = Path("/tmp/fairway-slurm-sim/shared")  # noqa: S108 - refused unless this user owns it
 _COMMAND = StandInCommand("slurm-simulator", "fairway_simulator.slurm")
 _SUBMIT = f"fairway submit examples/digits/job.yaml --target {SlurmCluster.alias} --watch"
 

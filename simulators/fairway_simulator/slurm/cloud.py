@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-# Seconds: nodes are soon asked for, and soon deleted.
+# Seconds; short, so that nodes are soon started and soon deleted.
 _IDLE, _RESUME, _SUSPEND = 5, 60, 2
 _POLL = 0.1
 
@@ -84,7 +84,7 @@ class CloudNodes:
 
     def _boot(self, instance: str) -> None:
         gone = threading.Event()
-        # A daemon ends with the thread that has started it: this one lives as the instance does.
+        # A daemon ends with the thread that started it: this one runs as long as the instance.
         thread = threading.Thread(target=self._live, args=(instance, gone), daemon=True)
         self.instances[instance] = thread, gone
         thread.start()
@@ -136,7 +136,7 @@ class CloudNodes:
             "log": str(self.folder / "programs.log"),
             "poll": _POLL,
             "patience": _RESUME,
-            # Nobody pays for these, and nothing here ends a hold.
+            # These nodes cost nothing, and nothing here ends a hold.
             "hold": 0,
         }
         (self.folder / name).write_text(json.dumps({**own, **known, **more}))

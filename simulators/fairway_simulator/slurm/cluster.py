@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from fairway_core import slurm
     from fairway_simulator.machines import People
 
-_COMMAND_TIMEOUT = 120.0  # seconds: clients hang where slurmctld is down
+_COMMAND_TIMEOUT = 120.0  # seconds; clients hang if slurmctld is down
 
-# Its own host name, processes, shared memory and local disk, and the hosts file with all nodes;
-# cgroups of one kind, where this machine may have two.
+# A node has its own host name, processes, shared memory and local disk, and a hosts file with all
+# nodes. Cgroups v2 are unmounted if this machine has both versions.
 _NODE = """umount -q /sys/fs/cgroup/unified
 hostname "$1" && mount --bind "$2" /etc/hosts && mount --bind "$3" /var/tmp &&
 mount -t tmpfs none /dev/shm && shift 3 && exec "$@\""""
@@ -61,7 +61,7 @@ class SlurmCluster:
 
     def __enter__(self) -> SlurmCluster:
         """Starts the cluster, and returns when every node is idle."""
-        # Short: munge's socket has 108 bytes at most.
+        # A short path: that of munge's socket has at most 108 bytes.
         self.folder = Path(tempfile.mkdtemp(prefix="fairway-slurm-"))
         try:
             self._start()
@@ -116,7 +116,7 @@ class SlurmCluster:
         """Starts the node's slurmd with these additional options; returns immediately."""
         hosts = self.folder / "etc" / "hosts"
         disk = str(self.folder / f"temporary.{name}")
-        for name_ in configuration.folders_of([name]):  # a node that comes again is a new one
+        for name_ in configuration.folders_of([name]):  # a restarted node is a new one
             shutil.rmtree(self.folder / name_, ignore_errors=True)
             (self.folder / name_).mkdir()
         Path(disk).chmod(0o1777)  # as /tmp is
@@ -148,7 +148,7 @@ class SlurmCluster:
     def __exit__(self, *_: object) -> None:
         """Ends jobs, nodes and daemons, and removes the cluster's own folder."""
         if "slurmctld" in self._daemons:
-            # Steps outlive the daemons: they are ended by them.
+            # Only the daemons can end steps, which would outlive them.
             for user in (self.login.user, *(self.people.names if self.people else ())):
                 words = ["scancel", "--full", f"--user={user}"]
                 self.run(*(self.people.inside(words) if self.people else words), check=False)
@@ -167,7 +167,7 @@ class SlurmCluster:
     def _start(self) -> None:
         for name in ("etc", "home", "log", "run", "state", "munge"):
             (self.folder / name).mkdir()
-        self.folder.chmod(0o755)  # nodes' daemons look into it
+        self.folder.chmod(0o755)  # nodes' daemons read it
         if self.shared is None:
             self.shared = self.folder / "shared"
         self.shared.mkdir(parents=True, exist_ok=True)
@@ -219,12 +219,12 @@ class SlurmCluster:
         on PATH."""
         own = Path(sys.executable).parent
         variables = {
-            # A home of its own: what the user's shell does at its start is not the cluster's.
+            # A separate home: the user's own shell start-up files must not affect the cluster.
             "HOME": str(self.folder / "home"),
             "PATH": f"{self.folder}/home/bin:{own}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
             "SLURM_CONF": str(self.conf),
             **machines.SHARED_CORES,
-            # Its nodes use this machine's network, where other simulators' bridges come and go.
+            # The nodes use this machine's network, where other simulators' bridges come and go.
             "OMPI_MCA_btl_tcp_if_exclude": "127.0.0.0/8,10.244.0.0/16",
         }
         variables |= self.variables

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _CPUS, _MEMORY = 4, 4_000  # of each node, whatever this machine has; in cores and MiB
 _FIRST_ADDRESS = ipaddress.IPv4Address("127.0.2.1")
 
-# slurmctld listens on its loopback address; what slurmd opens asks for munge's key.
+# slurmctld listens on its loopback address; ports that slurmd opens require munge's key.
 _MORE = """
 CommunicationParameters=NoCtldInAddrAny
 # Each node's own /tmp, by another name: the cluster's folder lies in this machine's.

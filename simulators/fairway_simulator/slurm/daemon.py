@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# By package, as Debian and Ubuntu name them.
+# The packages of programs in Debian and Ubuntu.
 _PROGRAMS = {
     "slurmctld": "slurmctld",
     "slurmd": "slurmd",
@@ -28,7 +28,7 @@ _PROGRAMS = {
     "unshare": "util-linux",
 }
 
-# Daemons are there, and not on every user's PATH.
+# With the folders of daemons, which not every user has on PATH.
 SEARCH_PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -53,9 +53,9 @@ def missing() -> str:
     return ""
 
 
-_PATIENCE = 120.0  # seconds: what is not up by then, on a busy machine, never will be
+_PATIENCE = 120.0  # seconds; enough even on a busy machine
 _PAUSE = 0.02
-_AGAIN = 5.0  # seconds after which one that still runs is asked to end again
+_AGAIN = 5.0  # seconds after which a daemon that still runs is asked to end again
 
 
 class DaemonFailed(Exception):

@@ -82,7 +82,7 @@ class Login:
 
     def _write(self) -> None:
         key, keys = str(self.folder / "host"), str(self.folder / "user.pub")
-        # Where a person's session has PATH and more from their profile, here they are given.
+        # Sets the PATH and other variables that a real user's session has from the profile.
         text = sshd_config("127.0.0.1", self.port, key, keys, self.environment, self.people)
         (self.folder / "sshd_config").write_text(text)
         facts = {"alias": self.alias, "port": self.port, "user": self.user}

@@ -31,7 +31,7 @@ _SUBNET = f"{_GROUP}/providers/Microsoft.Network/virtualNetworks/cloud/subnets/c
 _VAULT = f"{_GROUP}/providers/Microsoft.KeyVault/vaults/cloud"
 _IDENTITIES = f"{_GROUP}/providers/Microsoft.ManagedIdentity/userAssignedIdentities"
 _OF_SCHEDULER, _OF_NODES = f"{_IDENTITIES}/scheduler", f"{_IDENTITIES}/nodes"
-_KEY = "0" * 64  # nothing is kept by it
+_KEY = "0" * 64  # protects nothing
 _SECRETS = "Microsoft.KeyVault/vaults/secrets"
 
 

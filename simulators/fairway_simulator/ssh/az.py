@@ -78,7 +78,7 @@ def main(folder: Path, words: list[str]) -> int:
         target=_serve, args=(server, host, int(asked["--resource-port"]), session), daemon=True
     )
     work.start()
-    # As the extension waits, which hears of no Ctrl-C if it was started to ignore that.
+    # Waits as the extension does, which ignores Ctrl-C if it was started so.
     try:
         while work.is_alive():
             work.join(0.1)
@@ -135,7 +135,7 @@ def _bound(port: int) -> socket.socket:
 
 
 def _serve(server: socket.socket, host: dict[str, str] | None, port: int, session: Path) -> None:
-    time.sleep(0.1)  # it is bound, and says so, before it listens
+    time.sleep(0.1)  # like the real command, binds and reports before it listens
     server.listen(100)
     while True:
         client, _ = server.accept()
@@ -155,7 +155,7 @@ def _connected(host: dict[str, str] | None, port: int) -> socket.socket:
         raise OSError("the service closed the websocket: no such address in the network")
     if host["namespace"]:
         with open(host["namespace"], "rb") as file:  # noqa: PTH123
-            # Of this thread alone.
+            # Changes only this thread's namespace.
             if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0) != 0:
                 raise OSError(ctypes.get_errno(), "setns")
     return socket.create_connection((host["address"], int(host["port"] or port)), timeout=30)

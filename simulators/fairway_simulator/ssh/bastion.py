@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _GROUP = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/lab-rg-network"
 
-# As on Linux: a script around the program, which it does not become.
+# As on Linux, a script that runs the program without exec.
 _SCRIPT = """#!/bin/sh
 {python} -I -S {program} {folder} "$@"
 """

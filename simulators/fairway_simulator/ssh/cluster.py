@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from fairway_simulator.machines import People
 
-# MPI between hosts that are one machine: loopback is all that they have.
+# Settings of MPI between hosts on one machine, which have only loopback.
 _MPI = {
     **machines.SHARED_CORES,
     "OMPI_MCA_btl": "self,sm,tcp",
@@ -103,7 +103,7 @@ class SshCluster:
     def __enter__(self) -> Self:
         self.shared.mkdir(parents=True)
         self.announcements.mkdir(parents=True)
-        # Where sshd leaves its privileges behind; a machine that runs one has it.
+        # sshd's folder for privilege separation, present on any machine that runs sshd.
         Path("/run/sshd").mkdir(exist_ok=True)
         for key in ("key", "host_key"):
             machines.make_key(self.folder / key)
@@ -180,7 +180,7 @@ class SshCluster:
             for name, address in pairs
             for line in (f"Host {name}", f"    HostName {address}", "    User root", *common)
         ]
-        if self.private:  # its address is all that is known, and how one gets there is not
+        if self.private:  # clients know the address, but no route to it
             blocks = ["Host *", *common]
         (self.folder / "client_config").write_text("\n".join(blocks))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fairway_simulator.machines import People
 
-_PATIENCE = 120.0  # seconds in which a host starts even on a busy machine
+_PATIENCE = 120.0  # seconds; enough for a host to start on a busy machine
 
 _BOOT = """umount -q /sys/fs/cgroup/unified
 set -e
@@ -72,7 +72,7 @@ class Host:
         temporary.mkdir(exist_ok=True)
         temporary.chmod(0o1777)
         config = self.folder / "sshd_config"
-        # A home of its own, in which no start-up file of this machine's user changes PATH.
+        # A separate home, so that no start-up file of this machine's user changes PATH.
         settings = {**self.environment, "TMPDIR": str(temporary), "HOME": str(self.folder)}
         key, keys = str(self.common / "host_key"), str(self.common / "key.pub")
         config.write_text(
@@ -105,7 +105,7 @@ class Host:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
             self.process = None
-            # Until its port is closed, so that it can be started again.
+            # Waits until the port is closed, so that the host can be started again.
             deadline = time.monotonic() + _PATIENCE
             while self._answers() and time.monotonic() < deadline:
                 time.sleep(0.02)

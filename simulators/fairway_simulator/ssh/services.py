@@ -28,7 +28,7 @@ CONTAINER = "datasets"
 NODES = "nodes"
 """The principal of the nodes' identity."""
 TENANT, CLIENT = "0f8fad5b-d9cb-469f-a165-70867728950e", "7c9e6679-7425-40de-944b-e07fc1f90ae7"
-"""Of the identity of pods."""
+"""The tenant and client ids of the pods' identity."""
 _FORM = {
     "grant_type": "client_credentials",
     "client_id": CLIENT,
@@ -38,7 +38,7 @@ _SCOPE = "/.default"
 _GROUP = "/subscriptions/s/resourceGroups/g/providers"
 ACCOUNT = f"{_GROUP}/Microsoft.Storage/storageAccounts/lab"
 VAULT = f"{_GROUP}/Microsoft.KeyVault/vaults/lab"
-_PAGE = 2  # blobs in one answer, so that any listing of more has several
+_PAGE = 2  # blobs per answer, so that longer listings have several pages
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Services:
         if request.method == "POST":
             return self._exchange(request)
         if request.parts[0] == "metadata":
-            # As Azure's: seconds since 1970, as text.
+            # As in Azure, a POSIX time as a string.
             token = {
                 "access_token": f"token for {request.option('resource')}",
                 "expires_on": str(int(time.time()) + 86_400),
