@@ -51,7 +51,7 @@ _SKEW = timedelta(minutes=15)
 
 
 class Authenticator:
-    """Checks the Authorization header of each request."""
+    """The check of each request's Authorization header."""
 
     def __init__(self, account: str, key: str, clock: Clock) -> None:
         self._account = account
