@@ -72,7 +72,7 @@ class Faults:
         self.requests: Counter[str] = Counter()
         """The number of requests of each method."""
         self.hits: Counter[str] = Counter()
-        """The number of requests that each kind of fault hit."""
+        """The number of requests that each kind of fault affected."""
 
     def add(self, fault: Fault) -> Fault:
         with self._lock:

@@ -90,7 +90,7 @@ class BatchSimulator:
         self._storage = storage_access
         self._azurite: Azurite | None = None
         self.ca_file: Path | None = self.folder / "ca.pem" if tls else None
-        """The certificate by which a client knows the server, with `tls`."""
+        """The certificate with which clients verify the server, with `tls`."""
         self._port = port
         self._nodes: dict[str, Any] = {
             "images": images or {},

@@ -120,7 +120,7 @@ class NodeAgent:
         self.layout = layout
         self.blobs = blobs
         self.images = images
-        """The images of containers that there are, each with its entry point."""
+        """The existing container images, each with its entry point."""
         self.network = network
         self.processes = ProcessSpaces()
 

@@ -46,7 +46,7 @@ class Execution:
         self.task = task
         self.nodes = list(nodes)
         self.deadline: float | None = None
-        """The POSIX time at which the task's wall-clock time is over."""
+        """The POSIX time at which the task exceeds its maximum wall-clock time."""
         self.done = threading.Event()
         self._agent = agent
         self._listener = listener

@@ -71,7 +71,7 @@ class Layout:
         self._kept = [path.resolve() for path in mounts]
         self.nodes = self.folder / "nodes"
         self.shared = self.folder / "mounts" / "shared"
-        """Folder that stands for a file server: every node has it among its mounts."""
+        """Folder that stands for a file server, mounted on every node."""
         self._common = self.folder / "node"
         # Files of an earlier account's nodes belong to jobs that no longer exist.
         shutil.rmtree(self.nodes, ignore_errors=True)

@@ -43,7 +43,7 @@ class Account:
         self.pools: dict[str, Pool] = {}
         self.schedules: dict[str, Schedule] = {}
         self.quota: int | None = _QUOTA
-        """Number of jobs and schedules that may be active at a time; None for any number."""
+        """Maximum number of active jobs and schedules; None for no limit."""
         self._sequence = itertools.count(1)
 
     def next_sequence(self) -> int:

@@ -41,7 +41,7 @@ class Job(Entity):
         self.url = f"{account_url}/jobs/{self.id}"
         self.tasks: dict[str, Task] = {}
         self.ready: dict[int, Task] = {}
-        """Tasks that may start, by their sequence, in the order in which they do."""
+        """Tasks that may start, by their sequence number, in the order in which they start."""
         self._satisfied: set[str] = set()
         self._unmet: dict[str, set[str]] = {}
         self._waiting: defaultdict[str, list[Task]] = defaultdict(list)
@@ -50,11 +50,11 @@ class Job(Entity):
         self._told = (dict(self.counts), dict(self.counts))
         self.info: dict[str, Any] = {"startTime": now, "poolId": self.pool_id}
         self.reason = ""
-        """The reason with which it is being terminated."""
+        """The reason of the job's termination."""
         self.prepared: dict[str, Any] = {}
-        """Its preparation on each node, by the node's id."""
+        """The job's preparation on each node, by node id."""
         self.closing = False
-        """True if someone sees to the job's end already."""
+        """True if a thread is ending the job already."""
 
     @property
     def pool_id(self) -> str:
@@ -156,7 +156,7 @@ class Task(Entity):
         self.subtasks: list[dict[str, Any]] = []
         self.execution: Attempt | None = None
         self.files_until: float | None = None
-        """The POSIX time at which its files are removed; None while it has not ended."""
+        """The POSIX time at which the task's files are removed; None before its end."""
         self.files_gone = False
 
     @property

@@ -42,7 +42,7 @@ class Pool(Entity):
         self.allocation_transition = now
         self.resize_errors: list[dict[str, Any]] = []
         self.limit: int | None = None
-        """The nodes that the quota allows it; None for any number."""
+        """The number of nodes that the quota allows; None for no limit."""
 
     @property
     def slots(self) -> int:
@@ -88,23 +88,23 @@ class Node(Entity):
         self.name = f"tvm-{pool.key}-{number}"
         self.id = f"{self.name}_{'d' if dedicated else 'p'}"
         self.folder = folder / self.id
-        """Its folder as this process sees it; its tasks see it at the agent's `root`."""
+        """The node's folder as this process sees it; its tasks see it at `Layout.root`."""
         self.schedulable = True
         self.slots_used = 0
         self.executions: dict[Attempt, Task] = {}
-        """The attempts that run on it, each with its task."""
+        """The attempts that run on the node, each with its task."""
         self.supervisors: set[Supervisor] = set()
-        """All that run on it; what they run ends with the node."""
+        """All supervisors of the node; their processes end with it."""
         self.recent: list[dict[str, Any]] = []
         self.users: dict[str, dict[str, Any]] = {}
         self.total_run = self.total_succeeded = 0
         self.booted = now
         self.generation = 0
-        """Counts its boots: what began before the last one no longer concerns it."""
+        """Changes at each restart or loss: work begun before no longer concerns the node."""
         self.unfit_for: set[str] = set()
-        """Jobs whose preparation failed here; they do not run here until it is reimaged."""
+        """Jobs whose preparation failed here; they do not run here until a reimage."""
         self.events: list[dict[str, Any]] = []
-        """Scheduled Events, as the instance metadata service shows them."""
+        """Scheduled Events, as the instance metadata service reports them."""
         self.leaving = False
 
     @property

@@ -124,7 +124,7 @@ class Schedules:
         self._account = account
         self._jobs = jobs
         self.add_job: Callable[[dict[str, Any]], Job]
-        """Makes a job of a specification; set once the operations exist."""
+        """Adds a job from a specification; set once the operations exist."""
 
     def run(self) -> None:
         """Makes the jobs that are due. A schedule has one job at a time: the next waits until its

@@ -50,14 +50,14 @@ class Store:
 
     def __init__(self) -> None:
         self.changed = threading.Condition(threading.RLock())
-        """Held while more than one object is read or written; told of every change."""
+        """Held while more than one object is read or written, and notified of every change."""
         self.version = FIRST
         self._objects: dict[str, dict[tuple[str, str], Object]] = {}
         self._resources: dict[str, Resource] = {}
         self._owned: dict[tuple[str, str], dict[tuple[str, str], None]] = {}
         self._changes: list[Change] = []
         self.closed = False
-        """True if nobody needs to wait for changes any more."""
+        """True if no thread must wait for changes any more."""
 
     def close(self) -> None:
         with self.changed:

@@ -45,7 +45,7 @@ class Jobs(Controller):
         self._recorder = Recorder(store, "job-controller")
         self._again: dict[str, float] = {}
         self._failed: dict[str, float] = {}
-        """The Jobs of which a pod has failed, and when one did last."""
+        """The uids of Jobs with failed pods, and the monotonic time of the last failure."""
 
     def concerned(self, change: Change) -> Iterator[str]:
         metadata = change.found["metadata"]

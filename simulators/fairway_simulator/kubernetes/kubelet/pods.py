@@ -50,10 +50,10 @@ class PodRunner(threading.Thread):
         self._host = host
         self._changed = threading.Condition()
         self._grace: float | None = None
-        """Seconds that it has from when it is to end, None while it is not."""
+        """The grace period in seconds once the pod is ended, None before."""
         self._lost = False
         self._evicted = ""
-        """Why its node has ended it, "" while it has not."""
+        """The reason of the pod's eviction, "" before."""
         self._sandbox: Sandbox | None = None
         self._container: Container | None = None
         self._reason = ""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairway_simulator.kubernetes.kubelet.pods import PodRunner
 
     Find = Callable[[str, str], PodRunner | None]
-    """The pod of a namespace and a name."""
+    """Returns the pod of a namespace and name, or None."""
 
 
 _MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
