@@ -30,7 +30,7 @@ def make_batch(
     storage: StorageAccess,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Callable[..., Batch]]:
-    """Makes the service with these options of `BatchSimulator`."""
+    """Makes a Batch account with the given options of `BatchSimulator`."""
     services: list[BatchSimulator] = []
 
     def make(**options: Any) -> Batch:
@@ -53,7 +53,7 @@ def make_batch(
 
 @pytest.fixture
 def waiting(make_batch: Callable[..., Batch]) -> Waiting:
-    """An account whose pool has no nodes, and may get some."""
+    """An account whose pool has no nodes yet and scales by itself."""
     made = make_batch(nodes=0)
     formula = "$TargetDedicatedNodes = 0;"
     made.service.add_pool("waiting", enableAutoScale=True, autoScaleFormula=formula)

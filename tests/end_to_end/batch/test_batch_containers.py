@@ -1,11 +1,13 @@
-"""Jobs in containers on a pool for them."""
+"""Jobs in containers on a pool that supports them."""
 
 from collections.abc import Callable
 
 from batch_service import Batch
 
 
-def test_job_runs_in_container_whatever_its_entry_point(make_batch: Callable[..., Batch]) -> None:
+def test_batch_container_ignores_the_entry_point_of_its_image(
+    make_batch: Callable[..., Batch],
+) -> None:
     batch = make_batch(nodes=1, vm_size="Standard_ND96asr_v4", images={"train:1": ["/bin/false"]})
     batch.target(vm_size="Standard_ND96asr_v4")
     job = batch.fairway.job(

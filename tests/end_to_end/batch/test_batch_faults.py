@@ -1,5 +1,5 @@
-"""Submissions to a service that fails, and to one that is left half way: nothing is lost, and
-nothing is there twice. Tasks are added to a pool without nodes, so that none runs meanwhile."""
+"""Submissions to a failing service, and submissions that are cut off: no task is lost or added
+twice. Tasks are added to a pool without nodes, so that none runs meanwhile."""
 
 import random
 import signal
@@ -30,17 +30,19 @@ FAULTS: dict[str, dict[str, Any]] = {
 
 
 class TestKilledClients:
-    """`kill -9` at any point of a submission, and then the rest of it."""
+    """`kill -9` at any point of a submission, which is then resumed."""
 
     @pytest.mark.nightly
-    def test_every_task_is_there_once(self, waiting: Waiting) -> None:
+    def test_batch_submit_killed_at_any_call_resumes_with_each_task_once(
+        self, waiting: Waiting
+    ) -> None:
         job = waiting.many(TASKS)
         chance = random.Random(20)
         faults = waiting.service.faults
         cut_off = 0
         for number in range(KILLS):
             run_id = f"killed-{number}"
-            # These are answered, and the others wait until it was killed.
+            # The first calls are answered; the next one hangs until the program is killed.
             answered = chance.randint(0, 24)
             held = faults.add(Fault("latency", seconds=3600, skip=answered))
             after = faults.requests.total() + answered
@@ -52,7 +54,7 @@ class TestKilledClients:
             program.wait()
             faults.remove(held)
             if not (waiting.run(run_id).folder / "run.json").exists():
-                waiting.ok(*command)  # nothing was recorded yet: the same command again
+                waiting.ok(*command)  # nothing was recorded yet: submit again
             elif number % 2:
                 waiting.ok("submit", "--resume", run_id)
             else:
@@ -61,7 +63,7 @@ class TestKilledClients:
             assert waiting.tasks(waiting.run(run_id)) == list(range(TASKS))
         assert cut_off >= KILLS // 2
 
-    def test_a_cut_off_submission_says_how_to_go_on(self, waiting: Waiting) -> None:
+    def test_batch_submit_cut_off_is_shown_with_its_resume_command(self, waiting: Waiting) -> None:
         run = waiting.submit(waiting.many(3), "--run-id", "half")
         facts = (run.folder / "engine.json").read_text().replace("true", "false", 1)
         (run.folder / "engine.json").write_text(facts)
@@ -72,10 +74,12 @@ class TestKilledClients:
 
 
 class TestFailingCalls:
-    """Some of the calls fail, each in one of the ways in which calls fail."""
+    """Submissions during which some calls fail, in each of the ways a call can fail."""
 
     @pytest.mark.parametrize("name", FAULTS)
-    def test_the_submission_is_complete_and_exact(self, waiting: Waiting, name: str) -> None:
+    def test_batch_submit_with_failing_calls_adds_each_task_once(
+        self, waiting: Waiting, name: str
+    ) -> None:
         waiting.service.faults.add(Fault(**FAULTS[name], share=0.3))
         run = waiting.submit(waiting.many(TASKS // 2))  # in ten calls
         waiting.service.faults.clear()
@@ -83,7 +87,7 @@ class TestFailingCalls:
         assert waiting.tasks(run) == list(range(TASKS // 2))
 
     @pytest.mark.nightly
-    def test_a_silent_service_is_asked_again(
+    def test_batch_submit_retries_calls_that_time_out(
         self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("fairway_runner.engines.azure_sdk._TIMEOUT", 2)
@@ -93,10 +97,12 @@ class TestFailingCalls:
 
 
 class TestGivingUp:
-    """A service that never comes back is left within the deadline."""
+    """A service that stays unavailable: commands give up at their deadline."""
 
     @pytest.mark.nightly
-    def test_503_for_ever(self, waiting: Waiting) -> None:
+    def test_batch_submit_past_its_deadline_exits_5_and_can_be_resumed(
+        self, waiting: Waiting
+    ) -> None:
         waiting.service.faults.add(Fault("status", status=503, path="addtaskcollection", skip=3))
         job = waiting.many(TASKS)
         waiting.fairway.refused(
@@ -113,7 +119,7 @@ class TestGivingUp:
         waiting.ok("submit", "--resume", "busy")
         assert waiting.tasks(waiting.run("busy")) == list(range(TASKS))
 
-    def test_a_list_does_not_wait_for_long(
+    def test_batch_list_warns_if_the_service_is_unavailable_and_shows_known_runs(
         self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run = waiting.submit(waiting.many(2))
@@ -127,7 +133,7 @@ class TestGivingUp:
 class TestCredentials:
     """Keys, tokens and clocks."""
 
-    def test_a_wrong_key_is_one_message(
+    def test_batch_submit_with_a_wrong_key_is_one_error_that_hides_the_key(
         self, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AZURE_BATCH_ACCESS_KEY", "d3Jvbmc=")
@@ -138,13 +144,13 @@ class TestCredentials:
         assert "AZURE_BATCH_ACCESS_KEY" in done.stderr
         assert "d3Jvbmc=" not in done.stderr
 
-    def test_a_clock_that_is_off_is_no_hindrance(self, waiting: Waiting) -> None:
+    def test_batch_submit_succeeds_with_a_clock_that_is_an_hour_off(self, waiting: Waiting) -> None:
         waiting.service.advance(3600)
         run = waiting.submit(waiting.many(300))
         assert waiting.tasks(run) == list(range(300))
 
     @pytest.mark.nightly
-    def test_a_token_that_runs_out_in_the_middle_is_renewed(
+    def test_batch_submit_renews_a_token_that_expires_midway(
         self, make_batch: Callable[..., Batch], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from azure.core.credentials import AccessToken
@@ -157,7 +163,7 @@ class TestCredentials:
         class Credential:
             def get_token(self, *scopes: str, **_: Any) -> AccessToken:
                 asked.append(scopes)
-                # Believed to be good for an hour, and refused after some requests.
+                # It claims to be valid for an hour, but is refused after some requests.
                 return AccessToken(batch.service.issue_token(), int(time.time()) + 3600)
 
         monkeypatch.setattr(client, "token_credential", Credential)
@@ -170,7 +176,7 @@ class TestCredentials:
         assert len(list(account.tasks(run.id, ["id"]))) == 500
         assert len(asked) > 1
 
-    def test_no_credential_is_written_anywhere(self, batch: Batch) -> None:
+    def test_batch_run_leaves_the_account_key_in_no_log_or_file(self, batch: Batch) -> None:
         job = batch.fairway.job("env; ps -ef", template="plain")
         code, printed = batch.watch(job)
         assert code == 0

@@ -1,6 +1,6 @@
-"""Storage and Batch that only a private network leads to: through its Bastion and a host in it.
+"""Storage and Batch in a private network, reached through its Bastion and a host in the network.
 
-The host has a network of its own in which the services' names and ports are known; needs root.
+The host has its own network namespace, the only one with the services' names and ports. Needs root.
 """
 
 import os
@@ -33,7 +33,7 @@ NAME = "storage-of-the-lab"
 
 @dataclass
 class Inside:
-    """A private network, and what leads there."""
+    """A private network, with its host and the Bastion that leads to it."""
 
     host: Host
     bastion: Bastion
@@ -42,17 +42,17 @@ class Inside:
 
     @property
     def way(self) -> dict[str, Any]:
-        """The fields of a target that lead there."""
+        """The fields of a target that is reached through the Bastion and the host."""
         gateway = {"host": ADDRESS, "user": "root"}
         return {"reach": {"bastion": self.bastion.id}, "gateway": gateway}
 
     def name(self, name: str) -> None:
-        """Lets a name lead to the services, inside alone."""
+        """Makes a name resolve to the services, on the host only."""
         with self.hosts_file.open("a") as hosts:
             hosts.write(f"127.0.0.1 {name}\n")
 
     def serve(self, port: int) -> None:
-        """Lets a port there lead to the same one of this machine."""
+        """Forwards a port of the host to the same port of this machine."""
         descriptor = os.open(f"/proc/{self.host.pids()[0]}/ns/net", os.O_RDONLY)
         listener = within(descriptor, partial(socket.create_server, ("127.0.0.1", port)))
         os.close(descriptor)
@@ -61,11 +61,11 @@ class Inside:
 
     @property
     def used(self) -> dict[int, int]:
-        """Number of times that each of its ports was used."""
+        """Number of connections to each forwarded port."""
         return {relay.port: relay.used for relay in self._relays}
 
     def close(self) -> None:
-        """Ends it, once the host is gone."""
+        """Ends the forwarding, once the host has stopped."""
         for relay in self._relays:
             relay.close()
             assert relay.join(PATIENCE)
@@ -91,7 +91,7 @@ def _port(url: str) -> int:
     return urlsplit(url).port
 
 
-def test_data_travels_by_names_that_are_known_inside_alone(
+def test_batch_gateway_transfers_data_by_names_that_only_its_host_resolves(
     fairway: Any,
     inside: Inside,
     storage: StorageAccess,
@@ -111,15 +111,15 @@ def test_data_travels_by_names_that_are_known_inside_alone(
     fairway.ok("data", "get", "batch-sim:datasets/gateway/a", "back")
     assert (fairway.folder / "back" / "a").read_text() == "alpha"
     assert inside.used[port] >= 2
-    assert len(inside.bastion.calls) == 2  # one connection a command
-    batch.target()  # without a gateway nothing leads to them
+    assert len(inside.bastion.calls) == 2  # one connection per command
+    batch.target()  # without a gateway the services cannot be reached
     words = ("data", "get", "batch-sim:datasets/gateway/", "nothing", "--deadline", "1s")
     fairway.refused(*words, says=NAME, code=5)
     assert not (fairway.folder / "nothing").exists()
 
 
 @pytest.mark.nightly
-def test_a_job_on_batch_is_submitted_followed_and_fetched(
+def test_batch_gateway_lets_a_job_be_submitted_followed_and_fetched(
     inside: Inside,
     storage: StorageAccess,
     make_batch: Callable[..., Batch],
@@ -127,7 +127,7 @@ def test_a_job_on_batch_is_submitted_followed_and_fetched(
 ) -> None:
     batch = make_batch(nodes=1)
     batch.target(**inside.way)
-    # The services' addresses are of loopback, which no way leads to but for this test.
+    # The services' loopback addresses are never reached through a gateway otherwise.
     monkeypatch.setattr(azure_sdk, "_is_near", lambda _: False)
     ports = [_port(os.environ["AZURE_BATCH_ENDPOINT"]), _port(storage.url)]
     for port in ports:
@@ -146,7 +146,7 @@ def test_a_job_on_batch_is_submitted_followed_and_fetched(
 
 
 @pytest.mark.nightly
-def test_the_way_is_opened_again_after_it_was_cut(
+def test_batch_gateway_reconnects_after_its_tunnel_was_killed(
     inside: Inside,
     storage: StorageAccess,
     make_batch: Callable[..., Batch],
@@ -167,7 +167,7 @@ def test_the_way_is_opened_again_after_it_was_cut(
 
 
 @pytest.mark.nightly
-def test_a_service_that_nobody_answers_for_inside_is_named_with_the_reason(
+def test_batch_gateway_reports_host_and_reason_of_a_refused_connection(
     fairway: Any, inside: Inside, make_batch: Callable[..., Batch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside.name(NAME)

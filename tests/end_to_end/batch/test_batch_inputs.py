@@ -14,7 +14,7 @@ Put = Callable[..., str]
 
 @pytest.fixture
 def put(batch: Batch, storage: StorageAccess) -> Put:
-    """Puts blobs, each of which holds its own name, below a path of the test's own."""
+    """Uploads blobs, each with its own name as content, below a path of this test only."""
     container = ContainerClient.from_connection_string(storage.connection_string, "datasets")
 
     def put(folder: str, *names: str) -> str:
@@ -27,7 +27,7 @@ def put(batch: Batch, storage: StorageAccess) -> Put:
 
 
 class TestInputs:
-    """Data from storage."""
+    """Inputs from storage."""
 
     @pytest.mark.parametrize(
         ("how", "kept"),
@@ -38,7 +38,7 @@ class TestInputs:
         ],
         ids=["scratch", "shared", "where the job says"],
     )
-    def test_blobs_are_there_before_the_task(
+    def test_batch_inputs_are_staged_before_the_task_starts(
         self, batch: Batch, put: Put, how: dict[str, str], kept: str
     ) -> None:
         place = put("words", "a", "deep/b")
@@ -72,7 +72,7 @@ class TestInputs:
         assert batch.ok("logs", run, "--task", "0") == "b.txt\n"
         assert batch.ok("logs", run, "--task", "1") == "deep/a.txt\n"
 
-    def test_data_is_staged_by_a_job_on_the_pool(self, batch: Batch, put: Put) -> None:
+    def test_batch_data_stage_copies_blobs_to_a_mount_once(self, batch: Batch, put: Put) -> None:
         place = put("staged", "a/b")
         words = ("data", "stage", "batch-sim", f"datasets:{place}", "data:/staged", "--watch")
         batch.ok(*words)

@@ -1,4 +1,4 @@
-"""Ends of a run on a pool other than by its own scripts: limits, and nodes lost too often."""
+"""Runs on a pool that do not end by their own scripts: limits, and nodes lost too often."""
 
 import json
 from typing import Any
@@ -23,10 +23,10 @@ def task_of(batch: Batch, run: str) -> dict[str, Any]:
         (8.0, {"preemption": 0}, "its nodes were taken away; `retry: {preemption: 0}` is used up"),
     ],
 )
-def test_a_node_that_is_lost_too_often_ends_the_task(
+def test_batch_task_fails_when_lost_nodes_exceed_its_retry_limit(
     batch: Batch, pipe: Pipe, gate: Gate, notice: float, limits: dict[str, int], reason: str
 ) -> None:
-    """Though the service begins it again, and again after each of its own failures."""
+    """Batch itself would start the task again, as it does after each of its own failures."""
     job = batch.fairway.job(
         held(pipe, gate), template="plain", retry={"error": 2, **limits}, checkpoint={"grace": "1s"}
     )

@@ -1,4 +1,4 @@
-"""Nodes that are taken away, that never become fit, and that people look at."""
+"""Nodes that are preempted, and nodes as users list, change and reach them."""
 
 import json
 import sys
@@ -10,8 +10,8 @@ import pytest
 from batch_service import Batch
 from program import Pipe
 
-# Goes on until it is told to end: then it saves what it has, and ends with 0. Where it finds that,
-# it is done.
+# Runs until SIGTERM, then saves its state and exits with 0. If it finds a saved state, it exits at
+# once.
 PROGRAM = """
 import os, signal, sys, time
 folder = os.environ["FAIRWAY_CHECKPOINT_DIR"]
@@ -39,9 +39,11 @@ def resumable(batch: Batch, pipe: Pipe, **fields: Any) -> Path:
 
 
 class TestPreemption:
-    """A Spot node is taken away, and the task begins again on another."""
+    """A Spot node is preempted, and the task starts again on another node."""
 
-    def test_notice_lets_job_save_what_next_attempt_finds(self, batch: Batch, pipe: Pipe) -> None:
+    def test_batch_preemption_notice_lets_the_job_save_for_its_next_attempt(
+        self, batch: Batch, pipe: Pipe
+    ) -> None:
         run = batch.submit(resumable(batch, pipe))
         pipe.lines(1)
         run.refresh()
@@ -62,7 +64,9 @@ class TestPreemption:
         assert run.task_status(0).requeues == 1
         assert run.task_status(0).node != node
 
-    def test_another_node_of_the_task_passes_its_notice_on(self, batch: Batch, pipe: Pipe) -> None:
+    def test_batch_preemption_notice_of_another_node_reaches_the_job(
+        self, batch: Batch, pipe: Pipe
+    ) -> None:
         run = batch.submit(resumable(batch, pipe, nodes=2))
         pipe.lines(1)
         run.refresh()
@@ -81,9 +85,11 @@ class TestPreemption:
 
 
 class TestNodes:
-    """Nodes as people see them, and actions on them."""
+    """Commands on nodes."""
 
-    def test_states_actions_and_size(self, batch: Batch) -> None:
+    def test_batch_nodes_are_listed_drained_resumed_reimaged_rebooted_and_resized(
+        self, batch: Batch
+    ) -> None:
         [found] = json.loads(batch.ok("doctor", "batch-sim", "--json"))
         assert (found["ok"], found["findings"]) == (True, [])
         list_ = ("nodes", "list", "batch-sim", "--json")
@@ -104,13 +110,13 @@ class TestNodes:
         batch.ok("pool", "resize", "batch-sim", "4")
         assert len(batch.service.node_ids()) == 4
 
-    def test_a_command_over_ssh(self, batch: Batch) -> None:
+    def test_batch_nodes_run_a_command_over_ssh(self, batch: Batch) -> None:
         node = batch.service.node_ids()[1]
         done = batch.fairway("ssh", "batch-sim", node, "--", "echo", "from  here")
         assert (done.returncode, done.stdout) == (0, "from  here\n"), done.stderr
         assert batch.fairway("ssh", "batch-sim", "--", "exit 7").returncode != 0
 
-    def test_a_port_of_a_run_comes_here_and_leaves_no_user_on_its_node(
+    def test_batch_nodes_keep_no_user_after_a_port_was_forwarded(
         self,
         batch: Batch,
         hello: Callable[..., str],

@@ -1,4 +1,4 @@
-"""`setup: {release: …}`: what each node of a run does when the run has ended."""
+"""`setup: {release: …}`, a command that runs on each node of a run when the run has ended."""
 
 import pytest
 from batch_service import Batch
@@ -6,7 +6,8 @@ from program import Gate, Signs
 
 
 def setup(signs: Signs, kept: str = "kept") -> dict[str, str]:
-    """A setup that leaves a file on its node, and a release that says what it finds there."""
+    """Returns a setup that leaves a file on its node, and a release that reports the file's
+    content."""
     return {
         "command": f"echo {kept} > ../left",
         "release": f'echo "$(cat ../left) of $FAIRWAY_RUN: $FAIRWAY_TASK" >{signs}',

@@ -1,7 +1,7 @@
-"""Rights of people by the roles that an environment gives them, held against what they run.
+"""Commands of a user who has the roles of an environment and no others.
 
-Storage and Batch are reached through a stand-in that lets through what the role assignments of the
-synthesized stacks allow to one person, and nothing else. Nodes reach storage by the same way here.
+Storage and Batch are behind a proxy that allows only what the role assignments of the synthesized
+stacks give this user. Nodes reach storage through it, too.
 """
 
 import json
@@ -38,7 +38,7 @@ clusters:
 
 @dataclass
 class Person:
-    """Somebody at the program, and the two services as they answer that person."""
+    """A user of the program, with the two services as they respond to that user."""
 
     batch: Batch
     blobs: DataPlane
@@ -64,7 +64,8 @@ def made(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Made]:
-    """Deploys the environment with more under `access:`; the services as `who` finds them."""
+    """Deploys the environment with more fields under `access:`, and returns its services for
+    `who`."""
     with ExitStack() as opened:
 
         def make(access: str = "", who: str = NOBODY) -> Person:
@@ -98,7 +99,7 @@ def _job(person: Person) -> Path:
     [("", NOBODY), (f", researchers: [{SOMEBODY}]", SOMEBODY)],
     ids=["the deployer", "named"],
 )
-def test_a_job_is_submitted_followed_and_fetched_with_these_roles(
+def test_batch_roles_allow_a_job_to_be_submitted_followed_and_fetched(
     made: Made, access: str, who: str
 ) -> None:
     person = made(access, who)
@@ -112,8 +113,8 @@ def test_a_job_is_submitted_followed_and_fetched_with_these_roles(
     assert person.refused == []
 
 
-def test_without_any_of_them_something_is_refused(made: Made) -> None:
-    """None is there for nothing: what it is for is named."""
+def test_batch_roles_are_all_needed_to_run_a_job_or_list_data(made: Made) -> None:
+    """Takes away one role at a time; the error names the missing one."""
     person = made()
     whole = person.rights
     own = [each.name for each in whole.assignments if each.principal == NOBODY]
@@ -143,7 +144,9 @@ def test_without_any_of_them_something_is_refused(made: Made) -> None:
 
 
 @pytest.mark.parametrize("access", [", researchers: []", f", researchers: [{SOMEBODY}]"])
-def test_the_deployer_has_none_where_others_or_nobody_is_named(made: Made, access: str) -> None:
+def test_batch_roles_are_not_given_to_the_deployer_if_researchers_is_set(
+    made: Made, access: str
+) -> None:
     person = made(access)
     done = person.batch.fairway.within("submit", _job(person), "--target", "batch-sim", "--yes")
     assert done.returncode == 2

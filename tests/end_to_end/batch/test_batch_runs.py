@@ -9,16 +9,18 @@ from program import Gate, Pipe
 
 
 class TestTheContract:
-    """Contract of a launcher's script on its main host, and on the other nodes."""
+    """A job's script on its main host and on the other nodes, and the files that it keeps."""
 
-    def test_a_node_that_fails_ends_the_others(self, batch: Batch) -> None:
+    def test_batch_run_ends_all_nodes_with_the_exit_code_of_the_one_that_fails(
+        self, batch: Batch
+    ) -> None:
         command = (
             "$FAIRWAY_EACH_NODE bash -c '((FAIRWAY_NODE_RANK != 1)) && exec sleep 300; exit 9'"
         )
         job = batch.fairway.job(command, template="plain", nodes=3)
         assert batch.watch(job)[0] == 9
 
-    def test_batch_outputs_keep_files_that_begin_with_a_dot(self, batch: Batch) -> None:
+    def test_batch_run_outputs_include_hidden_files(self, batch: Batch) -> None:
         command = 'cd "$FAIRWAY_OUTPUT_MODEL"; mkdir -p a/.hydra; touch .hidden a/.hydra/x a/b'
         job = batch.fairway.job(command, template="plain", outputs={"model": {}})
         code, printed = batch.watch(job)
@@ -31,9 +33,9 @@ class TestTheContract:
 
 
 class TestFailures:
-    """A run that fails says where and why."""
+    """A run that fails reports where and why."""
 
-    def test_another_node_that_fails_is_named_with_its_last_lines(self, batch: Batch) -> None:
+    def test_batch_run_reports_the_failed_setup_of_another_node(self, batch: Batch) -> None:
         setup = "test $AZ_BATCH_NODE_ID != tvm-sim-2_d || exit 5"
         job = batch.fairway.job("echo never", nodes=3, template="plain", setup=setup)
         code, printed = batch.watch(job)
@@ -41,7 +43,7 @@ class TestFailures:
         assert "fairway: the setup failed here with exit code 5" in printed
         assert "never" not in printed
 
-    def test_a_run_that_no_node_can_be_prepared_for_ends(
+    def test_batch_run_fails_if_its_node_cannot_be_prepared(
         self, make_batch: Callable[..., Batch], pipe: Pipe, gate: Gate
     ) -> None:
         batch = make_batch(nodes=1)
@@ -59,9 +61,9 @@ class TestFailures:
 
 
 class TestCancel:
-    """A run is ended early."""
+    """`fairway clean`."""
 
-    def test_clean_leaves_nothing_behind(self, batch: Batch) -> None:
+    def test_batch_run_cleaned_leaves_no_blobs_and_its_id_can_be_reused(self, batch: Batch) -> None:
         job = batch.fairway.job(
             "echo x > $FAIRWAY_OUTPUT_KEPT/x", template="plain", outputs={"kept": {}}
         )
@@ -74,16 +76,16 @@ class TestCancel:
         assert not [blob.name for blob in blobs.blobs("code", f"runs/{run.id}/")]
         assert not [blob.name for blob in blobs.blobs("outputs", f"{run.id}/")]
         assert not run.folder.exists()
-        # Batch is deleting its job for a while, and the id is taken for so long.
+        # Batch takes a while to delete the job; the id is taken until then.
         again = batch.submit(job, "--run-id", run.id)
         again.wait()
         assert again.state == "succeeded"
 
 
 class TestElsewhere:
-    """A run is read from another machine, with nothing but the account."""
+    """A run read from another machine, which has only the account."""
 
-    def test_a_run_that_was_retried(self, batch: Batch) -> None:
+    def test_batch_run_retried_elsewhere_is_shown_with_its_new_state(self, batch: Batch) -> None:
         command = "echo run {{ params.n }}; "
         command += "test -e $FAIRWAY_SHARED_DIR/fixed || test {{ params.n }} != 1"
         job = batch.fairway.job(
@@ -110,7 +112,7 @@ class TestElsewhere:
         found = [(task["state"], task["attempts"]) for task in shown["task_list"]]
         assert found == [("succeeded", 1), ("succeeded", 2), ("succeeded", 2)]
         batch.fairway.refused("retry", run, says=f"every task of {run} succeeded")
-        # Where it began, the list of the target tells of the retry from elsewhere.
+        # On the machine that submitted the run, listing the target reveals the retry.
         shutil.rmtree(folder / ".fairway")
         shutil.copytree(folder / "origin", folder / ".fairway")
         assert json.loads(batch.ok("show", run, "--json"))["state"] == "failed"
@@ -119,7 +121,7 @@ class TestElsewhere:
         shown = json.loads(batch.ok("show", run, "--json"))
         assert found == [(task["state"], task["attempts"]) for task in shown["task_list"]]
         assert batch.ok("logs", run).count("[finally] all done") == 2
-        # And it is seen before it is repeated.
+        # A second retry is refused there, as the first one is found.
         shutil.rmtree(folder / ".fairway")
         (folder / "origin").rename(folder / ".fairway")
         batch.fairway.refused("retry", run, says=f"{run} was retried from elsewhere")

@@ -1,4 +1,4 @@
-"""Jobs that come back by themselves, and what their runs leave."""
+"""Jobs that run on a schedule, and the outputs of their runs."""
 
 import json
 
@@ -31,7 +31,7 @@ class TestSchedules:
             words = batch.fairway.folder / run / "0" / "words" / "words"
             assert words.read_text() == f"{run}\n"
 
-    def test_they_are_listed_disabled_and_deleted(self, batch: Batch) -> None:
+    def test_batch_schedule_is_listed_disabled_enabled_and_deleted(self, batch: Batch) -> None:
         job = batch.fairway.job("true", template="plain")
         common = ("--name", "weekly", "--target", "batch-sim")
         batch.ok("schedule", "create", job, "--cron", "30 2 * * 1", *common)
@@ -52,14 +52,16 @@ class TestSchedules:
             "schedule", "delete", "weekly", "--target", "batch-sim", says="has no schedule `weekly`"
         )
 
-    def test_batch_schedule_has_a_name_that_runs_can_have(self, batch: Batch) -> None:
-        """Else nobody would find them."""
+    def test_batch_schedule_is_refused_if_its_name_cannot_begin_a_run_id(
+        self, batch: Batch
+    ) -> None:
+        """No command would find its runs."""
         job = batch.fairway.job("true", template="plain")
         words = ("schedule", "create", job, "--every", "6h", "--target", "batch-sim", "--name")
         batch.fairway.refused(*words, "Nightly_2", says="`Nightly_2-1` is not a run's id")
 
-    def test_the_id_of_a_run_is_no_name_of_a_schedule(self, batch: Batch) -> None:
-        """Batch has one set of ids for both."""
+    def test_batch_schedule_is_refused_if_a_run_has_its_name(self, batch: Batch) -> None:
+        """Batch has one set of ids for jobs and schedules."""
         job = batch.fairway.job("true", template="plain")
         run = batch.submit(job, "--run-id", "weekly")
         run.wait()

@@ -1,4 +1,4 @@
-"""Word of runs on a pool: sent by a node of it when the job ends, even if nobody looks."""
+"""Notifications of runs on a pool: a node sends them when the job ends, though no client waits."""
 
 import pytest
 from batch_service import Batch
@@ -12,9 +12,11 @@ def receiver(batch: Batch, receiver: Receiver) -> Receiver:
     return receiver
 
 
-def test_of_a_sweep_and_of_its_retry_one_word_is_sent(batch: Batch, receiver: Receiver) -> None:
-    """By one of its nodes, though the receiver fails at first; nobody waits for the run. Tasks that
-    the retry leaves alone count."""
+def test_batch_notification_is_sent_once_for_a_sweep_and_once_for_its_retry(
+    batch: Batch, receiver: Receiver
+) -> None:
+    """A node sends it, even though the receiver fails at first and no client waits for the run. The
+    retry's counts include the tasks that it did not repeat."""
     receiver.answers += [503]
     sweep = {"points": [{"grid": {"x": [0, 3, 0]}}]}
     notify = {"webhook": receiver.url}
