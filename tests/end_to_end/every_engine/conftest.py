@@ -1,6 +1,6 @@
-"""The targets over which the tests of every engine run.
+"""The targets on which the tests of every engine run.
 
-With `programs`, a folder whose `nvidia-smi` has eight GPUs, a target has one node that has them.
+With `programs`, a folder whose `nvidia-smi` reports eight GPUs, a target has one node with them.
 """
 
 import json
@@ -23,7 +23,7 @@ from programs import executable, finished
 def local(folder: Path, programs: Path | None = None) -> Iterator[Place]:
     """This machine."""
     environment = {}
-    if programs:  # a folder for temporary files of its own, whatever else runs here
+    if programs:  # with its own temporary folder, whatever else runs here
         environment = {"PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(programs)}
     yield Place("local", "local", 1, environment=environment)
 
@@ -52,7 +52,7 @@ def slurm(folder: Path, programs: Path | None = None) -> Iterator[Place]:
     nodes, gpus = (1, 8) if programs else (3, 0)
     with SlurmCluster(nodes=nodes, gpus=gpus, shared=folder / "shared") as cluster:
         for program in programs.iterdir() if programs else ():
-            # Its nodes, too, have what is in this folder in their PATH.
+            # This folder is in the PATH of the nodes, too.
             executable(cluster.folder / "home" / "bin" / program.name, f'exec {program} "$@"')
         project = json.dumps({"targets": [cluster.target]})
         yield Place("slurm-sim", "slurm", nodes, project, cluster.environment)
@@ -60,8 +60,8 @@ def slurm(folder: Path, programs: Path | None = None) -> Iterator[Place]:
 
 @contextmanager
 def batch(folder: Path, programs: Path | None = None) -> Iterator[Place]:
-    """A pool of the stand-in for Azure Batch, with Azurite beside it. What `fairway exec` starts
-    there reads no folder that is pytest's own."""
+    """Starts a pool of the stand-in for Azure Batch, with Azurite beside it. Its nodes lie outside
+    pytest's folders, which the account that `fairway exec` uses there cannot read."""
     from fairway_simulator.batch import BatchSimulator
     from fairway_simulator.batch.azurite import AzuriteMissing
     from fairway_simulator.batch.simulator import IDENTITY
@@ -113,8 +113,8 @@ def batch(folder: Path, programs: Path | None = None) -> Iterator[Place]:
 
 @contextmanager
 def kubernetes(folder: Path, programs: Path | None = None) -> Iterator[Place]:
-    """A cluster of three nodes whose API server is a stand-in, and whose pods are processes; or
-    that which FAIRWAY_KUBECONFIG names, with its own nodes, in a namespace of its own there."""
+    """Starts a cluster of three nodes whose API server is a stand-in and whose pods are processes,
+    or uses the cluster that FAIRWAY_KUBECONFIG names, in a new namespace."""
     from fairway_simulator.kubernetes import KubernetesCluster, NodeSpec, missing
 
     if programs is None and (named := os.environ.get("FAIRWAY_KUBECONFIG")):
@@ -135,7 +135,7 @@ def kubernetes(folder: Path, programs: Path | None = None) -> Iterator[Place]:
 
 @contextmanager
 def _prepared(folder: Path, kubeconfig: Path, namespace: str, nodes: int = 3) -> Iterator[Place]:
-    """A namespace with a head pod, whose pods see the tests' own folders at the same paths."""
+    """Prepares a namespace with a head pod, whose pods see the tests' folders at the same paths."""
     from fairway_core.kubernetes import documents, head
     from fairway_core.target import Target
     from fairway_simulator.kubernetes.cluster import kubectl_program
@@ -147,7 +147,7 @@ def _prepared(folder: Path, kubeconfig: Path, namespace: str, nodes: int = 3) ->
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
 
-    # Of the tests' own folders pods see what is mounted, as of any others.
+    # Pods see the tests' folders only through this mount, as they would any others.
     tests = folder.parent
     target = {
         "name": "k8s",
@@ -192,14 +192,14 @@ def _prepared(folder: Path, kubeconfig: Path, namespace: str, nodes: int = 3) ->
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     project = json.dumps({"targets": [target]})
     yield Place("k8s", "kubernetes", nodes, project, {**environment, "PATH": path})
-    if namespace != "default":  # with the stand-in all goes
+    if namespace != "default":  # the stand-in is removed as a whole
         kubectl(
             "delete", "--wait=false", "--ignore-not-found", "-f", "-", stdin=documents.text(made)
         )
 
 
 def _require(lacking: str) -> None:
-    """Leaves the tests out where something is missing, but not where all has to be there."""
+    """Skips the tests if something is missing, unless all requirements have to be installed."""
     if lacking:
         pytest.skip(lacking)
 
@@ -211,7 +211,7 @@ PLACES = {"local": local, "ssh": ssh, "slurm": slurm, "batch": batch, "kubernete
 def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Place]:
-    """A target, for as long as tests want it."""
+    """A target, shared by all tests of the session."""
     with PLACES[request.param](tmp_path_factory.mktemp(request.param)) as place:
         yield place
 
@@ -232,7 +232,7 @@ def declare(place: Place, fairway: Fairway, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 # All GPUs but the first are busy, unless there is a file `idle` beside the program. In a container
-# that has files of some devices these are all, and are counted anew.
+# with the files of some devices, only these exist, numbered from 0.
 SMI = """#!/bin/sh
 index=0
 for n in 0 1 2 3 4 5 6 7; do
@@ -253,7 +253,7 @@ case "$*" in *index,utilization.gpu,*) exec sleep 600 ;; esac
 
 @pytest.fixture
 def smi(tmp_path: Path) -> Path:
-    """The folder of the program."""
+    """The folder of the fake `nvidia-smi`."""
     folder = tmp_path / "smi"
     folder.mkdir()
     executable(folder / "nvidia-smi", SMI)

@@ -1,7 +1,7 @@
-"""Runs, whatever their target is: the same tests over every engine.
+"""The same tests of runs on every engine.
 
-The targets are this machine, hosts behind a real sshd, a real Slurm, and a stand-in of the
-Batch service that runs real processes; each is started once for the tests that one worker has.
+The targets are this machine, hosts behind a real sshd, a real Slurm, and stand-ins for Batch and
+Kubernetes that run real processes. Each is started once for the tests of one worker.
 """
 
 import json
@@ -20,7 +20,7 @@ HOSTILE = "-a b'\"$(touch owned) `x` \\ é\n; exit 9"
 
 
 WORDS = "'a b' \"it's\" '$HOME' '*' ''"
-# On each node: the contract that it has, with folders in which it can write, and the words.
+# Prints each node's contract and arguments, and writes into each of its folders.
 SHOW = """
 import json, os, pathlib, sys
 names = "RUN TASK ATTEMPT NODE_RANK NODES PROCESSES_PER_NODE WORLD_SIZE HOSTS MAIN_HOST MAIN_PORT"
@@ -35,7 +35,7 @@ print(json.dumps(own), flush=True)
 
 
 def facts_of(fairway: Fairway, run: str) -> dict[str, Any]:
-    """Facts from `show --json` of a run that has ended."""
+    """Returns the facts from `show --json` of a run that has ended."""
     facts = fairway.show(run)
     assert facts["state"] in FINAL_STATES, facts
     return facts
@@ -44,8 +44,8 @@ def facts_of(fairway: Fairway, run: str) -> dict[str, Any]:
 def watched(
     fairway: Fairway, place: Place, command: str, *arguments: str, **fields: Any
 ) -> tuple[int, str, str]:
-    """A job's exit code under `submit --watch`, its run's id, and what was printed. It is a plain
-    one where no other template is named."""
+    """Runs a job with `submit --watch`, by the template `plain` unless another is named. Returns
+    its exit code, its run's id and what was printed."""
     job = fairway.job(command, **{"template": "plain", **fields})
     done = fairway.within("submit", job, "--target", place.name, "--watch", "--json", *arguments)
     facts = json.loads(done.stdout.splitlines()[-1])
@@ -54,7 +54,7 @@ def watched(
 
 
 def sampled(fairway: Fairway, run: str, nodes: int) -> list[dict[str, Any]]:
-    """The last sample of each of a run's nodes, once every one has one of rates."""
+    """Returns the last sample of each of a run's nodes, once each node has a sample with rates."""
 
     def found() -> list[dict[str, Any]]:
         facts = json.loads(fairway.within("top", run, "--json").stdout)
@@ -78,7 +78,9 @@ class TestOneTask:
         assert (task["exit_code"], task["attempts"]) == (0, 1)
         assert task["seconds"] is not None
 
-    def test_run_exit_code_is_that_of_watch_and_wait(self, fairway: Fairway, place: Place) -> None:
+    def test_run_that_fails_ends_watch_and_wait_with_its_exit_code(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         code, run, log = watched(fairway, place, "echo bad; exit 7")
         assert (code, log) == (7, "bad\n")
         assert fairway.within("wait", run).returncode == 7
@@ -87,13 +89,15 @@ class TestOneTask:
         assert facts["task_list"][0]["exit_code"] == 7
 
     @pytest.mark.one_engine("local")
-    def test_limits_may_be_very_long(self, fairway: Fairway, place: Place) -> None:
-        """Longer than the 24.8 days that the kernel can be asked to wait."""
+    def test_run_accepts_a_timeout_of_100_years(self, fairway: Fairway, place: Place) -> None:
+        """The kernel cannot be asked to wait longer than 24.8 days."""
         limits = {"timeout": "36500d", "checkpoint": {"grace": "30d"}, "retries": 1}
         code, run, log = watched(fairway, place, "echo done", **limits)
         assert (code, log) == (0, "done\n"), facts_of(fairway, run)
 
-    def test_contract_and_words_reach_every_node(self, fairway: Fairway, place: Place) -> None:
+    def test_run_passes_contract_and_arguments_to_every_node(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         nodes = min(3, place.nodes)
         (fairway.folder / "show.py").write_text(SHOW)
         job = {"nodes": nodes, "processes_per_node": 2, "outputs": {"model": {}}}
@@ -114,10 +118,12 @@ class TestOneTask:
             assert (each["HOSTS"].split(","), each["MAIN_HOST"]) == (hosts, hosts[0])
             assert 1024 < int(each["MAIN_PORT"]) < 65536
             assert each["MAIN_PORT"] != "6000", "which Batch keeps to itself"
-        # The job's code is in a folder of the run's, which is the same wherever nodes share it.
+        # The job's code is in the run's folder, whose path is the same on all nodes that share it.
         assert len({each["folder"] for each in found}) == 1
 
-    def test_any_text_arrives_as_it_is(self, fairway: Fairway, place: Place) -> None:
+    def test_run_passes_params_with_special_characters_unchanged(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         code, _, log = watched(
             fairway,
             place,
@@ -128,7 +134,9 @@ class TestOneTask:
         assert (code, log) == (0, HOSTILE)
         assert not (fairway.folder / "owned").exists()
 
-    def test_outputs_are_kept_by_their_condition(self, fairway: Fairway, place: Place) -> None:
+    def test_run_keeps_outputs_according_to_when_pattern_and_exclude(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         outputs = {
             "model": {"pattern": "model/*.npz", "when": "success"},
             "trace": {"when": "always"},
@@ -160,7 +168,9 @@ class TestOneTask:
             for name in kept:
                 assert (fairway.folder / run / "0" / name / "a.npz").read_text() == f"{name}\n"
 
-    def test_rerun_uses_the_code_of_the_submission(self, fairway: Fairway, place: Place) -> None:
+    def test_rerun_uses_the_code_of_the_first_submission(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         (fairway.folder / "pkg").mkdir()
         (fairway.folder / "pkg" / "words.txt").write_text("first\n")
         executable(fairway.folder / "tool.sh", "cat pkg/words.txt")
@@ -179,7 +189,7 @@ class TestOneTask:
         assert fairway.within("wait", facts["run_id"]).returncode == 0
         assert fairway.within("logs", facts["run_id"]).stdout == "first\nmore\n"
 
-    def test_the_setup_runs_before(self, fairway: Fairway, place: Place) -> None:
+    def test_run_setup_ends_before_the_command_starts(self, fairway: Fairway, place: Place) -> None:
         code, run, log = watched(
             fairway, place, "cat made.txt", setup="echo set up; echo made > made.txt"
         )
@@ -187,14 +197,18 @@ class TestOneTask:
         assert fairway.within("logs", run).stdout.startswith("[setup] set up\n")
         assert fairway.within("logs", run, "--task", "0").stdout == "made\n"
 
-    def test_a_failing_setup_ends_the_run(self, fairway: Fairway, place: Place) -> None:
+    def test_run_with_a_failing_setup_fails_with_its_exit_code(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         code, run, _ = watched(fairway, place, "echo never", setup="echo no >&2; exit 5")
         assert code == 5
         assert "never" not in fairway.within("logs", run).stdout
         facts = facts_of(fairway, run)
         assert (facts["state"], facts["reason"]) == ("failed", "the setup failed with exit code 5")
 
-    def test_a_timeout_ends_it_with_124(self, fairway: Fairway, place: Place) -> None:
+    def test_run_over_its_timeout_ends_with_exit_code_124(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         code, run, _ = watched(
             fairway, place, "trap '' USR1; sleep 300", timeout="2s", checkpoint={"grace": "1s"}
         )
@@ -212,10 +226,10 @@ class TestOneTask:
         ids=["time", "cost"],
     )
     @pytest.mark.one_engine("local")
-    def test_a_run_that_is_over_its_own_limit_ends_with_124(
+    def test_run_over_max_duration_or_max_cost_ends_with_exit_code_124(
         self, fairway: Fairway, place: Place, limit: dict[str, Any], reason: str
     ) -> None:
-        """Also where its tasks would have more attempts, and others are still to come."""
+        """Even if its tasks have attempts left and others have not started yet."""
         project = json.loads(place.project or '{"targets": [{"name": "local"}]}')
         project["targets"][0]["price"] = 3600  # a dollar a second
         (fairway.folder / "fairway.yaml").write_text(json.dumps(project))
@@ -229,7 +243,9 @@ class TestOneTask:
         assert facts["task_states"] == {"failed": 1, "cancelled": 1}
         assert [task["attempts"] for task in facts["task_list"]] == [1, 0]
 
-    def test_a_failure_is_tried_again(self, fairway: Fairway, place: Place) -> None:
+    def test_run_retries_a_failed_task_until_it_succeeds(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         command = 'echo attempt $FAIRWAY_ATTEMPT; test "$FAIRWAY_ATTEMPT" = 2'
         code, run, log = watched(fairway, place, command, retries=2)
         assert code == 0
@@ -253,10 +269,10 @@ class TestOneTask:
         pipe.rest()  # returns when no process of the job is left
 
     @pytest.mark.one_engine("local")
-    def test_cancel_of_one_task_keeps_sibling_tasks_running(
+    def test_cancel_of_one_task_keeps_the_others_running(
         self, fairway: Fairway, place: Place, pipe: Pipe
     ) -> None:
-        """The one that runs, which is not tried again, and one that waits; a retry runs both."""
+        """Cancels a running task, which is not retried, and a waiting one; a retry runs both."""
         first = '[ "$FAIRWAY_TASK$FAIRWAY_ATTEMPT" = 00 ]'
         held = f"if {first}; then exec 9>{pipe.path}; echo up >&9; sleep 300 & wait; fi"
         sweep = {"max_parallel": 1, "points": [{"repeat": 3}]}
@@ -284,10 +300,10 @@ class TestOneTask:
         assert [each["attempts"] for each in facts["task_list"]] == [2, 1, 1]
 
     @pytest.mark.one_engine("ssh")
-    def test_a_command_runs_beside_it(
+    def test_exec_runs_a_command_in_folder_and_environment_of_a_running_job(
         self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
     ) -> None:
-        """In its environment, also that of the job, and in its folder."""
+        """The environment includes the job's own variables."""
         held = f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
         job = fairway.job(f"{held}; :", template="plain", env={"MINE": HOSTILE})
         (fairway.folder / "here.txt").write_text("the code\n")
@@ -320,7 +336,7 @@ class TestOneTask:
         assert "processors " in fairway.show(run)["use"]
 
     @pytest.mark.one_engine("ssh")
-    def test_webhook_receives_the_end_of_the_run(
+    def test_webhook_is_called_when_a_run_fails(
         self, fairway: Fairway, place: Place, receiver: Receiver
     ) -> None:
         place.lead_to(receiver.port)
@@ -334,7 +350,7 @@ class TestOneTask:
         assert "a-secret" not in json.dumps(said)
 
     @pytest.mark.one_engine("local")
-    def test_a_cancelled_run_goes_on_from_its_checkpoint(
+    def test_retry_of_a_cancelled_run_continues_from_its_checkpoint(
         self, fairway: Fairway, place: Place, pipe: Pipe
     ) -> None:
         command = (
@@ -358,7 +374,7 @@ class TestManyTasks:
 
     SWEEP: ClassVar = {"max_parallel": 2, "points": [{"grid": {"x": [1, 2, 3, 4]}}]}
 
-    def test_sweep_makes_a_task_for_each_point_and_names_the_best(
+    def test_sweep_makes_a_task_for_each_point_and_reports_the_best(
         self, fairway: Fairway, place: Place
     ) -> None:
         code, run, _ = watched(
@@ -385,7 +401,7 @@ class TestManyTasks:
         assert "loss" in (fairway.folder / "page.html").read_text()
 
     @pytest.mark.one_engine("local")
-    def test_the_last_task_merges_what_the_others_have_kept(
+    def test_sweep_finally_task_reads_the_outputs_of_all_tasks(
         self, fairway: Fairway, place: Place, tmp_path_factory: pytest.TempPathFactory
     ) -> None:
         fixed = tmp_path_factory.mktemp("fixed") / "yes"
@@ -419,7 +435,7 @@ class TestManyTasks:
         kept = {path.name for path in (fairway.folder / "all").iterdir()}
         assert kept == {"0", "1", "2", "finally"}
 
-    def test_only_what_failed_is_tried_again(
+    def test_sweep_retry_repeats_failed_tasks_only(
         self, fairway: Fairway, place: Place, tmp_path_factory: pytest.TempPathFactory
     ) -> None:
         fixed = tmp_path_factory.mktemp("fixed") / "yes"
@@ -438,10 +454,12 @@ class TestManyTasks:
 
 
 class TestTheTarget:
-    """Requests to the target itself."""
+    """Requests to the target itself, and runs on several of its nodes."""
 
     @pytest.mark.one_engine("local")
-    def test_runs_are_tagged_listed_and_cleaned(self, fairway: Fairway, place: Place) -> None:
+    def test_target_runs_are_tagged_listed_and_cleaned(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         _, run, _ = watched(fairway, place, "true")
         tagged = fairway.within("tag", run, "kept", "--json")
         assert json.loads(tagged.stdout)["tags"] == ["kept"], tagged.stderr
@@ -454,7 +472,7 @@ class TestTheTarget:
         assert run not in [each["run_id"] for each in listed]
 
     @pytest.mark.one_engine("ssh")
-    def test_another_machine_finds_retries_and_cleans_its_runs(
+    def test_target_runs_are_found_retried_and_cleaned_from_another_machine(
         self, fairway: Fairway, place: Place, tmp_path_factory: pytest.TempPathFactory
     ) -> None:
         if place.name == "local":
@@ -482,14 +500,14 @@ class TestTheTarget:
         assert run not in found()
 
     @pytest.mark.one_engine("ssh")
-    def test_nodes_of_the_target_are_listed(self, fairway: Fairway, place: Place) -> None:
+    def test_target_nodes_are_listed(self, fairway: Fairway, place: Place) -> None:
         nodes = fairway.ok("nodes", "list", place.name, "--json")
         assert len(json.loads(nodes)) == place.nodes
         targets = json.loads(fairway.within("targets", "--json").stdout)
         [mine] = [target for target in targets if target["name"] == place.name]
         assert mine["nodes_now"] == place.nodes
 
-    def test_ranks_of_several_nodes_meet(self, fairway: Fairway, place: Place) -> None:
+    def test_mpi_ranks_of_two_nodes_communicate(self, fairway: Fairway, place: Place) -> None:
         if not place.has_mpi:
             pytest.skip("needs root: each node has a host name of its own")
         command = (
@@ -500,17 +518,17 @@ class TestTheTarget:
             fairway, place, command, template="openmpi", nodes=2, processes_per_node=2
         )
         assert code == 0, log
-        # mpirun warns now and then of what does no harm.
+        # mpirun sometimes prints harmless warnings.
         assert fairway.within("logs", run).stdout.splitlines().count("6 4") == 4
 
     @pytest.mark.one_engine("ssh")
-    def test_logs_of_several_ranks_are_labelled_up_to_a_cancel(
+    def test_logs_of_several_ranks_are_labelled_until_the_end_of_a_cancelled_run(
         self, fairway: Fairway, place: Place, pipe: Pipe
     ) -> None:
-        """By default, and also what they print in the grace of a cancel."""
+        """Labels are the default, also for lines printed during the grace period of a cancel."""
         command = (
             "rank=$FAIRWAY_NODE_RANK\n"
-            # Once: a scheduler that signals a whole step may tell a process again.
+            # Once: a scheduler that signals a whole step may signal a process twice.
             "trap 'trap : TERM; echo saved $rank; exit 143' TERM\n"
             "echo up $rank >&2; test $rank = 0 || echo loss=1.5\n"
             f"exec 9>{pipe.path}; echo up >&9\n"
@@ -528,7 +546,7 @@ class TestTheTarget:
         fairway.ok("cancel", run)
         pipe.rest()  # returns when no rank is left
         assert fairway.within("wait", run).returncode == 130
-        # Beside these the shell says what became of its sleep.
+        # The shell also reports how its sleep ended.
         own = ("--grep", "^(up|loss|saved)")
         printed = fairway.within("logs", run, *own).stdout.splitlines()
         of_main = [line for line in printed if line.startswith("[0] ")]
@@ -541,10 +559,10 @@ class TestTheTarget:
         assert (task["state"], task["metrics"]) == ("cancelled", {"loss": 1.5})
 
     @pytest.mark.one_engine("ssh")
-    def test_mpirun_starts_beside_leftovers_of_a_killed_mpirun(
+    def test_mpi_starts_beside_the_folder_of_a_killed_mpirun(
         self, fairway: Fairway, place: Place
     ) -> None:
-        """Its folder is named for its process, and a later one may have the same number."""
+        """mpirun names its folder for its process id, which a later mpirun may have again."""
         if not place.has_mpi:
             pytest.skip("needs root: each node has a host name of its own")
         made = 'echo $$ >number; mkdir -p "${TMPDIR:-/tmp}/ompi.$$/pmix.vm.tool"'
@@ -554,8 +572,10 @@ class TestTheTarget:
         assert code == 0, log
 
     @pytest.mark.one_engine("ssh")
-    def test_mpi_keeps_nothing_where_others_do(self, fairway: Fairway, place: Place) -> None:
-        """Of each node that is in a folder of the attempt's own, which goes with it."""
+    def test_mpi_keeps_its_temporary_files_in_a_folder_of_the_attempt(
+        self, fairway: Fairway, place: Place
+    ) -> None:
+        """On each node this folder is removed with the attempt."""
         if not place.has_mpi:
             pytest.skip("needs root: each node has a host name of its own")
         command = "echo at=$PMIX_SERVER_TMPDIR"
@@ -569,11 +589,13 @@ class TestTheTarget:
         assert not own.exists()
 
     @pytest.mark.one_engine("ssh")
-    def test_a_failing_rank_is_the_jobs_code(self, fairway: Fairway, place: Place) -> None:
+    def test_mpi_run_ends_with_the_exit_code_of_its_failing_rank(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         if not place.has_mpi:
             pytest.skip("needs root: each node has a host name of its own")
         fails = "test $OMPI_COMM_WORLD_RANK != 2 || { echo rank 2 says no; exit 11; }"
-        # Once they have met: mpirun may hang where a rank ends while its daemons greet each other.
+        # After MPI_Init: mpirun may hang if a rank ends while its daemons connect to each other.
         command = f'python -c "from mpi4py import MPI"; {fails}; sleep 600'
         code, run, log = watched(
             fairway, place, command, template="openmpi", nodes=2, processes_per_node=2
@@ -582,7 +604,9 @@ class TestTheTarget:
         assert "rank 2 says no" in fairway.within("logs", run).stdout
 
     @pytest.mark.one_engine("ssh")
-    def test_a_run_comes_after_another(self, fairway: Fairway, place: Place, gate: Gate) -> None:
+    def test_run_with_after_starts_when_the_other_run_has_ended(
+        self, fairway: Fairway, place: Place, gate: Gate
+    ) -> None:
         if place.engine == "batch":
             pytest.skip("refused there")
         first = fairway.submit(

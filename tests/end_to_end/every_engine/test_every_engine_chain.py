@@ -1,4 +1,4 @@
-"""Runs that read what other runs have kept, over every engine."""
+"""Runs that read the outputs of other runs, on every engine."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ READ = 'find "$FAIRWAY_INPUT_MODEL/" -type f -print0 | sort -z | xargs -0 cat'
 
 
 def kept(fairway: Fairway, target: str, command: str) -> str:
-    """A run on the target that has kept what the command wrote into its output `model`."""
+    """Runs a command on the target and returns the run, which has kept its output `model`."""
     outputs = {"model": {}, "other": {"when": "failure"}}
     job = fairway.job(command, template="plain", outputs=outputs)
     run = fairway.submit(job, "--target", target)
@@ -19,7 +19,8 @@ def kept(fairway: Fairway, target: str, command: str) -> str:
 
 
 def read(fairway: Fairway, target: str, source: Any) -> tuple[str, dict[str, Any]]:
-    """Text that a run on the target reads from an input of that source, and the input in `show`."""
+    """Returns the text that a run on the target reads from an input of that source, and the input
+    in `show`."""
     run = fairway.submit(
         fairway.job(READ, template="plain", inputs={"model": source}), "--target", target
     )
@@ -28,7 +29,9 @@ def read(fairway: Fairway, target: str, source: Any) -> tuple[str, dict[str, Any
 
 
 @pytest.mark.one_engine("ssh")
-def test_chained_output_is_read_on_any_target(fairway: Fairway, place: Place) -> None:
+def test_chained_input_reads_the_output_of_a_run_on_any_target(
+    fairway: Fairway, place: Place
+) -> None:
     deep = 'mkdir -p "$FAIRWAY_OUTPUT_MODEL/a b" && echo one >"$FAIRWAY_OUTPUT_MODEL/a b/x.txt"'
     here = kept(fairway, "local", f'{deep} && echo two >"$FAIRWAY_OUTPUT_MODEL/y.txt"')
     there = kept(fairway, place.name, f'{deep} && echo three >"$FAIRWAY_OUTPUT_MODEL/y.txt"')
@@ -45,7 +48,9 @@ def test_chained_output_is_read_on_any_target(fairway: Fairway, place: Place) ->
 
 
 @pytest.mark.one_engine("ssh")
-def test_rerun_reads_the_same_for_as_long_as_it_exists(fairway: Fairway, place: Place) -> None:
+def test_chained_input_is_the_same_in_a_rerun_until_its_run_is_cleaned(
+    fairway: Fairway, place: Place
+) -> None:
     run = kept(fairway, place.name, "echo one > $FAIRWAY_OUTPUT_MODEL/x")
     reader = fairway.job(READ, inputs={"model": {"from": "run", "run": run}}, template="plain")
     first = fairway.submit(reader, "--target", place.name)

@@ -1,4 +1,4 @@
-"""Sessions of `fairway dev`, whatever their target is."""
+"""Sessions of `fairway dev`, on every engine."""
 
 import json
 import os
@@ -20,14 +20,14 @@ HOSTILE = "-a b'\"$(touch owned) `x` \\ é\n;"
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home of the test's own, in which sessions become hosts."""
+    """A home directory of this test only, where the ssh configuration of sessions is written."""
     folder = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(folder))
     return folder
 
 
 def until(process: Process, word: str) -> list[str]:
-    """The lines that it prints, up to one with that word."""
+    """Returns the lines that the process prints, up to the first one with that word."""
     lines: list[str] = []
     for line in process.stdout:
         lines.append(line.rstrip("\n"))
@@ -37,14 +37,14 @@ def until(process: Process, word: str) -> list[str]:
 
 
 def begun(fairway: Fairway, place: Place, *words: str) -> tuple[Process, str, list[str]]:
-    """A session and who stays with it: its id, and what is said of it."""
+    """Starts a session and returns its attached command, its id and the lines printed so far."""
     process = fairway.start("dev", place.name, *words)
     lines = until(process, "are copied there")
     return process, lines[0].split()[0], lines
 
 
 def within(fairway: Fairway, run: str, script: str) -> str:
-    """Output of a command in the session, which must succeed."""
+    """Returns the output of a command in the session, which must succeed."""
     done = fairway("exec", run, "--", "sh", "-c", script)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -54,7 +54,7 @@ class TestSession:
     """`fairway dev`, from its start to its end."""
 
     @pytest.mark.one_engine("ssh")
-    def test_dev_session_continues_with_its_code_kept_in_step(
+    def test_dev_session_syncs_its_code_and_resumes_after_its_client_was_killed(
         self, fairway: Fairway, place: Place, home: Path
     ) -> None:
         code = fairway.folder / "src"
@@ -124,14 +124,14 @@ class TestSession:
     def test_dev_session_waits_for_its_setup_before_copying_code(
         self, fairway: Fairway, place: Place, pipe: Pipe, gate: Gate
     ) -> None:
-        """Wherever that is meanwhile: what changes is for the folder of the code."""
+        """Changes go to the folder of the code, wherever the setup's working directory is."""
         setup = f"cd / && echo in setup >{pipe.path} && read -r _ <{gate.path}"
         job = fairway.job("true", setup=setup)
         process = fairway.start("dev", place.name, "--job", str(job))
         [first] = until(process, "is a session on")
         run = first.split()[0]
         assert pipe.lines(1) == ["in setup"]
-        # Not all engines call a task running while its setup runs.
+        # Some engines do not report a task as running during its setup.
         fairway("exec", run, "--", "true")
         (fairway.folder / "new.py").write_text("new\n")
         gate.open()
@@ -143,7 +143,7 @@ class TestSession:
         process.communicate(timeout=PATIENCE)
 
     @pytest.mark.one_engine("ssh")
-    def test_dev_session_that_is_unused_ends_with_exit_code_124(
+    def test_dev_session_that_is_idle_ends_with_exit_code_124(
         self, fairway: Fairway, place: Place
     ) -> None:
         process = fairway.start("dev", place.name, "--idle", "1s")
@@ -155,7 +155,9 @@ class TestSession:
         assert (facts["state"], facts["reason"]) == ("failed", "unused for 1.0s")
 
     @pytest.mark.one_engine("ssh")
-    def test_dev_session_ends_when_its_hours_are_over(self, fairway: Fairway, place: Place) -> None:
+    def test_dev_session_ends_with_exit_code_124_when_its_hours_are_over(
+        self, fairway: Fairway, place: Place
+    ) -> None:
         began = fairway("dev", place.name, "--hours", "0.0005", "--detach", "--json")
         run = json.loads(began.stdout)["run_id"]
         assert fairway.within("wait", run).returncode == 124

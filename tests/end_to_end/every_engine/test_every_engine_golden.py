@@ -13,7 +13,7 @@ import pytest
 from program import Fairway, Place
 
 GOLDEN = Path(__file__).parent / "golden" / "run.json"
-# Numbers and names that are others each time.
+# Fields whose values differ each time.
 VARYING = ("created", "started", "ended", "seconds", "node", "node_hours")
 COMMAND = (
     'echo point {{ params.x }}; echo {{ params.x }} > "$FAIRWAY_OUTPUT_MODEL/x"; '
@@ -22,7 +22,8 @@ COMMAND = (
 
 
 def plain(value: Any, words: dict[str, str], name: str = "") -> Any:
-    """The value of that name, with words in place of whatever is another in each run."""
+    """Returns the value of that name with everything that differs between runs replaced by
+    words."""
     if isinstance(value, dict):
         return {k: plain(v, words, k) for k, v in value.items()}
     if isinstance(value, list):
@@ -35,7 +36,7 @@ def plain(value: Any, words: dict[str, str], name: str = "") -> Any:
 
 
 @pytest.mark.one_engine("local")
-def test_commands_say_of_a_run_what_they_said(fairway: Fairway, place: Place) -> None:
+def test_commands_print_the_golden_output_for_a_run(fairway: Fairway, place: Place) -> None:
     job = fairway.job(
         COMMAND,
         template="plain",
@@ -67,7 +68,7 @@ def test_commands_say_of_a_run_what_they_said(fairway: Fairway, place: Place) ->
     }
     words = {str(fairway.folder): "FOLDER", run: "RUN", place.name: "TARGET"}
     found = plain(found, words)
-    # No task of this machine names a node, and Batch does not tell why an attempt has ended.
+    # Tasks on this machine name no node, and Batch does not report why an attempt ended.
     for task in found["show"]["task_list"]:
         assert task["node"] == (None if place.engine == "local" else "str")
         task["node"] = "str"

@@ -1,7 +1,7 @@
-"""Several tasks on one node: each has its own GPU, whatever else is there.
+"""Several tasks on one node: each has its own GPU.
 
-The node has eight GPUs by a program `nvidia-smi` of the test's own. Tasks say through a pipe what
-they have, and wait at a gate, so that it is known which of them run at the same time.
+A fake `nvidia-smi` gives the node eight GPUs. Tasks report their resources through a pipe and wait
+at a gate, so that the test knows which of them run at the same time.
 """
 
 import json
@@ -14,7 +14,7 @@ import pytest
 from program import Fairway, Gate, Place, Signs
 from waiting import until
 
-# What a task says: `up` with all that it has, and `down` before it ends.
+# A task reports its resources twice: `up` when it starts, and `down` before it ends.
 PROGRAM = """
 import json, os, sys
 names = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES", "FAIRWAY_GPUS",
@@ -40,7 +40,7 @@ SHARED = pytest.mark.parametrize("node", ["local", "slurm", "batch", "kubernetes
 
 
 def sweep(fairway: Fairway, signs: Signs, gate: Gate, tasks: int, **fields: Any) -> Path:
-    """A job of `tasks` tasks."""
+    """Writes a job of `tasks` tasks."""
     (fairway.folder / "program.py").write_text(PROGRAM)
     points = {"points": {"grid": {"x": list(range(tasks))}}}
     command = f"python3 program.py {signs} {gate.path} {{{{ params.x }}}}"
@@ -48,32 +48,32 @@ def sweep(fairway: Fairway, signs: Signs, gate: Gate, tasks: int, **fields: Any)
 
 
 def said(signs: Signs, count: int) -> list[tuple[str, dict[str, Any]]]:
-    """Lines of the tasks: what each did, and what it has."""
+    """Returns the lines of the tasks: `up` or `down`, and the task's resources."""
     lines = [line.partition(" ") for line in signs.lines(count)]
     return [(word, json.loads(facts)) for word, _, facts in lines]
 
 
-# A stand-in's nodes have no file of it, of which each rank would say so.
+# A stand-in's nodes have no topology file, and each rank would report that.
 NO_TOPOLOGY = {"NCCL_TOPO_FILE": "/dev/null"}
 
 
 def _running(fairway: Fairway, run: str) -> list[str]:
-    """The GPUs of each task that runs."""
+    """Returns the GPUs of each running task."""
     tasks = fairway.show(run)["task_list"]
     return [task["gpus"] for task in tasks if task["state"] == "running"]
 
 
-def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
+def test_gpus_of_a_node_go_to_one_task_each_and_then_to_the_next(
     fairway: Fairway, node: Place, signs: Signs, gate: Gate
 ) -> None:
-    """Eight at a time, none of which has what another has. The ninth begins when one of them has
-    ended, on its GPU, and so on: none waits until all eight have ended."""
+    """Eight of twelve tasks run at a time and share no resource. The ninth starts as soon as one of
+    them has ended, on its GPU, and so on."""
     job = sweep(fairway, signs, gate, 12, gpus=1)
     run = fairway.submit(job, "--target", node.name)
     first = said(signs, 8)
     assert [word for word, _ in first] == ["up"] * 8
     assert sorted(has["FAIRWAY_GPUS"] for _, has in first) == list("01234567")
-    # A pod's programs run before its node says so.
+    # A pod's programs run before its node reports it as running.
     until(lambda: sorted(_running(fairway, run)) == list("01234567"))
     assert "GPUS" in fairway.within("show", run).stdout
     gate.open()
@@ -88,11 +88,11 @@ def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
     busy: dict[str, str] = {}
     most = 0
     own = ["FAIRWAY_GPUS", "FAIRWAY_SCRATCH_DIR"]
-    if node.engine != "kubernetes":  # pods have addresses of their own, and all ports of these
+    if node.engine != "kubernetes":  # each pod has its own address with all ports
         own.append("FAIRWAY_PORTS")
     for word, has in lines:
         for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
-            # A container on Kubernetes has no others, and counts its own anew.
+            # A container on Kubernetes has only its own GPUs, numbered from 0.
             assert has[name] == ("0" if node.engine == "kubernetes" else has["FAIRWAY_GPUS"])
         assert has["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
         assert has["scratch"] == [], "a folder of its own"
@@ -114,8 +114,11 @@ def test_twelve_tasks_of_one_gpu_on_a_node_of_eight(
 
 @SHARED
 @pytest.mark.one_engine("local")
-def test_two_runs_share_the_node(fairway: Fairway, node: Place, signs: Signs, gate: Gate) -> None:
-    """The second has what the first leaves, says what it waits for, and one more when that ends."""
+def test_gpus_of_a_node_are_shared_by_several_runs(
+    fairway: Fairway, node: Place, signs: Signs, gate: Gate
+) -> None:
+    """The second run gets the GPUs that the first leaves. The third reports that it waits for a
+    GPU, and gets one when another run ends."""
     fairway.submit(sweep(fairway, signs, gate, 1, gpus=6), "--target", node.name)
     assert said(signs, 1)[0][1]["FAIRWAY_GPUS"] == "0,1,2,3,4,5"
     fairway.submit(sweep(fairway, signs, gate, 1, gpus=2), "--target", node.name)
@@ -133,10 +136,10 @@ def test_two_runs_share_the_node(fairway: Fairway, node: Place, signs: Signs, ga
 
 
 @HERE
-def test_a_supervisor_that_is_killed_holds_nothing(
+def test_gpus_are_free_again_after_their_supervisor_was_killed(
     fairway: Fairway, node: Place, signs: Signs, gate: Gate
 ) -> None:
-    """The next run has its GPUs once its tasks are gone."""
+    """The next run gets the GPUs once the tasks of the lost run have ended."""
     run = fairway.submit(sweep(fairway, signs, gate, 8, gpus=1), "--target", node.name)
     said(signs, 8)
     os.kill(fairway.record(run)["supervisor"], signal.SIGKILL)
@@ -152,10 +155,10 @@ WHY = "its GPUs were below 5 % for 1s"
 
 
 @pytest.mark.one_engine("local")
-def test_a_run_whose_gpus_do_nothing_is_ended(
+def test_gpus_that_are_idle_end_their_run_with_exit_code_124(
     fairway: Fairway, node: Place, smi: Path, signs: Signs
 ) -> None:
-    """The attempts that it has left change nothing."""
+    """It is not retried, though it has attempts left."""
     (smi / "idle").touch()
     held = f"echo up; exec 9>{signs}; sleep 600"
     fields = {"retries": 3, "sample_every": "0.5s", "idle_gpu": IDLE, "env": NO_TOPOLOGY}

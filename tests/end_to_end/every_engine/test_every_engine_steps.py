@@ -1,4 +1,4 @@
-"""The example `examples/pipeline` over every engine: its command is killed, and another goes on."""
+"""Runs of several steps on every engine, whose commands and servers are killed."""
 
 import json
 import re
@@ -15,17 +15,19 @@ from fairway_runner.runs.store import Run
 
 
 def task_states(fairway: Fairway, run: str) -> list[str]:
-    """State of each task of a run."""
+    """Returns the state of each task of a run."""
     return [task["state"] for task in fairway.show(run)["task_list"]]
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.one_engine("local")
-def test_from_data_to_scores_in_one_file(fairway: Fairway, place: Place, repository: Path) -> None:
+def test_steps_of_the_pipeline_example_succeed_though_submit_is_killed(
+    fairway: Fairway, place: Place, repository: Path
+) -> None:
     job = repository / "examples/pipeline/pipeline.yaml"
     run = place.new_id("pipe")
     words = ["--target", place.name, "--run-id", run, "-s", "steps.train.params.epochs=2"]
-    # Not more ranks at a time than this machine has cores, whatever the target.
+    # No more ranks at a time than this machine has cores, on any target.
     words += ["-s", "steps.train.sweep.max_parallel=1", "-s", "steps.train.template=plain"]
     watching = fairway.start("submit", job, *words, "--watch")
     _until_begun(fairway, f"{run}-train", watching)
@@ -54,10 +56,10 @@ def test_from_data_to_scores_in_one_file(fairway: Fairway, place: Place, reposit
     assert len(table.splitlines()) == 359
 
 
-def test_steps_begin_without_a_command_that_follows(
+def test_steps_start_by_themselves_and_a_retry_repeats_unfinished_ones_only(
     fairway: Fairway, place: Place, gate: Gate
 ) -> None:
-    """A target without an order of runs names a machine that has to stay on."""
+    """On a target that cannot order runs, submit reports that this machine has to stay on."""
     named = {
         "first": {"command": f"read -r _ <{gate.path}; echo 1 >$FAIRWAY_OUTPUT_ONE/one"},
         "second": {
@@ -105,7 +107,7 @@ def test_steps_begin_without_a_command_that_follows(
 
 
 def _trained(gate: Gate) -> dict[str, Any]:
-    """A sweep of two tasks, the second of them the better one, that begin with the gate."""
+    """Returns a sweep of two tasks that wait at the gate; the second task is the better one."""
     return {
         "command": f"read -r _ <{gate.path}; echo accuracy={{{{ params.x }}}}"
         " | tee $FAIRWAY_OUTPUT_MODEL/m",
@@ -120,8 +122,10 @@ _BEST = {"best": {"step": "train", "metric": "accuracy"}}
 
 
 @pytest.mark.one_engine("local")
-def test_the_best_is_chosen_where_tasks_run(fairway: Fairway, place: Place, gate: Gate) -> None:
-    """No command follows, but on Batch, where a step is begun by one."""
+def test_steps_choose_the_best_task_of_a_sweep_on_the_target(
+    fairway: Fairway, place: Place, gate: Gate
+) -> None:
+    """No command follows the run, except on Batch, where a command has to start the step."""
     named = {
         "train": _trained(gate),
         "score": {
@@ -148,22 +152,24 @@ def test_the_best_is_chosen_where_tasks_run(fairway: Fairway, place: Place, gate
 
 
 def _serving(fairway: Fairway) -> Popen[str]:
-    """A server of the project, once it answers."""
+    """Starts `fairway serve` in the project and returns it once it is ready."""
     server = fairway.start("serve", "--socket", fairway.folder / "page.sock")
     assert server.stdout.readline().startswith("ready: ")
     return server
 
 
 @pytest.mark.one_engine("local")
-def test_a_server_begins_what_no_target_does(fairway: Fairway, place: Place, gate: Gate) -> None:
-    """No command follows the run, and nobody looks at it there; the server is killed, and another
-    goes on."""
+def test_steps_that_the_target_cannot_start_are_started_by_serve(
+    fairway: Fairway, place: Place, gate: Gate
+) -> None:
+    """No command follows the run and nobody opens its page; the server is killed, and another one
+    continues."""
     named = {
         "data": {"command": "touch $FAIRWAY_OUTPUT_D/d", "outputs": {"d": {}}},
         "train": {"after": "data", **_trained(gate)},
         "score": {
             "after": "train",
-            # Where only the end of `train` is awaited, nothing tells that `d` is there.
+            # `score` waits only for `train`, which does not guarantee that `d` exists.
             "inputs": {"model": _BEST, "d": {"from": "step", "step": "data"}},
             "command": "cat $FAIRWAY_INPUT_MODEL/m",
         },
@@ -189,12 +195,12 @@ def test_a_server_begins_what_no_target_does(fairway: Fairway, place: Place, gat
 
 
 def _until_begun(fairway: Fairway, run: str, server: Popen[str]) -> None:
-    """Until the program has recorded a run, which nothing else would."""
+    """Waits until the program has recorded a run, which nothing else would do."""
     record = fairway.folder / ".fairway/runs" / run / "run.json"
     until(lambda: record.exists() or server.poll() is not None)
     assert server.poll() is None, server.communicate()
 
 
 def facts(fairway: Fairway, run: str) -> list[dict[str, Any]]:
-    """Facts of each step."""
+    """Returns the facts of each step."""
     return fairway.show(run)["task_list"]
