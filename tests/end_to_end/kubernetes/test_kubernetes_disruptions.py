@@ -1,4 +1,4 @@
-"""Pods that are taken away, streams that never end, a client that is killed: the run ends right."""
+"""Runs with evicted pods, endless streams or a killed client still end as they should."""
 
 import json
 import os
@@ -16,8 +16,8 @@ from waiting import until
 
 from fairway_simulator.kubernetes import Fault, KubernetesCluster, __main__, missing
 
-# The first attempt says that it is there and waits for its end, which each rank is told with grace,
-# saves, and ends with 0; the next one ends by itself.
+# The first attempt reports that it runs and waits for SIGTERM, on which each rank saves and exits
+# with 0. The next attempt exits by itself.
 COMMAND = """echo "attempt $FAIRWAY_ATTEMPT on $FAIRWAY_NODE_RANK"
 if [ "$FAIRWAY_ATTEMPT" = 0 ]; then
     trap 'trap : TERM; echo "saved on $FAIRWAY_NODE_RANK"; exit 0' TERM
@@ -30,7 +30,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesCluster]:
-    """The stand-in with a head pod, for all tests here."""
+    """The stand-in with a head pod, shared by all tests of this module."""
     if lacking := missing():
         pytest.skip(lacking)
     folder = tmp_path_factory.mktemp("kubernetes")
@@ -60,7 +60,7 @@ def cluster(
 
 
 def pods(cluster: KubernetesCluster, run: str) -> dict[int, dict[str, Any]]:
-    """The run's pods that are not ending, by index."""
+    """Returns the metadata of the run's pods that are not being deleted, by index."""
     listed = cluster.kubectl(
         "get", "pods", "-l", f"fairway.dev/run={run},fairway.dev/part!=controller", "-o", "json"
     )
@@ -70,7 +70,7 @@ def pods(cluster: KubernetesCluster, run: str) -> dict[int, dict[str, Any]]:
 
 
 def evict(cluster: KubernetesCluster, pod: str) -> None:
-    """As a node that is drained does it."""
+    """Evicts a pod as draining its node does."""
     about = {"name": pod, "namespace": cluster.namespace}
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": about}
     path = f"/api/v1/namespaces/{cluster.namespace}/pods/{pod}/eviction"
@@ -78,7 +78,7 @@ def evict(cluster: KubernetesCluster, pod: str) -> None:
 
 
 def delete(cluster: KubernetesCluster, pod: str) -> None:
-    """As a person does it: the pod gets no condition that says so."""
+    """Deletes a pod as a user does: it gets no condition that gives a reason."""
     cluster.kubectl("delete", "pod", pod, "--wait=false")
 
 
@@ -100,7 +100,7 @@ def delete(cluster: KubernetesCluster, pod: str) -> None:
         ),
     ],
 )
-def test_the_task_begins_again_with_another_pod(
+def test_kubernetes_task_restarts_in_a_new_pod_after_eviction_or_deletion(
     cluster: KubernetesCluster,
     fairway: Fairway,
     pipe: Pipe,
@@ -134,7 +134,7 @@ def test_the_task_begins_again_with_another_pod(
 
 
 @pytest.mark.parametrize("words", [("cancel",), ("clean", "--yes")])
-def test_the_jobs_of_a_run_whose_folder_was_removed_are_ended(
+def test_kubernetes_run_without_its_folder_is_lost_and_cancel_deletes_its_jobs(
     cluster: KubernetesCluster, fairway: Fairway, pipe: Pipe, words: tuple[str, ...]
 ) -> None:
     command = "echo up >/mnt/data/pipe; sleep 3600"
@@ -156,10 +156,10 @@ def test_the_jobs_of_a_run_whose_folder_was_removed_are_ended(
 
 
 @pytest.mark.parametrize("nodes", [1, pytest.param(2, marks=pytest.mark.nightly)])
-def test_a_suspended_job_waits_and_goes_on_with_another_attempt(
+def test_kubernetes_job_that_was_suspended_continues_with_another_attempt(
     cluster: KubernetesCluster, fairway: Fairway, pipe: Pipe, nodes: int
 ) -> None:
-    """As Kueue suspends a Job to preempt it. Its pods end by themselves, and have failed."""
+    """Kueue suspends a Job to preempt it. Its pods are terminated and count as failed."""
     job = fairway.job(
         COMMAND,
         template="every-node",
@@ -184,10 +184,10 @@ def test_a_suspended_job_waits_and_goes_on_with_another_attempt(
     assert said == [f"attempt {attempt} on {rank}" for attempt in (0, 1) for rank in range(nodes)]
 
 
-def test_a_head_pod_that_is_replaced_and_streams_that_never_end(
+def test_kubernetes_watch_survives_endless_streams_and_a_replaced_head_pod(
     cluster: KubernetesCluster, fairway: Fairway, pipe: Pipe
 ) -> None:
-    """Who follows the run meanwhile is told of its end."""
+    """A command that follows the run still prints its end."""
     cluster.faults.add(Fault("endless"))
     job = fairway.job("echo begun >/mnt/data/pipe; read line </mnt/data/gate; echo $line")
     gate = cluster.folder / "volumes" / "default" / __main__.CLAIM / "gate"
@@ -196,7 +196,7 @@ def test_a_head_pod_that_is_replaced_and_streams_that_never_end(
     assert pipe.lines(1) == ["begun"]
     hits = cluster.faults.hits["endless"]
     until(lambda: cluster.faults.hits["endless"] > hits)
-    # Who follows is not to wait for a stream of a pod that is gone.
+    # The following command must not wait for a stream of a deleted pod.
     cluster.faults.clear()
     cluster.faults.add(Fault("cut", path="/exec", count=1))
     until(lambda: cluster.faults.hits.get("cut"))
@@ -210,10 +210,10 @@ def test_a_head_pod_that_is_replaced_and_streams_that_never_end(
     gate.unlink()
 
 
-def test_kill_9_of_submit_at_each_of_its_calls(
+def test_kubernetes_submit_killed_at_each_call_starts_the_run_once(
     cluster: KubernetesCluster, fairway: Fairway, pipe: Pipe
 ) -> None:
-    """One run, whose submission is killed at one call after another: it begins once."""
+    """The submission of one run is killed at one call after another."""
     job = fairway.job("echo begun >/mnt/data/pipe")
     words: tuple[str | Path, ...] = (
         "submit",

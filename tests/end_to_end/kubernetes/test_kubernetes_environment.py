@@ -1,4 +1,4 @@
-"""Objects of an environment in its cluster, as Flux applies them; then a job runs there."""
+"""An environment's objects, applied to a cluster as Flux does it, and a job that runs there."""
 
 import json
 import os
@@ -62,7 +62,7 @@ def time() -> SimpleNamespace:
 
 @pytest.fixture
 def cluster(tmp_path: Path, fairway: Fairway, time: SimpleNamespace) -> Iterator[KubernetesCluster]:
-    """A pool, and a node of the system's; a file server; Kueue, which Flux has installed."""
+    """A cluster with a pool, a system node, a file server, and Kueue as installed by Flux."""
     if lacking := missing():
         pytest.skip(lacking)
     served = tmp_path / "served"
@@ -84,20 +84,20 @@ def cluster(tmp_path: Path, fairway: Fairway, time: SimpleNamespace) -> Iterator
         yield found
 
 
-def test_a_job_runs_where_flux_has_applied_an_environment(
+def test_kubernetes_environment_applied_by_flux_scales_up_and_runs_a_job(
     cluster: KubernetesCluster,
     fairway: Fairway,
     time: SimpleNamespace,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On a pool that scales: no pod before all nodes are there or being made, and then it waits."""
+    """On a pool that scales, pods are created only once all nodes exist or are being created."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
     files = manifests([TARGET], [DATA], Kubernetes())
-    # Of Kueue the stand-in is what its chart installs.
-    # And its nodes are as the set-up leaves them, which needs rights on them.
+    # The stand-in already has what Kueue's chart installs,
+    # and its nodes are as the privileged set-up of nodes leaves them.
     order = [name for name, _, _ in flux.kustomizations(files) if name not in ("kueue", "nodes")]
     assert order == ["jobs", "queues"]
-    # Then once more, as Flux looks again and again whether all is as it is written.
+    # Then again, as Flux keeps applying the objects.
     for words in (["apply"], ["apply", "--server-side", "--force-conflicts"]):
         for folder in order:
             texts = [text for path, text in files.items() if path.startswith(f"{folder}/")]
@@ -131,14 +131,14 @@ def test_a_job_runs_where_flux_has_applied_an_environment(
         cluster.kubectl("-n", SPACE, "get", "pods", "-o", "json", "-l", "app=fairway-head")
     )
     assert [each["spec"]["nodeName"] for each in head["items"]] == ["system-0"]
-    # A pod of a submitter's own stays off these nodes.
+    # A pod that a user creates directly is not scheduled to these nodes.
     own = json.dumps({"spec": {"serviceAccountName": "fairway-task"}})
     words = ("-n", SPACE, "run", "own", "--image=sim:1", f"--overrides={own}", "--", "true")
     cluster.kubectl(*words)
     why = ("-n", SPACE, "get", "pod", "own", "-o", "jsonpath={.status.conditions[*].message}")
     until(lambda: "taint {CriticalAddonsOnly: true}" in cluster.kubectl(*why), lambda: "")
     assert (cluster.folder.parent / "served" / "fairway").is_dir()
-    # One node more than there can be waits for nobody.
+    # A job that needs more nodes than the pool's maximum is refused at once.
     refused = fairway.within(
         "submit", fairway.job("true", nodes=3, processes_per_node=1), "--target", "cpu"
     )
@@ -157,15 +157,15 @@ FAST = TARGET.model_copy(
         ),
     }
 )
-# Says what it has, then waits for its end.
+# Reports its topology and scratch, then waits until it is killed.
 LOOKS = """head -n 1 "$NCCL_TOPO_FILE"; touch "$FAIRWAY_SCRATCH_DIR/mine"
 exec 9>/mnt/data/pipe; echo ready >&9; sleep 3600"""
 
 
-def test_a_pod_has_the_topology_and_its_scratch_on_the_disks_of_its_node(
+def test_kubernetes_environment_gives_pods_a_topology_file_and_local_scratch(
     tmp_path: Path, fairway: Fairway, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which goes also where the pod is killed."""
+    """The scratch folder is removed even if the pod is killed."""
     if lacking := missing():
         pytest.skip(lacking)
     served = tmp_path / "served"
@@ -204,7 +204,7 @@ def test_a_pod_has_the_topology_and_its_scratch_on_the_disks_of_its_node(
 
 
 def _left(disks: Path) -> list[Path]:
-    """Files that the set-up of nodes leaves of tasks' scratch."""
+    """Cleans up as the set-up of nodes does, and returns the scratch folders that remain."""
     script = Path(node_setup.__file__).with_name("node_cleanup.sh")
     steps = 'source "$1"; clean "$2"'
     subprocess.run(["bash", "-euc", steps, "bash", script, disks / "fairway"], check=True)

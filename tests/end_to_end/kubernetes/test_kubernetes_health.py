@@ -1,6 +1,6 @@
-"""A GPU breaks on a node of Kubernetes: its check says so, jobs go elsewhere, and back when it is
-sound. The check runs as its DaemonSet starts it, with the files, the account and the rights that
-an environment puts into its cluster."""
+"""A GPU fails on a Kubernetes node: the health check reports it, and jobs avoid the node until it
+is repaired. The check runs as its DaemonSet starts it, with the files, the account and the rights
+that an environment puts into its cluster."""
 
 import json
 import os
@@ -37,13 +37,13 @@ POOL = TARGET.model_copy(
         "kubernetes": TARGET.kubernetes.model_copy(update={"rdma": "rdma/ib"}),
     }
 )
-# Of a size without InfiniBand, which this machine has not.
+# A VM size without InfiniBand, as this machine has none.
 GPUS = TARGET.model_copy(update={"name": "gpus", "vm_size": "Standard_NC64as_T4_v3"})
 
 
 @dataclass
 class Pool:
-    """The nodes of the stand-in with their programs of the driver and their trees of the kernel."""
+    """The nodes of the stand-in, each with a fake driver and a fake kernel tree."""
 
     cluster: KubernetesCluster
     folder: Path
@@ -52,18 +52,18 @@ class Pool:
     def __post_init__(self) -> None:
         objects = health.objects([POOL])
         self._set = next(each for each in objects if each["kind"] == "DaemonSet")
-        # The stand-in has no controller for them: `check` is what their pods do.
+        # The stand-in has no controller for DaemonSets: `check` runs what their pods would.
         rest = [each for each in objects if each is not self._set]
         self.cluster.kubectl("apply", "-f", "-", stdin=documents.text(rest))
 
     def breaks(self, node: str, gpus: int) -> None:
-        """Leaves a node this number of its eight GPUs."""
+        """Sets how many of a node's eight GPUs still work."""
         folder = self._files(node) / "bin"
         shell = f'#!/bin/sh\n[ "$1" = nvlink ] || seq -f "%.0f, 0" {gpus}\n'
         (folder / "nvidia-smi").write_text(shell)
 
     def check(self, node: str) -> subprocess.CompletedProcess[str]:
-        """Runs the check on a node once, as the container does."""
+        """Runs the check once on a node, as the container does."""
         [container] = self._set["spec"]["template"]["spec"]["containers"]
         folder, account = self._files(node), self._account(node)
         words = [each.replace("/opt/fairway", str(folder)) for each in container["command"]]
@@ -91,14 +91,15 @@ class Pool:
         return json.loads(self.cluster.kubectl("get", "node", name, "-o", "json"))
 
     def status(self, name: str) -> tuple[str, bool]:
-        """Status of the node's condition HardwareFault, and True if the node takes no pods."""
+        """Returns the status of the node's condition HardwareFault, and True if the node is
+        cordoned."""
         node = self.node(name)
         listed = node["status"]["conditions"]
         [found] = [each["status"] for each in listed if each["type"] == "HardwareFault"]
         return found, bool(node["spec"].get("unschedulable"))
 
     def _files(self, node: str) -> Path:
-        """Folder that the pod has at /opt/fairway, with a driver and a kernel of the test's."""
+        """Returns the pod's folder /opt/fairway, with a fake driver and a fake kernel tree."""
         folder = self.folder / node
         if folder.exists():
             return folder
@@ -123,7 +124,7 @@ class Pool:
         return folder
 
     def _account(self, node: str) -> Path:
-        """Folder with the credentials of a pod of the DaemonSet on that node."""
+        """Returns a folder with the credentials of a pod of the DaemonSet on that node."""
         folder = self.folder / f"account-{node}"
         folder.mkdir(exist_ok=True)
         about = {"metadata": {"namespace": health.NAMESPACE, "name": "fairway-health"}}
@@ -151,7 +152,9 @@ def pool(tmp_path: Path, fairway: Fairway) -> Iterator[Pool]:
         yield Pool(cluster, tmp_path / "nodes", metadata.url)
 
 
-def test_a_broken_gpu_closes_its_node_until_it_is_sound(pool: Pool, fairway: Fairway) -> None:
+def test_health_check_cordons_a_node_with_a_missing_gpu_until_it_is_repaired(
+    pool: Pool, fairway: Fairway
+) -> None:
     for name in ("sim-0", "sim-1", "sim-2"):
         done = pool.check(name)
         assert done.returncode == 0, done.stderr
@@ -184,7 +187,9 @@ def test_a_broken_gpu_closes_its_node_until_it_is_sound(pool: Pool, fairway: Fai
     assert fairway.within("wait", run).returncode == 0
 
 
-def test_a_person_drains_what_the_check_has_closed(pool: Pool, fairway: Fairway) -> None:
+def test_health_check_keeps_a_repaired_node_drained_if_a_user_drained_it(
+    pool: Pool, fairway: Fairway
+) -> None:
     pool.check("sim-0")
     pool.breaks("sim-0", gpus=7)
     pool.check("sim-0")
@@ -194,7 +199,7 @@ def test_a_person_drains_what_the_check_has_closed(pool: Pool, fairway: Fairway)
     assert pool.status("sim-0") == ("False", True)
 
 
-def test_a_report_names_the_vm(pool: Pool, fairway: Fairway) -> None:
+def test_health_report_names_the_vm_of_the_node_only(pool: Pool, fairway: Fairway) -> None:
     from fairway_runner.live.operations import report_of
     from fairway_runner.targets.lookup import find_target
 
@@ -212,15 +217,17 @@ def test_a_report_names_the_vm(pool: Pool, fairway: Fairway) -> None:
     found = report()
     assert (found.machine.resource, found.description) == (VM, "7 of 8 GPUs")
     assert found.machine.vm
-    # Who may annotate nodes has nobody else's VM reported.
+    # An account that may annotate nodes cannot have another VM reported.
     other = VM.replace("/virtualMachines/", "/virtualMachines/other-")
     note = f"{MACHINE}=host=DSM01,vm=aa,resource={other}"
     pool.cluster.kubectl("annotate", "--overwrite", "node", "sim-0", note)
     assert report().machine == Machine(VM)
 
 
-def test_a_task_checks_the_gpus_of_its_nodes_first(pool: Pool, fairway: Fairway) -> None:
-    """By the program that a pod finds in its image."""
+def test_preflight_with_a_missing_gpu_ends_the_run_with_exit_code_69(
+    pool: Pool, fairway: Fairway
+) -> None:
+    """Preflight runs the `nvidia-smi` of the pod's image."""
     driver = executable(
         pool.cluster.folder / "volumes/default" / __main__.CLAIM / "bin/nvidia-smi", "seq 0 3"
     )

@@ -1,4 +1,4 @@
-"""Runs that wait in queues of Kueue's: why, who comes first, and which one is left for another."""
+"""Runs that wait in Kueue's queues: the reason, the order, and when another target is used."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def cluster(
 def test_kubernetes_queue_reason_counts_jobs_of_higher_priority(
     fairway: Fairway, signs: Signs, gate: Gate
 ) -> None:
-    """And an urgent job does."""
+    """The job of higher priority also starts first."""
     job = fairway.job(COMMAND, template="plain")
     to = ("--target", "open")
     first = fairway.submit(job, *to)
@@ -84,7 +84,7 @@ def test_kubernetes_queue_reason_counts_jobs_of_higher_priority(
         assert fairway.within("wait", run).returncode == 0
 
 
-def test_a_queue_that_admits_nobody_is_passed_over(
+def test_kubernetes_queue_that_is_stopped_is_passed_over_for_the_next_target(
     fairway: Fairway, signs: Signs, gate: Gate
 ) -> None:
     gate.open()

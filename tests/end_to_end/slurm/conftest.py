@@ -11,7 +11,7 @@ from fairway_simulator.slurm import SlurmCluster, missing
 
 @pytest.fixture
 def slurm_needed() -> None:
-    """Leaves a test out where there is no Slurm, but not where all has to be there."""
+    """A requirement: skips the test without Slurm, unless all requirements have to be installed."""
     if lacking := missing():
         pytest.skip(lacking)
 

@@ -1,4 +1,5 @@
-"""A run on nodes that are not there yet: Slurm starts them for it, and deletes them after it."""
+"""A run on nodes that do not exist yet: Slurm starts them for the run and deletes them
+afterwards."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from fairway_simulator.slurm import SlurmCluster
 def cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slurm_needed: None
 ) -> Iterator[SlurmCluster]:
-    """One node that stays, and two of the cloud, which are not there."""
+    """A cluster with one permanent node, and two cloud nodes that do not exist yet."""
     with SlurmCluster(nodes=1, cloud=2) as cluster:
         for name, value in cluster.environment.items():
             monkeypatch.setenv(name, value)
@@ -25,11 +26,13 @@ def cluster(
 
 
 def states(cluster: SlurmCluster) -> set[str]:
-    """States of the nodes of the cloud; `idle~` is one that is not there."""
+    """Returns the states of the cloud nodes; `idle~` is a node that does not exist."""
     return set(cluster.run("sinfo", "-h", "-N", "-p", "cloud", "-o", "%T").split())
 
 
-def test_nodes_come_for_a_run_and_go_after_it(fairway: Fairway, cluster: SlurmCluster) -> None:
+def test_slurm_cloud_nodes_are_started_for_a_run_and_deleted_after_it(
+    fairway: Fairway, cluster: SlurmCluster
+) -> None:
     assert states(cluster) == {"idle~"}
     job = fairway.job("hostname", template="every-node", nodes=2)
     run = fairway.submit(job, "--target", "slurm-sim-cloud")

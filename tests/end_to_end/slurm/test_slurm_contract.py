@@ -1,4 +1,4 @@
-"""Programs on the nodes of a real Slurm: the contract, MPI's launchers, containers."""
+"""Programs on the nodes of a real Slurm: MPI launchers, staged inputs, containers."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from fairway_simulator.ssh.services import running
 
 TARGET = ("--target", "slurm-sim")
 
-# Says how it was called, and runs the command where it is.
+# Logs its arguments, and runs the command without a container.
 _APPTAINER = """#!/bin/bash
 printf '%s\\n' "apptainer $*" >>{log}
 while [[ $1 != docker://* ]]; do shift; done
@@ -24,11 +24,11 @@ exec env IN_CONTAINER=1 "$@"
 
 @pytest.mark.parametrize("package", ["mpich", "intelmpi"])
 @pytest.mark.nightly
-def test_hydra_starts_its_ranks_everywhere(
+def test_slurm_hydra_starts_its_ranks_on_every_node(
     fairway: Fairway, slurm: SlurmCluster, repository: Path, package: str
 ) -> None:
-    """The ranks only say who they are: these nodes share one network interface, which the
-    transports of these packages do not take for two machines' every time."""
+    """The ranks do not communicate: these nodes share one network interface, which these packages'
+    transports do not always accept as belonging to two machines."""
     binary = installed(repository, package) / "bin"
     job = fairway.job(
         "echo rank $PMI_RANK of $PMI_SIZE on $(hostname)",
@@ -42,7 +42,7 @@ def test_hydra_starts_its_ranks_everywhere(
         assert f"rank {rank} of 6 on {slurm.node_names()[rank // 2]}" in printed
 
 
-def test_inputs_are_staged_and_secrets_read_on_the_nodes(
+def test_slurm_nodes_stage_inputs_and_read_secrets(
     fairway: Fairway, slurm_needed: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
@@ -55,7 +55,7 @@ def test_inputs_are_staged_and_secrets_read_on_the_nodes(
 
 
 def installed(repository: Path, package: str) -> Path:
-    """The folder of an MPI that is installed beside this environment."""
+    """Returns the folder of an MPI package that is installed beside this environment."""
     prefix = repository / ".venv" / package
     if not prefix.is_dir():
         pytest.skip(f"{prefix} is not installed")
@@ -63,7 +63,7 @@ def installed(repository: Path, package: str) -> Path:
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_container_holds_the_job_of_one_node_and_each_command_on_several(
+def test_slurm_container_is_started_once_on_each_node(
     fairway: Fairway, slurm: SlurmCluster, nodes: int
 ) -> None:
     log = fairway.folder / "apptainer.log"

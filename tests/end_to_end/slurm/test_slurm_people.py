@@ -1,4 +1,4 @@
-"""Two people with accounts of their own on one cluster: what each sees, and what not."""
+"""Two users with their own accounts on one cluster: what each can see, and what not."""
 
 import json
 import shlex
@@ -22,7 +22,7 @@ from fairway_simulator.slurm import People, SlurmCluster
 
 @pytest.fixture
 def team(slurm_needed: None) -> Iterator[Team]:
-    """A cluster of two nodes with the accounts."""
+    """A cluster of two nodes with the users' accounts."""
     with accounts() as folder:
         people = People(folder / "etc", NAMES)
         with SlurmCluster(nodes=2, people=people) as cluster:
@@ -31,7 +31,7 @@ def team(slurm_needed: None) -> Iterator[Team]:
 
 @pytest.fixture
 def secrets_service() -> Iterator[None]:
-    """The program that reads secrets in people's place, where a node has it."""
+    """The service that reads secrets on behalf of users, at its path on a node."""
     folder = Path("/run/fairway-secrets")
     names = {30001 + number: name for number, name in enumerate(NAMES)}
     vault = FakeVault({"wandb": Secret("a-key-of-adas", {"fairway-users": "ada"})})
@@ -54,7 +54,7 @@ def _wait_until_it_runs(fairway: Fairway, run: str, **environment: str) -> None:
         pytest.fail(fairway.within("logs", run, **environment).stdout)
 
 
-def test_slurm_people_cannot_read_files_of_others_and_list_own_runs_only(
+def test_slurm_users_see_their_own_runs_only_and_no_files_of_others(
     team: Team, fairway: Fairway, tmp_path: Path
 ) -> None:
     runs, environments = {}, {}
@@ -71,7 +71,7 @@ def test_slurm_people_cannot_read_files_of_others_and_list_own_runs_only(
         fairway.folder = tmp_path / name
         _wait_until_it_runs(fairway, runs[name], **environments[name])
 
-    # Slurm tells them apart, and lets each end nobody's jobs but their own.
+    # Slurm knows the jobs' owners, and each user can cancel only their own jobs.
     queue = team.ssh("bob", "squeue -h -o %u").stdout.split()
     assert sorted(queue) == ["ada", "bob"]
     jobs = team.ssh("bob", "squeue -h -u ada -o '%u %i'").stdout.split()
@@ -79,13 +79,13 @@ def test_slurm_people_cannot_read_files_of_others_and_list_own_runs_only(
     assert len(jobs) == 2
     assert "Access/permission denied" in team.ssh("bob", f"scancel {jobs[1]}").stderr
 
-    # Fairway shows each their own, also where it knows of no run yet.
+    # Fairway shows each user their own runs, even from a folder that knows none yet.
     for name in NAMES:
         fairway.folder = team.project(name, tmp_path / f"{name}-again")
         listed = fairway.within("list", "--target", "slurm-sim", "--json", **environments[name])
         assert [each["run_id"] for each in json.loads(listed.stdout)] == [runs[name]]
 
-    # Neither the files of the other nor the key is in reach.
+    # Neither the other user's files nor the key can be read.
     key = team.cluster.folder / "munge" / "key"
     for what in (f"ls {team.homes}/ada", f"cat {team.homes}/ada/fairway/runs/*/*", f"cat {key}"):
         peeked = team.ssh("bob", what)
@@ -103,7 +103,7 @@ def test_slurm_people_cannot_read_files_of_others_and_list_own_runs_only(
 
 
 @pytest.mark.usefixtures("secrets_service")
-def test_a_secret_reaches_the_job_of_whom_it_names_and_nobody_elses(
+def test_slurm_users_get_a_secret_only_if_its_tag_names_them(
     team: Team, fairway: Fairway, tmp_path: Path
 ) -> None:
     said = {}
@@ -128,7 +128,7 @@ def test_a_secret_reaches_the_job_of_whom_it_names_and_nobody_elses(
     assert found.stdout == "", "in no file"
 
 
-def test_people_run_containers_by_podman_which_end_with_their_task(
+def test_slurm_users_run_their_own_podman_containers_that_end_with_the_task(
     team: Team, fairway: Fairway, lab: Registry, tmp_path: Path
 ) -> None:
     check_containers(team, fairway, lab, tmp_path / "ada", f"srun sh -c {shlex.quote(lab.login)}")

@@ -16,8 +16,8 @@ from fairway_simulator.slurm import SlurmCluster
 
 TARGET = ("--target", "slurm-sim")
 
-# Counts in its checkpoint, and ends when it has counted to 2: it takes two attempts at least. One
-# that is told to end does so with 0.
+# Counts in its checkpoint and ends when it has counted to 2, so it takes at least two attempts. On
+# SIGTERM it exits with 0.
 COUNTS = (
     "count=$(cat $FAIRWAY_CHECKPOINT_DIR/count 2>/dev/null || echo 0);"
     " echo $((count + 1)) >$FAIRWAY_CHECKPOINT_DIR/count;"
@@ -28,13 +28,13 @@ COUNTS = (
 
 
 def job_of(slurm: SlurmCluster, run: str) -> str:
-    """Slurm's id of the run's first job."""
+    """Returns Slurm's id of the run's first job."""
     orders = json.loads((slurm.shared / "runs" / run / "control.json").read_text())
     return str(orders["parts"][0]["job"])
 
 
 def outcome(fairway: Fairway, run: str, code: int = 0) -> dict[str, Any]:
-    """Waits for the run's end, which must have that code; what `show` says of it."""
+    """Waits for the run to end with that exit code, and returns its facts from `show`."""
     waited = fairway.within("wait", run)
     assert waited.returncode == code, (
         waited.stdout + waited.stderr + fairway.within("logs", run).stdout
@@ -43,9 +43,9 @@ def outcome(fairway: Fairway, run: str, code: int = 0) -> dict[str, Any]:
 
 
 class TestAgain:
-    """A task that starts again goes on from its checkpoint, and its attempts count on."""
+    """A task that restarts continues from its checkpoint and counts its attempts."""
 
-    def test_after_scontrol_requeue(
+    def test_slurm_task_continues_from_its_checkpoint_after_requeue(
         self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
     ) -> None:
         run = fairway.submit(fairway.job(COUNTS.format(signs=signs), template="plain"), *TARGET)
@@ -55,7 +55,7 @@ class TestAgain:
         facts = outcome(fairway, run)
         [task] = facts["task_list"]
         assert (task["attempts"], task["ends"]) == (2, {"preemption": 1})
-        # Slurm may signal `sleep` before its shell, which then says that it was terminated.
+        # Slurm may signal `sleep` before its shell, which then prints "Terminated".
         lines = fairway.within("logs", run).stdout.splitlines()
         first, why, second = (line for line in lines if "Terminated" not in line)
         assert (first, second) == ("attempt=0 count=0", "attempt=1 count=1")
@@ -63,11 +63,13 @@ class TestAgain:
         assert why.startswith(said)
 
     @pytest.mark.nightly
-    def test_after_its_node_died(self, fairway: Fairway, slurm: SlurmCluster, signs: Signs) -> None:
+    def test_slurm_task_continues_from_its_checkpoint_after_its_node_died(
+        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
+    ) -> None:
         command = f"hostname >>{signs}; " + COUNTS.format(signs=signs)
         run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
         [first, _] = signs.lines(2)
-        slurm.kill_node(first)  # Slurm finds out by itself
+        slurm.kill_node(first)  # Slurm notices this without help
         second = signs.lines(4)[2]
         assert second != first
         facts = outcome(fairway, run)
@@ -77,12 +79,12 @@ class TestAgain:
         said = "fairway: attempt 2: its node failed, and Slurm began it again; the checkpoint is"
         assert fairway.within("logs", run, "--attempt", "2").stdout.startswith(said)
 
-    def test_slurm_preempted_job_saves_its_state_before_it_ends(
+    def test_slurm_task_that_is_preempted_saves_on_each_node_and_restarts(
         self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
     ) -> None:
-        # More nodes than one, each of which must have its signal; a retry is not used up.
+        # Several nodes, each of which must get the signal. The preemption uses up no retry.
         command = (
-            # Once: a scheduler that signals a whole step may tell a process again.
+            # Once: a scheduler that signals a whole step may signal a process twice.
             f"trap 'trap : TERM; echo saved $FAIRWAY_NODE_RANK >>{signs}; exit 0' TERM;"
             f"echo up $FAIRWAY_ATTEMPT >>{signs}; [ $FAIRWAY_ATTEMPT = 1 ] && exit 0;"
             " while :; do sleep 0.05; done"
@@ -101,9 +103,11 @@ class TestAgain:
 
 
 class TestNodes:
-    """Nodes that take no jobs, ways to a node, and runs that were submitted from elsewhere."""
+    """Nodes that are drained, and access to nodes."""
 
-    def test_command_on_node_goes_through_job(self, fairway: Fairway, slurm: SlurmCluster) -> None:
+    def test_slurm_ssh_reaches_idle_and_busy_nodes_and_refuses_unknown_ones(
+        self, fairway: Fairway, slurm: SlurmCluster
+    ) -> None:
         idle = fairway("ssh", "slurm-sim", "sim-1", "--", "hostname")
         assert (idle.returncode, idle.stdout) == (0, "sim-1\n"), idle.stderr
         slurm.run("sbatch", "-N3", "--exclusive", "--wrap", "sleep 600", "-o", "/dev/null")
@@ -113,10 +117,14 @@ class TestNodes:
         fairway.refused("ssh", "slurm-sim", "sim-9", "--", "hostname", says="no node `sim-9`")
 
     @pytest.mark.usefixtures("slurm")
-    def test_a_port_of_a_run_comes_here(self, fairway: Fairway, hello: Callable[..., str]) -> None:
+    def test_slurm_port_of_a_run_is_forwarded_to_this_machine(
+        self, fairway: Fairway, hello: Callable[..., str]
+    ) -> None:
         assert fairway.within("cancel", hello(*TARGET)).returncode == 0
 
-    def test_a_drained_node(self, fairway: Fairway, slurm: SlurmCluster) -> None:
+    def test_slurm_drained_node_is_reported_with_its_reason_and_can_be_resumed(
+        self, fairway: Fairway, slurm: SlurmCluster
+    ) -> None:
         slurm.drain("sim-1", "a bad GPU")
         job = fairway.job("true", template="every-node", nodes=3)
         run = fairway.submit(job, *TARGET)
@@ -133,10 +141,10 @@ class TestNodes:
 
 
 class TestCutOff:
-    """Commands that are killed, and connections that break."""
+    """Commands that are killed, and a scheduler that is down."""
 
     @pytest.mark.parametrize("stage", ["published", "noted", "submitted"])
-    def test_a_killed_submission_goes_on_and_is_one_job(
+    def test_slurm_submit_killed_at_any_stage_resumes_as_one_job(
         self, fairway: Fairway, slurm: SlurmCluster, signs: Signs, stage: str
     ) -> None:
         job = fairway.job(f"echo started >>{signs}", template="plain")
@@ -153,7 +161,7 @@ class TestCutOff:
         assert len(listed.split()) == 1
 
     @pytest.mark.nightly
-    def test_several_at_once_are_one_job(
+    def test_slurm_submit_of_one_run_from_four_processes_makes_one_job(
         self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
     ) -> None:
         job = fairway.job(f"read <{gate.path}", template="plain", code={"exclude": ["*"]})
@@ -175,17 +183,17 @@ class TestCutOff:
         gate.open()
         assert fairway.within("wait", "mine", cwd=fairway.folder / "folder-2").returncode == 0
 
-    def test_a_scheduler_that_is_down_is_said_and_waited_for(
+    def test_slurm_scheduler_that_is_down_is_reported_and_logs_continue_after_it(
         self, fairway: Fairway, slurm: SlurmCluster, gate: Gate
     ) -> None:
-        """A run that has begun goes on, and what is known of it is shown."""
+        """A running job continues, and its known state is shown."""
         command = f"echo one; read <{gate.path}; echo two"
         run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
         following = fairway.start("logs", run, "--follow")
         assert following.stdout.readline() == "one\n"
         slurm.stop_scheduler()
         for words in (("show", run), ("logs", run)):
-            looked = fairway(*words)  # whose warnings no log of the tests takes
+            looked = fairway(*words)  # a process, so that its warnings are in its stderr
             assert looked.returncode == 0, looked.stderr
             assert "slurmctld does not answer" in looked.stderr
         assert looked.stdout == "one\n"
@@ -215,14 +223,14 @@ def _is_at(folder: Path, stage: str) -> bool:
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry"])
-def test_the_job_of_a_run_whose_folder_was_removed_is_ended(
+def test_slurm_run_without_its_folder_is_lost_and_cancel_or_retry_ends_its_job(
     fairway: Fairway, slurm: SlurmCluster, signs: Signs, action: str
 ) -> None:
     command = f"echo $FAIRWAY_ATTEMPT >>{signs}; [ -e {signs}.go ] || sleep 600"
     run = fairway.submit(fairway.job(command, template="plain"), *TARGET)
     signs.lines(1)
     first = job_of(slurm, run)
-    (slurm.shared / "runs" / run).rename(slurm.shared / "removed")  # it writes there meanwhile
+    (slurm.shared / "runs" / run).rename(slurm.shared / "removed")  # the job still writes there
     shutil.rmtree(slurm.shared / "removed", ignore_errors=True)
     assert fairway.show(run)["state"] == "lost"
     Path(f"{signs}.go").touch()

@@ -1,4 +1,4 @@
-"""Runs on a real Slurm: digits, sweeps, failures, cancelling, time."""
+"""Runs on a real Slurm: failures, time limits, queueing, cancelling, priorities."""
 
 import json
 from pathlib import Path
@@ -13,12 +13,12 @@ TARGET = ("--target", "slurm-sim")
 
 
 def orders(slurm: SlurmCluster, run: str) -> dict[str, Any]:
-    """Record of what was asked of Slurm for a run."""
+    """Returns the record of what Slurm was asked to do for a run."""
     return json.loads((slurm.shared / "runs" / run / "control.json").read_text())
 
 
 def failed(fairway: Fairway, job: Path, code: int, *arguments: str) -> dict[str, Any]:
-    """Runs a job to its end, which must have that exit code; what `show` says of it."""
+    """Runs a job that must end with that exit code, and returns its facts from `show`."""
     done = fairway.within("submit", job, *TARGET, "--watch", "--json", *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return fairway.show(json.loads(done.stdout.splitlines()[-1])["run_id"])
@@ -26,25 +26,31 @@ def failed(fairway: Fairway, job: Path, code: int, *arguments: str) -> dict[str,
 
 @pytest.mark.usefixtures("slurm")
 class TestEnds:
-    """Ends of a task, and what is said of them."""
+    """Ends of a task and of its waiting, and the reasons shown."""
 
-    def test_the_first_node_that_fails_gives_the_code(self, fairway: Fairway) -> None:
+    def test_slurm_run_ends_with_the_exit_code_of_the_first_node_that_fails(
+        self, fairway: Fairway
+    ) -> None:
         command = 'if [ "$FAIRWAY_NODE_RANK" = 1 ]; then exit 7; fi; sleep 600'
         job = fairway.job(command, template="every-node", nodes=3)
         assert failed(fairway, job, 7)["state"] == "failed"
 
-    def test_limit_of_slurms_own(self, fairway: Fairway, slurm: SlurmCluster, signs: Signs) -> None:
+    def test_slurm_run_over_the_time_limit_of_its_job_ends_with_exit_code_124(
+        self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
+    ) -> None:
         job = fairway.job(f"echo up >>{signs}; sleep 600", template="plain", retries=3)
         run = fairway.submit(job, *TARGET)
         signs.lines(1)
         job_id = orders(slurm, run)["parts"][0]["job"]
-        # What sbatch's --signal sends when the time is nearly up.
+        # The signal that sbatch's --signal sends shortly before the time limit.
         slurm.run("scancel", "--batch", "--signal=USR1", job_id)
         assert fairway.within("wait", run).returncode == 124
         [task] = fairway.show(run)["task_list"]
         assert (task["timed_out"], task["attempts"]) == (True, 1)
 
-    def test_cancel_of_what_waits(self, fairway: Fairway, gate: Gate) -> None:
+    def test_slurm_run_that_is_queued_reports_why_and_can_be_cancelled(
+        self, fairway: Fairway, gate: Gate
+    ) -> None:
         first = fairway.submit(
             fairway.job(f"read <{gate.path}", template="plain", nodes=3), *TARGET
         )
@@ -61,7 +67,9 @@ class TestEnds:
         assert fairway.within("wait", first).returncode == 0
 
     @pytest.mark.nightly
-    def test_the_higher_priority_goes_first(self, fairway: Fairway, gate: Gate) -> None:
+    def test_slurm_run_with_higher_priority_starts_first(
+        self, fairway: Fairway, gate: Gate
+    ) -> None:
         holding = fairway.job(f"read <{gate.path}", template="plain", nodes=3)
         fairway.submit(holding, *TARGET)
         shape = {"template": "plain", "nodes": 3}
