@@ -1,4 +1,4 @@
-"""A host with a network of its own, to which nothing but a Bastion leads; needs root."""
+"""A host in a network of its own that only a Bastion reaches; needs root."""
 
 import json
 import os
@@ -24,7 +24,7 @@ ADDRESS = "10.231.77.4"
 
 @pytest.fixture
 def bastion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bastion]:
-    """The way to the target `box`, whose host is `n1` to itself."""
+    """The Bastion that leads to the target `box`, whose host calls itself `n1`."""
     lacking = missing() or ("" if shutil.which("ip") else "no ip (Debian: iproute2)")
     if lacking:
         pytest.skip(lacking)
@@ -40,14 +40,16 @@ def bastion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bastion
 
 
 def _await_end(bastion: Bastion) -> None:
-    """Until no az of this test runs; none may have been killed with its session open."""
+    """Waits until no az of this test runs; none may have been killed with its session open."""
     words = ["ps", "-eo", "args"]
     until(lambda: str(bastion.folder) not in subprocess.check_output(words, text=True))
     assert bastion.sessions == []
 
 
-def test_a_job_runs_and_its_files_come_back(fairway: Any, bastion: Bastion) -> None:
-    """Each command opens one tunnel for all that it does, and closes it."""
+def test_bastion_commands_run_a_job_and_fetch_its_files_by_one_tunnel_each(
+    fairway: Any, bastion: Bastion
+) -> None:
+    """Each command closes its tunnel when it ends."""
     job = fairway.job(
         'echo "hello from $(hostname)"; echo 42 >"$FAIRWAY_OUTPUT_WORD/w"',
         template="plain",
@@ -61,26 +63,26 @@ def test_a_job_runs_and_its_files_come_back(fairway: Any, bastion: Bastion) -> N
     assert (fairway.folder / run / "0" / "word" / "w").read_text() == "42\n"
     assert len(bastion.calls) == 2
     _await_end(bastion)
-    # Its key is known by a name that no other environment's host has.
+    # Its host key is stored under a name that is unique to this environment.
     known = (fairway.folder / "cluster" / "known_hosts").read_text()
     assert known.startswith(f"{ADDRESS}.lab-bas ssh-ed25519")
 
 
-def test_a_shell_opens_and_closes_the_way(fairway: Any, bastion: Bastion) -> None:
+def test_bastion_ssh_command_opens_a_tunnel_and_closes_it(fairway: Any, bastion: Bastion) -> None:
     done = fairway("ssh", "box", "--", "hostname")
     assert (done.returncode, done.stdout) == (0, "n1\n"), done.stderr
     _await_end(bastion)
 
 
-def test_a_port_comes_here_and_is_gone_with_the_command(
+def test_bastion_port_is_forwarded_until_the_command_ends(
     bastion: Bastion, hello: Callable[..., str]
 ) -> None:
-    """By a connection of its own."""
+    """The tunnel uses a connection of its own."""
     hello("-t", "box")
     _await_end(bastion)
 
 
-def test_a_tunnel_that_is_cut_is_opened_again(fairway: Any, bastion: Bastion) -> None:
+def test_bastion_tunnel_is_reopened_after_it_was_killed(fairway: Any, bastion: Bastion) -> None:
     (record,) = json.loads((fairway.folder / "fairway.yaml").read_text())["targets"]
     engine = engine_for(Target.model_validate(record), PATIENCE)
     assert isinstance(engine, RemoteEngine)
@@ -94,7 +96,9 @@ def test_a_tunnel_that_is_cut_is_opened_again(fairway: Any, bastion: Bastion) ->
 
 
 @pytest.mark.nightly
-def test_plain_ssh_scp_and_rsync_use_the_block(fairway: Any, bastion: Bastion) -> None:
+def test_bastion_ssh_config_works_with_plain_ssh_scp_and_rsync(
+    fairway: Any, bastion: Bastion
+) -> None:
     block = fairway.ok("ssh-config", "box")
     own = fairway.folder / "cluster" / "client_config"
     config = fairway.folder / "config"
@@ -117,7 +121,7 @@ def test_plain_ssh_scp_and_rsync_use_the_block(fairway: Any, bastion: Bastion) -
     _await_end(bastion)
 
 
-def test_jump_hosts_are_gone_through(cluster: SshCluster) -> None:
+def test_jump_hosts_are_used_to_reach_the_main_host(cluster: SshCluster) -> None:
     record = cluster.target(reach={"jump": ["root@n2", "n3"]})
     engine = engine_for(Target.model_validate(record), PATIENCE)
     assert isinstance(engine, RemoteEngine)

@@ -1,4 +1,4 @@
-"""Two people with accounts of their own on a cluster of two nodes without a scheduler."""
+"""Two users with their own accounts on a cluster of two nodes without a scheduler."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from fairway_simulator.ssh.cluster import SshCluster, missing
 
 @pytest.fixture
 def team() -> Iterator[Team]:
-    """Two nodes with the accounts."""
+    """Two nodes with the users' accounts."""
     if lacking := missing():
         pytest.skip(lacking)
     with accounts(queue="pair") as folder:
@@ -30,7 +30,7 @@ def _facts(fairway: Fairway, run: str, **environment: str) -> dict[str, Any]:
     return json.loads(fairway.within("show", run, "--json", **environment).stdout)
 
 
-def test_their_runs_queue_for_the_same_nodes_and_neither_reads_the_others_files(
+def test_ssh_users_share_one_queue_and_cannot_read_files_of_others(
     team: Team, fairway: Fairway, tmp_path: Path
 ) -> None:
     own = {name: {"FAIRWAY_SSH_CONFIG": str(team.config(name))} for name in NAMES}
@@ -43,7 +43,7 @@ def test_their_runs_queue_for_the_same_nodes_and_neither_reads_the_others_files(
         runs[name] = fairway.submit(job, "--target", "pair", **own[name])
         if name == "ada":
             until(lambda: _facts(fairway, runs["ada"], **own["ada"])["state"] != "queued")
-    # Hers has both nodes, and his says so.
+    # Ada's run has both nodes, and bob's run reports that.
     why = f"waits for 1 node: 0 free of 2 that are up; {runs['ada']} uses 2"
     until(lambda: _facts(fairway, runs["bob"], **own["bob"])["reason"] == why)
     listed = fairway.within("nodes", "list", "pair", "--json", **own["bob"])
@@ -53,7 +53,7 @@ def test_their_runs_queue_for_the_same_nodes_and_neither_reads_the_others_files(
         peeked = team.ssh("bob", what)
         assert "Permission denied" in peeked.stderr
         assert not peeked.stdout
-    # Nor can he end what is hers, become somebody else, or name hosts for her jobs.
+    # Nor can bob kill her processes, become another user, or announce hosts for her jobs.
     assert "not permitted" in team.ssh("bob", "pkill -u ada").stderr
     assert team.ssh("bob", "id -u").stdout == team.ssh("bob", "id -u", "n2").stdout == "30002\n"
     evil = f"echo 10.0.0.66 >{team.cluster.announcements}/evil"
@@ -67,10 +67,10 @@ def test_their_runs_queue_for_the_same_nodes_and_neither_reads_the_others_files(
 
 
 @pytest.mark.nightly
-def test_a_lost_run_of_one_person_leaves_the_nodes_to_the_other(
+def test_ssh_users_get_the_nodes_of_a_lost_run_of_another_user(
     team: Team, fairway: Fairway, tmp_path: Path
 ) -> None:
-    """Also what is left of it in the queue."""
+    """The lost run's entry in the queue does not hold them either."""
     own = {name: {"FAIRWAY_SSH_CONFIG": str(team.config(name))} for name in NAMES}
     fairway.folder = team.project("ada", tmp_path / "ada")
     job = fairway.job("echo up; exec sleep 600", template="plain", nodes=1)
@@ -87,7 +87,7 @@ def test_a_lost_run_of_one_person_leaves_the_nodes_to_the_other(
     team.ssh("ada", "pkill sleep")
 
 
-def test_people_run_containers_by_podman_which_end_with_their_task(
+def test_ssh_users_run_their_own_podman_containers_that_end_with_the_task(
     team: Team, fairway: Fairway, lab: Registry, tmp_path: Path
 ) -> None:
     check_containers(team, fairway, lab, tmp_path / "ada", lab.login)

@@ -1,7 +1,6 @@
 """A program of constructs, from its statements to a job on the cluster that it describes.
 
-Azure's part is the test's: the values that Terraform would tell of what it has made are those of
-hosts on loopback. All else is real.
+Only Azure is replaced: the values that Terraform would output are those of hosts on loopback.
 """
 
 import json
@@ -39,7 +38,8 @@ app.synth()
 
 
 def _made(output: dict[str, Any], cluster: SshCluster) -> str:
-    """The output as Terraform would tell it, with the hosts of the cluster in place of Azure's."""
+    """Returns the output as Terraform would print it, with the cluster's hosts in place of
+    Azure's."""
     text = json.dumps(output["value"])
     for place, name in enumerate(cluster.names):
         text = re.sub(rf'"\$\{{[^"]*(\\"[^"]*)*instances\[{place}\][^}}]*\}}"', f'"{name}"', text)
@@ -49,7 +49,9 @@ def _made(output: dict[str, Any], cluster: SshCluster) -> str:
     return json.dumps({"lab": {"targets": json.loads(text)}})
 
 
-def test_job_runs_on_cluster_of_program(fairway: Any, cluster: SshCluster, tmp_path: Path) -> None:
+def test_constructs_program_is_synced_to_a_target_that_runs_a_job(
+    fairway: Any, cluster: SshCluster, tmp_path: Path
+) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     subprocess.run([sys.executable, "program.py"], cwd=tmp_path, check=True)
     document = json.loads((tmp_path / "cdktf.out/stacks/lab/cdk.tf.json").read_text())

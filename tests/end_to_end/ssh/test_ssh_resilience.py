@@ -1,4 +1,4 @@
-"""Breaks between a person's machine and a cluster: killed commands and cut connections."""
+"""Failures between the user's machine and a cluster: killed commands and cut connections."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from programs import executable
 
 from fairway_simulator.ssh.cluster import SshCluster
 
-# Counts the commands by a line each in $SSH_LOG, and kills the caller when that many ended.
+# Logs each command as a line in $SSH_LOG, and kills the caller after $KILL_AFTER commands.
 WRAPPER = """#!/usr/bin/env bash
 case " $* " in
 *" -O "* | *" -G "*) exec {ssh} "$@" ;;
@@ -28,7 +28,8 @@ kill -KILL "$caller"
 
 @pytest.fixture
 def ssh_log(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The commands that were run by ssh, a line each; KILL_AFTER is which one is the last."""
+    """The log of ssh commands, one per line; the caller is killed after command number
+    KILL_AFTER."""
     executable(programs / "ssh", WRAPPER.format(ssh=shutil.which("ssh")))
     log = tmp_path / "ssh.log"
     log.touch()
@@ -37,10 +38,10 @@ def ssh_log(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.nightly
-def test_a_submission_that_is_killed_anywhere_goes_on_and_runs_once(
+def test_ssh_submit_killed_at_any_command_resumes_and_runs_once(
     fairway: Any, cluster: SshCluster, ssh_log: Path
 ) -> None:
-    """SIGKILL after each of its commands in turn; then `--resume`, or the same command again."""
+    """SIGKILL after each of its ssh commands in turn; then `--resume`, or the same submit again."""
     done = fairway.folder / "done"
     (fairway.folder / "code.txt").write_text("some code")
     killed = 0
@@ -60,16 +61,16 @@ def test_a_submission_that_is_killed_anywhere_goes_on_and_runs_once(
         fairway.ok(*(words if killed % 2 else ["submit", "--resume", run]))
         assert fairway.within("wait", run).returncode == 0
         assert fairway.within("logs", run).stdout == "some code"
-    # The connection, the first question, Fairway's files, the question again, the code, the start.
+    # The connection, the first query, Fairway's files, the query again, the code, the start.
     assert killed == 6
     assert fairway.within("wait", f"job-{killed}").returncode == 0
     assert done.read_text().split() == [f"job-{number}" for number in range(killed + 1)]
 
 
-def test_a_submission_that_was_cut_off_says_so(
+def test_ssh_submit_cut_off_is_queued_with_a_hint_and_can_be_cancelled(
     fairway: Any, cluster: SshCluster, ssh_log: Path
 ) -> None:
-    """It is queued, with the way on; cancel ends it for good."""
+    """The hint is the command that resumes it; once cancelled, it cannot be resumed."""
     job = fairway.job("true", template="plain")
     fairway("submit", job, "-t", "pair", "--run-id", "cut", KILL_AFTER="3")
     ssh_log.write_text("")
@@ -84,10 +85,10 @@ def test_a_submission_that_was_cut_off_says_so(
     assert fairway.within("wait", "cut").returncode == 130
 
 
-# The connection, a look whether the run was retried elsewhere, the orders, the start.
+# The connection, a check for a retry from elsewhere, the orders, the start.
 @pytest.mark.parametrize("last", ["3", "4"], ids=["before its start", "after its start"])
 @pytest.mark.nightly
-def test_a_retry_that_is_killed_goes_on_and_runs_once(
+def test_ssh_retry_that_is_killed_resumes_and_runs_once(
     fairway: Any, cluster: SshCluster, ssh_log: Path, last: str
 ) -> None:
     tries = fairway.folder / "tries"
@@ -103,10 +104,10 @@ def test_a_retry_that_is_killed_goes_on_and_runs_once(
     assert tries.read_text() == "try\ntry\n"
 
 
-def test_logs_are_followed_over_a_connection_that_breaks(
+def test_ssh_logs_are_followed_without_gaps_over_a_broken_connection(
     fairway: Any, cluster: SshCluster, signs: Any, gate: Any
 ) -> None:
-    """Nothing of the log is missing, and nothing is there twice."""
+    """No line is printed twice either."""
     count = f"for i in 1 2 3; do echo line $i; echo $i >{signs}; read -r _ <{gate.path}; done"
     run = fairway.submit(fairway.job(count, template="plain"), "-t", "pair")
     signs.lines(1)
@@ -122,15 +123,17 @@ def test_logs_are_followed_over_a_connection_that_breaks(
     assert (rest, errors, following.returncode) == ("", "", 0)
 
 
-def test_another_node_takes_over_where_main_host_is_gone(fairway: Any, cluster: SshCluster) -> None:
-    """Its run is lost, as its supervisor was there; it is seen, and retried, by another node."""
+def test_ssh_commands_use_another_node_if_the_main_host_is_down(
+    fairway: Any, cluster: SshCluster
+) -> None:
+    """Runs are shown, submitted and awaited through the other node."""
     target = cluster.target()
     target["ssh"]["others"] = ["", "n2"]
     (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
     ended = fairway.submit(fairway.job("true", template="plain"), "-t", "pair")
     assert fairway.within("wait", ended).returncode == 0
     cluster.kill("n1")
-    shown = fairway("show", ended)  # whose warnings no log of the tests takes
+    shown = fairway("show", ended)  # a process, so that its warnings are in its stderr
     assert shown.returncode == 0, shown.stderr
     assert "n1 takes no connection; trying root@n2" in shown.stderr
     run = fairway.submit(fairway.job("true", template="plain"), "-t", "pair")
@@ -139,15 +142,15 @@ def test_another_node_takes_over_where_main_host_is_gone(fairway: Any, cluster: 
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry", "clean"])
-def test_the_tasks_of_a_run_whose_folder_was_removed_are_ended(
+def test_ssh_run_without_its_folder_is_lost_and_any_action_ends_its_tasks(
     fairway: Any, cluster: SshCluster, signs: Any, tmp_path: Path, action: str
 ) -> None:
-    """They have their grace, and their nodes are free afterwards."""
+    """The tasks get their grace period, and their nodes are free afterwards."""
     ends = f"trap 'echo told >{tmp_path}/told; exit 0' TERM; sleep 600 & wait"
     command = f"[ -e {tmp_path}/told ] || {{ echo up >{signs}; {ends}; }}"
     run = fairway.submit(fairway.job(command, template="plain"), "-t", "pair")
     signs.lines(1)
-    (cluster.shared / "runs" / run).rename(cluster.shared / "removed")  # it writes there meanwhile
+    (cluster.shared / "runs" / run).rename(cluster.shared / "removed")  # the job still writes there
     shutil.rmtree(cluster.shared / "removed", ignore_errors=True)
     assert fairway.show(run)["state"] == "lost"
     done = fairway.within(action, run, *["--yes"] * (action == "clean"))

@@ -1,4 +1,4 @@
-"""Runs on a plain cluster: real hosts with a real sshd, reached as a person's would be."""
+"""Runs on a plain cluster: real hosts with a real sshd, reached as a user's would be."""
 
 import json
 import os
@@ -14,18 +14,18 @@ from fairway_simulator.ssh.cluster import SshCluster
 EACH = "every-node"
 
 
-# Holds a sweep's first tasks until three of them run: on a node each.
+# Makes a sweep's first tasks wait until three of them run, each on its own node.
 ALL_UP = 'mkdir -p "$FAIRWAY_SHARED_DIR/up"; touch "$FAIRWAY_SHARED_DIR/up/$FAIRWAY_TASK"; '
 ALL_UP += 'while [ $(ls "$FAIRWAY_SHARED_DIR/up" | wc -l) -lt 3 ]; do sleep 0.05; done'
 
 
 def remote(cluster: SshCluster, run: str) -> Path:
-    """The run's folder on the shared file system."""
+    """Returns the run's folder on the shared file system."""
     return cluster.shared / "runs" / run
 
 
 def supervisor_of(cluster: SshCluster, run: str) -> int:
-    """The process that watches over a run, as this machine counts processes."""
+    """Returns the process id of a run's supervisor, as seen from this machine."""
     for pid in cluster.hosts["n1"].pids():
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         program = b"fairway_agent.ssh.runs"
@@ -35,7 +35,7 @@ def supervisor_of(cluster: SshCluster, run: str) -> int:
 
 
 def leftovers(cluster: SshCluster) -> list[str]:
-    """The command lines of whatever runs on the hosts beside their sshd."""
+    """Returns the command lines of all processes on the hosts other than sshd."""
     found = []
     for host in cluster.hosts.values():
         for pid in host.pids():
@@ -48,7 +48,7 @@ def leftovers(cluster: SshCluster) -> list[str]:
     return found
 
 
-def test_a_host_that_dies_fails_the_run_which_says_so(
+def test_ssh_run_fails_and_names_the_host_that_died(
     fairway: Any, cluster: SshCluster, signs: Any
 ) -> None:
     job = fairway.job(f"echo up >{signs}; sleep 600", template=EACH, nodes=3)
@@ -65,8 +65,10 @@ def test_a_host_that_dies_fails_the_run_which_says_so(
 
 
 @pytest.mark.nightly
-def test_mpi_ends_when_a_host_dies(fairway: Any, cluster: SshCluster, signs: Any) -> None:
-    """mpirun started its daemon there; the run fails, names the node, and never hangs."""
+def test_ssh_run_with_mpi_fails_and_names_the_host_that_died(
+    fairway: Any, cluster: SshCluster, signs: Any
+) -> None:
+    """mpirun had started its daemon on that host; the run does not hang."""
     program = f"""
 from mpi4py import MPI
 open({str(signs)!r}, "w").write("up\\n")
@@ -81,12 +83,14 @@ while True:
     assert fairway.within("wait", run).returncode not in (0, 124, 130)
     state = json.loads((remote(cluster, run) / "tasks" / "0" / "state.json").read_text())
     assert state["reason"] == "node n3 could not be reached any more"
-    # What serves the launcher on a node that is left ends by itself, once it hears of its end.
+    # The launcher's helpers on the remaining nodes exit once they notice that it has ended.
     until(lambda: not leftovers(cluster), lambda: leftovers(cluster))
 
 
-def test_a_retry_leaves_out_a_host_that_died(fairway: Any, cluster: SshCluster, signs: Any) -> None:
-    """The next attempt runs on the nodes that are left, from the task's checkpoint."""
+def test_ssh_run_continues_without_a_host_that_died(
+    fairway: Any, cluster: SshCluster, signs: Any
+) -> None:
+    """The next attempt runs on the remaining nodes, from the task's checkpoint."""
     save = 'f=$FAIRWAY_CHECKPOINT_DIR/step; echo "$(cat $f 2>/dev/null)x" >$f'
     body = f"{save}; echo $(hostname) >{signs}; test $FAIRWAY_ATTEMPT = 1 || sleep 600; cat $f"
     main = "if test $FAIRWAY_NODE_RANK = 0; then " + body
@@ -106,8 +110,10 @@ def test_a_retry_leaves_out_a_host_that_died(fairway: Any, cluster: SshCluster, 
 
 
 @pytest.mark.nightly
-def test_a_node_that_has_just_died_costs_no_attempt(fairway: Any, cluster: SshCluster) -> None:
-    """It has announced itself a moment ago, and takes no connection: others are taken."""
+def test_ssh_run_avoids_an_unreachable_node_without_using_an_attempt(
+    fairway: Any, cluster: SshCluster
+) -> None:
+    """The node announced itself a moment ago but accepts no connection, so others are used."""
     cluster.kill("n2")
     looked = fairway.within("doctor", "pair")
     assert looked.returncode == 5
@@ -120,10 +126,11 @@ def test_a_node_that_has_just_died_costs_no_attempt(fairway: Any, cluster: SshCl
 
 
 @pytest.mark.nightly
-def test_ssh_second_run_waits_for_the_nodes_of_the_first(
+def test_ssh_run_waits_in_order_for_nodes_of_earlier_runs(
     fairway: Any, cluster: SshCluster, signs: Any, gate: Any
 ) -> None:
-    """One run at a time a node: runs start in the order of their submission, and say why not."""
+    """A node has one run at a time: runs start in the order of submission and show why they
+    wait."""
     wide = fairway.job(
         f"echo wide >{signs}; read -r _ <{gate.path}", "wide.yaml", template=EACH, nodes=3
     )
@@ -148,10 +155,10 @@ def test_ssh_second_run_waits_for_the_nodes_of_the_first(
     assert signs.all() == ["wide"] * 6 + ["narrow"]
 
 
-def test_the_queue_outlives_a_supervisor_that_is_killed(
+def test_ssh_run_of_a_killed_supervisor_is_lost_and_the_next_run_starts(
     fairway: Any, cluster: SshCluster, signs: Any
 ) -> None:
-    """Its nodes become free, its run is lost, and what it ran is ended before the next starts."""
+    """The processes of the lost run are ended before the next run starts."""
     long = fairway.job(f"echo up >{signs}; exec sleep 600", "long.yaml", template=EACH, nodes=3)
     first = fairway.submit(long, "-t", "pair")
     signs.lines(3)
@@ -165,7 +172,7 @@ def test_the_queue_outlives_a_supervisor_that_is_killed(
     assert leftovers(cluster) == []
 
 
-def test_shell_commands_reach_main_host_and_others(fairway: Any, cluster: SshCluster) -> None:
+def test_ssh_command_reaches_main_host_and_other_nodes(fairway: Any, cluster: SshCluster) -> None:
     for node in ("n1", "n3"):
         ran = fairway("ssh", "pair", node, "--", "hostname")
         assert (ran.returncode, ran.stdout.strip()) == (0, node), ran.stderr

@@ -10,7 +10,7 @@ from waiting import PATIENCE
 
 from fairway_agent.fanout.launchers import free_port
 
-# A network that takes the first ten pixels for how probable the digits are.
+# A network that uses the first ten pixels as the probabilities of the digits.
 _MODEL = """
 import numpy as np, os
 eye = np.eye(64)
@@ -19,7 +19,7 @@ np.savez(os.environ["FAIRWAY_OUTPUT_MODEL"] + "/model.npz",
 """
 
 
-def test_a_model_on_a_node_answers_requests_from_here(
+def test_serve_example_answers_requests_through_a_tunnel(
     fairway: Any, cluster: Any, repository: Path
 ) -> None:
     (fairway.folder / "model.py").write_text(_MODEL)

@@ -1,4 +1,4 @@
-"""The connection to a cluster and what is told of it: copies, faults, checks, ports."""
+"""The connection to a cluster: copies, arguments, checks, ports."""
 
 import json
 import os
@@ -25,14 +25,14 @@ _DEADLINE = 20.0
 
 @pytest.fixture
 def remote_host(cluster: SshCluster) -> Iterator[RemoteHost]:
-    """The cluster's main host, over a connection of the test's own."""
+    """The cluster's main host, over a connection of this test only."""
     host = ssh.Ssh("n1", "root", cluster.environment["FAIRWAY_SSH_CONFIG"])
     yield RemoteHost(host, str(cluster.shared), _DEADLINE)
     host.close()
 
 
 def fill(folder: Path) -> dict[str, str]:
-    """Files with names that a shell would read otherwise."""
+    """Writes files with names that a shell would interpret, and returns their contents."""
     contents = {"a": "1", "sub dir/it's $HOME": "2", "sub dir/*": "3", "-n": "4"}
     for name, text in contents.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def fill(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("has_rsync", [True, False], ids=["rsync", "tar"])
-def test_files_arrive_as_they_are(
+def test_ssh_transport_copies_names_modes_and_links_unchanged(
     cluster: SshCluster, remote_host: RemoteHost, tmp_path: Path, has_rsync: bool
 ) -> None:
     remote_host.connection.has_rsync = has_rsync
@@ -60,10 +60,10 @@ def test_files_arrive_as_they_are(
     assert (back / "sub dir" / "*").read_text() == "3"
 
 
-def test_a_host_without_rsync_is_served_by_tar(
+def test_ssh_transport_falls_back_to_tar_if_the_host_has_no_rsync(
     tmp_path: Path, cluster: SshCluster, remote_host: RemoteHost
 ) -> None:
-    """It is found out by trying."""
+    """A first attempt with rsync reveals it."""
     fill(tmp_path / "here")
     real = Path("/usr/bin/rsync")
     host = cluster.hosts["n1"]
@@ -80,7 +80,7 @@ def test_a_host_without_rsync_is_served_by_tar(
     assert not remote_host.connection.has_rsync
 
 
-def test_words_reach_the_host_as_they_stand(remote_host: RemoteHost) -> None:
+def test_ssh_transport_passes_arguments_and_input_unchanged(remote_host: RemoteHost) -> None:
     words = ["a b", "it's", "$HOME", "*", "", "\n", "ü"]
     script = 'for word; do printf "%s|" "$word"; done; cat'
     ended = remote_host.connection.run(
@@ -103,19 +103,19 @@ def test_ssh_transport_uses_one_connection_and_closes_it(
     assert not folder.exists()
 
 
-def test_a_connection_that_the_user_keeps_is_used_and_left(
+def test_ssh_transport_uses_the_control_master_of_the_user_and_leaves_it_open(
     cluster: SshCluster, remote_host: RemoteHost, tmp_path: Path
 ) -> None:
-    """A master of their own configuration, which may have wanted a second factor."""
+    """The user's ssh configuration opened it, perhaps with a second factor."""
     config = Path(cluster.environment["FAIRWAY_SSH_CONFIG"])
-    folder = Path(tempfile.mkdtemp(prefix="fw-"))  # short: a socket's path is no longer than that
+    folder = Path(tempfile.mkdtemp(prefix="fw-"))  # short: a socket's path has a limited length
     lines = config.read_text().replace(
         "    User root", f"    User root\n    ControlPath {folder}/c"
     )
     config.write_text(lines)
     own = ["ssh", "-F", str(config), "-o", "ControlPersist=60", "-MNf", "n1"]
     subprocess.run(own, check=True, stderr=subprocess.DEVNULL)
-    (cluster.folder / "key.pub").write_text("")  # nobody else gets in
+    (cluster.folder / "key.pub").write_text("")  # no new connection can log in
     assert remote_host.connection.run(["hostname"], deadline=_DEADLINE).out == b"n1\n"
     assert isinstance(remote_host.connection, ssh.Ssh)
     remote_host.connection.close()
@@ -125,8 +125,8 @@ def test_a_connection_that_the_user_keeps_is_used_and_left(
     shutil.rmtree(folder)
 
 
-def test_a_single_machine_runs_jobs_by_itself(fairway: Any, tmp_path: Path) -> None:
-    """With the command line on it: no ssh, no announcements, and the same verbs."""
+def test_ssh_target_localhost_runs_jobs_without_ssh(fairway: Any, tmp_path: Path) -> None:
+    """The command line runs on the machine itself: no announcements, and the same commands."""
     access = {"host": "localhost", "user": "", "shared": str(tmp_path / "shared")}
     record = {"name": "box", "engine": "ssh", "nodes": {"min": 1, "max": 1}, "ssh": access}
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [record]}))
@@ -141,7 +141,9 @@ def test_a_single_machine_runs_jobs_by_itself(fairway: Any, tmp_path: Path) -> N
     assert (tmp_path / run / "0" / "word" / "w").read_text() == "hello\n"
 
 
-def test_the_doctor_says_what_is_wrong(cluster: SshCluster, monkeypatch: Any) -> None:
+def test_ssh_doctor_reports_silent_nodes_and_an_unreachable_main_host(
+    cluster: SshCluster, monkeypatch: Any
+) -> None:
     engine = engine_for(Target.model_validate(cluster.target()), _DEADLINE)
     assert engine.doctor() == []
     old = time.time() - 600
@@ -158,7 +160,7 @@ def test_the_doctor_says_what_is_wrong(cluster: SshCluster, monkeypatch: Any) ->
     assert away.id == "no-connection"
 
 
-def test_inputs_are_staged_and_secrets_read_on_the_nodes(fairway: Any, cluster: SshCluster) -> None:
+def test_ssh_nodes_stage_inputs_and_read_secrets(fairway: Any, cluster: SshCluster) -> None:
     with running(services()) as there:
         for host in cluster.hosts.values():
             host.kill()
@@ -167,8 +169,10 @@ def test_inputs_are_staged_and_secrets_read_on_the_nodes(fairway: Any, cluster: 
         check_staging(fairway, there, cluster.target(), cluster.hosts, cluster.shared)
 
 
-def test_data_is_staged_to_a_mount_once(fairway: Any, cluster: SshCluster, tmp_path: Path) -> None:
-    """By `fairway data stage`; again, it copies only what has changed in storage."""
+def test_ssh_data_stage_copies_blobs_to_a_mount_once_and_refuses_bad_paths(
+    fairway: Any, cluster: SshCluster, tmp_path: Path
+) -> None:
+    """A second `fairway data stage` copies only what has changed in storage."""
     data = tmp_path / "data"
     data.mkdir()
     blobs = {"words/a": b"alpha", "words/sub/b": b"beta"}
@@ -202,10 +206,10 @@ def test_data_is_staged_to_a_mount_once(fairway: Any, cluster: SshCluster, tmp_p
         fairway.refused("data", "stage", *words, says=message)
 
 
-def test_a_port_of_a_node_that_only_listens_to_itself_comes_here(
+def test_ssh_tunnel_forwards_a_loopback_port_of_another_node(
     fairway: Any, cluster: SshCluster, hello: Callable[..., str]
 ) -> None:
-    """Through the main host, and it is gone when the command is interrupted."""
+    """The tunnel goes through the main host and ends when the command is interrupted."""
     hold = fairway.job("sleep 600", "hold.yaml", template="plain")
-    fairway.submit(hold, "-t", "pair")  # n1 is taken: what follows runs on n2
+    fairway.submit(hold, "-t", "pair")  # occupies n1, so the next run is on n2
     assert fairway.within("show", hello("-t", "pair")).stdout.count("n2")

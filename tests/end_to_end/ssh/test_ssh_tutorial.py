@@ -1,8 +1,8 @@
-"""The cloud half of the tutorial, typed as it stands there against stand-ins, from init to fetch.
+"""The Azure section of the tutorial, run as written against stand-ins, from init to fetch.
 
-Node's and Terraform's parts are a program of the test's: `cdktf deploy` runs the project's own app,
-and gives what `targets` refers to the values that the stand-in's VM and Bastion have. All else is
-real: Fairway, ssh, and a host to which nothing but the Bastion leads.
+A fake program takes the place of Node and Terraform: `cdktf deploy` runs the project's own app and
+fills in `targets` with the values of the stand-in's VM and Bastion. All else is real: Fairway, ssh,
+and a host that only the Bastion reaches.
 """
 
 import json
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.nightly
 ADDRESS = "10.231.78.4"
 _PATIENCE = 600.0  # seconds; only a hang takes so long
 
-# `npm` installs `cdktf`, which runs the app of cdktf.json and applies what that writes; `terraform`
-# then tells the outputs, as in the folder of the stack.
+# `npm` installs `cdktf`, which runs the app of cdktf.json and applies its stacks; `terraform` then
+# prints the outputs in a stack's folder.
 _PROGRAM = """#!{python} -I
 import json, os, pathlib, re, subprocess, sys
 
@@ -66,7 +66,8 @@ else:
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[tuple[Bastion, dict[str, str]]]:
-    """The Bastion before anybody has signed in, and the variables of a reader's shell."""
+    """The Bastion before the user has signed in, and the environment variables of the user's
+    shell."""
     lacking = missing() or ("" if shutil.which("ip") else "no ip (Debian: iproute2)")
     if lacking:
         pytest.skip(lacking)
@@ -88,7 +89,7 @@ def cloud(tmp_path: Path) -> Iterator[tuple[Bastion, dict[str, str]]]:
 
 
 def _typed(document: Path, heading: str) -> list[str]:
-    """The commands of the blocks below a heading."""
+    """Returns the commands of the code blocks below a heading."""
     section = document.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"^```bash\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     return "".join(blocks).splitlines()
