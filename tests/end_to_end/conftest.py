@@ -59,7 +59,7 @@ server.serve_forever()
 
 @pytest.fixture
 def hello(fairway: Fairway, signs: Signs) -> Callable[..., str]:
-    """A run on a target whose port comes here by `fairway tunnel`, until that is interrupted."""
+    """A function that runs a web server on a target and reaches it through `fairway tunnel`."""
 
     def heard(port: int) -> bytes:
         with (
@@ -93,7 +93,7 @@ def hello(fairway: Fairway, signs: Signs) -> Callable[..., str]:
 
 @pytest.fixture
 def lab() -> Iterator[Registry]:
-    """A registry whose image people's nodes pull by Podman; see `Registry.allow`."""
+    """A registry from which users' nodes pull an image with Podman; see `Registry.allow`."""
     if shutil.which("podman") is None or shutil.which("newuidmap") is None:
         pytest.skip("no podman; on Debian: sudo apt-get install podman crun uidmap")
     spaces = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "true")

@@ -1,7 +1,7 @@
-"""Stands in for `horovod.torch`: its documented calls over torch.distributed.
+"""A stand-in for `horovod.torch`: its documented calls over torch.distributed.
 
-It refuses what Horovod refuses, a tensor that is not contiguous. As there, the wrapped
-optimizer is a new one that has lost the state of the old.
+Like Horovod it refuses a tensor that is not contiguous, and its wrapped optimizer is a new one
+without the state of the original.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Mistakes of a user, and the messages of `fairway`: one a fault, never more.
+"""A user's mistakes, and the messages of `fairway`: exactly one for each fault.
 
 Whatever is wrong, nothing is started and nothing is written.
 """
@@ -19,7 +19,7 @@ GOOD = "name: t\ncommand: echo hello\n"
 def check_refused(
     run: subprocess.CompletedProcess[str], folder: Path, *says: str, findings: int = 1
 ) -> None:
-    """One message for each fault, with these fragments; nothing started and nothing written."""
+    """Asserts one message for each fault, with these fragments, and nothing started or written."""
     assert run.returncode == 2, run.stdout + run.stderr
     assert run.stdout == ""
     for fragment in says:
@@ -46,7 +46,9 @@ def check_refused(
         ),
     ],
 )
-def test_a_faulty_job_file_is_refused(fairway: Fairway, text: bytes, place: str, says: str) -> None:
+def test_job_file_fault_is_reported_once_with_line_and_column(
+    fairway: Fairway, text: bytes, place: str, says: str
+) -> None:
     (fairway.folder / "job.yaml").write_bytes(text)
     run = fairway.within("submit", "job.yaml")
     check_refused(run, fairway.folder, says)
@@ -55,7 +57,7 @@ def test_a_faulty_job_file_is_refused(fairway: Fairway, text: bytes, place: str,
     assert line.startswith(f"{int(place.split(':')[0]):>5} | ")
 
 
-def test_every_fault_is_named_in_the_order_of_the_file(fairway: Fairway) -> None:
+def test_job_file_faults_are_all_reported_in_line_order(fairway: Fairway) -> None:
     (fairway.folder / "job.yaml").write_text("name: T\nnodes: no\ncomand: a\nenv: {A: 1}\n")
     run = fairway.within("submit", "job.yaml")
     check_refused(run, fairway.folder, findings=4)
@@ -72,7 +74,9 @@ def test_every_fault_is_named_in_the_order_of_the_file(fairway: Fairway) -> None
         pytest.param("template=nope", "there is no template `nope`", id="no template"),
     ],
 )
-def test_a_faulty_assignment_is_refused(fairway: Fairway, assignment: str, says: str) -> None:
+def test_set_option_with_a_bad_assignment_is_refused(
+    fairway: Fairway, assignment: str, says: str
+) -> None:
     job = fairway.job("a {{ params.epochs }}", params={"epochs": 3, "lr": 0.1, "xs": [1, 2]})
     run = fairway.within("submit", job, "-s", "nodes=2", "-s", assignment)
     check_refused(run, fairway.folder, says)
@@ -90,24 +94,28 @@ def test_a_faulty_assignment_is_refused(fairway: Fairway, assignment: str, says:
     ],
 )
 @pytest.mark.parametrize("command", ["submit", "render"])
-def test_job_file_that_cannot_be_read(fairway: Fairway, command: str, name: str, says: str) -> None:
+def test_job_file_with_a_bad_path_is_refused(
+    fairway: Fairway, command: str, name: str, says: str
+) -> None:
     fairway.job("echo")
     (fairway.folder / "loop.yaml").symlink_to("loop.yaml")
     check_refused(fairway.within(command, name), fairway.folder, says)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_job_file_that_may_not_be_read(fairway: Fairway) -> None:
+def test_job_file_without_read_permission_is_refused(fairway: Fairway) -> None:
     fairway.job("echo").chmod(0)
     check_refused(
         fairway.within("submit", "job.yaml"), fairway.folder, "job.yaml: Permission denied"
     )
 
 
-def test_endless_files_closed_folders_and_too_many_ranks_are_refused(fairway: Fairway) -> None:
+def test_submit_refuses_endless_files_unwritable_folders_and_too_many_ranks(
+    fairway: Fairway,
+) -> None:
     check_refused(fairway.within("submit", "/dev/zero"), fairway.folder, "larger than 1 MiB")
     job = fairway.job("echo")
-    # /proc takes no folder from anybody, root included.
+    # No user can create a folder in /proc, not even root.
     run = fairway.within("submit", job, cwd=type(job)("/proc"))
     check_refused(run, fairway.folder, "/proc/.fairway", "[unwritable-folder]")
     fairway.refused(
@@ -118,7 +126,7 @@ def test_endless_files_closed_folders_and_too_many_ranks_are_refused(fairway: Fa
     assert not (fairway.folder / ".fairway" / "runs").exists()
 
 
-def test_a_job_file_may_be_a_pipe(fairway: Fairway) -> None:
+def test_job_file_can_be_a_pipe(fairway: Fairway) -> None:
     script = f"exec {sys.executable} -m fairway_cli.main render <(printf '{GOOD}')"
     run = finished(["bash", "-c", script], cwd=fairway.folder)
     assert run.returncode == 0, run.stderr
@@ -127,7 +135,7 @@ def test_a_job_file_may_be_a_pipe(fairway: Fairway) -> None:
 
 @pytest.mark.parametrize("command", ["show", "logs", "wait", "cancel"])
 @pytest.mark.parametrize("name", ["nope", "", "..", "../../etc", "\x1b[31m"])
-def test_a_run_that_does_not_exist(fairway: Fairway, command: str, name: str) -> None:
+def test_unknown_run_is_refused_by_every_command(fairway: Fairway, command: str, name: str) -> None:
     says = "no run was submitted from this project yet"
     check_refused(fairway.within(command, name), fairway.folder, "there is no run", says)
 
@@ -148,7 +156,7 @@ def test_a_run_that_does_not_exist(fairway: Fairway, command: str, name: str) ->
         ("{# description: a #}\n" + "{% if 1 %}" * 120 + "{% endif %}" * 120, "1:1", "too complex"),
     ],
 )
-def test_a_faulty_template_is_refused(
+def test_template_fault_is_reported_with_file_and_line(
     fairway: Fairway, text: str | bytes, place: str | None, says: str
 ) -> None:
     file = fairway.folder / "own.sh.j2"
@@ -166,7 +174,7 @@ def test_a_faulty_template_is_refused(
         ("\n{% macro a() %}\n", "2:1"),
     ],
 )
-def test_a_fault_in_an_imported_template_is_found_there(
+def test_template_fault_in_an_import_is_reported_in_the_imported_file(
     fairway: Fairway, macros: str, place: str
 ) -> None:
     folder = fairway.folder / "job_templates"
@@ -179,7 +187,7 @@ def test_a_fault_in_an_imported_template_is_found_there(
     check_refused(run, fairway.folder, f"{folder / '_macros.j2'}:{place}: error: ")
 
 
-def test_a_missing_tool_is_exit_code_4(fairway: Fairway) -> None:
+def test_missing_tool_of_a_template_ends_submit_with_exit_code_4(fairway: Fairway) -> None:
     (fairway.folder / "own.sh.j2").write_text("{# {description: a, needs: [no-such-tool]} #}\n")
     run = fairway("submit", fairway.job("echo", template="own.sh.j2"))
     assert run.returncode == 4
@@ -192,8 +200,8 @@ def test_a_missing_tool_is_exit_code_4(fairway: Fairway) -> None:
     assert not (fairway.folder / ".fairway").exists()
 
 
-def test_a_missing_mpirun_is_exit_code_4(fairway: Fairway) -> None:
-    """In an environment that holds Fairway and no MPI."""
+def test_missing_mpirun_ends_submit_with_exit_code_4(fairway: Fairway) -> None:
+    """Runs in an environment with Fairway but without MPI."""
     bare = fairway.folder / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
     script = "import sys; sys.path[:0] = sys.argv.pop().split(':'); import fairway_cli.main as c;"
@@ -211,7 +219,7 @@ def test_a_missing_mpirun_is_exit_code_4(fairway: Fairway) -> None:
     assert not (fairway.folder / ".fairway").exists()
 
 
-def test_a_file_where_runs_should_be(fairway: Fairway) -> None:
+def test_submit_refuses_a_file_in_place_of_the_runs_folder(fairway: Fairway) -> None:
     (fairway.folder / ".fairway").write_text("mine")
     run = fairway.within("submit", fairway.job("echo"))
     assert run.returncode == 2

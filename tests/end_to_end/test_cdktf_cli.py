@@ -13,7 +13,7 @@ pytestmark = pytest.mark.nightly
 
 @pytest.fixture
 def cdktf(repository: Path) -> Path:
-    """The program; where it is missing, a developer is told what to type."""
+    """The program. If it is missing, the test is skipped with the command that installs it."""
     program = repository / ".venv/cdktf-cli/node_modules/.bin/cdktf"
     if not program.exists():
         install = "npm install --prefix .venv/cdktf-cli --no-save cdktf-cli@0.21"

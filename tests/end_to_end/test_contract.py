@@ -1,4 +1,4 @@
-"""The program as it is run: its arguments, its environment, and the contract with the engine."""
+"""The environment of a job's program: arguments, variables, and its contract with the engine."""
 
 import json
 import shlex
@@ -13,7 +13,7 @@ from programs import finished
 
 PYTHON = shlex.quote(sys.executable)
 
-# Each rank writes what it was given to a file of its own.
+# Each rank writes its arguments and environment to its own file.
 REPORT = """
 import json, os, sys
 facts = {"argv": sys.argv[2:], "env": dict(os.environ), "cwd": os.getcwd()}
@@ -31,14 +31,14 @@ NASTY = [
 
 
 def reports(folder: Path, ranks: int) -> list[dict[str, Any]]:
-    """Reports that the ranks wrote; their number must be right."""
+    """Returns the reports of the ranks, whose number must be right."""
     assert len(list(folder.glob("rank*.json"))) == ranks
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(ranks)]
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> str:
-    """A command that reports what reached it."""
+    """A command that reports its arguments and its environment."""
     (tmp_path / "report.py").write_text(REPORT)
     return f"{PYTHON} {shlex.quote(str(tmp_path / 'report.py'))} {shlex.quote(str(tmp_path))}"
 
@@ -46,7 +46,9 @@ def program(tmp_path: Path) -> str:
 class TestWhatReachesTheProgram:
     """Quoting, the environment, and the contract between engine and launcher."""
 
-    def test_values_arrive_as_they_were_written(self, fairway: Fairway, program: str) -> None:
+    def test_contract_passes_arguments_and_variables_unchanged(
+        self, fairway: Fairway, program: str
+    ) -> None:
         job = fairway.job(
             program + " {{ params.one }} {{ params.all }} -- {{ params.all }}",
             params={"one": NASTY[0] + "\n" + NASTY[1], "all": NASTY},
@@ -56,17 +58,19 @@ class TestWhatReachesTheProgram:
         fairway.watch(job)
         for report in reports(fairway.folder, 2):
             assert report["argv"] == [f"{NASTY[0]}\n{NASTY[1]}", *NASTY, "--", *NASTY]
-            # A variable's value is a template, and a parameter is not.
+            # The value of an environment variable is a template, that of a parameter is not.
             arrived = [report["env"].get(f"NASTY_{n}") for n in range(len(NASTY))]
             assert arrived == [text.replace("{{ name }}", "job") for text in NASTY]
         assert not list(fairway.folder.rglob("pwned"))
 
-    def test_the_contract(self, fairway: Fairway, program: str) -> None:
+    def test_contract_variables_are_set_for_every_rank(
+        self, fairway: Fairway, program: str
+    ) -> None:
         nodes, width = 3, 2
         job = fairway.job(
             program, nodes=nodes, processes_per_node=width, outputs={"model": {}, "Log_2": {}}
         )
-        # What an outer run left in the environment is not this run's.
+        # Variables of an outer run are not passed to this run.
         outer = {"FAIRWAY_OUTPUT_OLD": "/old", "FAIRWAY_TASK": "7", "FAIRWAY_RUN": "outer"}
         run = fairway.ok("submit", job, "--watch", "--json", **outer)
         run_id = json.loads(run)["run_id"]
@@ -89,7 +93,9 @@ class TestWhatReachesTheProgram:
             with socket.socket() as listener:
                 listener.bind(("127.0.0.1", int(env["MAIN_PORT"])))
 
-    def test_a_checkpoint_of_its_own_or_the_one_that_is_given(self, fairway: Fairway) -> None:
+    def test_contract_checkpoint_folder_is_new_for_each_run_unless_given(
+        self, fairway: Fairway
+    ) -> None:
         more = (
             'cat "$FAIRWAY_CHECKPOINT_DIR/n" 2>/dev/null; echo more >>"$FAIRWAY_CHECKPOINT_DIR/n"'
         )
@@ -101,7 +107,7 @@ class TestWhatReachesTheProgram:
         assert "more" in fairway.watch(job, *given)
         assert (fairway.folder / "kept" / "here" / "n").read_text() == "more\nmore\n"
 
-    def test_program_needs_no_home_and_takes_no_modules_of_its_folder(
+    def test_submit_works_without_home_and_imports_no_modules_of_the_job_folder(
         self, fairway: Fairway
     ) -> None:
         for name in ("json", "socket", "signal", "fairway_runner"):
@@ -111,7 +117,7 @@ class TestWhatReachesTheProgram:
         assert run.returncode == 0, run.stdout + run.stderr
         assert "up" in run.stdout
 
-    def test_folders_with_spaces_and_quotes(self, fairway: Fairway) -> None:
+    def test_submit_works_in_folders_with_spaces_and_quotes(self, fairway: Fairway) -> None:
         job_folder = fairway.folder / 'a job\'s "folder" $HOME'
         current = fairway.folder / "where 'I' am; *"
         job_folder.mkdir()

@@ -1,4 +1,4 @@
-"""Sessions of `fairway dev` on this machine: when they are in use, and Jupyter in them."""
+"""Sessions of `fairway dev` on this machine: their idle time, and Jupyter."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from program import Fairway, Gate, Pipe
 from programs import executable, finished
 from waiting import until
 
-# Takes its port and the file of its token as JupyterLab does, and answers who has the token.
+# Gets its port and its token file as JupyterLab does, and answers requests that have the token.
 _JUPYTER = """\
 #!{python}
 import http.server, os, sys
@@ -37,7 +37,7 @@ server.serve_forever()
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of programs that come first; what is written at home is the test's own."""
+    """A folder that comes first in PATH, with the test's folder as home directory."""
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -46,10 +46,10 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_dev_session_counts_other_processes_beside_it_as_use(
+def test_dev_session_is_not_idle_while_a_command_runs_in_it(
     fairway: Fairway, path: Path, pipe: Pipe, gate: Gate
 ) -> None:
-    """Its clock is the test's: it looks when the gate is opened."""
+    """The test sets the pace: the session checks for use whenever the gate is opened."""
     executable(
         path / "sleep",
         f"#!/bin/sh\nif [ $1 = infinity ]; then exec /usr/bin/sleep $1; fi\n"
@@ -58,14 +58,14 @@ def test_dev_session_counts_other_processes_beside_it_as_use(
     held_by = path / "held-by"
     os.mkfifo(held_by)
     inner = os.open(held_by, os.O_RDWR)
-    writer = os.open(pipe.path, os.O_WRONLY)  # or else it ends with the first that has said all
+    writer = os.open(pipe.path, os.O_WRONLY)  # keeps the pipe open after its first writer
     try:
         run = json.loads(fairway("dev", "local", "--idle", "35s", "--detach", "--json").stdout)
         pipe.lines(1)
         held = f"echo in use >{pipe.path}; read -r _ <{held_by}"
         used = fairway.start("exec", run["run_id"], "--", "sh", "-c", held)
         assert sorted(pipe.lines(2)) == ["in use", "pause 3"]
-        for look in range(15):  # twelve of them make its 35 s
+        for look in range(15):  # twelve checks are more than 35 s
             gate.open()
             pipe.lines(3 + look)
         os.write(inner, b"go\n")
@@ -74,13 +74,15 @@ def test_dev_session_counts_other_processes_beside_it_as_use(
         assert fairway.within("wait", run["run_id"]).returncode == 124
         os.close(writer)
         assert set(pipe.rest().splitlines()) == {"in use", "pause 3"}
-        # The twelfth look after the last that saw it used has ended it.
+        # The twelfth check after the last one that saw it in use has ended the session.
         assert pipe.rest().count("pause") == 1 + 15 + 11
     finally:
         os.close(inner)
 
 
-def test_jupyter_runs_in_it(fairway: Fairway, path: Path) -> None:
+def test_dev_jupyter_serves_with_a_token_that_only_the_user_can_read(
+    fairway: Fairway, path: Path
+) -> None:
     executable(path / "jupyter-lab", _JUPYTER.format(python=sys.executable))
     job = fairway.job("true", env={"MINE": "of the job"})
     process = fairway.start("dev", "local", "--job", str(job), "--jupyter")
@@ -97,7 +99,7 @@ def test_jupyter_runs_in_it(fairway: Fairway, path: Path) -> None:
     with pytest.raises(urllib.error.HTTPError, match="403") as refused:
         urllib.request.urlopen(address)
     refused.value.close()
-    # In one file, which its user alone can read, and nowhere else.
+    # The token is in one file that only its user can read, and nowhere else.
     assert token not in said
     kept = [each for each in fairway.folder.rglob("*") if each.is_file()]
     [file] = [each for each in kept if token.encode() in _content(each)]
@@ -115,7 +117,7 @@ def test_dev_jupyter_without_jupyter_lab_fails_with_a_hint(fairway: Fairway, pat
     assert "fairway: there is no jupyter-lab on PATH here: install jupyterlab" in done.stdout
 
 
-def test_a_session_of_another_machine_is_not_kept_in_step(fairway: Fairway, path: Path) -> None:
+def test_dev_session_started_elsewhere_is_not_synced(fairway: Fairway, path: Path) -> None:
     job = fairway.job("true", template="dev", options={"idle": 0})
     run = fairway.submit(job)
     process = fairway.start("dev", "local")
@@ -126,7 +128,7 @@ def test_a_session_of_another_machine_is_not_kept_in_step(fairway: Fairway, path
 
 
 def _until(process: subprocess.Popen[str], text: str) -> str:
-    """Output of the process up to the line with that text."""
+    """Returns the output of the process up to the line with that text."""
     said = ""
     for line in process.stdout:
         said += line
@@ -136,7 +138,7 @@ def _until(process: subprocess.Popen[str], text: str) -> str:
 
 
 def _content(file: Path) -> bytes:
-    """The content of a file, if it is still there."""
+    """Returns the content of a file, or nothing if the file no longer exists."""
     try:
         return file.read_bytes()
     except OSError:

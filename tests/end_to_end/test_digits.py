@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from programs import finished
 
-# mpirun ends the job by itself after this many seconds, with an exit code of its own: a hang
-# is then a failed assertion, and no process is left behind.
+# Seconds after which mpirun ends the job with its own exit code, so that a hang is a failed
+# assertion and leaves no process behind.
 TIMEOUT = 300
 
 FAILS_ON_RANK_1 = """
@@ -43,17 +43,18 @@ def digits(repository: Path) -> Path:
 
 
 def mpirun(ranks: int) -> list[str]:
-    """The start of a command line; the one mpirun that belongs to this Python goes first."""
+    """Returns the start of a command line, preferably with the mpirun of this Python
+    environment."""
     places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     program = shutil.which("mpirun", path=places)
     assert program, "no mpirun: install the extra `local`, or your system's Open MPI"
     quick = "--bind-to none --map-by :OVERSUBSCRIBE --mca pml ob1 --mca btl self,sm"
-    patient = "--mca mpi_yield_when_idle 1"  # other tests want the cores too
+    patient = "--mca mpi_yield_when_idle 1"  # other tests need the cores, too
     return [program, *quick.split(), *patient.split(), "--timeout", str(TIMEOUT), "-np", str(ranks)]
 
 
 def environment(**fairway: Path | str) -> dict[str, str]:
-    """This environment, with these of Fairway's variables and no others."""
+    """Returns this environment with the given Fairway variables and no others."""
     bare = {name: v for name, v in os.environ.items() if not name.startswith("FAIRWAY_")}
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return bare | root | {f"FAIRWAY_{name}": str(value) for name, value in fairway.items()}
@@ -62,7 +63,7 @@ def environment(**fairway: Path | str) -> dict[str, str]:
 def train(
     digits: Path, ranks: int, *arguments: str, **fairway: Path | str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the example to its end."""
+    """Runs the example to its end."""
     return finished(
         [*mpirun(ranks), sys.executable, str(digits / "train.py"), *arguments],
         env=environment(**fairway),
@@ -70,7 +71,7 @@ def train(
 
 
 def layers(folder: Path) -> dict[str, np.ndarray]:
-    """The model that a run has kept."""
+    """Returns the model that a run has kept."""
     with np.load(folder / "model.npz") as file:
         return dict(file)
 
@@ -82,7 +83,7 @@ def assert_same_bits(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -
 
 
 def last_accuracy(output: str) -> float:
-    """The accuracy of the last line, which must have the form that people search for."""
+    """Returns the accuracy of the last line, which must have the documented form."""
     line = output.splitlines()[-1]
     found = re.fullmatch(r"done: accuracy=(\d\.\d{3}) images/s=\d+ ranks=\d nodes=1", line)
     assert found, output
@@ -90,7 +91,7 @@ def last_accuracy(output: str) -> float:
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_learns_the_digits(digits: Path, ranks: int) -> None:
+def test_digits_training_reaches_95_percent_accuracy(digits: Path, ranks: int) -> None:
     run = train(digits, ranks)
     assert run.returncode == 0, run.stderr
     assert last_accuracy(run.stdout) >= 0.95
@@ -98,13 +99,13 @@ def test_learns_the_digits(digits: Path, ranks: int) -> None:
     epochs = re.findall(
         r"^epoch=(\d+) loss=\d+\.\d{4} accuracy=\d\.\d{3} images/s=\d+$", run.stdout, re.MULTILINE
     )
-    assert epochs == [str(number) for number in range(1, 31)]  # each once: one rank prints
+    assert epochs == [str(number) for number in range(1, 31)]  # each once: only one rank prints
     assert "no model is kept" in run.stdout
     assert "attempt" not in run.stdout
 
 
 @pytest.mark.nightly
-def test_a_resumed_run_ends_with_the_same_bits(digits: Path, tmp_path: Path) -> None:
+def test_digits_resumed_training_gives_the_same_model(digits: Path, tmp_path: Path) -> None:
     whole, parts, checkpoints = tmp_path / "whole", tmp_path / "parts", tmp_path / "checkpoints"
     assert train(digits, 3, "--epochs", "4", OUTPUT_MODEL=whole).returncode == 0
     first = train(digits, 3, "--epochs", "2", CHECKPOINT_DIR=checkpoints)
@@ -119,7 +120,9 @@ def test_a_resumed_run_ends_with_the_same_bits(digits: Path, tmp_path: Path) -> 
     assert [path.name for path in checkpoints.iterdir()] == ["checkpoint.npz"]
 
 
-def test_sigterm_to_one_rank_stops_and_saves_all(digits: Path, tmp_path: Path) -> None:
+def test_digits_sigterm_to_one_rank_stops_all_and_saves_a_checkpoint(
+    digits: Path, tmp_path: Path
+) -> None:
     checkpoints, whole, parts = tmp_path / "checkpoints", tmp_path / "whole", tmp_path / "parts"
     keep_pid = 'echo $$ > "$0/$OMPI_COMM_WORLD_RANK.pid"; exec "$@"'
     command = [sys.executable, str(digits / "train.py"), "--epochs", "10000"]
@@ -148,7 +151,7 @@ def test_sigterm_to_one_rank_stops_and_saves_all(digits: Path, tmp_path: Path) -
     assert_same_bits(layers(whole), layers(parts))
 
 
-def test_a_failing_rank_ends_all(digits: Path, tmp_path: Path) -> None:
+def test_digits_failing_rank_ends_all_ranks(digits: Path, tmp_path: Path) -> None:
     program = tmp_path / "fails.py"
     program.write_text(FAILS_ON_RANK_1)
     run = finished([*mpirun(3), sys.executable, str(program), str(digits)], env=environment())
@@ -157,7 +160,7 @@ def test_a_failing_rank_ends_all(digits: Path, tmp_path: Path) -> None:
     assert "done" not in run.stdout
 
 
-def test_a_command_line_that_is_wrong_is_said_once(digits: Path) -> None:
+def test_digits_bad_argument_is_reported_by_one_rank_only(digits: Path) -> None:
     run = train(digits, 2, "--lr", "nan")
     assert run.returncode == 2
     assert run.stderr.count("argument --lr: nan is not between") == 1
@@ -172,7 +175,7 @@ def checkpoint(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def assert_refused(run: subprocess.CompletedProcess[str], path: Path, says: str) -> None:
-    """One clear message, exit code 2, nothing trained."""
+    """Asserts one clear message, exit code 2, and no training."""
     assert run.returncode == 2, run.stderr
     assert run.stdout == ""
     [message] = [line for line in run.stderr.splitlines() if line.startswith("error: ")]
@@ -180,7 +183,7 @@ def assert_refused(run: subprocess.CompletedProcess[str], path: Path, says: str)
     assert "Traceback" not in run.stderr
 
 
-def test_a_corrupt_checkpoint_is_refused_and_left_alone(
+def test_digits_corrupt_checkpoint_is_refused_and_not_overwritten(
     digits: Path, tmp_path: Path, checkpoint: bytes
 ) -> None:
     path = tmp_path / "checkpoint.npz"
@@ -189,7 +192,7 @@ def test_a_corrupt_checkpoint_is_refused_and_left_alone(
     assert path.read_bytes() == checkpoint[:-100]
 
 
-def test_a_checkpoint_of_another_training_is_refused(
+def test_digits_checkpoint_with_other_settings_is_refused(
     digits: Path, tmp_path: Path, checkpoint: bytes
 ) -> None:
     path = tmp_path / "checkpoint.npz"
@@ -198,7 +201,7 @@ def test_a_checkpoint_of_another_training_is_refused(
     assert_refused(run, path, "is of another training")
 
 
-def test_damages_of_a_checkpoint_and_another_size_are_found(
+def test_digits_damaged_checkpoint_or_one_of_another_size_raises(
     digits: Path, tmp_path: Path, checkpoint: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mlp", load_module(digits, "mlp"))
@@ -216,7 +219,7 @@ def test_damages_of_a_checkpoint_and_another_size_are_found(
 
 
 @pytest.mark.nightly
-def test_a_longer_training_may_go_on_with_other_ranks(
+def test_digits_training_continues_with_more_epochs_and_another_number_of_ranks(
     digits: Path, tmp_path: Path, checkpoint: bytes
 ) -> None:
     (tmp_path / "checkpoint.npz").write_bytes(checkpoint)
@@ -226,7 +229,7 @@ def test_a_longer_training_may_go_on_with_other_ranks(
 
 
 def load_module(digits: Path, name: str) -> ModuleType:
-    """A module of the example, which is no package."""
+    """Imports a module of the example, which is not a package."""
     spec = importlib.util.spec_from_file_location(f"digits_{name}", digits / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -235,7 +238,7 @@ def load_module(digits: Path, name: str) -> ModuleType:
     return module
 
 
-def test_the_gradient_is_that_of_the_loss(digits: Path) -> None:
+def test_digits_gradient_matches_finite_differences_of_the_loss(digits: Path) -> None:
     mlp = load_module(digits, "mlp")
     rng = np.random.default_rng(7)
     examples = rng.random((9, 64)), rng.integers(0, 10, 9)
@@ -250,7 +253,7 @@ def test_the_gradient_is_that_of_the_loss(digits: Path) -> None:
     assert (above - below) / (2 * small) == pytest.approx(gradient @ direction, rel=1e-6)
 
 
-def test_the_gradients_of_shares_add_up(digits: Path) -> None:
+def test_digits_gradients_of_all_ranks_add_up_to_that_of_the_batch(digits: Path) -> None:
     mlp = load_module(digits, "mlp")
     rng = np.random.default_rng(8)
     images, labels = rng.random((10, 64)), rng.integers(0, 10, 10)

@@ -1,4 +1,4 @@
-"""The parts of files that the documents show are what environments, jobs and projects may hold."""
+"""The YAML blocks of the documents are valid parts of environment, job or project files."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ from fairway_runner.jobs.steps import job_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^```yaml[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_PARTS = [  # the checks' page shows what is wrong, too
+_PARTS = [  # checks.md also shows files with mistakes
     (document, text)
     for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if document.name != "checks.md"
@@ -25,8 +25,8 @@ _PARTS = [  # the checks' page shows what is wrong, too
 
 
 def _schema(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
-    """For a part of a file, in which what is required may be missing."""
-    demands = ("required", "anyOf")  # a job has a command, or steps
+    """Returns a validator for part of a file, in which required fields may be missing."""
+    demands = ("required", "anyOf")  # a job has either a command or steps
     return jsonschema.Draft202012Validator(
         {key: value for key, value in schema.items() if key not in demands}
     )
@@ -38,7 +38,7 @@ def schemas() -> list[jsonschema.Draft202012Validator]:
 
 
 @pytest.mark.parametrize(("document", "text"), _PARTS, ids=lambda each: getattr(each, "stem", ""))
-def test_doc_yaml_is_part_of_a_valid_file(
+def test_doc_yaml_blocks_match_a_schema(
     schemas: list[jsonschema.Draft202012Validator], document: Path, text: str
 ) -> None:
     data = YAML(typ="safe", pure=True).load(text)
@@ -50,7 +50,7 @@ def test_doc_yaml_is_part_of_a_valid_file(
             pytest.fail(f"{document}:\n{text}\n{wrong}\n{error}")
 
 
-def test_doc_yaml_check_finds_text_that_is_no_part_of_a_file(
+def test_doc_yaml_check_finds_unknown_fields_and_bad_values(
     schemas: list[jsonschema.Draft202012Validator],
 ) -> None:
     for data in ({"nods": 2}, {"clusters": {"gpu": {"engine": "sge"}}}, {"timeout": 30}):

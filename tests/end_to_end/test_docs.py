@@ -1,11 +1,11 @@
-"""The documents show what happens: their commands are run, or held against the help.
+"""The documents' commands are run, or checked against the help.
 
-A block that begins with ```console holds lines `$ command` and what they print; `…` stands for
-anything. `$ cd FOLDER` and `$ source FILE` alone hold for the commands after them, and
-`$ command &` runs until the document's end, once it has said `ready`. A block whose
-first line says title="PATH" is a file that the reader writes. The blocks of one document are
-done one after the other in one folder. A block of ```bash needs Azure, a network or time: it is
-not run, and its commands are held against the programs' own help.
+A block that begins with ```console has lines `$ command`, each followed by its output; `…` stands
+for any text. `$ cd FOLDER` and `$ source FILE` alone apply to the commands after them, and
+`$ command &` runs until the document's end, once it has printed `ready`. A block whose first line
+has title="PATH" is a file that the reader writes. The blocks of one document run one after the
+other in one folder. A block of ```bash needs Azure, a network or time: it is not run, and its
+commands are checked against the programs' own help.
 """
 
 import contextlib
@@ -33,13 +33,13 @@ _BLOCK = re.compile(
 )
 _INLINE = re.compile(r"`(?:bin/)?fairway ([a-z][^`]*)`")
 _ASSIGNMENT = re.compile(r"\w+=")
-# What cdktf can do; its own help is not at hand everywhere.
+# The commands of cdktf, whose help is not available everywhere.
 _CDKTF = {"deploy", "destroy", "diff", "output", "synth"}
 
 
 @dataclass(frozen=True)
 class _File:
-    """A file that the document shows, by its path from where the reader stands."""
+    """A file shown in a document, by its path relative to the reader's folder."""
 
     path: str
     text: str
@@ -47,14 +47,14 @@ class _File:
 
 @dataclass(frozen=True)
 class _Command:
-    """A command line, and what it is said to print."""
+    """A command line and its documented output."""
 
     line: str
     printed: str
 
 
 def _steps(document: Path) -> list[_File | _Command]:
-    """Files and commands of the document, in its order."""
+    """Returns the files and commands of the document, in order."""
     found: list[_File | _Command] = []
     for block in _BLOCK.finditer(document.read_text(encoding="utf-8")):
         if block["title"]:
@@ -74,7 +74,7 @@ def _commands(body: str) -> Iterator[_Command]:
 
 
 def _unrun_commands(document: Path) -> Iterator[list[str]]:
-    """The words of every command line in the document's ```bash blocks."""
+    """Yields the arguments of each command line in the document's ```bash blocks."""
     for block in _BLOCK.finditer(document.read_text(encoding="utf-8")):
         if block["kind"] == "bash" and not block["title"]:
             for line in block["body"].replace("\\\n", " ").splitlines():
@@ -87,7 +87,7 @@ def _unrun_commands(document: Path) -> Iterator[list[str]]:
 
 
 def _inline_commands(document: Path) -> Iterator[list[str]]:
-    """The words behind `fairway` of what the document's text names as a command."""
+    """Yields the arguments of each `fairway` command that the document's text mentions."""
     text = _BLOCK.sub("", document.read_text(encoding="utf-8"))
     for command in _INLINE.findall(text):
         yield shlex.split(command.replace("\n", " "))
@@ -112,13 +112,13 @@ _RUN = [
 
 @pytest.mark.timeout(3600)  # a document has dozens of commands
 @pytest.mark.parametrize("document", _RUN, ids=_name)
-def test_the_commands_of_a_document(document: Path, tmp_path: Path) -> None:
+def test_docs_console_commands_print_the_documented_output(document: Path, tmp_path: Path) -> None:
     _require_namespaces(document)
     for entry in ROOT.iterdir():
         if entry.name not in (".fairway", "cdktf.out", ".git"):
             (tmp_path / entry.name).symlink_to(entry)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    # What is opened in a browser is opened by nobody here.
+    # `true` takes the place of a browser.
     known = {**os.environ, "COLUMNS": "200", "PATH": path, "BROWSER": "true"}
     known |= _home_with_a_key(tmp_path / "home")
     reader = _Reader(tmp_path, tmp_path, known)
@@ -130,7 +130,7 @@ def test_the_commands_of_a_document(document: Path, tmp_path: Path) -> None:
 
 
 def _home_with_a_key(home: Path) -> dict[str, str]:
-    """A home as readers have one: `fairway init` takes their SSH key."""
+    """Makes a home directory like a reader's, with an SSH key for `fairway init`."""
     (home / ".ssh").mkdir(parents=True)
     key = home / ".ssh/id_ed25519"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
@@ -139,7 +139,8 @@ def _home_with_a_key(home: Path) -> dict[str, str]:
 
 
 def _require_namespaces(document: Path) -> None:
-    """Leaves a document out whose cluster this machine cannot be, but not where it has to."""
+    """Skips a document whose cluster cannot run on this machine, unless all requirements have to be
+    installed."""
     steps = [step.line for step in _steps(document) if isinstance(step, _Command)]
     if any("bin/kubernetes-simulator" in line for line in steps) and (lacking := missing()):
         pytest.skip(lacking)
@@ -147,7 +148,7 @@ def _require_namespaces(document: Path) -> None:
 
 @dataclass
 class _Reader:
-    """Who does what a document says: in a folder, with the variables that were set so far."""
+    """A reader who follows a document: in a folder, with the variables set so far."""
 
     root: Path
     folder: Path
@@ -155,7 +156,7 @@ class _Reader:
     background: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def follow(self, step: _File | _Command) -> None:
-        """Does one step, which must go as the document says."""
+        """Performs one step, whose result must be as documented."""
         if isinstance(step, _File):
             self._write(step)
         elif step.line.startswith("cd "):
@@ -172,7 +173,7 @@ class _Reader:
             assert fits or not step.printed.strip(), f"$ {step.line}\nprinted:\n{printed}"
 
     def leave(self) -> None:
-        """Ends what still runs."""
+        """Ends the processes that still run."""
         for process in self.background:
             process.terminate()
             process.communicate()
@@ -218,7 +219,7 @@ class _Reader:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
-def test_commands_that_are_not_run_exist_with_their_options(document: Path) -> None:
+def test_docs_bash_commands_have_known_names_and_options(document: Path) -> None:
     for words in _unrun_commands(document):
         program = words[0].removeprefix("bin/")
         if program == "fairway":
@@ -232,7 +233,7 @@ def test_commands_that_are_not_run_exist_with_their_options(document: Path) -> N
 
 
 def _command(words: list[str]) -> tuple[Any, list[str]]:
-    """The command that the words name, in however many steps, and the words behind it."""
+    """Returns the (sub)command that the arguments name, and the remaining arguments."""
     assert words[0] in Commands.names(), f"there is no command `fairway {words[0]}`"
     command: Any = Commands.imported(words[0])
     rest = words[1:]
@@ -246,9 +247,9 @@ def _command(words: list[str]) -> tuple[Any, list[str]]:
 
 
 def _parse(words: list[str]) -> None:
-    """Reads the arguments as the program does, and starts nothing."""
+    """Parses the arguments as the program does, without running anything."""
     command, rest = _command(words)
-    if "--" in rest:  # what follows is another program's
+    if "--" in rest:  # the rest belongs to another program
         rest = rest[: rest.index("--") + 2]
     command.make_context(" ".join(words), list(rest))
 
@@ -279,7 +280,7 @@ def test_docs_command_check_finds_unknown_commands_and_options(words: list[str],
         _parse(words)
 
 
-def test_an_option_in_the_text_that_does_not_exist_is_found() -> None:
+def test_docs_option_check_finds_an_unknown_option_in_the_text() -> None:
     _check_options(["submit", "--watch", "-s", "params.x=1"])
     with pytest.raises(AssertionError, match="--wach"):
         _check_options(["submit", "--wach"])

@@ -1,11 +1,11 @@
-"""The table of exit codes in docs/reliability.md is that of the code."""
+"""The table of exit codes in docs/reliability.md matches the code."""
 
 import ast
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# What ends the program or an error with a code, by the name that is called.
+# The calls that end the program with an exit code.
 _ENDS = ("typer.Exit", "_end", "os._exit", "sys.exit")
 
 
@@ -36,7 +36,7 @@ def _codes_in(tree: ast.Module) -> set[int]:
     return {code for code in codes if type(code) is int}
 
 
-def test_table_of_exit_codes_has_those_of_the_program_and_of_runs() -> None:
+def test_exit_codes_of_the_program_and_of_runs_are_documented() -> None:
     used = _used()
     assert {2, 3, 4, 5, 130, 141} <= used | {2}
     assert used <= _documented()

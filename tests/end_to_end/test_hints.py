@@ -1,4 +1,4 @@
-"""Each error says what to type next, and what it says to type exists."""
+"""Every error has a hint, and the commands in hints exist."""
 
 import ast
 import re
@@ -14,9 +14,9 @@ from fairway_cli.main import Commands
 ROOT = Path(__file__).resolve().parents[2]
 
 _FOLDERS = ("constructs", "stacks", "runner")
-# What makes an error, and which of its arguments is the hint.
+# The calls that make an error, and the position of their argument `hint`.
 _MAKERS = {"UserError.of": 2, "Finding": 2, "FieldError": 1, "Fault": 1}
-# The message that follows says what to do itself, or is passed on with its hint.
+# Errors without a hint, and why they need none.
 _WITHOUT = {
     "cut-off-submission": "the reason ends with the command",
 }
@@ -24,7 +24,7 @@ _COMMAND = re.compile(r"(?<![\w/.-])(?<!-p )fairway ([a-z][^`;,()&|<>\n\"]*)")
 
 
 def _files() -> Iterator[tuple[Path, list[ast.AST]]]:
-    """Each module and its nodes: to walk over all of them takes seconds."""
+    """Yields each module and its nodes, as walking all of them takes seconds."""
     for folder in _FOLDERS:
         for file in sorted((ROOT / folder).rglob("*.py")):
             if "azurerm" not in file.parts:  # generated
@@ -40,7 +40,7 @@ def _without_hint(file: Path, nodes: list[ast.AST]) -> Iterator[str]:
         made = f"{owner.id}.{name}" if isinstance(owner, ast.Name) else name
         if made not in _MAKERS:
             continue
-        # On nodes the first argument of a Fault is the id.
+        # In fairway_agent a Fault has its id as first argument.
         at = 2 if "fairway_agent" in file.parts else _MAKERS[made]
         names = {keyword.arg for keyword in call.keywords}
         starred = any(isinstance(each, ast.Starred) for each in call.args)
@@ -53,7 +53,7 @@ def _without_hint(file: Path, nodes: list[ast.AST]) -> Iterator[str]:
             yield f"{file.relative_to(ROOT)}:{call.lineno}"
 
 
-def test_errors_have_hints_of_commands_that_exist() -> None:
+def test_hints_are_given_for_all_errors_and_name_known_commands() -> None:
     found: list[list[str]] = []
     without: list[str] = []
     for file, nodes in _files():
@@ -68,7 +68,7 @@ def test_errors_have_hints_of_commands_that_exist() -> None:
 
 
 def _strings(nodes: list[ast.AST]) -> Iterator[str]:
-    """Every string but docstrings, with X for what varies in it."""
+    """Yields each string other than docstrings, with X for its variable parts."""
     others = {
         id(value) for each in nodes if isinstance(each, ast.JoinedStr) for value in each.values
     }
@@ -90,7 +90,7 @@ def _commands(nodes: list[ast.AST]) -> Iterator[list[str]]:
 
 
 def _options(words: list[str]) -> set[str]:
-    """The options of the command that the words name."""
+    """Returns the options of the command that the words name."""
     command: Any = Commands.imported(words[0]) if words[0] in Commands.names() else None
     for word in words[1:]:
         known = getattr(command, "commands", {})
@@ -101,6 +101,6 @@ def _options(words: list[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("words", ["chek demo", "targets sink", "nodes drian x"])
-def test_a_command_that_does_not_exist_is_found(words: str) -> None:
+def test_hints_check_finds_an_unknown_command(words: str) -> None:
     with pytest.raises(AssertionError):
         _options(words.split())

@@ -1,11 +1,13 @@
-"""Word of runs on this machine, sent by what watches them."""
+"""Notifications of runs on this machine, sent by their supervisor."""
 
 from program import Fairway, Gate
 from receivers import Receiver
 
 
-def test_run_that_waits_and_then_succeeds(fairway: Fairway, gate: Gate, receiver: Receiver) -> None:
-    """Its address is a secret; the receiver fails at first, and nothing waits for it."""
+def test_notifications_are_sent_when_a_run_waits_and_succeeds(
+    fairway: Fairway, gate: Gate, receiver: Receiver
+) -> None:
+    """The receiver's address is a secret, which no file of the run contains."""
     first = fairway.submit(fairway.job(f"read -r _ <{gate.path}", template="plain"))
     notify = {"webhook": "secret:HOOK", "on": ["waiting", "succeeded"], "form": "slack"}
     job = fairway.job(
@@ -23,7 +25,9 @@ def test_run_that_waits_and_then_succeeds(fairway: Fairway, gate: Gate, receiver
         assert not path.is_file() or receiver.url.encode() not in path.read_bytes(), path
 
 
-def test_a_receiver_that_is_away_changes_nothing(fairway: Fairway, receiver: Receiver) -> None:
+def test_notifications_that_fail_do_not_change_the_result_of_the_run(
+    fairway: Fairway, receiver: Receiver
+) -> None:
     receiver.answers += [404]
     job = fairway.job("exit 3", template="plain", notify={"webhook": receiver.url})
     run = fairway.submit(job)

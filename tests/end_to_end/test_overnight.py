@@ -1,4 +1,4 @@
-"""The example of a run that nobody sits beside, as its README has it."""
+"""The example of an unattended run, as its README describes it."""
 
 import shutil
 import subprocess

@@ -14,13 +14,15 @@ from programs import finished
 @pytest.mark.parametrize(
     "document", ["python.md", "notebooks.md", "howto/use-any-resource.md", "constructs.md"]
 )
-def test_the_blocks_do_what_they_say(repository: Path, tmp_path: Path, document: str) -> None:
+def test_python_docs_blocks_run_without_errors_or_output(
+    repository: Path, tmp_path: Path, document: str
+) -> None:
     text = (repository / "docs" / document).read_text(encoding="utf-8")
     for line in re.findall(r"^fairway bindings .*", text, re.MULTILINE):
         schema = repository / "tests/stacks/container_apps.schema.json"
         words = [sys.executable, "-P", "-m", "fairway_cli.entry", *shlex.split(line)[1:]]
         subprocess.run([*words, "--schema", schema], cwd=tmp_path, check=True, timeout=300)
-    # What is made from docstrings is of parts of programs.
+    # The blocks generated from docstrings are incomplete programs.
     written = text.partition("<!-- made by bin/docs")[0]
     blocks = re.findall(r"^```python\n(.*?)^```", written, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 2

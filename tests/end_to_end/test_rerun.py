@@ -1,4 +1,4 @@
-"""A run once more with changes: `fairway rerun -s … --target …`."""
+"""Reruns with changes: `fairway rerun -s … --target …`."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ def _record(fairway: Fairway, run: str, name: str) -> dict[str, object]:
     return json.loads(path.read_text())
 
 
-def test_changes_come_over_those_of_the_submission(fairway: Fairway) -> None:
+def test_rerun_applies_its_changes_over_those_of_the_submission(fairway: Fairway) -> None:
     (fairway.folder / "tool.sh").write_text("echo first $*\n")
     params = {"lr": 0.1, "epochs": 3}
     job = fairway.job(
@@ -38,7 +38,7 @@ def test_changes_come_over_those_of_the_submission(fairway: Fairway) -> None:
     assert origin["rerun_of"] == first
     assert origin["set"] == ["params.epochs=5", "params.lr=0.5"]
     assert (origin["code"], origin["git"]) == (known["code"], known["git"])
-    # And once more from there, watched.
+    # Then rerun the rerun, with --watch.
     last = fairway.within("rerun", new, "-s", "params.epochs=6", "--watch")
     assert last.returncode == 0
     assert "first 0.5 6\n" in last.stdout
@@ -47,7 +47,7 @@ def test_changes_come_over_those_of_the_submission(fairway: Fairway) -> None:
     fairway.refused("rerun", first, says=f"the code snapshot of {first} no longer exists")
 
 
-def test_changes_are_shown_before_it_starts(
+def test_rerun_prints_its_changes_before_it_starts(
     fairway: Fairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = fairway.submit(fairway.job("true", template="plain"))
@@ -61,8 +61,8 @@ def test_changes_are_shown_before_it_starts(
     assert again.stderr.index("  command: true → false") < again.stderr.index("it does not start")
 
 
-def test_a_part_of_the_folder_was_the_code(fairway: Fairway) -> None:
-    """Templates and checkpoints lie beside the job's file; the code is that of the first run."""
+def test_rerun_uses_the_code_snapshot_of_a_subfolder(fairway: Fairway) -> None:
+    """Templates and checkpoints are beside the job's file; the code is that of the first run."""
     (fairway.folder / "src").mkdir()
     (fairway.folder / "src" / "tool.sh").write_text("echo first\n")
     (fairway.folder / "mine.sh.j2").write_text(
@@ -106,8 +106,8 @@ def test_rerun_with_refused_changes_starts_nothing(fairway: Fairway) -> None:
         assert len(list((fairway.folder / ".fairway" / "runs").glob("[!.]*"))) == 1
 
 
-def test_spans_of_a_job_of_python_mean_what_those_of_a_file_mean(fairway: Fairway) -> None:
-    """Arguments are seconds, and its record has units: so has what is set over it."""
+def test_rerun_of_a_python_job_requires_units_in_durations(fairway: Fairway) -> None:
+    """Python arguments are seconds and its record has units, so a set value needs a unit, too."""
     program = (
         "from fairway_hpc import Job, UserError, rerun, submit\n"
         "job = Job(name='a', template='plain', command='echo {{ params.x }}', params={'x': 1},"
@@ -132,7 +132,7 @@ def test_spans_of_a_job_of_python_mean_what_those_of_a_file_mean(fairway: Fairwa
 def test_rerun_and_retry_check_the_launcher_program_again(
     fairway: Fairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If it is gone since, nothing starts: neither a rerun nor a retry."""
+    """If the program is missing by then, nothing starts."""
     run = fairway.submit(fairway.job("false"))
     assert fairway.within("wait", run).returncode == 1
     monkeypatch.setattr(local, "search_path", lambda: "")
@@ -145,7 +145,7 @@ def test_rerun_and_retry_check_the_launcher_program_again(
 def test_rerun_and_retry_keep_random_values_of_the_sweep(
     fairway: Fairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if another version of Python, which draws other values, retried and reran it."""
+    """Even if another version of Python, which draws other values, retries or reruns the run."""
     drawn = {"points": {"random": {"count": 2, "x": {"uniform": [0, 1]}}}}
     job = fairway.job("echo {{ params.x }}; false", template="plain", sweep=drawn)
     first = fairway.submit(job)

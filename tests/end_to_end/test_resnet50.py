@@ -26,7 +26,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 @pytest.fixture(autouse=True)
 def _needs() -> None:
-    """Skips where something is not installed."""
+    """Skips the test if a package is not installed."""
     for module, package in (("torch", "torch==2.13.0"), ("PIL", "pillow")):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"not installed: {module}; .venv/bin/pip install {package}")
@@ -39,7 +39,7 @@ def folder(repository: Path) -> Path:
 
 
 def train(folder: Path, *arguments: str, **fairway: Path) -> subprocess.Popen[str]:
-    """One process of the training that nobody launched; its output is in pipes."""
+    """Starts a training process without a launcher; its output is in pipes."""
     bare = {name: value for name, value in os.environ.items() if not name.startswith("FAIRWAY_")}
     given = {f"FAIRWAY_{name}": str(path) for name, path in fairway.items()}
     return subprocess.Popen(
@@ -55,7 +55,7 @@ def train(folder: Path, *arguments: str, **fairway: Path) -> subprocess.Popen[st
 def submit(
     job: Path, folder: Path, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Submits a job from a folder of its own, and follows it to its end: what it printed, without
+    """Submits a job from its own folder, follows it to its end, and returns what it printed without
     the labels of its ranks."""
     fairway = str(Path(sys.executable).with_name("fairway"))
     done = finished(
@@ -68,7 +68,8 @@ def submit(
 
 
 def kept_model(folder: Path) -> dict[str, Any]:
-    """The weights that the only run, or the process alone, has left below a folder."""
+    """Returns the weights that the only run, or a process without a run, has left below a
+    folder."""
     import torch
 
     [path] = [
@@ -82,7 +83,7 @@ def losses(output: str) -> list[float]:
 
 
 def make_images(root: Path) -> Path:
-    """Twelve images of two classes, each of another size and colour."""
+    """Writes twelve images of two classes, which differ in size and colour."""
     from PIL import Image
 
     for number in range(12):
@@ -98,7 +99,7 @@ def make_images(root: Path) -> Path:
 
 @contextmanager
 def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """Ends what a failed test would leave behind."""
+    """Ends processes that a failed test would leave behind."""
     with process:
         try:
             yield process
@@ -107,14 +108,14 @@ def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_a_stopped_training_goes_on_with_the_same_bits(folder: Path, tmp_path: Path) -> None:
+def test_resnet50_resumed_training_gives_the_same_weights(folder: Path, tmp_path: Path) -> None:
     whole, parts, saved = tmp_path / "whole", tmp_path / "parts", tmp_path / "saved"
     images = ("--data", str(make_images(tmp_path / "train")), "--workers=1")
     endless = train(folder, *images, "--steps=1000000", "--report-every=2", CHECKPOINT_DIR=saved)
     with ended(endless):
         while not endless.stdout.readline().startswith("step="):
             assert endless.poll() is None
-        os.killpg(endless.pid, signal.SIGTERM)  # its reader of images is told too
+        os.killpg(endless.pid, signal.SIGTERM)  # also signals its image loader
         out, err = endless.communicate(timeout=PATIENCE)
     assert endless.returncode == 128 + signal.SIGTERM, err
     last = re.search(r"^stopped after step (\d+); saved: .*checkpoint.pt$", out, re.MULTILINE)
@@ -135,7 +136,7 @@ def test_a_stopped_training_goes_on_with_the_same_bits(folder: Path, tmp_path: P
         assert weights.equal(other[name]), name
 
 
-def test_a_broken_image_is_named_without_a_traceback(folder: Path, tmp_path: Path) -> None:
+def test_resnet50_broken_image_is_reported_without_traceback(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "cats").mkdir()
     for number in range(4):
         (tmp_path / "cats" / f"{number}.jpg").write_bytes(b"no JPEG")
@@ -148,7 +149,9 @@ def test_a_broken_image_is_named_without_a_traceback(folder: Path, tmp_path: Pat
 # --- the jobs ----------------------------------------------------------------------------------
 
 
-def test_two_processes_by_torchrun_and_by_horovod(folder: Path, tmp_path: Path) -> None:
+def test_resnet50_jobs_of_torchrun_and_horovod_give_the_same_weights(
+    folder: Path, tmp_path: Path
+) -> None:
     stand_in, results = tmp_path / "stand-in" / "horovod", {}
     stand_in.mkdir(parents=True)
     (stand_in / "__init__.py").touch()
@@ -173,7 +176,7 @@ def test_two_processes_by_torchrun_and_by_horovod(folder: Path, tmp_path: Path) 
 
 
 def check_summary(output: str) -> None:
-    """The last line's figures are one another's."""
+    """Asserts that the figures of the last line are consistent."""
     form = (
         r"^total images/s: ([\d.]+) on 2 processes, ([\d.]+) each;"
         r" scaling efficiency (\d+)% against one process at ([\d.]+)$"
@@ -192,7 +195,7 @@ def check_summary(output: str) -> None:
 
 
 def check_metrics(place: Path, output: str) -> None:
-    """The job's metrics end at what was printed last."""
+    """Asserts that the job's metrics have the values printed last."""
     [run] = (place / ".fairway" / "runs").iterdir()
     fairway = str(Path(sys.executable).with_name("fairway"))
     shown = subprocess.run(
@@ -207,7 +210,7 @@ def check_metrics(place: Path, output: str) -> None:
     }
 
 
-def test_the_job_of_imagenet_on_a_folder_of_images(folder: Path, tmp_path: Path) -> None:
+def test_resnet50_imagenet_job_trains_on_a_folder_of_images(folder: Path, tmp_path: Path) -> None:
     make_images(tmp_path / "disk" / "imagenet" / "train")
     mounts = {"targets": [{"name": "local", "mounts": {"data": str(tmp_path / "disk")}}]}
     (tmp_path / "fairway.yaml").write_text(json.dumps(mounts))
@@ -220,6 +223,6 @@ def test_the_job_of_imagenet_on_a_folder_of_images(folder: Path, tmp_path: Path)
     assert f"data={tmp_path}/disk/imagenet/train" in run.stdout
     assert re.search(r"^total images/s: [\d.]+ on 1 process, [\d.]+ each$", run.stdout, re.M)
     weights = kept_model(tmp_path)
-    assert len(weights["head.2.bias"]) == 2  # a class a folder
+    assert len(weights["head.2.bias"]) == 2  # one class per folder
     saved = tmp_path / "disk" / "checkpoints" / "resnet50-imagenet" / "checkpoint.pt"
     assert saved.exists()

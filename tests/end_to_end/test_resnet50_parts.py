@@ -1,4 +1,4 @@
-"""The parts of the example `examples/resnet50`, each alone and in this process."""
+"""The modules of the example `examples/resnet50`, each tested alone in this process."""
 
 import importlib
 import importlib.util
@@ -18,7 +18,7 @@ PARAMETERS = {50: 25_557_032, 18: 11_689_512}  # with 1,000 classes
 
 @pytest.fixture(autouse=True)
 def _needs() -> None:
-    """Skips where something is not installed."""
+    """Skips the test if a package is not installed."""
     for module, package in (("torch", "torch==2.13.0"), ("PIL", "pillow")):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"not installed: {module}; .venv/bin/pip install {package}")
@@ -32,7 +32,7 @@ def folder(repository: Path) -> Path:
 
 @pytest.fixture
 def load(folder: Path) -> Iterator[Load]:
-    """Imports a module of the example; its modules are gone again after the test."""
+    """Imports a module of the example; its modules are removed again after the test."""
     names = {path.stem for path in folder.glob("*.py")}
     others = {name: sys.modules.pop(name) for name in names & sys.modules.keys()}
     sys.path.insert(0, str(folder))
@@ -44,7 +44,9 @@ def load(folder: Path) -> Iterator[Load]:
 
 
 @pytest.mark.parametrize(("depth", "count"), PARAMETERS.items())
-def test_the_network_is_the_paper_s(load: Load, depth: int, count: int) -> None:
+def test_resnet50_model_has_the_parameter_count_of_the_paper(
+    load: Load, depth: int, count: int
+) -> None:
     import torch
 
     model = load("model").ResNet(depth=depth)
@@ -64,13 +66,13 @@ def test_the_network_is_the_paper_s(load: Load, depth: int, count: int) -> None:
         ((71.04, 1, None), "total images/s: 71.0 on 1 process, 71.0 each"),
     ],
 )
-def test_the_last_line_says_what_was_measured(
+def test_resnet50_summary_shows_speed_and_scaling_efficiency(
     load: Load, measured: tuple[float, int, float | None], line: str
 ) -> None:
     assert load("speed").summary(*measured).endswith(line)
 
 
-def test_the_warm_up_does_not_count(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resnet50_speed_leaves_out_the_warm_up(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     module, now = load("speed"), iter([1.0, 9.0, 10.0, 12.0, 20.0, 21.0])
     monkeypatch.setattr(module.time, "perf_counter", lambda: next(now))
     speed = module.Speed()
@@ -78,10 +80,10 @@ def test_the_warm_up_does_not_count(load: Load, monkeypatch: pytest.MonkeyPatch)
         assert speed.images_per_second in (None, 8.0)
         speed.start()
         assert speed.stop(images, counts=counts) == expected
-    assert speed.images_per_second == 36 / 3  # what passed between the intervals counts neither
+    assert speed.images_per_second == 36 / 3  # time between the intervals is not counted
 
 
-def test_the_rate_grows_with_the_batch_then_rises_and_drops(load: Load) -> None:
+def test_resnet50_learning_rate_scales_with_the_batch_warms_up_and_drops(load: Load) -> None:
     arguments = "--lr 0.1 --batch-size 64 --lr-warmup-steps 3 --lr-drops 6 8"
     options = load("options").read_options(arguments.split())
     rates = [options.learning_rate(step, 8) for step in range(9)]
@@ -101,7 +103,7 @@ def test_the_rate_grows_with_the_batch_then_rises_and_drops(load: Load) -> None:
         ("--single 70 --measure-single 5", "not allowed with"),
     ],
 )
-def test_options_that_cannot_be(
+def test_resnet50_bad_options_end_with_exit_code_2(
     load: Load, arguments: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as exit_:
@@ -110,7 +112,9 @@ def test_options_that_cannot_be(
     assert says in capsys.readouterr().err
 
 
-def test_a_checkpoint_comes_back_and_others_are_refused(load: Load, tmp_path: Path) -> None:
+def test_resnet50_checkpoint_is_read_back_and_other_or_broken_ones_are_refused(
+    load: Load, tmp_path: Path
+) -> None:
     checkpoint, error = load("checkpoint"), load("errors").UserError
     path, settings = tmp_path / "new" / "checkpoint.pt", {"depth": 18}
     state = {"settings": settings, "step": 7, "model": {}, "optimizer": {}, "scaler": {}}
@@ -141,7 +145,7 @@ class Processes:
         return value if self.rank == 0 else self.sent
 
 
-def test_only_rank_0_works_and_only_it_complains(load: Load) -> None:
+def test_resnet50_rank_0_does_the_work_and_reports_errors_alone(load: Load) -> None:
     from_rank_0, error = load("distribution").from_rank_0, load("errors").UserError
 
     def fails() -> None:
@@ -156,7 +160,9 @@ def test_only_rank_0_works_and_only_it_complains(load: Load) -> None:
     assert exit_.value.code == 2
 
 
-def test_mpirun_without_horovod(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resnet50_mpirun_without_horovod_is_refused(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
     monkeypatch.setitem(sys.modules, "horovod", None)
@@ -164,7 +170,9 @@ def test_mpirun_without_horovod(load: Load, monkeypatch: pytest.MonkeyPatch) -> 
         load("distribution").start()
 
 
-def test_more_processes_than_gpus(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resnet50_more_processes_than_gpus_are_refused(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = load("device")
     monkeypatch.setattr(module.torch.cuda, "device_count", lambda: 2)
     with pytest.raises(load("errors").UserError, match=r"process 3 .*there are 2.*: gpus"):
@@ -175,7 +183,7 @@ def test_more_processes_than_gpus(load: Load, monkeypatch: pytest.MonkeyPatch) -
 
 
 def make_images(root: Path, classes: int = 2, each: int = 6) -> Path:
-    """Images of one colour a class, of several sizes and forms."""
+    """Writes images with one colour per class, in several sizes and shapes."""
     from PIL import Image
 
     for number in range(classes):
@@ -189,7 +197,7 @@ def make_images(root: Path, classes: int = 2, each: int = 6) -> Path:
     return root
 
 
-def test_a_piece_lies_in_its_image(load: Load) -> None:
+def test_resnet50_random_crop_lies_within_the_image(load: Load) -> None:
     random_piece = load("images").random_piece
     mirrored = 0
     for seed in range(300):
@@ -202,11 +210,11 @@ def test_a_piece_lies_in_its_image(load: Load) -> None:
         mirrored += mirror
     assert 100 < mirrored < 200
     assert random_piece(500, 375, 7) == random_piece(500, 375, 7)
-    # No piece of the permitted forms has 8 % of such an image.
+    # No crop with a permitted aspect ratio covers 8 % of such an image.
     assert random_piece(1000, 10, 0)[0] == (495, 0, 505, 10)
 
 
-def test_images_are_found_and_read(load: Load, tmp_path: Path) -> None:
+def test_resnet50_images_are_found_and_read_by_class(load: Load, tmp_path: Path) -> None:
     images = load("images")
     found = images.find_images(str(make_images(tmp_path / "train")))
     assert found.classes == ("n00000000", "n00000001")
@@ -216,11 +224,11 @@ def test_images_are_found_and_read(load: Load, tmp_path: Path) -> None:
     pixels, label = read[6, 1]
     assert (tuple(pixels.shape), label) == ((3, 32, 32), 1)
     assert pixels.float().mean(dim=(1, 2)).tolist() == pytest.approx([250, 0, 0], abs=6)
-    grey, _ = read[1, 1]  # has one channel in its file
+    grey, _ = read[1, 1]  # a file with one channel
     assert grey[0].equal(grey[1])
 
 
-def test_a_piece_is_cut_and_mirrored(load: Load, tmp_path: Path) -> None:
+def test_resnet50_random_crop_is_cut_and_mirrored(load: Load, tmp_path: Path) -> None:
     from PIL import Image
 
     images = load("images")
@@ -241,7 +249,7 @@ def test_a_piece_is_cut_and_mirrored(load: Load, tmp_path: Path) -> None:
     assert seen == {True, False}
 
 
-def test_folders_that_are_none(load: Load, tmp_path: Path) -> None:
+def test_resnet50_missing_or_empty_image_folders_are_refused(load: Load, tmp_path: Path) -> None:
     images, error = load("images"), load("errors").UserError
     with pytest.raises(error, match=r"absent: No such file"):
         images.find_images(str(tmp_path / "absent"))
@@ -253,14 +261,14 @@ def test_folders_that_are_none(load: Load, tmp_path: Path) -> None:
         images.find_images(str(tmp_path))
 
 
-def test_every_process_has_its_share_and_an_epoch_has_all(load: Load) -> None:
+def test_resnet50_batches_share_the_images_of_an_epoch_without_overlap(load: Load) -> None:
     batches = load("loader").Batches
 
     def picks(rank: int, first_step: int, steps: int) -> list[list[tuple[int, int]]]:
         share = batches(26, 4, rank=rank, size=3, seed=5, first_step=first_step)
         return [batch for batch, _ in zip(share, range(steps), strict=False)]
 
-    # 26 images are two steps of twelve; the two that are left over come in other epochs.
+    # 26 images are two steps of twelve; the two remaining images are used in other epochs.
     ranks = [picks(rank, 0, 6) for rank in range(3)]
     epochs = [
         [number for rank in ranks for step in rank[start : start + 2] for number, _ in step]

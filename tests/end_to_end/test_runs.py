@@ -1,7 +1,7 @@
-"""Runs on this machine, from `fairway submit` to their end, through the program that people use.
+"""Runs on this machine, from `fairway submit` to their end, through the program.
 
-Nothing here waits for time to pass: programs say where they are through named pipes, and
-wait at named pipes until the test lets them go on.
+No test waits for time to pass: programs report their progress through named pipes, and wait at
+named pipes until the test lets them continue.
 """
 
 import json
@@ -20,12 +20,12 @@ from programs import executable, finished
 
 
 def held(pipe: Pipe, gate: Gate, then: str = "") -> str:
-    """A command whose every rank says that it is up, and waits until the gate opens."""
+    """Returns a command whose every rank reports that it is up, and waits until the gate opens."""
     up, go = shlex.quote(str(pipe.path)), shlex.quote(str(gate.path))
     return f"exec 9>{up}; echo up >&9; read -r _ <{go}; {then or 'echo done'}"
 
 
-# Ends itself when it is told to; says so, and writes what it would resume from.
+# On SIGTERM, writes a saved state and exits with the given code.
 SAVES = """
 import os, signal, sys
 def save(*_):
@@ -40,7 +40,7 @@ while True:
 """
 
 
-# Notes how it was called, and runs what stands behind the image.
+# Logs its arguments, and runs the command that follows the image.
 DOCKER = """#!/bin/sh
 case $1 in version | rm) exit 0 ;; esac
 echo "$@" >>{calls}
@@ -50,13 +50,13 @@ exec "$@"
 """
 
 
-def test_a_task_runs_in_the_container_of_its_job(
+def test_run_uses_the_container_of_its_job(
     fairway: Fairway, tmp_path: Path, programs: Path
 ) -> None:
     calls = tmp_path / "calls"
     executable(programs / "docker", DOCKER.format(calls=calls))
     job = fairway.job(
-        # The second node's failure ends the first one: it waits for what that one says.
+        # The second node's failure ends the first node, so it waits for the first one's output.
         'echo "$GREETING" >"$FAIRWAY_OUTPUT_SAID/$FAIRWAY_NODE_RANK"; '
         'until [ -s "$FAIRWAY_OUTPUT_SAID/0" ]; do sleep 0.1; done; exit $FAIRWAY_NODE_RANK',
         template="every-node",
@@ -76,13 +76,13 @@ def test_a_task_runs_in_the_container_of_its_job(
 
 
 class TestTheLifeOfARun:
-    """From submission to its end, whichever process is killed on the way."""
+    """A run from its submission to its end, whichever process is killed on the way."""
 
-    def test_submit_returns_when_the_run_has_started(
+    def test_run_is_running_when_submit_returns(
         self, fairway: Fairway, pipe: Pipe, gate: Gate
     ) -> None:
         job = fairway.job(held(pipe, gate), nodes=1, processes_per_node=2)
-        submitted = fairway("submit", job, "--json")  # a process, which has ended by then
+        submitted = fairway("submit", job, "--json")  # a process, which has exited by then
         facts = json.loads(submitted.stdout)
         run = facts["run_id"]
         assert facts == {"run_id": run, "target": "local", "tasks": 1, "state": "running"}
@@ -103,7 +103,7 @@ class TestTheLifeOfARun:
             assert run in fairway(*command).stdout
 
     @pytest.mark.nightly
-    def test_the_run_goes_on_when_its_terminal_is_closed(
+    def test_run_continues_when_its_terminal_is_closed(
         self, fairway: Fairway, pipe: Pipe, gate: Gate
     ) -> None:
         master, slave = pty.openpty()
@@ -126,12 +126,16 @@ class TestTheLifeOfARun:
         [run] = json.loads(fairway.within("list", "--json").stdout)
         assert fairway.within("wait", run["run_id"]).returncode == 0
 
-    def test_ctrl_c_leaves_the_run_alone(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+    def test_run_continues_when_submit_is_interrupted(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
         job = fairway.job("echo hello; " + held(pipe, gate))
         program = fairway.start("submit", job, "--watch")
         pipe.lines(1)
         first = program.stdout.readline()
-        assert program.stdout.readline() == "hello\n"  # it follows, so it can be interrupted
+        assert (
+            program.stdout.readline() == "hello\n"
+        )  # it follows the log, so it can be interrupted
         program.send_signal(signal.SIGINT)
         _, said = program.communicate(timeout=300)
         run = first.split()[0]
@@ -140,7 +144,7 @@ class TestTheLifeOfARun:
         gate.open()
         assert fairway.within("wait", run).returncode == 0
 
-    def test_a_killed_supervisor_is_a_lost_run_and_its_ranks_are_ended(
+    def test_run_with_a_killed_supervisor_is_lost_and_its_ranks_are_ended(
         self, fairway: Fairway, pipe: Pipe, gate: Gate
     ) -> None:
         run = fairway.submit(fairway.job(held(pipe, gate), processes_per_node=2))
@@ -162,10 +166,10 @@ class TestTheLifeOfARun:
 
     @pytest.mark.parametrize("word", ["cancel", "retry"])
     @pytest.mark.nightly
-    def test_lost_run_leftovers_of_another_project_with_the_same_id_are_kept(
+    def test_run_survives_the_cleanup_of_a_lost_run_with_its_id_in_another_project(
         self, fairway: Fairway, tmp_path: Path, pipe: Pipe, gate: Gate, word: str
     ) -> None:
-        """Its run may have the same ID."""
+        """Run ids are unique only within a project."""
         job = fairway.job(held(pipe, gate))
         fairway.submit(job, "--run-id", "same-a")
         pipe.lines(1)
@@ -186,7 +190,9 @@ class TestTheLifeOfARun:
         assert fairway.within("wait", "same-a").returncode == 0
 
     @pytest.mark.parametrize("code", [0, 9])
-    def test_cancel_lets_the_ranks_save(self, fairway: Fairway, pipe: Pipe, code: int) -> None:
+    def test_run_that_is_cancelled_lets_its_ranks_save(
+        self, fairway: Fairway, pipe: Pipe, code: int
+    ) -> None:
         (fairway.folder / "saves.py").write_text(SAVES)
         saved = fairway.folder / "saved"
         words = [sys.executable, fairway.folder / "saves.py", pipe.path, saved, code]
@@ -203,7 +209,7 @@ class TestTheLifeOfARun:
         again = fairway.within("cancel", run)
         assert (again.returncode, again.stdout) == (0, f"{run} cancelled\n")
 
-    def test_cancel_ends_what_has_process_groups_of_its_own(
+    def test_run_that_is_cancelled_ends_processes_in_other_process_groups(
         self, fairway: Fairway, pipe: Pipe
     ) -> None:
         grandchild = (
@@ -217,7 +223,7 @@ class TestTheLifeOfARun:
         assert fairway.within("cancel", run).returncode == 0
         assert pipe.rest() == "up\n" * 3
 
-    def test_finished_run_leftover_processes_are_ended(
+    def test_run_that_has_finished_ends_its_leftover_processes(
         self, fairway: Fairway, pipe: Pipe, gate: Gate
     ) -> None:
         stray = f"exec 9>{pipe.path}; echo up >&9; exec sleep 600"
@@ -230,15 +236,15 @@ class TestTheLifeOfARun:
 
     @pytest.mark.parametrize("how", ["ends", "is cancelled", "is lost"])
     @pytest.mark.nightly
-    def test_daemons_outside_the_session_of_the_run_are_ended(
+    def test_run_that_ends_or_is_lost_leaves_no_daemons_in_other_sessions(
         self, fairway: Fairway, pipe: Pipe, gate: Gate, how: str
     ) -> None:
-        """Daemons, before the run's last state is written."""
+        """Daemons are ended before the run's last state is written."""
         stray = f"trap '' TERM; exec 9>{pipe.path}; echo $$ >&9; while :; do sleep 600; done"
         script = fairway.folder / "stray.sh"
         script.write_text(stray)
         daemons = ["setsid", "nohup setsid setsid"]
-        if how != "is lost":  # then there is nobody left whose child it could be
+        if how != "is lost":  # without a supervisor it cannot be recognized as a descendant
             daemons.append("env -i setsid")
         start = "; ".join(f"({each} bash {script} >/dev/null 2>&1 &)" for each in daemons)
         job = fairway.job(
@@ -266,10 +272,10 @@ class TestTheLifeOfARun:
             ("exec no-such-program", 127),
         ],
     )
-    def test_a_failing_rank_is_the_runs_failure(
+    def test_run_ends_all_ranks_with_the_exit_code_of_a_failing_one(
         self, fairway: Fairway, pipe: Pipe, gate: Gate, fault: str, code: int
     ) -> None:
-        """Rank 1 fails when the others are waiting, which ends them too."""
+        """Rank 1 fails while the others wait."""
         ready = f"if [ $OMPI_COMM_WORLD_RANK = 1 ]; then read -r _ <{gate.path};"
         ready += f" echo 'rank 1: the last words' >&2; {fault}; fi;"
         job = fairway.job(
@@ -284,7 +290,7 @@ class TestTheLifeOfARun:
         assert pipe.rest() == "up\n" * 3
         assert f"\n{out.split()[0]} failed after " in out
 
-    def test_a_job_is_started_once_where_nothing_can_be_printed(self, fairway: Fairway) -> None:
+    def test_run_is_started_once_if_stdout_is_closed(self, fairway: Fairway) -> None:
         command = fairway.command("submit", fairway.job("true", template="plain"))
         closed = finished(["bash", "-c", '"$@" >&-', "bash", *command], cwd=fairway.folder)
         assert (closed.returncode, closed.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""The documents as a whole: no link leads nowhere, and the site is built of them."""
+"""The documents as a whole: their links are valid, and the site can be built."""
 
 import os
 import re
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def test_links_files_and_names_of_the_documents_exist() -> None:
+def test_site_links_and_paths_in_documents_exist() -> None:
     examples = sorted((ROOT / "examples").rglob("*.md"))
     for document in [
         *DOCUMENTS,
@@ -32,15 +32,15 @@ def test_links_files_and_names_of_the_documents_exist() -> None:
             assert (ROOT / path).exists(), f"{document.name} names {path}"
 
 
-def test_no_name_in_angle_brackets_is_read_as_html() -> None:
-    """Outside of code `<ID>` would be a tag, which nobody sees."""
+def test_site_text_has_no_placeholders_that_html_would_hide() -> None:
+    """Outside of code `<ID>` would be read as a tag and not be shown."""
     for document in DOCUMENTS:
         text = re.sub(r"(`+).*?\1", "", _without_blocks(document), flags=re.S)
         assert re.findall(r"<[A-Za-z][^>]*>", text) == [], document.name
 
 
 def _headings(document: Path) -> set[str]:
-    """The anchors of a document, as GitHub makes them and the site does."""
+    """Returns the anchors of a document as GitHub and the site generate them."""
     titles = re.findall(r"^#+ (.+)$", _without_blocks(document), re.MULTILINE)
     names = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
     return {*names, *(re.sub("-+", "-", name) for name in names)}
@@ -50,7 +50,7 @@ def _without_blocks(document: Path) -> str:
     return re.sub(r"^```.*?^```", "", document.read_text("utf-8"), flags=re.M | re.S)
 
 
-def test_pictures_are_small_and_each_is_shown_in_light_and_dark() -> None:
+def test_site_pictures_are_small_and_all_shown_in_light_and_dark() -> None:
     shown: set[Path] = set()
     for document in DOCUMENTS:
         for target, scheme in re.findall(
@@ -81,12 +81,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.nightly
-def test_the_site_is_built_without_a_warning(site: Path) -> None:
+def test_site_is_built_without_warnings(site: Path) -> None:
     assert (site / "tutorial/index.html").exists()
     assert "<code>FAIRWAY_INPUT_&lt;ID&gt;</code>" in (site / "job/index.html").read_text("utf-8")
 
 
-# The codes without a space that stand on more than one line, and are short enough for one.
+# Code names without a space that are wrapped although they would fit on one line.
 _BROKEN = """() => [...document.querySelectorAll(".md-content :not(pre) > code")]
     .filter(code => /^\\S{1,40}$/.test(code.textContent))
     .filter(code => new Set([...code.getClientRects()].map(r => Math.round(r.top))).size > 1)
@@ -94,7 +94,7 @@ _BROKEN = """() => [...document.querySelectorAll(".md-content :not(pre) > code")
 
 
 @pytest.mark.nightly
-def test_no_name_is_broken_in_its_middle(site: Path, chromium: Browser) -> None:
+def test_site_does_not_wrap_short_code_names(site: Path, chromium: Browser) -> None:
     broken = {}
     page = chromium.new_page()
     page.set_default_timeout(300_000)
@@ -108,7 +108,7 @@ def test_no_name_is_broken_in_its_middle(site: Path, chromium: Browser) -> None:
     assert broken == {}
 
 
-def test_the_overview_begins_with_an_example_and_has_the_pages_of_the_navigation() -> None:
+def test_site_overview_begins_with_an_example_and_lists_all_pages() -> None:
     title, example, *_ = (ROOT / "docs/index.md").read_text("utf-8").split("\n\n")
     assert title.startswith("# ")
     assert example.startswith("```")
@@ -121,7 +121,7 @@ def test_the_overview_begins_with_an_example_and_has_the_pages_of_the_navigation
 
 
 def _overview() -> dict[str, list[str]]:
-    """The pages in each section of docs/index.md, by its title."""
+    """Returns the pages in each section of docs/index.md, by its title."""
     _, *sections = (ROOT / "docs/index.md").read_text("utf-8").split("\n## ")
     return {
         section.partition("\n")[0]: re.findall(r"\]\((.+?\.md)\)", section) for section in sections
@@ -129,7 +129,8 @@ def _overview() -> dict[str, list[str]]:
 
 
 def _navigation() -> dict[str, list[str]]:
-    """The pages in each section of mkdocs.yml, whose other lines hold tags of Python."""
+    """Returns the pages in each section of mkdocs.yml, which YAML alone cannot parse: it has Python
+    tags."""
     text = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
     found: dict[str, list[str]] = {}
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""Runs of several steps on this machine, and what becomes of them when commands are killed."""
+"""Runs of several steps on this machine, also when commands are killed."""
 
 import json
 import signal
@@ -12,8 +12,8 @@ from programs import finished
 
 KILLS = 14
 
-# The program, which ends itself as `kill -9` would before it changes a file, or starts a program,
-# for the N-th time; and says how often it did where that is never.
+# The program, which kills itself with SIGKILL before it changes a file or starts a program for the
+# N-th time. If it is not killed, it writes how often it did so.
 KILLED = """
 import os, signal, sys
 left = [int(sys.argv[1])]
@@ -35,18 +35,18 @@ finally:
 
 
 def write(fairway: Fairway, named: Any, **common: Any) -> Path:
-    """A file of steps."""
+    """Writes a file of steps."""
     file = fairway.folder / "steps.yaml"
     file.write_text(json.dumps({"name": "pipe", "template": "plain", "steps": named, **common}))
     return file
 
 
 def states(fairway: Fairway, run: str) -> dict[str, str]:
-    """State of each step, by its name."""
+    """Returns the state of each step, by its name."""
     return {each["params"]["step"]: each["state"] for each in fairway.show(run)["task_list"]}
 
 
-def test_steps_begin_when_their_predecessors_have_ended(fairway: Fairway) -> None:
+def test_steps_start_when_their_predecessors_have_ended(fairway: Fairway) -> None:
     kept = "echo {{ params.x }} > $FAIRWAY_OUTPUT_MODEL/m"
     named = {
         "data": {"command": "echo data > $FAIRWAY_OUTPUT_DATA/d", "outputs": {"data": {}}},
@@ -105,7 +105,7 @@ def test_steps_begin_when_their_predecessors_have_ended(fairway: Fairway) -> Non
 
 
 @pytest.mark.nightly
-def test_programs_submit_them_too(fairway: Fairway) -> None:
+def test_steps_can_be_submitted_from_python(fairway: Fairway) -> None:
     named = {"one": {"command": "exit 3"}, "two": {"command": "true", "after": {"one": "failed"}}}
     program = (
         "import sys, fairway_hpc\n"
@@ -128,10 +128,10 @@ _NOT_THERE = [
 
 @pytest.mark.parametrize(("setup", "first"), [(None, "task 0"), ("true", "the setup")])
 @pytest.mark.parametrize(("model", "why"), _NOT_THERE)
-def test_a_step_that_cannot_start_has_failed(
+def test_steps_with_a_missing_input_fail_with_the_reason(
     fairway: Fairway, model: Any, why: str, setup: str | None, first: str
 ) -> None:
-    """The model that it wants was not kept, which nobody knew when it was submitted."""
+    """The model that the step needs was not kept, which was unknown at its submission."""
     submitted = fairway.folder / ".fairway" / "runs" / "pipe-a-score" / "run.json"
     named = {
         "train": {
@@ -148,7 +148,7 @@ def test_a_step_that_cannot_start_has_failed(
     assert fairway.show("pipe-a")["reason"] == reason
 
 
-def test_steps_are_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
+def test_steps_are_all_cancelled_with_their_run(fairway: Fairway, gate: Gate) -> None:
     named: dict[str, Any] = {
         "hold": {"command": f"read -r _ <{gate.path}"},
         "next": {"command": "true", "after": "hold"},
@@ -175,8 +175,10 @@ def test_steps_are_cancelled_as_a_whole(fairway: Fairway, gate: Gate) -> None:
 
 
 @pytest.mark.nightly
-def test_a_step_that_was_removed_is_not_run_again(fairway: Fairway, gate: Gate) -> None:
-    """The outcome of the step is recorded with the whole run."""
+def test_steps_that_have_ended_are_not_cleaned_or_repeated_before_their_run_ends(
+    fairway: Fairway, gate: Gate
+) -> None:
+    """The step's outcome is recorded with the run of all steps."""
     named = {
         "first": {"command": f"echo first >>{fairway.folder}/ran"},
         "hold": {"command": f"read -r _ <{gate.path}", "after": "first"},
@@ -197,7 +199,7 @@ def test_a_step_that_was_removed_is_not_run_again(fairway: Fairway, gate: Gate) 
 
 
 @pytest.mark.nightly
-def test_steps_same_submission_again_is_the_same_run(fairway: Fairway) -> None:
+def test_steps_submitted_twice_with_one_run_id_run_once(fairway: Fairway) -> None:
     named = {"one": {"command": f"echo one >>{fairway.folder}/ran"}}
     for _ in range(2):
         fairway.ok("submit", write(fairway, named), "--run-id", "pipe-a", "--watch")
@@ -214,8 +216,8 @@ def test_steps_same_submission_again_is_the_same_run(fairway: Fairway) -> None:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.nightly
-def test_killed_at_any_moment_nothing_runs_twice_nor_is_left_out(fairway: Fairway) -> None:
-    """The command that submits and follows is killed; another goes on."""
+def test_steps_run_exactly_once_though_submit_is_killed_at_any_moment(fairway: Fairway) -> None:
+    """The command that submits and follows the run is killed; submitting again continues it."""
     (fairway.folder / "killed.py").write_text(KILLED)
     note = "echo {{ name }} >>$FAIRWAY_OUTPUT_NOTES/ran; cat $FAIRWAY_OUTPUT_NOTES/ran >>"
 

@@ -1,7 +1,7 @@
-"""Work with runs of many tasks, through the program that people use.
+"""Commands on runs of many tasks, through the program.
 
-Nothing here waits for time to pass: programs say where they are through named pipes, and
-wait at named pipes until the test lets them go on.
+No test waits for time to pass: programs report their progress through named pipes, and wait at
+named pipes until the test lets them continue.
 """
 
 import json
@@ -23,12 +23,12 @@ METRICS = {"loss": "loss=([0-9.]+)"}
 
 
 def sweep(*values: object, **more: Any) -> dict[str, Any]:
-    """Fields of a job with a task for each value of `x`."""
+    """Returns the fields of a job with a task for each value of `x`."""
     return {**PLAIN, "sweep": {"points": {"grid": {"x": list(values)}}, **more}}
 
 
 def ended(fairway: Fairway, job: Path, *arguments: str) -> str:
-    """Runs a job to its end, whatever that is; the run's id."""
+    """Runs a job to its end, whether it succeeds or not, and returns the run's id."""
     run = fairway.within("submit", job, "--watch", "--quiet", "--json", *arguments)
     return json.loads(run.stdout)["run_id"]
 
@@ -38,7 +38,7 @@ def states(fairway: Fairway, run: str) -> list[str]:
 
 
 class TestWatching:
-    def test_a_line_a_task_where_there_is_no_terminal(self, fairway: Fairway) -> None:
+    def test_watch_without_a_terminal_prints_one_line_per_task(self, fairway: Fairway) -> None:
         job = fairway.job(
             "echo loss={{ params.x }}; exit {{ 0 if params.x < 3 else 7 }}",
             **sweep(1, 2, 3),
@@ -68,14 +68,14 @@ class TestWatching:
         assert best.stdout == f"task 1 of {run_id}: loss 2\n  x: 2\n"
 
     @pytest.mark.nightly
-    def test_a_line_names_the_params_that_its_point_has(self, fairway: Fairway) -> None:
+    def test_watch_shows_only_the_parameters_of_the_point(self, fairway: Fairway) -> None:
         points = {"sweep": {"points": [{"grid": {"x": [1]}}, {"grid": {"y": [2]}}]}}
         command = "true {{ params.x | default(0) }} {{ params.y | default(0) }}"
         run = fairway.within("submit", fairway.job(command, **points), "--watch")
         told = [line.rpartition(" ")[0] for line in run.stdout.splitlines() if line[0] == "["]
         assert sorted(told) == ["[0] succeeded x=1", "[1] succeeded y=2"]
 
-    def test_quiet_says_no_more_than_the_id_or_the_end(self, fairway: Fairway) -> None:
+    def test_quiet_prints_the_run_id_or_the_end_only(self, fairway: Fairway) -> None:
         job = fairway.job("echo {{ params.x }}", **sweep(1, 2))
         run = fairway.within("submit", job, "--quiet")
         [run_id] = run.stdout.split()
@@ -84,7 +84,9 @@ class TestWatching:
         assert len(watched.stdout.splitlines()) == 1
         assert "succeeded after" in watched.stdout
 
-    def test_bar_on_terminal_and_no_colours_where_none_are_wanted(self, fairway: Fairway) -> None:
+    def test_watch_on_a_terminal_shows_a_bar_and_colours_unless_no_color_is_set(
+        self, fairway: Fairway
+    ) -> None:
         job = fairway.job("true {{ params.x }}", **sweep(1, 2))
 
         def on_terminal(*arguments: object, **environment: str) -> str:
@@ -102,7 +104,7 @@ class TestWatching:
             while True:
                 try:
                     text += os.read(master, 65536)
-                except OSError:  # the last of them has closed the terminal
+                except OSError:  # the last process has closed the terminal
                     break
             os.close(master)
             assert program.wait(300) == 0
@@ -118,7 +120,7 @@ class TestWatching:
         assert "\x1b" not in fairway.within("list").stdout
 
     @pytest.mark.nightly
-    def test_list_watch_ends_when_all_have_ended(
+    def test_list_watch_ends_when_all_runs_have_ended(
         self, fairway: Fairway, pipe: Pipe, gate: Gate
     ) -> None:
         job = fairway.job(f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}", **PLAIN)
@@ -133,7 +135,9 @@ class TestWatching:
 
 
 class TestSeveralRuns:
-    def test_wait_and_cancel_take_several(self, fairway: Fairway, pipe: Pipe, gate: Gate) -> None:
+    def test_wait_and_cancel_accept_several_runs(
+        self, fairway: Fairway, pipe: Pipe, gate: Gate
+    ) -> None:
         held = fairway.job(f"exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}", **PLAIN)
         failing = fairway.job("exit 6", "failing.yaml", **PLAIN)
         runs = [fairway.submit(held), fairway.submit(failing), fairway.submit(held)]
@@ -150,10 +154,10 @@ class TestSeveralRuns:
 
 
 class TestLogs:
-    def test_lines_of_several_tasks_are_whole_and_labelled(
+    def test_logs_of_several_tasks_have_complete_labelled_lines(
         self, fairway: Fairway, pipe: Pipe, gate: Gate
     ) -> None:
-        """Each task stops in the middle of a line until the other has, too."""
+        """Each task stops in the middle of a line until the other has done so, too."""
         command = (
             f"exec 9>{pipe.path}; printf 'begun {{{{ params.x }}}}, '; echo up >&9;"
             f" read -r _ <{gate.path}; echo ended; seq 5000; printf last"
@@ -178,14 +182,14 @@ class TestLogs:
         fairway.refused("logs", run, "--task", "2", says="its tasks are 0 to 1")
 
 
-# Fails in its first attempt only; its checkpoint says how often it was begun.
+# Fails in its first attempt only; its checkpoint counts the attempts.
 FLAKY = """echo attempt $FAIRWAY_ATTEMPT
 echo more >>"$FAIRWAY_CHECKPOINT_DIR/n"
 [ {{ params.x }} = 1 ] || [ $(wc -l <"$FAIRWAY_CHECKPOINT_DIR/n") -gt 1 ]"""
 
 
 class TestAgain:
-    def test_retry_runs_what_failed_in_place(self, fairway: Fairway) -> None:
+    def test_retry_repeats_failed_tasks_in_the_same_run(self, fairway: Fairway) -> None:
         job = fairway.job(
             FLAKY, setup="echo set up", **sweep(1, 2, 3), **{"finally": {"command": "echo over"}}
         )
@@ -215,7 +219,7 @@ class TestAgain:
         )
 
     @pytest.mark.nightly
-    def test_retry_has_as_many_retries_as_before(self, fairway: Fairway) -> None:
+    def test_retry_gives_a_task_its_retries_again(self, fairway: Fairway) -> None:
         job = fairway.job("echo $FAIRWAY_ATTEMPT; exit 3", retries=1, **PLAIN)
         run = ended(fairway, job)
         assert fairway.within("retry", run).returncode == 0
@@ -230,7 +234,7 @@ class TestAgain:
         ]
         assert fairway.show(run)["task_list"][0]["attempts"] == 4
 
-    def test_retry_of_cancelled_and_lost_tasks(
+    def test_retry_repeats_lost_tasks_and_refuses_a_running_run(
         self, fairway: Fairway, pipe: Pipe, gate: Gate
     ) -> None:
         go = fairway.folder / "go"
@@ -268,13 +272,13 @@ SECRET = "s3cr3t-\"'$value\nits second line"
 
 class TestSecrets:
     @pytest.mark.parametrize("template", ["plain", "openmpi"])
-    def test_they_reach_the_program_and_no_file(self, fairway: Fairway, template: str) -> None:
+    def test_secrets_reach_the_program_and_no_file(self, fairway: Fairway, template: str) -> None:
         check = "import os, sys; sys.exit(os.environ['TOKEN'] != os.environ['EXPECTED'])"
-        # Each character by itself, so that the secret arrives in pieces.
+        # Writes one character at a time, so that the secret arrives in pieces.
         cut = "import os, sys; [os.write(1, c.encode()) for c in os.environ['TOKEN']]"
         python = shlex.quote(sys.executable)
         script = fairway.folder / "check.sh"
-        # What it is compared with comes from outside, so that it stands in no file of the job.
+        # The expected value comes from the environment, so that no file of the job contains it.
         script.write_text(
             f"{python} -c {shlex.quote(check)} || exit 9\n"
             f'echo "token: $TOKEN"; {python} -c {shlex.quote(cut)}; echo; echo end\n'
@@ -300,9 +304,9 @@ class TestSecrets:
             assert part not in run.stdout + run.stderr
         fairway.refused("rerun", run_id, says="the environment variable MINE is not set")
 
-    def test_the_supervisor_was_not_started_with_them(self, fairway: Fairway) -> None:
-        """Neither by their own names nor by those that they were read from: the task finds them
-        in its own environment, twice, and not in its parent's, the supervisor's."""
+    def test_secrets_are_not_in_the_environment_of_the_supervisor(self, fairway: Fairway) -> None:
+        """Neither under their own names nor under those of their sources: the task finds them twice
+        in its environment, and not in that of its parent, the supervisor."""
         find = "tr '\\0' '\\n' </proc/{}/environ | grep -c =long.enough"
         command = f"echo own: $({find.format('$$')}); echo parent: $({find.format('$PPID')})"
         job = fairway.job(command, secrets={"TOKEN": "env:MINE"}, **PLAIN)
@@ -311,8 +315,10 @@ class TestSecrets:
 
 
 @pytest.mark.nightly
-def test_the_example_whose_networks_vote(fairway: Fairway, repository: Path) -> None:
-    """A network that was never trained has kept no model, and does not vote."""
+def test_ensemble_example_combines_the_models_that_were_kept(
+    fairway: Fairway, repository: Path
+) -> None:
+    """A network that was not trained has kept no model, and is left out of the vote."""
     job = repository / "examples" / "digits" / "ensemble.yaml"
     points = "sweep.points={zip: {hidden: [32, 64, 48], lr: [0.1, 0.1, -1]}}"
     run = ended(fairway, job, "-s", "params.epochs=2", "-s", points)
