@@ -1,4 +1,4 @@
-"""The same tests of runs on every engine.
+"""Tests of runs that are the same on every engine.
 
 The targets are this machine, hosts behind a real sshd, a real Slurm, and stand-ins for Batch and
 Kubernetes that run real processes. Each is started once for the tests of one worker.
