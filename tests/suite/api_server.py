@@ -1,4 +1,4 @@
-"""An API server that is a few dictionaries, and how a run comes to it."""
+"""An API server made of a few dictionaries, and a cluster to which runs are submitted."""
 
 import io
 import json
@@ -17,7 +17,7 @@ from fairway_agent.state_files import RunState, TaskState
 
 @dataclass
 class Server:
-    """The objects by their kinds and names; `refuse` says which Jobs it does not take."""
+    """The objects by kind and name; `refuse` returns why a Job is refused, or nothing."""
 
     objects: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     refuse: Callable[[str], str] = lambda _: ""
@@ -54,7 +54,8 @@ class Server:
         self.of(kind).pop(name, None)
 
     def pod(self, job: str, index: int, phase: str = "Running", **status: Any) -> str:
-        """The name of a pod of the Job, as its controller makes it; its uid is the same."""
+        """Makes a pod of the Job as its controller does, and returns the pod's name, which is also
+        its uid."""
         name, template = f"{job}-{index}-abcde", self.of("jobs")[job]["spec"]["template"]
         labels = {**template["metadata"]["labels"], JOB: job, INDEX: str(index)}
         facts = {"name": name, "uid": name, "labels": labels}
@@ -73,13 +74,13 @@ TARGET = {"name": "nd", "nodes": {"min": 1, "max": 8}, "mounts": {"data": "/data
 
 @dataclass
 class Cluster:
-    """A shared folder, and how a run comes there as the client brings it; and its API server."""
+    """A shared folder to which runs are brought as the client does it, and the API server."""
 
     shared: Path
     server: Server
 
     def bring(self, run: str, nodes: list[int], *, last: bool = False, **plan: Any) -> Path:
-        """A run with a task on each of these numbers of nodes."""
+        """Writes a run with one task for each entry of `nodes`, its number of nodes."""
         folder = self.shared / "runs" / run
         folder.mkdir(parents=True)
         (self.shared / "code" / f".0123.{run}").mkdir(parents=True)
@@ -98,41 +99,41 @@ class Cluster:
         return folder
 
     def request(self, run: str, submission: int = 0, key: str = "") -> SubmitRequest:
-        """The client's request to submit a run."""
+        """Returns the client's request to submit a run."""
         return SubmitRequest(run, submission, "0123", resources={"cpu": "4"}, key=key)
 
     def submit(self, run: str = "job-a", submission: int = 0, key: str = "") -> list[str]:
-        """Submits what was brought; the ids of its Jobs."""
+        """Submits a run that was brought, and returns the ids of its Jobs."""
         request = self.request(run, submission, key)
         return [*submit.submit(self.shared, request, io.BytesIO()).jobs]
 
     def submitted(self, nodes: list[int], run: str = "job-a", **more: Any) -> Path:
-        """A run that is brought and submitted."""
+        """Brings a run, submits it, and returns its folder."""
         folder = self.bring(run, nodes, **more)
         self.submit(run)
         return folder
 
     def wrote(self, folder: Path, task: str, state: str, **more: Any) -> None:
-        """A task has written its state."""
+        """Writes a task's state, as the task does."""
         (folder / "tasks" / task).mkdir(parents=True, exist_ok=True)
         state_files.write(folder / "tasks" / task, TaskState(state, **more))
 
     def ended(self, folder: Path, task: str, state: str = "succeeded") -> None:
-        """A task has written its end."""
+        """Writes the end of a task, as the task does."""
         self.wrote(folder, task, state, exit_code=0, ended=1.0)
 
     def controller(self, folder: Path) -> controller.Controller:
-        """The run's controller, which has seen nothing yet."""
+        """Returns the run's controller before its first look at the cluster."""
         plan = job_facts.read_shared_plan(folder)
         return controller.Controller(self.server, folder, 0, plan)  # type: ignore[arg-type]
 
     def due(self, folder: Path, known: control.Control | None = None) -> list[int]:
-        """The parts that are to be made now, by the last submission or another one."""
+        """Returns the parts to be created now, for the last submission or a given one."""
         known = known or control.read(folder)
         plan = job_facts.read_shared_plan(folder)
         return [part.number for part in controller.due(folder, known, plan)]
 
     def state(self, folder: Path) -> RunState:
-        """The run's state once somebody has looked."""
+        """Reconciles the run and returns its state."""
         assert runs.reconcile_all(self.server, [folder]) == {}  # type: ignore[arg-type]
         return state_files.read_run(folder)

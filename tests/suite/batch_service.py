@@ -14,15 +14,15 @@ from fairway_simulator.batch.simulator import IDENTITY
 
 @dataclass
 class Batch:
-    """The service, and the program in a folder whose `fairway.yaml` has it as `batch-sim`."""
+    """The service, and the program in a folder whose `fairway.yaml` declares it as `batch-sim`."""
 
     service: BatchSimulator
     fairway: Fairway
 
     @property
     def data(self) -> Path:
-        """Folder that all nodes mount. Like the nodes' own it lies beside the project: a file that
-        goes while the project's code is copied would fail the submission."""
+        """The folder that all nodes mount. Like the nodes' own folders it is beside the project: a
+        file that disappears while the project's code is copied would make the submission fail."""
         return self.fairway.folder.with_name(f"{self.fairway.folder.name}-data")
 
     def submit(self, job: Path, *arguments: str) -> Run:
@@ -34,29 +34,29 @@ class Batch:
         return self.run(json.loads(done.stdout)["run_id"])
 
     def watch(self, job: Path, *arguments: str) -> tuple[int, str]:
-        """Runs a job to its end: its exit code, and what was printed."""
+        """Runs a job to its end, and returns its exit code and what was printed."""
         done = self.fairway.within(
             "submit", job, "--target", "batch-sim", "--watch", "--yes", *arguments
         )
         return done.returncode, done.stdout + done.stderr
 
     def ok(self, *arguments: str | Path) -> str:
-        """Output of a command that must succeed."""
+        """Returns the output of a command that must succeed."""
         done = self.fairway.within(*arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def run(self, run_id: str) -> Run:
-        """A run's folder."""
+        """Returns a run by its id."""
         return Run(self.fairway.folder / ".fairway" / "runs" / run_id)
 
     def runs(self) -> list[str]:
-        """The ids of the runs that were recorded."""
+        """Returns the ids of the recorded runs."""
         folder = self.fairway.folder / ".fairway" / "runs"
         return sorted(path.name for path in folder.glob("[!.]*"))
 
     def target(self, **changes: Any) -> None:
-        """Writes the target, with these fields in place of its own."""
+        """Writes the target, with these fields in place of the usual ones."""
         usual = {
             "name": "batch-sim",
             "engine": "batch",
@@ -71,14 +71,14 @@ class Batch:
 
 @dataclass
 class Waiting(Batch):
-    """A pool that waits for its first node, so that tasks are added and none runs."""
+    """A pool that waits for its first node, so that tasks are added but none runs."""
 
     def many(self, count: int) -> Path:
-        """A job of `count` tasks."""
+        """Writes a job of `count` tasks."""
         points = [{"repeat": count}]
         return self.fairway.job("true", template="plain", sweep={"points": points})
 
     def tasks(self, run: Run) -> list[int]:
-        """The numbers of the tasks that the service has, in their order."""
+        """Returns the sorted numbers of the run's tasks on the service."""
         account: Any = run.engine.account  # type: ignore[attr-defined]
         return sorted(int(task["id"]) for task in account.tasks(run.id, ["id"]))

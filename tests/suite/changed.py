@@ -22,8 +22,8 @@ ROOT = SUITE.parents[1]
 SOURCES = ("constructs", "stacks", "runner", "simulators")
 ENGINES = frozenset({"ssh", "slurm", "batch", "kubernetes"})
 
-# Who imports a module whose name is put together as it runs, and which ones that can be. Engines,
-# checks and commands are many, and each of them imports what chooses among them.
+# Modules that import others by names built at run time, and the modules that these can be. The many
+# engines, checks and commands each import the module that chooses among them.
 CHOSEN = {
     ("fairway_agent.batch", "fairway_agent.batch.*"),
     ("fairway_agent.kubernetes.submit", "fairway_agent.kubernetes.*"),
@@ -53,7 +53,7 @@ OTHERS = {
 
 
 def changed_files(revision: str) -> list[str]:
-    """The files that differ from a revision, by their paths in the repository; new ones too."""
+    """Returns the paths of the files that differ from a revision, including new files."""
     asked = (
         ("diff", "--name-only", revision),
         ("ls-files", "--others", "--exclude-standard"),
@@ -66,7 +66,7 @@ def changed_files(revision: str) -> list[str]:
 
 
 def touched_tests(changed: Sequence[str], tests: Sequence[str]) -> list[str]:
-    """The tests, of those at these paths, that a change of these files touches."""
+    """Returns those of the given tests that a change of these files touches."""
     modules = _with_importers({module for file in changed for module in _modules(file)})
     return [
         test
@@ -77,18 +77,19 @@ def touched_tests(changed: Sequence[str], tests: Sequence[str]) -> list[str]:
 
 
 def _is_run_by(file: str, test: str) -> bool:
-    """An end-to-end test runs the program, which imports engines and commands by their names: one
-    of an engine is touched by all of the runner but what is another engine's."""
+    """Returns True for an end-to-end test that may run the file's code: it runs the program, which
+    imports engines and commands by name. A test of an engine runs all code but that of other
+    engines."""
     if not test.startswith("tests/end_to_end/") or not file.startswith(("runner/", "simulators/")):
         return False
     of_file, of_test = (ENGINES.intersection(Path(path).parts) for path in (file, test))
-    if Path(file).parent.name == "engines":  # a module of its own
+    if Path(file).parent.name == "engines":  # a single module
         of_file = ENGINES.intersection({Path(file).stem})
     return not of_file or of_file == of_test or "every_engine" in test
 
 
 def _names(file: str, test: str) -> bool:
-    """A changed test, one below a changed helper of tests, or one that `OTHERS` names."""
+    """Returns True for a changed test, a test below a changed helper, or one named in `OTHERS`."""
     for where, patterns in OTHERS.items():
         if fnmatchcase(file, where) and any(
             fnmatchcase(test, f"tests/{each}") for each in patterns
@@ -105,7 +106,8 @@ def _names(file: str, test: str) -> bool:
 
 
 def _modules(file: str) -> Iterator[str]:
-    """The modules of a source file; for other files of a package, those beside it and below."""
+    """Yields the module of a source file; for another file of a package, the modules beside it and
+    below."""
     path = Path(file)
     if path.parts[0] not in SOURCES or len(path.parts) < 3:
         return
@@ -136,9 +138,9 @@ def _graph() -> grimp.ImportGraph:
 
 
 def _imports_above(test: str) -> Iterator[str]:
-    """The helpers and modules that a test, the conftest.py above it and its helpers import, through
-    any number of helpers. A helper that runs the program has all of its modules, which says nothing
-    of an end-to-end test: see `_is_run_by`."""
+    """Yields the helpers and modules that a test and the conftest.py files above it import,
+    directly or through helpers. Leaves out the imports of helpers for end-to-end tests: a helper
+    that runs the program imports all of its modules. See `_is_run_by`."""
     above = [ROOT / folder / "conftest.py" for folder in Path(test).parents]
     waiting, known = [ROOT / test, *filter(Path.exists, above)], set[Path]()
     while waiting:
@@ -155,7 +157,8 @@ def _imports_above(test: str) -> Iterator[str]:
 
 @functools.cache
 def _imports(path: Path) -> frozenset[str]:
-    """The modules that a file imports; a name that it takes from a package may be one too."""
+    """Returns the modules that a file imports, and names imported from packages, which may be
+    modules."""
     found = set[str]()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -166,7 +169,7 @@ def _imports(path: Path) -> frozenset[str]:
 
 
 def main() -> None:
-    """Prints the files, a line each."""
+    """Prints the files, one per line."""
     tests = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
     print("\n".join(touched_tests(changed_files(*sys.argv[1:] or ["main"]), sorted(tests))))
 

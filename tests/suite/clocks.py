@@ -1,4 +1,4 @@
-"""A clock of a test's own, in place of the machine's."""
+"""A clock that a test controls, in place of the machine's."""
 
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -8,14 +8,14 @@ import pytest
 
 @dataclass
 class Clock:
-    """Goes on when a test says so, and while somebody sleeps."""
+    """A clock that moves only when a test sets it, and during sleep."""
 
     now: float = 1e9
     slept: float = field(default=0.0, init=False)
 
     @classmethod
     def of(cls, monkeypatch: pytest.MonkeyPatch, *modules: ModuleType, now: float = 1e9) -> "Clock":
-        """The clock of these modules, in the place of their `time`."""
+        """Replaces `time` in these modules by a new clock."""
         clock = cls(now)
         for module in modules:
             monkeypatch.setattr(module, "time", clock)
@@ -25,7 +25,7 @@ class Clock:
         return self.now
 
     def monotonic(self) -> float:
-        """Begins elsewhere than `time`: who mixes the two is found."""
+        """Differs from `time`, so that code which mixes the two fails."""
         return self.now - 5
 
     def sleep(self, seconds: float) -> None:

@@ -1,8 +1,8 @@
-"""Command lines of Batch, which has no shell unless one is named."""
+"""Command lines of Batch, which uses a shell only if one is named."""
 
 from shlex import quote
 
 
 def bash(script: str) -> str:
-    """A script as a command line."""
+    """Returns a command line that runs a script with bash."""
     return f"/bin/bash -c {quote(script)}"

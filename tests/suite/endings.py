@@ -1,4 +1,4 @@
-"""Assertions on the ends of commands and calls of a server, in one line of a test."""
+"""Assertions on the results of commands, calls and requests, in one line of a test."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from fairway_core.findings import Finding, UserError
 
 
 def refused(do: Callable[[], object], match: str | None = None) -> Finding:
-    """The only finding with which a call is refused."""
+    """Asserts that a call raises UserError, and returns its only finding."""
     with pytest.raises(UserError, match=match) as caught:
         do()
     (finding,) = caught.value.findings
@@ -17,7 +17,8 @@ def refused(do: Callable[[], object], match: str | None = None) -> Finding:
 
 
 def ends(done: tuple[int, str, str], code: int, *errors: str, printed: str | None = None) -> None:
-    """A command has ended with that exit code, and its errors have these texts."""
+    """Asserts that a command has ended with that exit code, and that its errors contain these
+    texts."""
     assert done[0] == code, done[2]
     for each in errors:
         assert each in done[2]
@@ -25,7 +26,7 @@ def ends(done: tuple[int, str, str], code: int, *errors: str, printed: str | Non
 
 
 def answers(answer: Response, status: int, *texts: str) -> None:
-    """An answer has that status, and these texts."""
+    """Asserts that a response has that status and contains these texts."""
     assert answer.status_code == status, answer.text
     for each in texts:
         assert each in answer.text

@@ -1,4 +1,4 @@
-"""A tenant of Entra ID that signs tokens with keys of its own."""
+"""An Entra ID tenant that signs tokens with its own keys."""
 
 import json
 import time
@@ -34,7 +34,7 @@ class Entra:
     fetches: int = 0
 
     def document(self, url: str) -> dict[str, Any]:
-        """The document that it publishes at an address."""
+        """Returns the document published at an address."""
         if url.endswith("/keys"):
             return {"keys": self.jwks()}
         self.fetches += 1
@@ -43,8 +43,8 @@ class Entra:
         return {"issuer": self.issuer, "jwks_uri": "https://keys.example/keys"}
 
     def documents(self, host: str) -> dict[str, Any]:
-        """By their paths, those by which programs find where people sign in at a host, and as
-        whom."""
+        """Returns, by path, the documents that tell programs where and with which keys users sign
+        in at a host."""
         base = f"{host}/{TENANT}"
         return {
             "/metadata/endpoints": {
@@ -74,7 +74,7 @@ class Entra:
     def token(
         self, *roles: str, key: str = "one", kid: str | None = None, alg: str = "RS256", **more: Any
     ) -> str:
-        """One that is good, but for what is said; a claim of None is left out."""
+        """Returns a valid token, except for the given arguments; a claim of None is left out."""
         now = int(time.time())
         claims = {
             "iss": self.issuer,
@@ -101,7 +101,7 @@ class Entra:
 
 
 class EntraKeys(SigningKeys):
-    """The keys of a tenant whose documents are read by a function."""
+    """The keys of a tenant whose documents come from a function."""
 
     def __init__(self, read: Callable[[str], dict[str, Any]]) -> None:
         super().__init__("https://login.microsoftonline.com", TENANT)

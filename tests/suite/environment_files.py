@@ -9,18 +9,18 @@ from fairway_core.environment import Environment, load_environment
 from fairway_core.findings import Finding, UserError
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me"
-"""A public key, as it is in every environment."""
+"""A public key, which every environment needs."""
 
 
 def load(folder: Path, text: str, **given: Any) -> Environment:
-    """The environment of a file `lab.yaml` with that text."""
+    """Writes `lab.yaml` with that text and returns its environment."""
     file = folder / "lab.yaml"
     file.write_text(text)
     return load_environment(file, **given)
 
 
 def fault(folder: Path, text: str, **given: Any) -> Finding:
-    """The only mistake in that file, for which the command ends with 2."""
+    """Returns the only mistake in that file, for which a command would exit with 2."""
     with pytest.raises(UserError) as caught:
         load(folder, text, **given)
     assert caught.value.exit_code == 2

@@ -15,7 +15,7 @@ from fairway_simulator.kubernetes.cluster import kubectl_program
 
 @dataclass
 class Space:
-    """A namespace of a cluster, by kubectl."""
+    """A namespace of a cluster, accessed with kubectl."""
 
     cluster: KubernetesCluster
     name: str
@@ -28,7 +28,7 @@ class Space:
     def run(
         self, *words: str, stdin: str | bytes | None = None
     ) -> subprocess.CompletedProcess[bytes]:
-        """Result of kubectl in this namespace."""
+        """Runs kubectl in this namespace."""
         data = stdin.encode() if isinstance(stdin, str) else stdin
         return subprocess.run(
             [kubectl_program(), "--namespace", self.name, *words],
@@ -39,13 +39,13 @@ class Space:
         )
 
     def do(self, *words: str, stdin: str | bytes | None = None) -> str:
-        """Output of kubectl, which must succeed."""
+        """Returns the output of kubectl, which must succeed."""
         done = self.run(*words, stdin=stdin)
         assert done.returncode == 0, f"{words}: {done.stderr.decode()}"
         return done.stdout.decode()
 
     def refused(self, *words: str, stdin: str | None = None) -> str:
-        """The reason why kubectl fails."""
+        """Returns the error of kubectl, which must fail."""
         done = self.run(*words, stdin=stdin)
         assert done.returncode != 0, done.stdout
         return done.stderr.decode()
@@ -55,21 +55,22 @@ class Space:
         return self.do("create", "-f", "-", stdin=json.dumps(manifest))
 
     def get(self, *words: str) -> dict[str, Any]:
-        """An object, or a list of them."""
+        """Returns an object, or a list object."""
         return json.loads(self.do("get", *words, "-o", "json"))
 
     def items(self, *words: str) -> list[dict[str, Any]]:
-        """The objects of a list."""
+        """Returns the objects of a list."""
         return self.get(*words)["items"]
 
     def wait(self, what: str, condition: str) -> None:
-        """Until a condition of an object holds, `jsonpath=…`, or `delete`."""
+        """Waits until a condition of an object holds: its name, `jsonpath=…`, `create` or
+        `delete`."""
         plain = "=" in condition or condition in ("create", "delete")
         form = condition if plain else f"condition={condition}"
         self.do("wait", f"--for={form}", what, f"--timeout={PATIENCE - 10}s")
 
     def pod_of(self, job: str, index: int) -> str:
-        """The newest pod of an index, when it is made."""
+        """Waits for a pod with that index, and returns the newest one."""
         mark = f"batch.kubernetes.io/job-completion-index={index}"
         words = ("get", "pods", "-l", f"job-name={job},{mark}", "-o", "name")
         self.do("wait", "--for=create", "pods", "-l", f"job-name={job},{mark}", "--timeout=280s")
@@ -78,12 +79,12 @@ class Space:
 
 @dataclass
 class Makers:
-    """Makers of manifests, whose pods find `folder` at /go."""
+    """A maker of manifests whose pods have `folder` mounted at /go."""
 
     folder: Path
 
     def job(self, name: str, command: str, **spec: Any) -> dict[str, Any]:
-        """An Indexed Job whose pods run a line of bash."""
+        """Returns an Indexed Job whose pods run a line of bash."""
         container = {"name": "task", "image": "sim", "command": ["bash", "-c", command]}
         container |= {"volumeMounts": [], **spec.pop("container", {})}
         container["volumeMounts"].append({"name": "go", "mountPath": "/go"})
@@ -100,7 +101,7 @@ class Makers:
         }
 
     def gang(self, name: str, main: str, workers: str = "", count: int = 3) -> dict[str, Any]:
-        """A task on several nodes, whose index 0 decides."""
+        """Returns the Job of a task on several nodes, whose result is that of index 0."""
         workers = workers or "trap 'exit 143' TERM; while :; do sleep 0.1; done"
         told = {"containerName": "task", "operator": "In", "values": [143]}
         return self.job(
@@ -119,5 +120,5 @@ class Makers:
         )
 
     def go(self) -> None:
-        """Lets the pods go on that wait for it."""
+        """Lets the pods that wait for /go/go continue."""
         (self.folder / "go").touch()

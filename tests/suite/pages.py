@@ -1,4 +1,4 @@
-"""Golden pages of messages: what is typed, what must hold of the answer, and its words.
+"""Golden pages of messages: inputs, required facts of the output, and its exact text.
 
 A page `golden/messages/AREA.txt` is a list of cases:
 
@@ -6,13 +6,13 @@ A page `golden/messages/AREA.txt` is a list of cases:
     = 2 job.yaml:4:7 [bad-value]
     job.yaml:4:7: error: `gpus`: …
 
-Lines with `>` are given, and those with `=` must hold: the exit code, and of each finding where it
-is and its id. The words below are compared too, and written anew by
+Lines with `>` are the input. A line with `=` must hold: the exit code, and the place and id of each
+finding. The text below is compared too, and rewritten by
 
     FAIRWAY_GOLDEN=write bin/test -k messages
 
-which fills in a case's `=` where it has none, and changes none that is there. Lines with `|` at the
-beginning of a page stand before what each case gives.
+which adds a missing `=` line to a case, but changes no existing one. Lines with `|` at the
+beginning of a page are put before the input of each case.
 """
 
 import difflib
@@ -26,13 +26,13 @@ _FINDING = re.compile(r"^(?:(\S+?:\d+:\d+): )?(?:error|warning): .*?(\[[a-z-]+\]
 
 
 def facts_of(code: int, printed: str) -> str:
-    """The exit code, and each finding's place and id."""
+    """Returns the exit code, and the place and id of each finding."""
     found = _FINDING.findall(printed)
     return " ".join([str(code), *(f"{place} {name}".strip() for place, name in found)])
 
 
 def hold(area: str, answer: Callable[[str], tuple[int, str]]) -> None:
-    """Holds a page to what is answered to each of its cases: an exit code, and what is printed."""
+    """Compares a page with the answer to each of its cases: an exit code, and the printed text."""
     page = PAGES / f"{area}.txt"
     written = page.read_text("utf-8")
     shown, wrong, head = [], [], ""

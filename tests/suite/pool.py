@@ -1,4 +1,4 @@
-"""Files of a Batch pool's nodes and its storage, and refusals of the service."""
+"""Files of a Batch pool's nodes and its storage, and errors of the service."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -23,9 +23,9 @@ class Files:
     before: Callable[[str, str], None] = lambda _task, _name: None
     """Called before each read of a node's file."""
     asked: int = 0
-    """The number of times that a node was asked."""
+    """The number of reads of nodes' files."""
     lists: int = 0
-    """The number of times that storage was asked for its blobs."""
+    """The number of times that blobs were listed."""
 
     def task_file(self, _job: str, task: str, name: str, first: int, last: int) -> bytes:
         self.asked += 1
@@ -50,7 +50,7 @@ class Files:
         return (SimpleNamespace(name=name) for name in self.stored if name.startswith(prefix))
 
     def begin(self, task: str, number: int, *kept: bytes) -> None:
-        """An attempt begins on a node, with the logs that earlier ones have left."""
+        """Starts an attempt on a node, with the logs kept from earlier attempts."""
         for name in [name for of, name in self.node if of == task]:
             del self.node[task, name]
         for earlier, data in enumerate(kept):

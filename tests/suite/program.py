@@ -1,4 +1,4 @@
-"""The program `fairway` as a process, and the named pipes of what it runs."""
+"""The program `fairway` as a process, and the named pipes that jobs use."""
 
 import contextlib
 import json
@@ -25,12 +25,12 @@ from fairway_runner.engines.remote import ssh
 from fairway_runner.runs.store import Run
 
 LABELLING = ("openmpi", "horovod", "torchrun", "deepspeed", "tensorflow", "every-node")
-"""The launchers that label what several ranks print."""
+"""The launchers that label the output of several ranks."""
 
 
 @dataclass
 class Fairway:
-    """The console script, run in `folder`; what it started is ended with the test."""
+    """The console script, run in `folder`; processes that it started are ended with the test."""
 
     folder: Path
     started: list[subprocess.Popen[str]] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Fairway:
     def __call__(
         self, *arguments: str | Path, cwd: Path | None = None, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Runs it to its end, as a process."""
+        """Runs the program to its end, as a process."""
         done = subprocess.run(
             self.command(*arguments),
             cwd=cwd or self.folder,
@@ -53,7 +53,7 @@ class Fairway:
         return done
 
     def ok(self, *arguments: str | Path, **options: Any) -> str:
-        """Output of a command that must succeed."""
+        """Returns the output of a command that must succeed."""
         done = self.within(*arguments, **options)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -61,26 +61,27 @@ class Fairway:
     def within(
         self, *arguments: str | Path, cwd: Path | None = None, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Runs the program in this process, many times faster: for all that is not about signals,
-        terminals, or what a program that it becomes prints."""
+        """Runs the program in this process, which is many times faster. Not for tests of signals,
+        terminals, or the output of a program that replaces this one by exec."""
         with pytest.MonkeyPatch.context() as patch:
             for name, text in environment.items():
                 patch.setenv(name, text)
             try:
                 done = run_fairway(cwd or self.folder, *map(str, arguments))
             finally:
-                ssh.close_all()  # as the end of its process does
+                ssh.close_all()  # as the end of a process would
         return subprocess.CompletedProcess(arguments, *done)
 
     def refused(self, *arguments: str | Path, says: str | tuple[str, ...], code: int = 2) -> None:
-        """A command that starts nothing ends with that code, and its errors have these texts."""
+        """Asserts that a command ends with that exit code, and that its errors contain these
+        texts."""
         done = self.within(*arguments)
         assert done.returncode == code, done.stdout + done.stderr
         for each in (says,) if isinstance(says, str) else says:
             assert each in done.stderr
 
     def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
-        """Starts it; its output is in pipes."""
+        """Starts the program with its output in pipes."""
         process = subprocess.Popen(
             self.command(*arguments),
             cwd=self.folder,
@@ -94,8 +95,8 @@ class Fairway:
         return process
 
     def job(self, command: str, name: str = "job.yaml", **fields: Any) -> Path:
-        """A job file; JSON is YAML. What several ranks print is not labelled where a test does not
-        ask for it: most compare what a job prints."""
+        """Writes a job file as JSON, which is YAML. The output of several ranks is not labelled
+        unless a test asks for it, as most tests compare what a job prints."""
         launcher = fields.get("template", "openmpi")
         size = (fields.get("nodes", 1), fields.get("processes_per_node", 1))
         if size != (1, 1) and launcher in LABELLING:
@@ -109,17 +110,18 @@ class Fairway:
         return json.loads(self.ok("submit", job, "--json", *arguments, **environment))["run_id"]
 
     def watch(self, job: Path, *arguments: str) -> str:
-        """Runs a job that must succeed to its end; what was printed."""
+        """Runs a job that must succeed to its end, and returns what was printed."""
         return self.ok("submit", job, "--watch", *arguments)
 
     def show(self, run: str) -> dict[str, Any]:
-        """Facts of a run from `fairway show --json`."""
+        """Returns the facts of a run from `fairway show --json`."""
         shown = self.within("show", run, "--json")
         assert shown.returncode == 0, shown.stderr
         return json.loads(shown.stdout)
 
     def show_waiting(self, run: str) -> dict[str, Any]:
-        """Facts of a run that is queued, once it says why: a scheduler looks in its own time."""
+        """Returns the facts of a queued run once they have a reason, which a scheduler sets with
+        some delay."""
 
         def said() -> dict[str, Any]:
             facts = self.show(run)
@@ -128,16 +130,16 @@ class Fairway:
         return until(said)
 
     def record(self, run: str) -> dict[str, Any]:
-        """The run's `state.json`."""
+        """Returns the content of the run's `state.json`."""
         text = (self.folder / ".fairway" / "runs" / run / "state.json").read_text()
         return json.loads(text)
 
     def end(self) -> None:
-        """Ends what a failed test left behind."""
+        """Ends processes that a failed test left behind."""
         for process in self.started:
             process.kill()
             process.wait()
-            # A child that outlived it may hold the pipes' other ends: their end is not waited for.
+            # A child that is still running may hold the pipes open, so do not wait for their end.
             for stream in (process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
@@ -145,10 +147,10 @@ class Fairway:
             is_local = False
             with contextlib.suppress(UserError, OSError, KeyError):
                 is_local = Run(run).record.engine == "local"
-                # Or else its number may be another's by now, or that of a process elsewhere.
+                # Otherwise the process id may be reused by now, or be that of another machine.
                 if is_local and Run(run).state == "running":
                     os.kill(int(self.record(run.name)["supervisor"]), signal.SIGKILL)
-            if is_local:  # a test beside this one may have a run of the same ID
+            if is_local:  # a concurrent test may have a run of the same ID
                 left = processes.sessions_of(run, Nodes.MARK)
             else:
                 left = processes.sessions_with(f"FAIRWAY_RUN={run.name}")
@@ -160,10 +162,10 @@ class Fairway:
 
 
 class Fifo:
-    """A named pipe, which is open here until it is closed."""
+    """A named pipe that this process holds open until `close`."""
 
-    # For reading and writing, so that opening it waits for nobody, and it does not end when nobody
-    # else has it open.
+    # For reading and writing, so that opening the pipe does not block, and reading does not end
+    # when no other process has it open.
     MODE = os.O_RDWR
 
     def __init__(self, path: Path) -> None:
@@ -179,13 +181,13 @@ class Fifo:
         return str(self.path)
 
     def lines(self, count: int) -> list[str]:
-        """Waits until there are `count` lines in all."""
+        """Waits until `count` lines have arrived in all, and returns all lines."""
         while self.text.count(b"\n") < count:
             assert self.read(), f"ended after {self.text!r}"
         return self.text.decode().splitlines()
 
     def read(self) -> bool:
-        """Waits for more; False where no process has it open any more."""
+        """Waits for more data. Returns False if no process has the pipe open any more."""
         found = self.poll.poll(PATIENCE * 1000)
         assert found, f"nothing came through {self.path.name} after {self.text!r}"
         more = bool(found[0][1] & select.POLLIN)
@@ -193,44 +195,45 @@ class Fifo:
         return more
 
     def close(self) -> None:
-        """Nobody listens or waits here any more."""
+        """Closes this process's end of the pipe."""
         os.close(self.descriptor)
 
 
 class Pipe(Fifo):
-    """A named pipe that programs write to: what they say, and when the last of them is gone."""
+    """A named pipe that programs write to, which ends when the last writer has closed it."""
 
     MODE = os.O_RDONLY | os.O_NONBLOCK
 
     def rest(self) -> str:
-        """Waits until no process has it open for writing; all that was ever said."""
+        """Waits until no process has the pipe open for writing, and returns all that was
+        written."""
         while self.read():
             pass
         return self.text.decode()
 
 
 class Signs(Fifo):
-    """A named pipe in which programs on any machine say how far they are, a line each."""
+    """A named pipe to which programs on any machine write their progress, line by line."""
 
     def all(self) -> list[str]:
-        """Lines that have come up to now."""
+        """Returns the lines that have arrived so far."""
         while self.poll.poll(0):
             self.read()
         return self.text.decode().splitlines()
 
 
 class Gate(Fifo):
-    """A named pipe that programs read a line from: they wait until it is opened."""
+    """A named pipe from which programs read a line: they wait until the gate is opened."""
 
     def open(self, count: int = 1) -> None:
-        """Lets `count` programs go on."""
+        """Lets `count` programs continue."""
         os.write(self.descriptor, b"go\n" * count)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A target that is there: its name, the `fairway.yaml` that declares it, the variables that
-    commands need, and what can be expected of it."""
+    """A running target: its name, the `fairway.yaml` that declares it, the variables that commands
+    need, and its features."""
 
     name: str
     engine: str
@@ -239,9 +242,9 @@ class Place:
     environment: dict[str, str] = field(default_factory=dict)
     has_mpi: bool = True
     lead_to: Callable[[int], None] = lambda _: None
-    """Lets its nodes reach what listens at that port of this machine."""
+    """Makes that port of this machine reachable from the nodes."""
 
     @staticmethod
     def new_id(name: str) -> str:
-        """A run's id that no other test has."""
+        """Returns a run id that no other test uses."""
         return f"{name}-{secrets.token_hex(4)}"

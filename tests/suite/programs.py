@@ -1,4 +1,4 @@
-"""Programs that tests run to their end, and that they put in place of others."""
+"""Programs that tests run to their end, and fake programs."""
 
 import os
 import shutil
@@ -13,8 +13,8 @@ from waiting import PATIENCE
 
 
 def executable(path: Path, text: str) -> Path:
-    """Writes a program of the test's own, and the folder that it is in. Lines that do not say what
-    runs them are of the shell; so a program of the product's is written as it is, without this."""
+    """Writes a fake program and its folder. Text without a `#!` line is for the shell; so a program
+    of the product is written without this function, as it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text if text.startswith("#!") else f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
@@ -24,14 +24,14 @@ def executable(path: Path, text: str) -> Path:
 def finished(
     words: Sequence[str | Path], timeout: float = PATIENCE, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """A program that has ended, with what it printed; its exit code is looked at by who asks, or
-    here with `check`."""
+    """Runs a program to its end and captures its output. The caller looks at the exit code, or
+    passes `check`."""
     return subprocess.run(words, capture_output=True, text=True, timeout=timeout, **options)
 
 
 def tool(name: str, how: str = "bin/setup dev") -> str:
-    """The path of a program, this environment's own first; without it the test is skipped, which
-    says how to get it."""
+    """Returns the path of a program, preferably that of this environment. If it is missing, skips
+    the test with a hint on how to install it."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     found = shutil.which(name, path=path)
     if found is None:

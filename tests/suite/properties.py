@@ -1,4 +1,4 @@
-"""Settings of property tests: the same examples each time, and no clock that could fail one."""
+"""Settings of property tests: the same examples each time, and no deadline."""
 
 from hypothesis import HealthCheck, settings
 

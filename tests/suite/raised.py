@@ -1,8 +1,8 @@
-"""The ids of findings and faults that the tests raise, and the declared ones that none does.
+"""The ids of findings and faults that the tests raise, and the declared ones that no test raises.
 
-An id is raised where code of Fairway makes its `Finding` or `Fault` in a process of the suite, or
-where the program prints it as an end-to-end test's. The declared ids are read from the source. A
-run of `bin/test` or `bin/test --all` names those that no test raised, and fails.
+An id counts as raised if Fairway's code makes its `Finding` or `Fault` in a process of the suite,
+or if the program prints it in an end-to-end test. The declared ids are read from the source. A run
+of `bin/test` or `bin/test --all` lists those that no test raised, and fails.
 """
 
 import ast
@@ -32,7 +32,7 @@ _raised: set[str] = set()
 
 
 def declared_ids(source: str) -> Iterator[str]:
-    """The ids that a module's calls give as text."""
+    """Yields the ids that a module's calls have as literals."""
     for call in ast.walk(ast.parse(source)):
         func = getattr(call, "func", None)
         if getattr(func, "attr", None) in MAKERS or getattr(func, "id", None) in MAKERS:
@@ -44,12 +44,12 @@ def declared_ids(source: str) -> Iterator[str]:
 
 
 def note_printed(text: str) -> None:
-    """Takes the ids of the findings that a program has printed."""
+    """Records the ids of the findings that a program has printed."""
     _raised.update(_PRINTED.findall(text))
 
 
 def _record(made: type) -> None:
-    """Notes the id of each `made` that Fairway's own code makes."""
+    """Records the id of each `made` that Fairway's own code makes."""
     init: Any = made.__init__  # type: ignore[misc]
 
     @wraps(init)
@@ -65,7 +65,7 @@ def _record(made: type) -> None:
 
 
 def pytest_configure() -> None:
-    """Records what this process raises."""
+    """Starts to record the ids raised in this process."""
     from fairway_boot.files import Fault
 
     _record(Fault)
@@ -76,12 +76,12 @@ def pytest_configure() -> None:
 
 
 def pytest_testnodedown(node: Any) -> None:
-    """Takes what the tests of a worker that ends have raised."""
+    """Adds the ids that the tests of a finished worker have raised."""
     _raised.update(getattr(node, "workeroutput", {}).get("raised", ()))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hands what a worker's tests raised to the run's own process, which fails for what is left."""
+    """Passes a worker's ids to the main process, which fails if any declared id was not raised."""
     config = session.config
     if hasattr(config, "workeroutput"):
         config.workeroutput["raised"] = sorted(_raised)
@@ -90,14 +90,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
-    """Names the ids that no test raised."""
+    """Lists the ids that no test raised."""
     if ids := _unraised(config):
         terminalreporter.section("ids that no test raises")
         terminalreporter.write_line(" ".join(ids))
 
 
 def _unraised(config: pytest.Config) -> list[str]:
-    """The declared ids that no test raised; none for a run of only some tests."""
+    """Returns the declared ids that no test raised, or none if only some tests ran."""
     option = config.option
     some = config.args_source == config.ArgsSource.ARGS or option.keyword
     if some or option.tier == "fast" or option.collectonly or not option.xmlpath:

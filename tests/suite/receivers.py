@@ -10,8 +10,8 @@ from waiting import PATIENCE
 
 @dataclass
 class Receiver:
-    """Messages that were posted, and the statuses of the next answers: 0 is no answer at all, and
-    200 follows when the list is over."""
+    """The posted messages, and the statuses of the next responses: 0 sends no response, and 200
+    follows once the list is empty."""
 
     url: str = ""
     answers: list[int] = field(default_factory=list)
@@ -20,19 +20,18 @@ class Receiver:
 
     @property
     def port(self) -> int:
-        """At which it listens."""
+        """The port at which the receiver listens."""
         return int(self.url.split(":")[2].partition("/")[0])
 
     def next(self) -> dict[str, Any]:
-        """The next message that was taken."""
+        """Waits for the next message."""
         return self.taken.get(timeout=PATIENCE)
 
 
 @dataclass
 class MailServer:
-    """The mails that were taken, and how the next are answered: with a code of SMTP each, and with
-    250 when the list is over. `says` is what it offers beside plain SMTP, `tls` what
-    STARTTLS goes on with, or with `is_secure` each connection begins with."""
+    """The received mails, and the SMTP codes of the next responses, followed by 250. `says` lists
+    the offered SMTP extensions. `tls` is used after STARTTLS, or from the start if `is_secure`."""
 
     address: str = ""
     answers: list[int] = field(default_factory=list)
@@ -43,5 +42,5 @@ class MailServer:
     taken: queue.Queue[str] = field(default_factory=queue.Queue)
 
     def next(self) -> str:
-        """The next mail, as it came."""
+        """Waits for the next mail, as it arrived."""
         return self.taken.get(timeout=PATIENCE)

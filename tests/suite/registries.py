@@ -1,4 +1,4 @@
-"""A registry of container images on loopback, with one image that uses this machine's programs."""
+"""A container registry on loopback, with one image that uses this machine's programs."""
 
 import base64
 import hashlib
@@ -15,10 +15,10 @@ from pathlib import Path
 from serving import Handler, serving
 
 OPTIONS = ["--volume=/usr:/usr:ro"]
-"""Of a container of the image, in which /bin and its like are links into /usr."""
+"""The options of a container of the image, in which /bin and others are links into /usr."""
 
 USER, PASSWORD = "robot", "a password of tests"
-"""The account that it sends images to."""
+"""The account that may pull images."""
 
 _AUTHORIZATION = f"Basic {base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
 _INDEX = "application/vnd.oci.image.manifest.v1+json"
@@ -29,7 +29,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass
 class Registry:
-    """Registry with one image, for one account; `sent` counts what was asked for, by path."""
+    """A registry with one image, for one account; `sent` counts the requests by path."""
 
     address: str
     layer: str
@@ -42,24 +42,24 @@ class Registry:
 
     @property
     def pulls(self) -> int:
-        """Number of times that the image was sent."""
+        """The number of times that the image's layer was sent."""
         return self.sent[f"/v2/train/blobs/{self.layer}"]
 
     def allow(self, etc: Path) -> None:
-        """Lets machines with that /etc ask it, which has no certificate."""
+        """Lets machines with that /etc use the registry, which has no certificate."""
         file = etc / "containers/registries.conf.d/99-test.conf"
         file.write_text(f'[[registry]]\nlocation = "{self.address}"\ninsecure = true\n')
 
     @property
     def login(self) -> str:
-        """The command by which a person logs in for their jobs."""
+        """The command with which a user logs in for their jobs."""
         own = f"--authfile ~/.config/containers/auth.json --username {USER} --password-stdin"
         return f"echo '{PASSWORD}' | podman login {own} {self.address}"
 
 
 @contextmanager
 def registry() -> Iterator[Registry]:
-    """A registry, for as long as it is there. Its image wants to run as a user of its own."""
+    """Runs a registry. Its image names a user that is not root."""
     layer = _layer()
     config = {
         "architecture": _ARCHITECTURES[platform.machine()],
@@ -107,7 +107,7 @@ def _layer() -> bytes:
             folder = tarfile.TarInfo(name)
             folder.type, folder.mode = tarfile.DIRTYPE, 0o755
             archive.addfile(folder)
-        # Of a user that only a range of numbers can hold.
+        # Its owner exists only in a container with a range of user ids.
         other = tarfile.TarInfo("etc/of-another")
         other.uid = other.gid = 42
         archive.addfile(other)

@@ -1,5 +1,5 @@
-"""Jobs as launchers get them: rendered for this machine, or for a Slurm cluster of a VM size; what
-their scripts find of an engine and of a node."""
+"""Jobs rendered for this machine or for a Slurm cluster of a VM size, and the environment that an
+engine and a node give their scripts."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from fairway_runner.jobs.launcher import render_launcher
 
 
 def cluster_of(size: str, **facts: Any) -> Target:
-    """A Slurm cluster with nodes of that size, or `local`."""
+    """Returns a Slurm cluster with nodes of that size, or the target `local`."""
     if size == "local":
         return Target.local()
     nodes = {"min": 0, "max": 16}
@@ -23,7 +23,7 @@ def cluster_of(size: str, **facts: Any) -> Target:
 
 
 def rendered(folder: Path, place: Target, **job: Any) -> tuple[Job, str]:
-    """A job on that target, and its script; the job file is JSON, which is YAML."""
+    """Returns a job on that target, and its script; the job file is JSON, which is YAML."""
     file = folder / "job.yaml"
     file.write_text(json.dumps(job))
     job_file = load_job(file)
@@ -32,7 +32,7 @@ def rendered(folder: Path, place: Target, **job: Any) -> tuple[Job, str]:
 
 
 def contract(root: Path, nodes: int = 1, width: int = 1, **more: str) -> dict[str, str]:
-    """Variables with which an engine starts a script; all of its folders are the root."""
+    """Returns the variables with which an engine starts a script; all its folders are `root`."""
     hosts = [f"127.0.1.{number + 1}" for number in range(nodes)]
     (root / "hosts").write_text("".join(f"{host}\n" for host in hosts))
     facts = {"SYSTEM_ROOT": root, "SCRATCH_DIR": root, "HOSTFILE": root / "hosts", "NODES": nodes}
@@ -42,7 +42,7 @@ def contract(root: Path, nodes: int = 1, width: int = 1, **more: str) -> dict[st
 
 
 def infiniband_port(root: Path, device: str, *keys: str, link: str = "InfiniBand") -> Path:
-    """Makes the folder of a device's port, as the kernel shows it below that root."""
+    """Makes the folder of a device's port below `root`, as the kernel shows it."""
     folder = root / f"sys/class/infiniband/{device}/ports/1"
     (folder / "pkeys").mkdir(parents=True)
     (folder / "link_layer").write_text(f"{link}\n")

@@ -1,4 +1,4 @@
-"""The folder of a run on its cluster, as the client brings it and a scheduler takes it over."""
+"""The folder of a run on its cluster, as written by the client and taken over by a scheduler."""
 
 import json
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ def bring(
     specs: Iterable[TaskSpec] = (),
     target: dict[str, Any] | None = None,
 ) -> Path:
-    """Writes what the client does: a plan, its tasks, a job without anything and the target."""
+    """Writes the client's files: a plan, its tasks, an empty job and the target."""
     (folder / "code").mkdir(parents=True, exist_ok=True)
     (folder / "plan.json").write_text(plan.text())
     (folder / "job.json").write_text("{}")
@@ -27,7 +27,7 @@ def bring(
 
 
 def take_over(folder: Path, job: str, tasks: int = 1, nodes: int = 1) -> None:
-    """Notes that a scheduler has all tasks of the run as one job, and none of them has begun."""
+    """Records that a scheduler has all tasks of the run as one job, of which none has started."""
     part = Part("tasks", 0, Numbers(range(tasks)), nodes, 1, job)
     control.change(folder, 0, parts=(part,), complete=True)
     state_files.write(folder, RunState(tasks={"queued": tasks}))

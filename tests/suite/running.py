@@ -1,4 +1,4 @@
-"""The program in this process, and the types of the fixtures that run it and make runs."""
+"""The program run in this process, and the types of fixtures that run it and make runs."""
 
 import contextlib
 import io
@@ -16,14 +16,14 @@ from fairway_runner.runs.store import Run
 MakeRun = Callable[..., Run]
 RunFairway = Callable[..., tuple[int, str, str]]
 
-# A process makes the options of its one command, which takes longer than most commands do: here
-# they are made once for all.
+# A process builds the options of its one command, which takes longer than most commands: here they
+# are built once for all tests.
 _PROGRAM = get_command(cli.app)
 _IMPORTED = staticmethod(cache(cli.Commands.imported))
 
 
 def run_fairway(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    """Runs the program in that folder: its exit code, output and errors."""
+    """Runs the program in that folder, and returns its exit code, output and errors."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     code: object = 0
     with (

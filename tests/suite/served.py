@@ -1,4 +1,4 @@
-"""`fairway serve` as a program."""
+"""`fairway serve` as a process."""
 
 import os
 import subprocess
@@ -17,8 +17,7 @@ def serve(
     program: Sequence[str] = PROGRAM,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The program, and its first line, with which it is ready; killed at the end if it still
-    runs."""
+    """Yields the process and its first line, printed when it is ready. Kills it at the end."""
     process = subprocess.Popen(
         [*program, "serve", *options],
         cwd=project,

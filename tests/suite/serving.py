@@ -1,4 +1,4 @@
-"""A web server on loopback for a test, whose handler answers in few words."""
+"""A web server on loopback for a test, and a handler with short methods to respond."""
 
 import json
 import ssl
@@ -10,14 +10,14 @@ from socketserver import BaseServer
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Prints nothing; subclasses have `do_GET` and the like."""
+    """A handler that logs nothing; subclasses define `do_GET` and others."""
 
     def body(self) -> bytes:
-        """The body of the request."""
+        """Returns the body of the request."""
         return self.rfile.read(int(self.headers["Content-Length"]))
 
     def answer(self, body: bytes = b"", status: int = 200, **headers: object) -> None:
-        """Sends a whole answer."""
+        """Sends a complete response."""
         self.send_response(status)
         for name, value in {**headers, "Content-Length": len(body)}.items():
             self.send_header(name.replace("_", "-"), str(value))
@@ -25,17 +25,17 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def answer_json(self, found: object, status: int = 200) -> None:
-        """Sends it; where there is nothing, 404."""
+        """Sends an object as JSON, with status 404 if it is empty."""
         kind = "application/json"
         self.answer(json.dumps(found).encode(), status if found else 404, Content_Type=kind)
 
     def log_message(self, *_: object) -> None:
-        """Nothing is printed."""
+        """Logs nothing."""
 
 
 @contextmanager
 def in_thread(server: BaseServer) -> Iterator[None]:
-    """The server answers, in a thread, and is closed at the end."""
+    """Runs the server in a thread, and closes it at the end."""
     with server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -50,7 +50,7 @@ def in_thread(server: BaseServer) -> Iterator[None]:
 def serving(
     handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None
 ) -> Iterator[str]:
-    """The address of a server, for as long as it is there; with TLS, under the name localhost."""
+    """Runs a server and yields its address; with TLS, under the name localhost."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     if tls:

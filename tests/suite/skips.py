@@ -6,7 +6,7 @@ from collections.abc import Generator
 import pytest
 
 IN_CI = os.environ.get("CI") == "true"
-# What a test may be skipped for in CI: it does not apply to this engine or this machine.
+# Valid reasons for a skip in CI: the test does not apply to this engine or this machine.
 MAY_SKIP = (
     "a run on this machine is known here alone",
     "apt is what Debian and Ubuntu have",
@@ -18,7 +18,7 @@ MAY_SKIP = (
     "this file system takes Unicode only",
     "this machine has Docker",
 )
-# The same where CI is not root; `.ci/run` is.
+# Further reasons if CI is not root; `.ci/run` is.
 ROOT_ONLY = (
     "accounts are made by root",
     "needs root",
@@ -31,7 +31,7 @@ ROOT_ONLY = (
 
 
 def _skipped_for_good_reason(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Fails in CI what is skipped for another, for all that tests need is installed there."""
+    """Turns any other skip in CI into a failure, as all that tests need is installed there."""
     if not IN_CI or not report.skipped or hasattr(report, "wasxfail"):
         return
     assert isinstance(report.longrepr, tuple)
@@ -43,7 +43,7 @@ def _skipped_for_good_reason(report: pytest.TestReport | pytest.CollectReport) -
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Takes a test that was skipped for what it is."""
+    """Checks the reason of a skipped test."""
     report = yield
     _skipped_for_good_reason(report)
     return report
@@ -51,7 +51,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Takes a module that was skipped for what it is."""
+    """Checks the reason of a skipped module."""
     report = yield
     _skipped_for_good_reason(report)
     return report

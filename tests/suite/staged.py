@@ -1,4 +1,4 @@
-"""Inputs that nodes stage and secrets that they read by their identity, whatever the engine."""
+"""Inputs that nodes stage and secrets that they read by their identity, on any engine."""
 
 import json
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from fairway_simulator.ssh.services import CONTAINER, Services
 
 
 def services() -> Services:
-    """The storage account and the vault."""
+    """Returns the storage account and the vault."""
     blobs = {"words/a": b"alpha", "words/sub/b": b"beta"}
     return Services(blobs=blobs, secrets={"hub": "hunter2-secret"})
 
@@ -17,7 +17,8 @@ def services() -> Services:
 def check_staging(
     fairway: Any, there: Services, target: dict[str, Any], nodes: Iterable[str], *seen: Path
 ) -> None:
-    """Each of three nodes has the inputs of a job, and no file below the `seen` has its secret."""
+    """Asserts that each of three nodes has the inputs of a job, and that no file below the folders
+    `seen` contains its secret."""
     storage = {"account_url": there.url, "containers": [CONTAINER]}
     target = {**target, "storage": storage, "vault_url": there.url}
     (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))

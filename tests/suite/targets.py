@@ -1,5 +1,4 @@
-"""Targets of every engine, which lead nowhere: to an address that nobody has, which is looked up
-nowhere."""
+"""Targets of every engine, whose address is never in use and needs no DNS."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,11 +12,12 @@ ACCESS: dict[str, dict[str, Any]] = {
     "batch": {"endpoint": "https://b", "pool": "pool", "identity": "/i"},
     "kubernetes": {"image": "train:1", "shared": "/data/fairway", "volumes": {"data": "claim"}},
 }
-"""Facts that the section of each engine must have."""
+"""The required fields of each engine's section."""
 
 
 def target_of(engine: str, access: Mapping[str, Any] | None = None, **facts: Any) -> Target:
-    """A target of that engine; `access` is what its section has beside the usual, or else."""
+    """Returns a target of that engine; `access` adds to or replaces the usual fields of its
+    section."""
     usual: dict[str, Any] = {"name": "nd", "nodes": {"min": 0, "max": 4}}
     if engine == "kubernetes":
         usual["mounts"] = {"data": "/data"}

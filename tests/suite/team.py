@@ -1,4 +1,4 @@
-"""Two people with accounts of their own on the nodes of a cluster, and a machine of their own."""
+"""Two users with accounts on the nodes of a cluster, and a machine of their own."""
 
 import contextlib
 import json
@@ -24,9 +24,9 @@ from fairway_core.environment.filesystems import Homes, SharedQueue
 from fairway_core.target import Target
 
 NAMES = ("ada", "bob")
-"""Of the accounts, whose numbers are 30001 and 30002."""
+"""The names of the accounts, whose user ids are 30001 and 30002."""
 
-# What the setup script writes outside of /etc goes to a folder of the test's; each node does it.
+# Runs the setup script in a mount namespace: it writes to folders of the test only.
 _SPACE = """
 mount --bind "$1/etc" /etc
 mount --bind "$1/sbin" /usr/local/sbin
@@ -43,7 +43,7 @@ bash "$1/setup"
 
 @dataclass
 class Team:
-    """The cluster, the target that leads to it, and the host that people log in to."""
+    """The cluster, the target that leads to it, and the host where users log in."""
 
     folder: Path
     cluster: Any
@@ -52,23 +52,23 @@ class Team:
 
     @property
     def homes(self) -> Path:
-        """On the file system that all nodes have."""
+        """The folder of home directories, on the file system that all nodes share."""
         return self.folder / "data" / "home"
 
     def config(self, name: str) -> Path:
-        """The person's ssh configuration."""
+        """Writes and returns the user's ssh configuration."""
         file = self.folder / f"{name}.ssh"
         text = Path(self.cluster.environment["FAIRWAY_SSH_CONFIG"]).read_text()
         file.write_text(re.sub("IdentityFile .*", f"IdentityFile {self.folder / name}", text))
         return file
 
     def ssh(self, name: str, command: str, host: str = "") -> subprocess.CompletedProcess[str]:
-        """Runs a command on a host as that person."""
+        """Runs a command on a host as that user."""
         words = ["ssh", "-F", str(self.config(name)), f"{name}@{host or self.host}", command]
         return subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
     def project(self, name: str, folder: Path, **fields: str) -> Path:
-        """A folder from which the person submits, as after `targets sync --user NAME`."""
+        """Makes a folder from which the user submits, as after `targets sync --user NAME`."""
         homes = {each: str(self.homes / each / "fairway") for each in NAMES}
         record = {**self.target, "users": homes, **fields}
         target = Target.model_validate(record).as_user(name)
@@ -79,12 +79,12 @@ class Team:
 
 @contextmanager
 def accounts(queue: str = "") -> Iterator[Path]:
-    """A folder whose `etc` has the accounts as the environment's own program has made them; with
-    the folder `data/fairway-queue` of a queue of that name."""
+    """Makes a folder whose `etc` has the accounts as the environment's own program sets them up.
+    With the name of a queue, it also has that queue's folder `data/fairway-queue`."""
     with TemporaryDirectory(prefix="fairway-team-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        # A file that goes while it is copied is none that accounts need.
+        # The accounts do not need a file that disappears while /etc is copied.
         with contextlib.suppress(shutil.Error):
             shutil.copytree("/etc", folder / "etc", symlinks=True)
         for part in ("sbin", "bin", "data"):
@@ -112,13 +112,13 @@ def accounts(queue: str = "") -> Iterator[Path]:
 
 
 def check_containers(team: Team, fairway: Fairway, lab: Registry, folder: Path, login: str) -> None:
-    """Her job on two nodes, in containers of an image that only who has logged in may pull: they
-    are her own, each node pulls once, and what they have started ends with a cancelled task."""
+    """Runs ada's jobs on two nodes, in containers of an image that needs a login: the containers
+    are her own, each node pulls once, and their processes end with a cancelled task."""
     lab.allow(team.folder / "etc")
     assert team.ssh("ada", login).returncode == 0
     own = {"FAIRWAY_SSH_CONFIG": str(team.config("ada"))}
     fairway.folder = team.project("ada", folder)
-    sleep = f"sleep {7000 + os.getpid() % 2000}"  # which is no other test's
+    sleep = f"sleep {7000 + os.getpid() % 2000}"  # unique to this test
     fields = {"template": "every-node", "nodes": 2}
     fields["container"] = {"image": lab.image, "options": OPTIONS}
     whose = "echo it is $(id -u): $(cat /proc/self/uid_map); cat /etc/of-another"
@@ -145,6 +145,6 @@ def check_containers(team: Team, fairway: Fairway, lab: Registry, folder: Path, 
 
 
 def _of_ada(command: str) -> list[str]:
-    """Her processes, on any node, whose command lines have this text."""
+    """Returns ada's processes, on any node, whose command lines contain this text."""
     listed = finished(["ps", "-u", "30001", "-o", "args="])
     return [line for line in listed.stdout.splitlines() if command in line]

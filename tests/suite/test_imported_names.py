@@ -1,4 +1,5 @@
-"""Names that tests and stand-ins import, replace or start exist, in functions and by night too."""
+"""Names that tests and stand-ins import, replace or start exist, also within functions and nightly
+tests."""
 
 import ast
 import functools
@@ -18,7 +19,7 @@ FROM = re.compile(rf"from ({OURS.pattern}) import (\w+(?:, \w+)*)")
 
 @functools.cache
 def names_of(file: Path) -> frozenset[str]:
-    """The names that a module may have."""
+    """Returns the names that a module may define."""
     found = {"__file__", "__name__", "__path__"}
     waiting: list[ast.AST] = [ast.parse(file.read_text("utf-8"))]
     while waiting:
@@ -36,7 +37,8 @@ def names_of(file: Path) -> frozenset[str]:
 
 @functools.cache
 def file_of(module: str) -> Path | None:
-    """The file of a module of ours; for a folder without one, where it would be."""
+    """Returns the file of one of our modules; for a folder, its `__init__.py`, which may not
+    exist."""
     for root in ["."] if module.startswith("tests") else ROOTS:
         path = ROOT / root / module.replace(".", "/")
         if path.with_suffix(".py").is_file():
@@ -47,7 +49,7 @@ def file_of(module: str) -> Path | None:
 
 
 def exists(dotted: str) -> bool:
-    """True for the name of a module of ours, or of something in one and maybe on from there."""
+    """Returns True for one of our modules, a name in it, or an attribute of such a name."""
     module, name = dotted, ""
     while not (file := file_of(module)) and "." in module:
         module, _, name = module.rpartition(".")
@@ -55,7 +57,7 @@ def exists(dotted: str) -> bool:
 
 
 def imported(nodes: list[ast.AST]) -> Iterator[tuple[int, str, str]]:
-    """Each line that imports of ours, the name that it has there, and its own dotted one."""
+    """Yields the line of each import of ours, its local name, and its dotted name."""
     for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             prefix = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
@@ -66,8 +68,8 @@ def imported(nodes: list[ast.AST]) -> Iterator[tuple[int, str, str]]:
 
 
 def used(nodes: list[ast.AST], modules: dict[str, str]) -> Iterator[tuple[int, str]]:
-    """Each line that uses or replaces a name of a module, which is known as one of these, or has
-    the dotted name of something of ours in a string."""
+    """Yields the line and the dotted name of each use or replacement of a name in one of the
+    `modules`, given by their local names, and of each dotted name of ours in a string."""
     for node in nodes:
         match node:
             case ast.Attribute(value=owner, attr=name) if module := modules.get(_dotted(owner)):
@@ -90,11 +92,11 @@ def _dotted(node: ast.expr) -> str:
 
 
 def missing(text: str) -> list[str]:
-    """Each name of ours in a text that does not exist, after its line."""
+    """Returns each name of ours in a text that does not exist, after its line."""
     nodes = list(ast.walk(ast.parse(text)))
     names = [*imported(nodes)]
     modules = {here: name for _, here, name in names if file_of(name)}
-    for node in nodes:  # variables of the same names
+    for node in nodes:  # variables hide modules of the same name
         if isinstance(node, ast.arg):
             modules.pop(node.arg, None)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -103,7 +105,7 @@ def missing(text: str) -> list[str]:
     return [f"{line}: {name}" for line, name in found if not exists(name)]
 
 
-def test_names_that_tests_and_simulators_use_exist() -> None:
+def test_imported_names_of_tests_and_simulators_exist() -> None:
     files = {file for folder in ("tests", "simulators") for file in (ROOT / folder).rglob("*.py")}
     assert len(files) > 500
     wrong = {
@@ -127,6 +129,6 @@ def test_names_that_tests_and_simulators_use_exist() -> None:
         "run('import sys; from fairway_core.fields import Span, gone')",
     ],
 )
-def test_a_name_that_is_gone_is_found(text: str) -> None:
+def test_imported_names_check_finds_a_missing_name(text: str) -> None:
     (name,) = missing(text)
     assert name.endswith(".gone")

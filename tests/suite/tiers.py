@@ -1,8 +1,8 @@
-"""The three tiers of the suite, and how its files are shared among workers.
+"""The three tiers of the suite, and the distribution of its files among workers.
 
 `--tier fast` leaves out the tests with the marks `integration` and `nightly`, `--tier usual` those
 with `nightly`. A folder of `INTEGRATION` or `NIGHTLY` counts as marked unless the command line
-names it. The mark of a module is read without importing it, as to import all takes 20 s.
+names it. The mark of a module is read without importing it, as importing all modules takes 20 s.
 """
 
 import json
@@ -35,7 +35,7 @@ _ENGINE = re.compile(r"every_engine/.*\[(local|ssh|slurm|batch|kubernetes)\b")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the options that bin/test gives."""
+    """Adds the options that bin/test passes."""
     group = parser.getgroup("tiers")
     group.addoption("--tier", choices=TIERS, default="all", help="the tests to run: %(choices)s")
     group.addoption(
@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marks known."""
+    """Registers the marks."""
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
 
@@ -55,7 +55,7 @@ def _left_out(config: pytest.Config) -> frozenset[str]:
 
 
 def _tiers_of(path: Path) -> Iterator[str]:
-    """The marks that a folder or a module has as one."""
+    """Yields the marks that apply to an entire folder or module."""
     if not path.is_relative_to(TESTS):
         return
     name = path.relative_to(TESTS).as_posix()
@@ -67,14 +67,14 @@ def _tiers_of(path: Path) -> Iterator[str]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out the folders and modules that are of another tier."""
+    """Ignores folders and modules of other tiers."""
     left_out = _left_out(config)
     return True if left_out and left_out.intersection(_tiers_of(collection_path)) else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out single tests of another tier; begins with the files that take longest."""
+    """Deselects single tests of other tiers, and sorts the slowest files first."""
     left_out = _left_out(config)
     kept = [item for item in items if not left_out.intersection(_marks(item))]
     if len(kept) < len(items):
@@ -96,9 +96,10 @@ def _marks(item: pytest.Item) -> Iterator[str]:
 
 
 def _scope(test: str) -> str:
-    """The tests that one worker runs: those of a file, or those of every engine on one of them.
+    """Returns the group of tests that one worker runs: those of a file, or those of every_engine on
+    one engine.
 
-    They share what the file's or the engine's fixtures start.
+    They share what the fixtures of the file or the engine start.
     """
     if engine := _ENGINE.search(test):
         return f"tests/end_to_end/every_engine[{engine[1]}]"
@@ -111,20 +112,20 @@ class _ByFile(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """Gives a worker a file at a time, in the order of the collection."""
+    """Gives a worker one file at a time, in the order of collection."""
     config.option.loadscopereorder = False
     return _ByFile(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
-    """Prints the seconds of each folder, a report and not a limit."""
+    """Prints the seconds of each folder, as information only."""
     reports = [
         report
         for kind in ("passed", "failed", "error", "skipped", "")
         for report in terminalreporter.stats.get(kind, ())
         if isinstance(report, pytest.TestReport)
     ]
-    if config.getoption("xmlpath"):  # a person who runs one file sees what it took
+    if config.getoption("xmlpath"):  # set by bin/test; a single file needs no summary
         terminalreporter.section("seconds per folder")
         for folder, seconds in _sums(
             reports, lambda test: str(Path(test.partition("::")[0]).parent)
@@ -144,7 +145,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
 def _sums(
     reports: Iterable[pytest.TestReport], key: Callable[[str], str]
 ) -> list[tuple[str, float]]:
-    """The seconds of each group of tests, the longest first."""
+    """Returns the seconds of each group of tests, the longest first."""
     sums: defaultdict[str, float] = defaultdict(float)
     for report in reports:
         sums[key(report.nodeid)] += report.duration

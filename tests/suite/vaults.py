@@ -1,4 +1,4 @@
-"""A key vault that is a dictionary."""
+"""A key vault backed by a dictionary."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from fairway_boot.identity import KeyVault, Secret
 
 
 class FakeVault(KeyVault):
-    """A vault that holds these; a text is a secret without a tag."""
+    """A vault with the given secrets; a string is a secret without tags."""
 
     def __init__(self, held: Mapping[str, str | Secret]) -> None:
         super().__init__("https://lab.vault.azure.net", bearer=lambda _: {})

@@ -1,4 +1,4 @@
-"""Time that tests wait for what comes by itself: only a hang takes so long.
+"""The time that tests wait for events: only a hang takes that long.
 
 `FAIRWAY_TEST_PATIENCE=3` waits three times as long, on a machine that is very busy.
 """
@@ -15,7 +15,7 @@ Found = TypeVar("Found")
 
 
 def until(condition: Callable[[], Found], why: Callable[[], object] = lambda: None) -> Found:
-    """Returns the first true value of a condition; `why` describes one that never comes."""
+    """Waits for a condition, and returns its first true value; `why` describes a timeout."""
     deadline = time.monotonic() + PATIENCE
     while not (found := condition()):
         assert time.monotonic() < deadline, why()
@@ -24,6 +24,6 @@ def until(condition: Callable[[], Found], why: Callable[[], object] = lambda: No
 
 
 def without_delays(printed: str) -> str:
-    """Leaves out that a target takes its time: on a busy machine one may take longer than a person
-    is left without a word."""
+    """Removes warnings that a target is slow to respond, which depend on how busy the machine
+    is."""
     return re.sub(r"^\S+ does not answer.*; trying until .*\n", "", printed, flags=re.MULTILINE)
