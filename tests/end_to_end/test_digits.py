@@ -43,8 +43,7 @@ def digits(repository: Path) -> Path:
 
 
 def mpirun(ranks: int) -> list[str]:
-    """Returns the start of a command line, preferably with the mpirun of this Python
-    environment."""
+    """Returns the start of a command line, preferably with the mpirun of this environment."""
     places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     program = shutil.which("mpirun", path=places)
     assert program, "no mpirun: install the extra `local`, or your system's Open MPI"

@@ -68,8 +68,7 @@ def submit(
 
 
 def kept_model(folder: Path) -> dict[str, Any]:
-    """Returns the weights that the only run, or a process without a run, has left below a
-    folder."""
+    """Returns the weights that the only run, or a process without one, has left below a folder."""
     import torch
 
     [path] = [

@@ -129,8 +129,7 @@ def _overview() -> dict[str, list[str]]:
 
 
 def _navigation() -> dict[str, list[str]]:
-    """Returns the pages in each section of mkdocs.yml, which YAML alone cannot parse: it has Python
-    tags."""
+    """Returns the pages in each section of mkdocs.yml, whose other lines have Python tags."""
     text = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
     found: dict[str, list[str]] = {}
     for line in text.splitlines():

@@ -54,8 +54,8 @@ class Server:
         self.of(kind).pop(name, None)
 
     def pod(self, job: str, index: int, phase: str = "Running", **status: Any) -> str:
-        """Makes a pod of the Job as its controller does, and returns the pod's name, which is also
-        its uid."""
+        """Makes a pod of the Job as its controller does, and returns its name, which is also its
+        uid."""
         name, template = f"{job}-{index}-abcde", self.of("jobs")[job]["spec"]["template"]
         labels = {**template["metadata"]["labels"], JOB: job, INDEX: str(index)}
         facts = {"name": name, "uid": name, "labels": labels}

@@ -77,9 +77,8 @@ def touched_tests(changed: Sequence[str], tests: Sequence[str]) -> list[str]:
 
 
 def _is_run_by(file: str, test: str) -> bool:
-    """Returns True for an end-to-end test that may run the file's code: it runs the program, which
-    imports engines and commands by name. A test of an engine runs all code but that of other
-    engines."""
+    """Returns True for an end-to-end test that may run the file: the program imports engines and
+    commands by name. Tests of one engine do not run the code of others."""
     if not test.startswith("tests/end_to_end/") or not file.startswith(("runner/", "simulators/")):
         return False
     of_file, of_test = (ENGINES.intersection(Path(path).parts) for path in (file, test))
@@ -106,8 +105,7 @@ def _names(file: str, test: str) -> bool:
 
 
 def _modules(file: str) -> Iterator[str]:
-    """Yields the module of a source file; for another file of a package, the modules beside it and
-    below."""
+    """Yields the module of a source file, or for other files the modules beside them and below."""
     path = Path(file)
     if path.parts[0] not in SOURCES or len(path.parts) < 3:
         return
@@ -157,8 +155,7 @@ def _imports_above(test: str) -> Iterator[str]:
 
 @functools.cache
 def _imports(path: Path) -> frozenset[str]:
-    """Returns the modules that a file imports, and names imported from packages, which may be
-    modules."""
+    """Returns the modules that a file imports, and imported names, which may be modules too."""
     found = set[str]()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):

@@ -17,8 +17,7 @@ def refused(do: Callable[[], object], match: str | None = None) -> Finding:
 
 
 def ends(done: tuple[int, str, str], code: int, *errors: str, printed: str | None = None) -> None:
-    """Asserts that a command has ended with that exit code, and that its errors contain these
-    texts."""
+    """Asserts that a command ended with that exit code, and that its errors contain these texts."""
     assert done[0] == code, done[2]
     for each in errors:
         assert each in done[2]

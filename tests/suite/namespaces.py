@@ -63,8 +63,7 @@ class Space:
         return self.get(*words)["items"]
 
     def wait(self, what: str, condition: str) -> None:
-        """Waits until a condition of an object holds: its name, `jsonpath=…`, `create` or
-        `delete`."""
+        """Waits for a condition of an object: its name, `jsonpath=…`, `create` or `delete`."""
         plain = "=" in condition or condition in ("create", "delete")
         form = condition if plain else f"condition={condition}"
         self.do("wait", f"--for={form}", what, f"--timeout={PATIENCE - 10}s")

@@ -73,7 +73,7 @@ class Fairway:
         return subprocess.CompletedProcess(arguments, *done)
 
     def refused(self, *arguments: str | Path, says: str | tuple[str, ...], code: int = 2) -> None:
-        """Asserts that a command ends with that exit code, and that its errors contain these
+        """Asserts that a command ends with that exit code and that its errors contain these
         texts."""
         done = self.within(*arguments)
         assert done.returncode == code, done.stdout + done.stderr
@@ -120,8 +120,7 @@ class Fairway:
         return json.loads(shown.stdout)
 
     def show_waiting(self, run: str) -> dict[str, Any]:
-        """Returns the facts of a queued run once they have a reason, which a scheduler sets with
-        some delay."""
+        """Returns the facts of a queued run once a scheduler has given it a reason."""
 
         def said() -> dict[str, Any]:
             facts = self.show(run)
@@ -205,8 +204,7 @@ class Pipe(Fifo):
     MODE = os.O_RDONLY | os.O_NONBLOCK
 
     def rest(self) -> str:
-        """Waits until no process has the pipe open for writing, and returns all that was
-        written."""
+        """Waits until the last writer has closed the pipe, and returns all that was written."""
         while self.read():
             pass
         return self.text.decode()

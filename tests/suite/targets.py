@@ -16,8 +16,7 @@ ACCESS: dict[str, dict[str, Any]] = {
 
 
 def target_of(engine: str, access: Mapping[str, Any] | None = None, **facts: Any) -> Target:
-    """Returns a target of that engine; `access` adds to or replaces the usual fields of its
-    section."""
+    """Returns a target of that engine; `access` adds to or replaces fields of its section."""
     usual: dict[str, Any] = {"name": "nd", "nodes": {"min": 0, "max": 4}}
     if engine == "kubernetes":
         usual["mounts"] = {"data": "/data"}

@@ -1,5 +1,4 @@
-"""Names that tests and stand-ins import, replace or start exist, also within functions and nightly
-tests."""
+"""Names that tests and stand-ins import, replace or start exist, also in functions."""
 
 import ast
 import functools
@@ -37,8 +36,7 @@ def names_of(file: Path) -> frozenset[str]:
 
 @functools.cache
 def file_of(module: str) -> Path | None:
-    """Returns the file of one of our modules; for a folder, its `__init__.py`, which may not
-    exist."""
+    """Returns the file of one of our modules; for a folder, its possibly missing `__init__.py`."""
     for root in ["."] if module.startswith("tests") else ROOTS:
         path = ROOT / root / module.replace(".", "/")
         if path.with_suffix(".py").is_file():

@@ -96,8 +96,7 @@ def _marks(item: pytest.Item) -> Iterator[str]:
 
 
 def _scope(test: str) -> str:
-    """Returns the group of tests that one worker runs: those of a file, or those of every_engine on
-    one engine.
+    """Returns what one worker runs: the tests of a file, or those of every_engine on one engine.
 
     They share what the fixtures of the file or the engine start.
     """

@@ -6,8 +6,7 @@ from program import Gate, Signs
 
 
 def setup(signs: Signs, kept: str = "kept") -> dict[str, str]:
-    """Returns a setup that leaves a file on its node, and a release that reports the file's
-    content."""
+    """Returns a setup that leaves a file on its node, and a release that prints the file."""
     return {
         "command": f"echo {kept} > ../left",
         "release": f'echo "$(cat ../left) of $FAIRWAY_RUN: $FAIRWAY_TASK" >{signs}',

@@ -64,8 +64,7 @@ def made(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Made]:
-    """Deploys the environment with more fields under `access:`, and returns its services for
-    `who`."""
+    """Deploys the environment with more fields under `access:`; returns the services for `who`."""
     with ExitStack() as opened:
 
         def make(access: str = "", who: str = NOBODY) -> Person:

@@ -21,7 +21,7 @@ from programs import executable, finished
 
 @contextmanager
 def local(folder: Path, programs: Path | None = None) -> Iterator[Place]:
-    """This machine."""
+    """Yields this machine."""
     environment = {}
     if programs:  # with its own temporary folder, whatever else runs here
         environment = {"PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(programs)}
@@ -30,7 +30,7 @@ def local(folder: Path, programs: Path | None = None) -> Iterator[Place]:
 
 @contextmanager
 def ssh(folder: Path, programs: Path | None = None) -> Iterator[Place]:
-    """Three hosts, each with a real sshd."""
+    """Starts three hosts, each with a real sshd."""
     from fairway_simulator.ssh.cluster import SshCluster, missing
 
     _require(missing())
@@ -45,7 +45,7 @@ def ssh(folder: Path, programs: Path | None = None) -> Iterator[Place]:
 
 @contextmanager
 def slurm(folder: Path, programs: Path | None = None) -> Iterator[Place]:
-    """A real Slurm of three nodes, behind a real sshd."""
+    """Starts a real Slurm of three nodes, behind a real sshd."""
     from fairway_simulator.slurm import SlurmCluster, missing
 
     _require(missing())
@@ -199,7 +199,7 @@ def _prepared(folder: Path, kubeconfig: Path, namespace: str, nodes: int = 3) ->
 
 
 def _require(lacking: str) -> None:
-    """Skips the tests if something is missing, unless all requirements have to be installed."""
+    """Skips the tests if something is missing, which is a failure in CI."""
     if lacking:
         pytest.skip(lacking)
 

@@ -19,8 +19,7 @@ def kept(fairway: Fairway, target: str, command: str) -> str:
 
 
 def read(fairway: Fairway, target: str, source: Any) -> tuple[str, dict[str, Any]]:
-    """Returns the text that a run on the target reads from an input of that source, and the input
-    in `show`."""
+    """Returns the text that a run reads from an input of that source, and the input in `show`."""
     run = fairway.submit(
         fairway.job(READ, template="plain", inputs={"model": source}), "--target", target
     )

@@ -165,5 +165,5 @@ class TestSession:
 
 
 def holds(fairway: Fairway, run: str, script: str) -> bool:
-    """True if a command in the session succeeds."""
+    """Returns True if a command in the session succeeds."""
     return fairway("exec", run, "--", "sh", "-c", script).returncode == 0

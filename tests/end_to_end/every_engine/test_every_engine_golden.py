@@ -22,8 +22,7 @@ COMMAND = (
 
 
 def plain(value: Any, words: dict[str, str], name: str = "") -> Any:
-    """Returns the value of that name with everything that differs between runs replaced by
-    words."""
+    """Returns the value of that name with fixed words for everything that differs between runs."""
     if isinstance(value, dict):
         return {k: plain(v, words, k) for k, v in value.items()}
     if isinstance(value, list):

@@ -117,8 +117,7 @@ def test_gpus_of_a_node_go_to_one_task_each_and_then_to_the_next(
 def test_gpus_of_a_node_are_shared_by_several_runs(
     fairway: Fairway, node: Place, signs: Signs, gate: Gate
 ) -> None:
-    """The second run gets the GPUs that the first leaves. The third reports that it waits for a
-    GPU, and gets one when another run ends."""
+    """A second run gets the GPUs that the first leaves; a third waits until another run ends."""
     fairway.submit(sweep(fairway, signs, gate, 1, gpus=6), "--target", node.name)
     assert said(signs, 1)[0][1]["FAIRWAY_GPUS"] == "0,1,2,3,4,5"
     fairway.submit(sweep(fairway, signs, gate, 1, gpus=2), "--target", node.name)

@@ -91,8 +91,7 @@ class Pool:
         return json.loads(self.cluster.kubectl("get", "node", name, "-o", "json"))
 
     def status(self, name: str) -> tuple[str, bool]:
-        """Returns the status of the node's condition HardwareFault, and True if the node is
-        cordoned."""
+        """Returns the status of the condition HardwareFault, and True if the node is cordoned."""
         node = self.node(name)
         listed = node["status"]["conditions"]
         [found] = [each["status"] for each in listed if each["type"] == "HardwareFault"]

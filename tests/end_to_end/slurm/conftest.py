@@ -11,7 +11,7 @@ from fairway_simulator.slurm import SlurmCluster, missing
 
 @pytest.fixture
 def slurm_needed() -> None:
-    """A requirement: skips the test without Slurm, unless all requirements have to be installed."""
+    """A requirement: skips the test without Slurm, which is a failure in CI."""
     if lacking := missing():
         pytest.skip(lacking)
 

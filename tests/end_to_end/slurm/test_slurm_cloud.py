@@ -1,5 +1,4 @@
-"""A run on nodes that do not exist yet: Slurm starts them for the run and deletes them
-afterwards."""
+"""A run on nodes that do not exist yet: Slurm starts them for the run and then deletes them."""
 
 import json
 from collections.abc import Iterator

@@ -38,8 +38,7 @@ app.synth()
 
 
 def _made(output: dict[str, Any], cluster: SshCluster) -> str:
-    """Returns the output as Terraform would print it, with the cluster's hosts in place of
-    Azure's."""
+    """Returns the output as Terraform would print it, with the cluster's hosts for Azure's."""
     text = json.dumps(output["value"])
     for place, name in enumerate(cluster.names):
         text = re.sub(rf'"\$\{{[^"]*(\\"[^"]*)*instances\[{place}\][^}}]*\}}"', f'"{name}"', text)

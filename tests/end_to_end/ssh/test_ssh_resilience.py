@@ -28,8 +28,7 @@ kill -KILL "$caller"
 
 @pytest.fixture
 def ssh_log(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The log of ssh commands, one per line; the caller is killed after command number
-    KILL_AFTER."""
+    """The log of ssh commands, one per line. Command number KILL_AFTER kills its caller."""
     executable(programs / "ssh", WRAPPER.format(ssh=shutil.which("ssh")))
     log = tmp_path / "ssh.log"
     log.touch()

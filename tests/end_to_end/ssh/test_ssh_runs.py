@@ -129,8 +129,7 @@ def test_ssh_run_avoids_an_unreachable_node_without_using_an_attempt(
 def test_ssh_run_waits_in_order_for_nodes_of_earlier_runs(
     fairway: Any, cluster: SshCluster, signs: Any, gate: Any
 ) -> None:
-    """A node has one run at a time: runs start in the order of submission and show why they
-    wait."""
+    """A node has one run at a time: runs start in order of submission and show why they wait."""
     wide = fairway.job(
         f"echo wide >{signs}; read -r _ <{gate.path}", "wide.yaml", template=EACH, nodes=3
     )

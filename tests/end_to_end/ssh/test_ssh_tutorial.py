@@ -66,8 +66,7 @@ else:
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[tuple[Bastion, dict[str, str]]]:
-    """The Bastion before the user has signed in, and the environment variables of the user's
-    shell."""
+    """The Bastion before the user has signed in, and the variables of the user's shell."""
     lacking = missing() or ("" if shutil.which("ip") else "no ip (Debian: iproute2)")
     if lacking:
         pytest.skip(lacking)
