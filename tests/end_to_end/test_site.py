@@ -1,4 +1,4 @@
-"""The documents as a whole: their links are valid, and the site can be built."""
+"""The documents together: their links are valid, and the site can be built."""
 
 import os
 import re

@@ -54,7 +54,7 @@ class Server:
         self.of(kind).pop(name, None)
 
     def pod(self, job: str, index: int, phase: str = "Running", **status: Any) -> str:
-        """Makes a pod of the Job as its controller does, and returns its name, which is also its
+        """Makes a pod of the Job as its controller does; returns the pod's name, which is its
         uid."""
         name, template = f"{job}-{index}-abcde", self.of("jobs")[job]["spec"]["template"]
         labels = {**template["metadata"]["labels"], JOB: job, INDEX: str(index)}

@@ -73,8 +73,7 @@ class Fairway:
         return subprocess.CompletedProcess(arguments, *done)
 
     def refused(self, *arguments: str | Path, says: str | tuple[str, ...], code: int = 2) -> None:
-        """Asserts that a command ends with that exit code and that its errors contain these
-        texts."""
+        """Asserts that a command ends with that exit code, and these texts in its errors."""
         done = self.within(*arguments)
         assert done.returncode == code, done.stdout + done.stderr
         for each in (says,) if isinstance(says, str) else says:

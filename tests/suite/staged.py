@@ -17,8 +17,7 @@ def services() -> Services:
 def check_staging(
     fairway: Any, there: Services, target: dict[str, Any], nodes: Iterable[str], *seen: Path
 ) -> None:
-    """Asserts that three nodes have a job's inputs, and that no file below `seen` has its
-    secret."""
+    """Asserts that three nodes have a job's inputs, and no file below `seen` has its secret."""
     storage = {"account_url": there.url, "containers": [CONTAINER]}
     target = {**target, "storage": storage, "vault_url": there.url}
     (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))

@@ -1,4 +1,4 @@
-"""Names that tests and stand-ins import, replace or start exist, also in functions."""
+"""Names that tests and stand-ins, also nightly ones, import, replace or start exist."""
 
 import ast
 import functools

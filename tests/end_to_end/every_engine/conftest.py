@@ -192,7 +192,7 @@ def _prepared(folder: Path, kubeconfig: Path, namespace: str, nodes: int = 3) ->
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     project = json.dumps({"targets": [target]})
     yield Place("k8s", "kubernetes", nodes, project, {**environment, "PATH": path})
-    if namespace != "default":  # the stand-in is removed as a whole
+    if namespace != "default":  # the stand-in's cluster is removed with its namespace
         kubectl(
             "delete", "--wait=false", "--ignore-not-found", "-f", "-", stdin=documents.text(made)
         )

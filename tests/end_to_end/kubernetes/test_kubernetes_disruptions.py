@@ -134,7 +134,7 @@ def test_kubernetes_task_restarts_in_a_new_pod_after_eviction_or_deletion(
 
 
 @pytest.mark.parametrize("words", [("cancel",), ("clean", "--yes")])
-def test_kubernetes_run_without_its_folder_is_lost_and_cancel_deletes_its_jobs(
+def test_kubernetes_run_without_its_folder_is_lost_and_cancel_or_clean_deletes_jobs(
     cluster: KubernetesCluster, fairway: Fairway, pipe: Pipe, words: tuple[str, ...]
 ) -> None:
     command = "echo up >/mnt/data/pipe; sleep 3600"
