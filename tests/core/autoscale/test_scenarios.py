@@ -1,4 +1,4 @@
-"""Named scenarios: what they do to a pool, evaluated over recorded samples."""
+"""Effects of named scenarios on a pool, evaluated over recorded samples."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -25,7 +25,8 @@ Evaluate = Callable[..., dict[str, Any]]
 
 
 def _samples(now: datetime, counts: dict[str, float | list[float]]) -> dict[str, Any]:
-    """A history of half an hour: one value all along, or a list whose last is the newest."""
+    """Returns half an hour of samples: a constant value, or a list whose last item is the
+    newest."""
     history: dict[str, list[tuple[datetime, float]]] = {}
     for name, given in counts.items():
         values = given if isinstance(given, list) else [given] * 60
@@ -37,7 +38,7 @@ def _samples(now: datetime, counts: dict[str, float | list[float]]) -> dict[str,
 
 @pytest.fixture(params=[False, True], ids=["lazy", "eager"])
 def evaluate(request: pytest.FixtureRequest) -> Evaluate:
-    """One evaluation of a pool's formula; one that fails changes nothing, as in Batch."""
+    """Evaluates a pool's formula once; a failed evaluation changes nothing, as in Batch."""
 
     def once(
         settings: dict[str, Any],
@@ -76,7 +77,9 @@ def evaluate(request: pytest.FixtureRequest) -> Evaluate:
     ("scenario", "option"),
     [*product(get_args(ScenarioName), OPTIONS[:1]), *product(["pending_tasks"], OPTIONS[1:])],
 )
-def test_autoscale_scenario_is_a_formula_that_batch_accepts(scenario: str, option: str) -> None:
+def test_autoscale_scenario_renders_a_formula_that_batch_accepts(
+    scenario: str, option: str
+) -> None:
     mpi = scenario != "workday_with_offpeak_max_spot"
     settings = {"scenario": scenario, "deallocation": option, "maximum_increment": 3}
     shape = PoolShape(minimum=1, maximum=7, spot=True, mpi=mpi)
@@ -91,7 +94,7 @@ def test_autoscale_scenario_is_a_formula_that_batch_accepts(scenario: str, optio
 @pytest.mark.parametrize("scenario", ["active_tasks", "pending_tasks"])
 @pytest.mark.parametrize("mpi", [True, False])
 @pytest.mark.parametrize("spot", [True, False])
-def test_grows_with_the_tasks_and_shrinks_without(
+def test_autoscale_grows_with_tasks_and_shrinks_without_them(
     evaluate: Evaluate, scenario: str, mpi: bool, spot: bool
 ) -> None:
     def nodes(waiting: float, current: int) -> int:
@@ -106,7 +109,7 @@ def test_grows_with_the_tasks_and_shrinks_without(
     assert nodes(waiting=100, current=0) == 8
 
 
-def test_stays_within_its_minimum_and_adds_no_more_than_its_increment(evaluate: Evaluate) -> None:
+def test_autoscale_respects_minimum_nodes_and_maximum_increment(evaluate: Evaluate) -> None:
     idle, few = {"ActiveTasks": 0, "RunningTasks": 0}, {"ActiveTasks": [5.0], "RunningTasks": [0.0]}
     for current, counts in ((6, idle), (0, few)):
         given: dict[str, Any] = {"nodes": (2, 8), "current": current, **counts}
@@ -123,10 +126,10 @@ def test_stays_within_its_minimum_and_adds_no_more_than_its_increment(evaluate: 
 
 @pytest.mark.parametrize("missing", ["ActiveTasks", "RunningTasks", "both"])
 @pytest.mark.parametrize("last_sample", [True, False])
-def test_too_few_samples_change_nothing(
+def test_autoscale_keeps_node_count_with_too_few_samples(
     evaluate: Evaluate, missing: str, last_sample: bool
 ) -> None:
-    # Of the ten samples of five minutes six are there: less than the 70 % asked for.
+    # Six of the ten samples of five minutes exist: less than the required 70 %.
     few = [0.0] * 6
     counts: dict[str, Any] = {"ActiveTasks": 8, "RunningTasks": 0}
     for name in counts:
@@ -137,7 +140,7 @@ def test_too_few_samples_change_nothing(
     assert evaluate({**settings, "sample_percent": 60}, current=4, **counts)["spot"] != 4
 
 
-def test_the_last_sample_is_followed_up_at_once_and_down_by_the_mean(evaluate: Evaluate) -> None:
+def test_autoscale_grows_by_last_sample_and_shrinks_by_mean(evaluate: Evaluate) -> None:
     up = [0.0] * 59 + [6.0]
     quick, slow = {"scenario": "pending_tasks"}, {"scenario": "pending_tasks", "last_sample": False}
     assert evaluate(quick, ActiveTasks=up, RunningTasks=0)["spot"] == 6
@@ -148,8 +151,8 @@ def test_the_last_sample_is_followed_up_at_once_and_down_by_the_mean(evaluate: E
         assert found["spot"] == 4  # a mean of 4.5
 
 
-def test_a_pool_for_mpi_does_not_shrink_under_a_running_job(evaluate: Evaluate) -> None:
-    """Four nodes run one job, which counts as one task: a pool must not go down to one."""
+def test_autoscale_never_shrinks_mpi_pool_while_a_job_runs(evaluate: Evaluate) -> None:
+    """Four nodes run one job, which counts as one task: the pool must not shrink to one node."""
     running = {"ActiveTasks": 0, "RunningTasks": 1, "PendingTasks": 1}
     for scenario in ("active_tasks", "pending_tasks"):
         assert evaluate({"scenario": scenario}, current=4, **running)["spot"] == 4
@@ -157,9 +160,9 @@ def test_a_pool_for_mpi_does_not_shrink_under_a_running_job(evaluate: Evaluate) 
     assert one_each["spot"] == 1
 
 
-def test_autoscale_gives_a_second_job_nodes_beside_the_first_once(evaluate: Evaluate) -> None:
-    """The first runs on four nodes, the second waits for four for a number of samples: until it
-    runs the pool is evaluated again and again, each ten samples."""
+def test_autoscale_adds_nodes_for_a_second_waiting_job_only_once(evaluate: Evaluate) -> None:
+    """The first job runs on four nodes; the second waits for four nodes for a number of samples.
+    Until it runs, the pool is evaluated again every ten samples."""
     for spot, since in product((True, False), range(20)):
         sizes, current = [], 4
         for evaluation in range(4):
@@ -174,11 +177,11 @@ def test_autoscale_gives_a_second_job_nodes_beside_the_first_once(evaluate: Eval
             )
             current = int(found["spot" if spot else "dedicated"])
             sizes.append(current)
-        # What came before the last evaluation was counted by that.
+        # Earlier samples were already counted by the previous evaluation.
         assert sizes == ([8] * 4 if since < 10 else [5] * 4), (spot, since)
 
 
-def test_jobs_are_counted_by_their_nodes_and_a_lost_node_is_no_job(evaluate: Evaluate) -> None:
+def test_autoscale_counts_nodes_per_job_and_ignores_preempted_nodes(evaluate: Evaluate) -> None:
     again = {"ActiveTasks": [0.0] * 58 + [4.0] * 2, "RunningTasks": 1}
     settings: dict[str, Any] = {"scenario": "pending_tasks"}
     assert evaluate(settings, nodes=(0, 16), current=8, PreemptedNodeCount=1, **again)["spot"] == 8
@@ -188,7 +191,7 @@ def test_jobs_are_counted_by_their_nodes_and_a_lost_node_is_no_job(evaluate: Eva
     assert evaluate(settings, current=8, ActiveTasks=0, RunningTasks=1)["spot"] == 4
 
 
-def test_evicted_nodes_are_replaced_when_their_share_is_reached(evaluate: Evaluate) -> None:
+def test_autoscale_replaces_evicted_spot_nodes_at_rebalance_percent(evaluate: Evaluate) -> None:
     def nodes(percent: int, replaced: int, tasks: int = 8, **given: Any) -> tuple[int, int]:
         rebalance = {"percent": percent, "dedicated": replaced}
         settings = {"scenario": "pending_tasks", "rebalance": rebalance}
@@ -197,15 +200,15 @@ def test_evicted_nodes_are_replaced_when_their_share_is_reached(evaluate: Evalua
 
     assert nodes(50, 3, current=8, PreemptedNodeCount=3) == (0, 8)  # 37.5 %
     assert nodes(50, 3, current=8, PreemptedNodeCount=4) == (3, 5)
-    # They stay while there is work, and go with it.
+    # Replacements stay while there is work, and are removed with it.
     assert nodes(50, 3, current=5, dedicated=3, PreemptedNodeCount=0) == (3, 5)
     assert nodes(50, 3, tasks=0, current=5, dedicated=3) == (0, 0)
-    # A short eviction is no reason.
+    # A short eviction triggers no replacement.
     short = [0.0] * 58 + [8.0] * 2
     assert nodes(10, 8, current=8, PreemptedNodeCount=short) == (0, 8)
 
 
-def test_times_of_the_week(evaluate: Evaluate) -> None:
+def test_autoscale_schedules_follow_weekday_and_hour(evaluate: Evaluate) -> None:
     for day, sunday, hour in product(range(7), (0, 7), (0, 7, 8, 17, 18, 23)):
         weekday, working = day < 5, day < 5 and 8 <= hour < 18
         given: dict[str, Any] = {"now": MONDAY.replace(hour=hour) + timedelta(days=day)}
@@ -224,22 +227,26 @@ def test_times_of_the_week(evaluate: Evaluate) -> None:
 @pytest.mark.parametrize(
     ("offset", "utc", "peak"),
     [
-        (-6, datetime(2026, 3, 2, 13, 59, tzinfo=UTC), False),  # 7:59 there
+        (-6, datetime(2026, 3, 2, 13, 59, tzinfo=UTC), False),  # 7:59 local time
         (-6, datetime(2026, 3, 2, 14, 0, tzinfo=UTC), True),
-        (-6, datetime(2026, 3, 3, 0, 0, tzinfo=UTC), False),  # 18:00 there
+        (-6, datetime(2026, 3, 3, 0, 0, tzinfo=UTC), False),  # 18:00 local time
         (5.5, datetime(2026, 3, 2, 2, 30, tzinfo=UTC), True),
         (5.5, datetime(2026, 3, 2, 2, 29, tzinfo=UTC), False),
-        (10, datetime(2026, 3, 1, 23, 0, tzinfo=UTC), True),  # Sunday here, Monday 9:00 there
+        (
+            10,
+            datetime(2026, 3, 1, 23, 0, tzinfo=UTC),
+            True,
+        ),  # Sunday in UTC, Monday 9:00 local time
     ],
 )
-def test_working_hours_elsewhere(
+def test_autoscale_workday_applies_utc_offset(
     evaluate: Evaluate, offset: float, utc: datetime, peak: bool
 ) -> None:
     found = evaluate({"scenario": "workday", "utc_offset": offset}, now=utc)
     assert found["spot"] == (8 if peak else 0)
 
 
-def test_autoscale_applies_other_hours_and_an_increment(evaluate: Evaluate) -> None:
+def test_autoscale_applies_custom_hours_and_maximum_increment(evaluate: Evaluate) -> None:
     hours = {"scenario": "workday", "hours": {"start": 20, "end": 24}}
     assert evaluate(hours, now=MONDAY.replace(hour=23))["spot"] == 8
     assert evaluate(hours, now=MONDAY)["spot"] == 0
@@ -266,7 +273,7 @@ def test_autoscale_applies_other_hours_and_an_increment(evaluate: Evaluate) -> N
         ({"formula": "x", "maximum_increment": 1}, "no effect", ("maximum_increment",)),
     ],
 )
-def test_settings_that_contradict_each_other(
+def test_autoscale_refuses_contradictory_settings(
     settings: dict[str, Any], message: str, path: tuple[str, ...]
 ) -> None:
     with pytest.raises(ValueError, match=message) as caught:
@@ -309,7 +316,7 @@ SPOT = "$TargetLowPriorityNodes = 2; $TargetDedicatedNodes = 3;"
         (ONE + "x = 1;" * 100, "101 statements", {}),
     ],
 )
-def test_formula_of_ones_own_is_refused_where_batch_would_or_it_does_harm(
+def test_autoscale_refuses_invalid_or_harmful_custom_formula(
     formula: str, refused: str, shape: dict[str, bool]
 ) -> None:
     given = {"spot": False, "mpi": True, **shape}
@@ -320,7 +327,7 @@ def test_formula_of_ones_own_is_refused_where_batch_would_or_it_does_harm(
 @pytest.mark.parametrize(
     ("tasks", "nodes"), [(0, 0), (0.4, 1), (1, 1), (8, 1), (9, 2), (16, 2), (17, 3), (1000, 8)]
 )
-def test_a_node_of_several_slots_takes_as_many_tasks(
+def test_autoscale_divides_tasks_by_task_slots_per_node(
     evaluate: Evaluate, tasks: float, nodes: int
 ) -> None:
     settings = {"scenario": "pending_tasks"}

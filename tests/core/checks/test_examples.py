@@ -1,4 +1,4 @@
-"""Every check is wired, explained, and tripped by its own example and by nothing else's."""
+"""Every check is registered, explained, and tripped by its own wrong example and by no other."""
 
 import copy
 import datetime
@@ -30,8 +30,8 @@ from fairway_core.findings import Finding, format_finding
 
 TODAY = datetime.date(2026, 11, 21)
 
-# What examples are fragments of: nothing in it trips a check. An example of Slurm or Kubernetes has
-# a cluster of it too, and each cluster what it does not say itself.
+# The base of all examples, which trips no check. An example of Slurm or Kubernetes also gets a
+# cluster of that engine, and each cluster gets defaults for what it omits.
 BASE = """
 name: demo
 location: southcentralus
@@ -51,7 +51,7 @@ clusters:
 _OF_ENGINES = {"slurm": {}, "kubernetes": {"upgrades": {}}}
 _CLUSTER = {"size": "Standard_HB176rs_v4", "nodes": 2, "mounts": ["data"]}
 
-# Where the jobs of examples go.
+# The target of the example jobs.
 _SPOT = target_of(
     "slurm", vm_size="Standard_ND96isr_H100_v5", nodes={"min": 0, "max": 16}, spot=True
 )
@@ -68,7 +68,7 @@ def _merged(base: Any, over: Any) -> Any:
 
 
 def _findings(check: Check, example: str) -> list[Finding]:
-    """Findings of all checks of the subject in the example, set over the base."""
+    """Returns the findings of all checks of the subject in the example, merged into the base."""
     fragment = _yaml(example)
     match check.subject:
         case Subject.ENVIRONMENT:
@@ -88,7 +88,7 @@ def _findings(check: Check, example: str) -> list[Finding]:
             }
             return check_plan({"resource_changes": changes, "output_changes": outputs})
         case Subject.JOB:
-            # The one check about nodes that lack something looks at nodes that do.
+            # `no-sharp` is about nodes that lack a feature, so it needs such nodes.
             size = "Standard_ND96asr_v4" if check.id == "no-sharp" else _SPOT.vm_size
             target = _SPOT.model_copy(update={"vm_size": size})
             return check_job({"name": "train", "command": "true", **fragment}, target)
@@ -111,12 +111,12 @@ def _environment(fragment: Any) -> Environment:
 def _asked(check: Check) -> Asked:
     environment = Environment.model_validate(_yaml(BASE))
     asked = Asked.by(environment)
-    # Only one check is about protection: the examples of the others need not show it.
+    # Only one check is about protection: other examples need not set it.
     return Asked(protect=check.id == "unprotected-data", allowed=asked.allowed)
 
 
 def _stack(fragment: Any, check: Check) -> Any:
-    """The resources and outputs of the example, by their addresses, as a stack has them."""
+    """Returns the example's resources and outputs, keyed by address, in the form of a stack."""
     stack: dict[str, Any] = {"resource": {}, "output": {}}
     tags = {"environment": "demo", "managed-by": "fairway"} if check.id != "untagged" else {}
     for address, values in fragment.items():
@@ -137,7 +137,7 @@ def _rule_modules() -> list[ModuleType]:
     ]
 
 
-def test_every_rule_is_a_check_and_every_module_is_listed(repository: Path) -> None:
+def test_checks_register_every_public_rule_and_list_every_module(repository: Path) -> None:
     rules = {check.rule for check in all_checks()}
     for module in _rule_modules():
         public = [
@@ -153,7 +153,7 @@ def test_every_rule_is_a_check_and_every_module_is_listed(repository: Path) -> N
     assert listed == files - {"terraform.stack"}
 
 
-def test_ids_say_what_is_wrong_and_summaries_in_one_sentence() -> None:
+def test_checks_have_rule_name_as_id_and_one_sentence_summary() -> None:
     for id_, check in REGISTERED.items():
         assert id_ == check.id
         assert id_.replace("-", "_") == check.rule.__name__
@@ -161,7 +161,7 @@ def test_ids_say_what_is_wrong_and_summaries_in_one_sentence() -> None:
         assert len(check.summary) < 100
 
 
-def test_messages_of_the_wrong_examples_which_trip_exactly_their_check() -> None:
+def test_checks_wrong_example_trips_only_its_own_check() -> None:
     held = []
 
     def answer(id_: str) -> tuple[int, str]:
@@ -180,19 +180,19 @@ def test_messages_of_the_wrong_examples_which_trip_exactly_their_check() -> None
     assert held == [check.id for check in all_checks()]
 
 
-def test_the_right_example_trips_none() -> None:
+def test_checks_right_example_trips_no_check() -> None:
     for check in all_checks():
         assert _findings(check, check.explanation.right) == [], check.id
 
 
-def test_an_ignored_check_is_silent() -> None:
+def test_checks_ignored_by_id_report_nothing() -> None:
     for check in all_checks(Subject.ENVIRONMENT):
         fragment = _yaml(check.explanation.wrong)
         environment = _environment(fragment)
         assert check_environment(environment, ignore=[check.id], today=TODAY) == []
 
 
-def test_two_checks_of_one_name_are_refused() -> None:
+def test_checks_with_duplicate_id_are_refused() -> None:
     from fairway_core.checks.check import check
 
     first = all_checks()[0]

@@ -1,4 +1,4 @@
-"""In which ways a change loses data: what a plan says of one resource, and what is said of it."""
+"""Data losses: the plan's change of one resource, and the message about it."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ LOCKS_LESS = "would weaken the lock: immutability_policy.state"
         (BACKED_UP, "backup_policy_id", "/p", "/q", ""),
     ],
 )
-def test_losses_report_a_changed_argument_that_loses_data_now_or_later(
+def test_losses_report_changed_arguments_that_lose_data(
     type_: str, path: str, old: Any, new: Any, said: str
 ) -> None:
     *blocks, name = path.split(".")
@@ -106,7 +106,7 @@ AGAIN = "delete create"
         ("azurerm_netapp_pool", {"id": "x"}, None, "delete", "with it what it holds"),
         (LOGS, {"id": "x"}, None, "delete", "with it what it holds"),
         ("azurerm_storage_blob", {"id": "/c/b"}, None, "delete", "with it what it holds"),
-        # Terraform writes it anew.
+        # Terraform uploads it again.
         ("azurerm_storage_blob", BLOB, {}, AGAIN, ""),
         ("azurerm_batch_account", {"name": "a"}, None, "delete", "its pools, jobs and schedules"),
         ("azurerm_batch_account", {"name": "a"}, None, "delete", "no job can be submitted"),
@@ -130,7 +130,7 @@ AGAIN = "delete create"
         (IMMUTABLE, KEPT, None, "forget", ""),
     ],
 )
-def test_losses_report_what_goes_with_a_resource(
+def test_losses_report_what_is_deleted_with_a_resource(
     type_: str, before: Any, after: Any, actions: str, said: str
 ) -> None:
     found = _told(type_, before, after, actions)
@@ -138,7 +138,7 @@ def test_losses_report_what_goes_with_a_resource(
     assert bool(found) == bool(said)
 
 
-def test_losses_of_a_lock_are_not_reported_where_its_resource_goes_too() -> None:
+def test_losses_omit_a_lock_deleted_together_with_its_resource() -> None:
     disk = _resource("azurerm_managed_disk", {"id": "/x/disks/d"}, None, "delete")
     lock = _resource(LOCK, {"scope": "/x/disks/d"}, None, "delete")
     found = check_plan({"resource_changes": [lock, disk]})
@@ -149,7 +149,7 @@ MODIFIED, CREATED = "modification", "creation"
 
 
 def _life(*rules: tuple[str, int], since: str = MODIFIED, **more: Any) -> dict[str, Any]:
-    """A policy that deletes blobs with a prefix after these days."""
+    """Returns a policy that deletes blobs with a prefix after the given number of days."""
     made = [
         {
             "name": f"rule-{number}",
@@ -183,7 +183,9 @@ def _of(types: str, **tag: str) -> dict[str, Any]:
         (_of("", name="keep", value="no"), _of(""), "after 1 days, before: never"),
     ],
 )
-def test_losses_report_a_life_cycle_that_deletes_sooner(before: Any, after: Any, said: str) -> None:
+def test_losses_report_a_lifecycle_policy_that_deletes_sooner(
+    before: Any, after: Any, said: str
+) -> None:
     old, new = (
         each if isinstance(each, dict) else _life(*[each] * bool(each)) for each in (before, after)
     )
@@ -191,14 +193,14 @@ def test_losses_report_a_life_cycle_that_deletes_sooner(before: Any, after: Any,
     found = _told(type_, old, new)
     assert said in found
     assert bool(found) == bool(said)
-    # One that is made anew is compared with the old one, of the same account.
+    # A recreated policy is compared with the old one of the same account.
     assert _told(type_, old, new, AGAIN) == found
     assert _told(type_, old, old, AGAIN) == ""
-    # Whatever the account is called by, it is looked at where it is there.
+    # The policy is compared even if its account is not named.
     assert _told(type_, {"rule": old["rule"]}, {"rule": new["rule"]}) == found
 
 
-def test_losses_of_a_life_cycle_are_none_for_a_new_container_or_account() -> None:
+def test_losses_omit_lifecycle_policy_of_new_container_or_account() -> None:
     policy, container = "azurerm_storage_management_policy", "azurerm_storage_container"
     update = _resource(policy, _life(), _life(("new/", 30)), "update")
     for account, ids in (("/a", []), ("/another", ["data-loss"])):

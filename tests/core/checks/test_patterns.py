@@ -1,7 +1,7 @@
-"""Every pattern of the checks reads a text in a time that grows no faster than the text.
+"""Every pattern of the checks searches a text in time linear in its length.
 
-The texts repeat what a pattern could begin with again and again. A pattern that reads on from
-each of these to the end needs hours, and is ended by the limit on processor time.
+The texts repeat possible beginnings of a match many times. A pattern that scans to the end from
+each of these would need hours, and is ended by the limit on processor time.
 """
 
 import importlib
@@ -52,8 +52,7 @@ def _patterns_of(value: object) -> Iterator[re.Pattern[str]]:
 
 
 def _patterns() -> list[Any]:
-    """The patterns that a module of the checks keeps, and those by which checks of a plan
-    know a secret."""
+    """Returns the patterns in modules of the checks, and those that recognize secrets in a plan."""
     names = [each.name for each in pkgutil.walk_packages(checks.__path__, f"{checks.__name__}.")]
     modules = [secret_values, *map(importlib.import_module, names)]
     found = {
@@ -67,7 +66,8 @@ def _patterns() -> list[Any]:
 
 
 def _pieces(pattern: str, ends: list[str]) -> list[str]:
-    """Texts that a match could begin with: the pattern's own words, before each of these ends."""
+    """Returns possible beginnings of a match: the pattern's literal words, each before each of
+    `ends`."""
     words = (word.replace("\\", "") for word in re.findall(r"(?:\\\W|[\w./$-])+", pattern))
     return [*_PLAIN, *(word + end for word in words if word for end in ends)]
 
@@ -79,10 +79,11 @@ def _run(code: str, **given: Any) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("pattern", _patterns())
 @pytest.mark.parametrize("ends", [["="], pytest.param(["", " "], marks=pytest.mark.nightly)])
 @pytest.mark.integration
-def test_a_pattern_over_a_long_text_reads_it_once(
+def test_patterns_search_long_text_in_linear_time(
     pattern: re.Pattern[str], ends: list[str]
 ) -> None:
-    """Its words as names; every night alone and among others, too."""
+    """Usually tests the pattern's words as names; the nightly run also tests them alone and
+    spaced."""
     pieces = _pieces(pattern.pattern, ends)
     done = _run(
         _SEARCH, pattern=pattern.pattern, flags=int(pattern.flags), pieces=pieces, size=100_000
@@ -91,6 +92,6 @@ def test_a_pattern_over_a_long_text_reads_it_once(
 
 
 @pytest.mark.integration
-def test_checks_of_a_job_with_long_texts_read_them_once() -> None:
+def test_patterns_of_job_checks_read_long_text_in_linear_time() -> None:
     done = _run(_CHECK, pieces=_PLAIN, size=100_000)
     assert (done.returncode, done.stderr) == (0, "")

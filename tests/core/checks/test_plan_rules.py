@@ -1,4 +1,4 @@
-"""Rules on plans, where one example is not enough; those on lost data are in `test_losses`."""
+"""Rules on plans that need more than one example; those on lost data are in `test_losses`."""
 
 from typing import Any
 
@@ -30,14 +30,14 @@ def _check(*resources: dict[str, Any], **given: Any) -> list[Finding]:
 
 
 def _found(type_: str, before: Any, after: Any, actions: str = "", **more: Any) -> Found:
-    """Messages by id."""
+    """Returns messages by id."""
     usual = "create" if before is None else "delete" if after is None else "update"
     change = _resource(type_, before, after, actions or usual, **more)
     return {one.id: one.message for one in _check(change)}
 
 
 def _said(found: Found, expected: Found) -> bool:
-    """True if these ids were found and no others, and each message holds what is expected."""
+    """Returns True if exactly these ids were found and each message contains the expected text."""
     return found.keys() == expected.keys() and all(expected[id_] in found[id_] for id_ in found)
 
 
@@ -97,7 +97,7 @@ COMPACT, SPACED = ([{"settings": text}] for text in ('{"a":1}', '{"a": 1}'))
         (SET, {"os_disk": [{"edge": ""}]}, {"os_disk": [{"edge": None}]}, {}),
         (SET, {"extension": None}, {"extension": []}, {}),
         (SET, {"instances": 2, "extension": COMPACT}, {"instances": 2, "extension": SPACED}, {}),
-        # Reimaging a node for another person's account would lose its disk for nothing.
+        # Reimaging a node for another user's account would needlessly lose its disk.
         (SET, MADE, {**MADE, "extension": []}, {"mixed-nodes": "until each is brought up to date"}),
         (
             *(SET, MADE, {**MADE, "extension": [], "custom_data": "b"}),
@@ -115,7 +115,7 @@ COMPACT, SPACED = ([{"settings": text}] for text in ('{"a":1}', '{"a": 1}'))
         (POOL, _of_pool(3, 2), None, {"lost-nodes": "the 5 nodes of"}),
         (POOL, {"fixed_scale": []}, None, {"lost-nodes": "the nodes of"}),
         (POOL, _of_pool(2), None, {"lost-nodes": "its jobs stay in the account without nodes"}),
-        # A node does not change its kind.
+        # A dedicated node cannot become a Spot node.
         (POOL, _of_pool(3, 0), _of_pool(1, 3), {"lost-nodes": "the 2 nodes of"}),
         (POOL, _of_pool(3, 0), {"auto_scale": [{}]}, {}),
         (
@@ -136,7 +136,7 @@ COMPACT, SPACED = ([{"settings": text}] for text in ('{"a":1}', '{"a": 1}'))
     ],
 )
 @pytest.mark.parametrize("secret", [False, True])
-def test_plan_rules_report_what_becomes_of_nodes(
+def test_plan_rules_report_mixed_lost_and_upgraded_nodes(
     type_: str, before: Any, after: Any, said: Found, secret: bool
 ) -> None:
     marks = dict.fromkeys(before, secret)
@@ -160,7 +160,7 @@ REQUEST, TAINTED = "as it was requested (-replace)", "as it is tainted"
         (POOL, _of_pool(3), {}, {}, "destroyed and recreated: what"),
     ],
 )
-def test_plan_rules_report_nodes_that_are_replaced_with_the_reason(
+def test_plan_rules_report_replaced_nodes_with_the_reason(
     type_: str, nodes: Any, change: Any, entry: Any, said: str
 ) -> None:
     (found,) = _check(_resource(type_, nodes, nodes, "delete create", **change) | entry)
@@ -170,7 +170,7 @@ def test_plan_rules_report_nodes_that_are_replaced_with_the_reason(
     assert ("cannot be changed in place" in found.message) is bool(change)
 
 
-def test_plan_rules_say_what_of_the_file_a_single_vm_is_replaced_for() -> None:
+def test_plan_rules_hint_at_file_sections_that_replace_a_single_vm() -> None:
     def hint(type_: str, path: str) -> str:
         made = {"instances": 2, "os_disk": [{"diff_disk_settings": [{"option": "Local"}]}]}
         change = _resource(type_, made, made, "delete create", replace_paths=[[path]])
@@ -180,7 +180,7 @@ def test_plan_rules_say_what_of_the_file_a_single_vm_is_replaced_for() -> None:
     assert hint(VM, "size") == hint(SET, "custom_data") != hint(VM, "custom_data")
 
 
-def test_plan_rules_report_a_deposed_resource_as_left_over() -> None:
+def test_plan_rules_report_a_deposed_resource_as_left_over_nodes() -> None:
     (found,) = _check(_resource(SET, {"instances": 2}, None, "delete") | {"deposed": "00000001"})
     assert "as it was left over when another replaced it" in found.message
 
@@ -195,7 +195,7 @@ def test_plan_rules_report_a_deposed_resource_as_left_over() -> None:
         ("", "25.11.5", False),
     ],
 )
-def test_plan_rules_report_a_slurm_that_cannot_read_the_state(
+def test_plan_rules_report_slurm_version_unable_to_read_saved_state(
     old: str, new: str, unreadable: bool
 ) -> None:
     before, after = (
@@ -225,9 +225,7 @@ def test_plan_rules_report_a_slurm_that_cannot_read_the_state(
         ({"tags": {}}, {"tags": {"a": "b"}}, ""),
     ],
 )
-def test_plan_rules_report_a_machine_that_stops_for_a_change(
-    before: Any, after: Any, said: str
-) -> None:
+def test_plan_rules_report_vm_restarted_by_a_change(before: Any, after: Any, said: str) -> None:
     for tags, id_ in (({}, "lost-nodes"), (SERVER, "replaced-server")):
         assert _said(_found(VM, {**before, "tags": tags}, after), {id_: said} if said else {})
 
@@ -250,7 +248,7 @@ ADDRESS = {"id": "/a", "ip_address": "203.0.113.7"}
             [NAT, _resource("azurerm_public_ip", ADDRESS, None, "delete")],
             {"new-address": "would be destroyed: the internet knows nodes by 203.0.113.7 no"},
         ),
-        # A bastion's, which nobody has to let in.
+        # A bastion's address, which no firewall has to admit.
         ([NAT, _resource("azurerm_public_ip", {**ADDRESS, "id": "/b"}, None, "delete")], {}),
         (
             [_resource("azurerm_consumption_budget_resource_group", {}, {}, "delete create")],
@@ -258,7 +256,7 @@ ADDRESS = {"id": "/a", "ip_address": "203.0.113.7"}
         ),
     ],
 )
-def test_plan_rules_report_what_an_environment_loses_that_stays(
+def test_plan_rules_report_lost_gateway_and_new_address_unless_all_goes(
     found: list[Any], said: dict[str, str]
 ) -> None:
     stays = _resource("azurerm_virtual_network", {"id": "/n"}, {"id": "/n"}, "no-op")
@@ -267,7 +265,7 @@ def test_plan_rules_report_what_an_environment_loses_that_stays(
     assert not _check(*gone), "all of it goes"
 
 
-def test_plan_rules_know_a_server_at_any_address() -> None:
+def test_plan_rules_recognize_file_server_at_any_terraform_address() -> None:
     address = f'module.lab["a"].{VM}.second_nfs-home_7F1E314D[0]'
     server = _resource(VM, {"size": "a", "tags": SERVER}, None, "delete")
     (found,) = _check(server | {"address": address})
@@ -290,7 +288,7 @@ RULE: dict[str, Any] = {
         ({"source_address_prefix": "*"}, True),
         ({"source_address_prefix": "Internet"}, True),
         ({"source_address_prefix": "0.0.0.0/0"}, True),
-        ({"source_address_prefix": "203.0.113.0/24"}, False),  # kept for documentation
+        ({"source_address_prefix": "203.0.113.0/24"}, False),  # reserved for documentation
         ({"source_address_prefix": "52.0.0.0/8"}, True),
         ({"source_address_prefix": None, "source_address_prefixes": ["10.1.0.0/16", "*"]}, True),
         ({"source_address_prefix": "AzureCloud"}, True),
@@ -300,7 +298,7 @@ RULE: dict[str, Any] = {
         ({"source_address_prefix": "*", "direction": "Outbound"}, False),
     ],
 )
-def test_plan_rules_report_a_network_rule_that_opens(change: Any, opened: bool) -> None:
+def test_plan_rules_report_network_rule_opened_to_public_sources(change: Any, opened: bool) -> None:
     new = {**RULE, **change}
     one = _found(RULES, RULE, new)
     block = _found(GROUP, {"security_rule": [RULE]}, {"security_rule": [new]})
@@ -333,7 +331,7 @@ def _rules(action: str, *ranges: str, name: str = "network_rules") -> dict[str, 
         ),
         (TO_GROUP, {"id": "x"}, None, "would be destroyed: its rules would no longer apply"),
         (TO_GROUP, None, {"id": "x"}, None),
-        # Those that Fairway makes itself.
+        # Fairway's own rules.
         (GROUP, None, {"security_rule": BASTION}, None),
         (
             GROUP,
@@ -353,7 +351,7 @@ def _rules(action: str, *ranges: str, name: str = "network_rules") -> dict[str, 
         (ACCOUNT, _rules("Deny", "52.1.2.3"), _rules("Deny"), None),
     ],
 )
-def test_plan_rules_report_what_opens_to_the_internet(
+def test_plan_rules_report_rules_and_services_opened_to_the_internet(
     type_: str, before: Any, after: Any, said: str | None
 ) -> None:
     expected = {} if said is None else {"network-opened": said}
@@ -396,7 +394,7 @@ def _of_batch(public: bool, *ranges: str, default: str = "Deny") -> dict[str, An
 
 
 @pytest.mark.parametrize("service", [_service, _of_batch])
-def test_service_that_opens_to_ranges_is_found_once_with_the_ranges(service: Any) -> None:
+def test_plan_rules_report_service_opened_to_ranges_once_with_ranges(service: Any) -> None:
     def found(before: Any, after: Any) -> list[str]:
         account = _resource("azurerm_x", before, after, "update" if before else "create")
         return [one.message for one in _check(account)]
@@ -447,7 +445,7 @@ NARROW = {"permissions": [{"actions": ["Microsoft.Compute/virtualMachineScaleSet
         (ROLE, None, {"permissions": [{"actions": ["*"]}]}, ""),
     ],
 )
-def test_plan_rules_report_a_wider_grant(
+def test_plan_rules_report_wider_roles_and_trust(
     type_: str, before: Any, after: Any, said: str | None
 ) -> None:
     if before and after:
@@ -457,11 +455,11 @@ def test_plan_rules_report_a_wider_grant(
     assert _said(_found(type_, before, after, actions), expected)
 
 
-def test_plan_rules_call_a_new_narrow_grant_wider_but_not_broad() -> None:
+def test_plan_rules_report_new_narrow_grant_as_wider_but_not_broad() -> None:
     assert "broad" not in _found(ASSIGNED, None, GRANT)["wider-grant"]
 
 
-def test_plan_rules_do_not_warn_of_a_narrow_grant_to_an_own_identity() -> None:
+def test_plan_rules_ignore_narrow_grant_to_own_identity() -> None:
     scope = f"{LAB}/providers/Microsoft.Storage/storageAccounts/a"
     grant = {**GRANT, "role_definition_name": "Storage Blob Data Contributor", "scope": scope}
 
@@ -478,10 +476,8 @@ def test_plan_rules_do_not_warn_of_a_narrow_grant_to_an_own_identity() -> None:
 
 
 @pytest.mark.parametrize(("role", "wider"), [("Reader", False), ("Contributor", True)])
-def test_plan_rules_do_not_warn_of_a_role_on_a_resource_that_is_made_again(
-    role: str, wider: bool
-) -> None:
-    """A VM that is replaced gets the role that it had for stopping itself once more."""
+def test_plan_rules_ignore_same_role_on_a_recreated_resource(role: str, wider: bool) -> None:
+    """A replaced VM is granted its role for stopping itself again."""
     before = {**GRANT, "role_definition_name": "Reader"}
     before["scope"] = f"{LAB}/providers/Microsoft.Compute/virtualMachines/a"
     after = {**before, "role_definition_name": role, "scope": None}
@@ -490,8 +486,8 @@ def test_plan_rules_do_not_warn_of_a_role_on_a_resource_that_is_made_again(
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_plan_rules_do_not_warn_of_rules_that_go_with_their_subnet(kept: bool) -> None:
-    """A Bastion that is switched off takes its subnet and its rules with it."""
+def test_plan_rules_ignore_rules_deleted_with_their_subnet(kept: bool) -> None:
+    """Switching off a Bastion deletes its subnet and its rules with it."""
     gone = [
         _resource("azurerm_subnet", {"id": "/N/subnets/A"}, None, "delete"),
         _resource(GROUP, {"id": "/g", "security_rule": [DENY]}, None, "delete"),
@@ -506,7 +502,7 @@ def test_plan_rules_do_not_warn_of_rules_that_go_with_their_subnet(kept: bool) -
     assert [one.id for one in _check(*gone)] == ["network-opened"] * 2 * kept
 
 
-def test_plan_rules_warn_of_a_group_that_another_replaces_while_some_subnet_goes() -> None:
+def test_plan_rules_report_replaced_group_while_another_subnet_is_deleted() -> None:
     held, holds = ({"subnet_id": "/n/subnets/b", "network_security_group_id": g} for g in "gh")
     changes = [
         _resource("azurerm_subnet", {"id": "/n/subnets/a"}, None, "delete"),
@@ -516,7 +512,7 @@ def test_plan_rules_warn_of_a_group_that_another_replaces_while_some_subnet_goes
     assert [one.id for one in _check(*changes)] == ["network-opened"]
 
 
-def test_no_message_repeats_a_secret() -> None:
+def test_plan_rules_never_repeat_a_secret_in_a_message() -> None:
     for type_, key, value, id_ in (
         (RULES, "source_address_prefix", "52.1.2.3", "network-opened"),
         (ASSIGNED, "principal_id", "hunter2", "wider-grant"),
@@ -568,15 +564,15 @@ def test_plan_rules_report_changes_that_azure_refuses(
         # Each job takes one node.
         ((0, 8), (0, 4), {"engine": "batch", "batch": {"pool": "p", "mpi": False}}, None),
         ((0, 8), (0, 9), {"engine": "slurm"}, None),
-        # A scale set of Slurm has no instances in Terraform, and a pool that scales no number.
+        # Terraform holds no instances of a Slurm scale set and no size of an autoscaled pool.
         ((8, 8), (4, 4), {"engine": "slurm"}, "what runs on nd-4 to nd-7 ends"),
         ((8, 8), (0, 4), {"engine": "kubernetes"}, "at most 4 nodes, 8 before"),
-        # Nodes themselves go.
+        # The nodes themselves are removed, which `lost-nodes` reports.
         ((8, 8), (4, 4), {"engine": "kubernetes"}, None),
         ((0, 8), None, {"engine": "slurm"}, None),
     ],
 )
-def test_plan_rules_report_a_lower_maximum(
+def test_plan_rules_report_lower_maximum_nodes_of_a_cluster(
     before: tuple[int, int], after: tuple[int, int] | None, more: Any, said: str | None
 ) -> None:
     sides = [
@@ -591,9 +587,7 @@ def test_plan_rules_report_a_lower_maximum(
 
 
 @pytest.mark.parametrize(("version", "first"), [("1.35", None), ("1.36", "1.35"), ("1.33", None)])
-def test_plan_rules_say_which_version_of_kubernetes_is_next(
-    version: str, first: str | None
-) -> None:
+def test_plan_rules_hint_at_skipped_kubernetes_version(version: str, first: str | None) -> None:
     sides = ({"orchestrator_version": each} for each in ("1.34", version))
     found = [one for one in _check(_resource(NODE_POOL, *sides)) if one.id == "upgraded-nodes"]
     assert len(found) == (version != "1.33")
@@ -615,7 +609,7 @@ ELSEWHERE = {"ip_configuration": [{"subnet_id": "/other"}]}
         (None, USES, "update", ELSEWHERE, None),
     ],
 )
-def test_plan_rules_report_a_subnet_in_use_that_goes_or_moves(
+def test_plan_rules_report_subnet_in_use_that_is_deleted_or_moved(
     prefixes: list[str] | None, user: Any, actions: str, after: Any, said: str | None
 ) -> None:
     before = {"id": "/s", "address_prefixes": ["10.40.0.0/17"]}
@@ -642,7 +636,9 @@ ID = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccou
     ],
 )
 @pytest.mark.parametrize("actions", ["delete", "delete create"])
-def test_deletion_below_a_lock_is_refused(kind: str, id_: str, held: bool, actions: str) -> None:
+def test_plan_rules_refuse_deletion_below_a_lock(
+    kind: str, id_: str, held: bool, actions: str
+) -> None:
     scope = {"scope": ID, "lock_level": "CanNotDelete"}
 
     def found(lock: str, before: Any = None, after: Any = None) -> list[tuple[str, str]]:
@@ -658,7 +654,7 @@ def test_deletion_below_a_lock_is_refused(kind: str, id_: str, held: bool, actio
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_new_lock_on_what_is_there_says_that_it_had_none(there: bool) -> None:
+def test_plan_rules_report_new_lock_on_existing_resource_as_unlocked(there: bool) -> None:
     account = _resource(ACCOUNT, {"id": ID} if there else None, {}, "no-op")
     lock = _resource(LOCK, None, {"scope": ID.lower()}, "create")
     assert [one.id for one in _check(account, lock)] == ["unlocked"] * there
@@ -689,7 +685,7 @@ ONE, TWO = _open_to("203.0.113.0/24"), _open_to("203.0.113.0/24", "8.8.8.0/24")
         (CLOSED, {**CLOSED, "local_account_disabled": False}, "would have local accounts"),
     ],
 )
-def test_plan_rules_report_an_api_server_that_opens(
+def test_plan_rules_report_api_server_opened_to_public_addresses(
     before: Any, after: Any, said: str | None
 ) -> None:
     expected = {} if said is None else {"api-server-opened": said}
@@ -706,7 +702,7 @@ def test_plan_rules_report_an_api_server_that_opens(
         ([], [], "would be open to every address"),
     ],
 )
-def test_address_of_a_gateway_that_is_made_with_the_api_server_is_not_known_yet(
+def test_plan_rules_ignore_unknown_authorized_ranges_of_api_server(
     ranges: object, unknown: object, said: str
 ) -> None:
     profile = {} if ranges is None else {"authorized_ip_ranges": ranges}

@@ -1,4 +1,4 @@
-"""A company's policies refuse what they deny, with the line that breaks them, and nothing else."""
+"""A company's policies refuse only what they deny, and point to the line that breaks them."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def _shown(found: list[Finding]) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("policies", ["", "policies: {}\n"])
-def test_policies_that_are_not_set_give_no_finding(tmp_path: Path, policies: str) -> None:
+def test_policies_unset_report_nothing(tmp_path: Path, policies: str) -> None:
     assert _found(tmp_path, f"{policies}{SERVER}registry: {{}}\n", ", bastion: true") == []
 
 
@@ -52,20 +52,20 @@ def test_policies_report_each_missing_required_tag(tmp_path: Path) -> None:
         assert "`policies.required_tags` requires on every resource" in each.message
         assert said in each.message
     assert _found(tmp_path, "policies: {required_tags: [managed-by]}\n") == [], "Fairway's own"
-    # It is asked for where there are no tags, and the file is named all the same.
+    # A file without tags is reported too, with a location.
     (alone,) = _found(tmp_path, "policies: {required_tags: [owner]}\n")
     assert (alone.id, alone.path) == ("policy-tag", "tags")
     assert alone.location is not None
 
 
-def test_a_region_that_is_not_allowed(tmp_path: Path) -> None:
+def test_policies_report_location_that_is_not_allowed(tmp_path: Path) -> None:
     (found,) = _found(tmp_path, "policies: {locations: [northeurope, eastus]}\n")
     assert _shown([found]) == [("policy-region", "location", "location: westeurope")]
     assert found.hint == "take northeurope or eastus"
     assert _found(tmp_path, "policies: {locations: [eastus, westeurope]}\n") == []
 
 
-def test_public_addresses_are_those_of_the_nat_gateway_and_the_bastion(tmp_path: Path) -> None:
+def test_policies_report_public_addresses_of_nat_gateway_and_bastion(tmp_path: Path) -> None:
     deny = "policies: {deny_public_addresses: true}\n"
     bastion, nat = _found(tmp_path, f"{deny}network: {{egress: nat}}\n", ", bastion: true")
     assert (nat.path, bastion.path) == ("network.egress", "access.bastion")
@@ -76,7 +76,7 @@ def test_public_addresses_are_those_of_the_nat_gateway_and_the_bastion(tmp_path:
     assert _found(tmp_path, f"{deny}network: {{egress: none}}\n") == []
 
 
-def test_services_have_no_public_side(tmp_path: Path) -> None:
+def test_policies_report_services_with_public_access(tmp_path: Path) -> None:
     deny = "policies: {deny_public_access: true}\n"
     closed = "network: {private_endpoints: false}\n"
     ranges, endpoints = _found(tmp_path, deny + closed, ", allowed: [10.0.0.0/8, 203.0.113.0/24]")
@@ -86,7 +86,7 @@ def test_services_have_no_public_side(tmp_path: Path) -> None:
     assert _found(tmp_path, deny, ", allowed: [10.0.0.0/8]") == []
 
 
-def test_the_vault_of_a_batch_account_of_ones_own_is_open(tmp_path: Path) -> None:
+def test_policies_report_open_vault_of_user_subscription_batch_account(tmp_path: Path) -> None:
     (found,) = _found(tmp_path, f"policies: {{deny_public_access: true}}\n{OWN}")
     assert (found.path, found.hint) == ("batch.mode", "use `mode: BatchService`")
     assert "is open to Azure's services, which `policies.deny_public_access`" in found.message
@@ -119,7 +119,7 @@ def test_policies_report_resources_without_a_customer_managed_key(
     assert hint in found[0].hint
 
 
-def test_the_disk_of_a_gateway_counts_too(tmp_path: Path) -> None:
+def test_policies_require_customer_managed_key_for_gateway_disk(tmp_path: Path) -> None:
     policies = "policies: {require_cmk: [disks]}\n"
     assert _found(tmp_path, policies + POOL) == []
     (found,) = _found(tmp_path, policies + POOL, ", gateway: true")
@@ -137,7 +137,7 @@ def test_the_disk_of_a_gateway_counts_too(tmp_path: Path) -> None:
         ("disks", POOL),
     ],
 )
-def test_policies_require_no_key_of_resources_that_are_not_made(
+def test_policies_require_no_key_for_absent_or_existing_resources(
     tmp_path: Path, kinds: str, more: str
 ) -> None:
     assert _found(tmp_path, f"policies: {{require_cmk: [{kinds}]}}\n{more}") == []
@@ -154,7 +154,7 @@ def test_policies_require_no_key_of_resources_that_are_not_made(
         ("{deny_public_adresses: true}", "unknown key"),
     ],
 )
-def test_a_policy_that_is_not_understood(tmp_path: Path, policies: str, said: str) -> None:
+def test_policies_refuse_invalid_values(tmp_path: Path, policies: str, said: str) -> None:
     with pytest.raises(UserError) as caught:
         _found(tmp_path, f"policies: {policies}\n")
     assert said in caught.value.findings[0].message

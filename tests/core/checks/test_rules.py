@@ -1,4 +1,4 @@
-"""Rules on their own, where one example is not enough."""
+"""Rules that need more than one example."""
 
 import base64
 import datetime
@@ -30,7 +30,7 @@ ENDS = datetime.date(2027, 5, 31)
         (ENDS, False),  # the size is off: an error of the file itself
     ],
 )
-def test_a_retirement_is_announced_for_a_year(today: datetime.date, found: bool) -> None:
+def test_rules_warn_a_year_before_a_size_retires(today: datetime.date, found: bool) -> None:
     faults = list(retiring(vm_size("Standard_HC44rs"), today))
     assert bool(faults) is found
     for fault in faults:
@@ -43,7 +43,7 @@ def test_a_retirement_is_announced_for_a_year(today: datetime.date, found: bool)
     ("day", "said"),
     [("2026-12-28", ""), ("2026-12-29", "retires on"), ("2027-06-30", "retired on")],
 )
-def test_an_image_of_a_system_that_ends_is_told_half_a_year_before(
+def test_rules_warn_half_a_year_before_an_image_retires(
     tmp_path: Path, day: str, said: str, own: bool
 ) -> None:
     gallery = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/lab/providers"
@@ -81,7 +81,7 @@ clusters:
         ("2026-12-01", "error"),
     ],
 )
-def test_version_of_kubernetes_warns_for_three_months_and_then_fails(
+def test_rules_warn_three_months_before_kubernetes_version_ends(
     tmp_path: Path, day: str, found: str
 ) -> None:
     (file := tmp_path / "lab.yaml").write_text("""\
@@ -107,7 +107,7 @@ clusters: {d: {engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [da
         assert '"1.34"' not in each.hint
 
 
-def test_the_near_size_with_infiniband_is_named() -> None:
+def test_rules_suggest_nearest_size_with_infiniband() -> None:
     (fault,) = no_infiniband(vm_size("Standard_ND96is_H100_v5"), nodes=2)
     assert "Standard_ND96isr_H100_v5" in fault.hint
     (fault,) = no_infiniband(vm_size("Standard_NC24ads_A100_v4"), nodes=2)
@@ -122,7 +122,7 @@ def test_the_near_size_with_infiniband_is_named() -> None:
         (300, 100, 200, "disk limit of its VM size gives 100", "`size:`"),
     ],
 )
-def test_the_limit_that_binds_is_named_with_its_field(
+def test_rules_name_the_binding_throughput_limit_and_its_field(
     disks: int, vm: int, nic: int, named: str, field: str
 ) -> None:
     limits = {"its disks": disks, "the disk limit of its VM size": vm, "its network interface": nic}
@@ -157,7 +157,7 @@ def test_rules_open_to_internet_finds_open_sources(source: str, plural: bool) ->
     ("source", "more", "bastion"),
     [
         ("10.0.0.0/8", {}, False),
-        ("8.8.8.0/25", {}, False),  # a part of an allowed range
+        ("8.8.8.0/25", {}, False),  # within an allowed range
         ("AzureLoadBalancer", {}, False),
         ("${azurerm_subnet.a.address_prefixes[0]}", {}, False),
         ("*", {"access": "Deny"}, False),
@@ -175,7 +175,7 @@ def test_rules_open_to_internet_ignores_closed_and_allowed_rules(
 @pytest.mark.parametrize(
     ("port", "bastion", "found"), [("443", True, 0), ("443", False, 1), ("22", True, 1)]
 )
-def test_only_a_bastion_that_was_asked_for_takes_https(
+def test_rules_open_to_internet_allows_https_only_for_requested_bastion(
     port: str, bastion: bool, found: int
 ) -> None:
     rule = _rule(source_address_prefix="Internet", destination_port_range=port)
@@ -207,7 +207,7 @@ def _encoded(text: str) -> str:
     ],
 )
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_secrets_are_found_in_encoded_start_up_data(secret: str, wrapped: bool) -> None:
+def test_rules_find_secrets_in_encoded_custom_data(secret: str, wrapped: bool) -> None:
     data = _encoded(f"#cloud-config\n# some text before it\n{secret}\n")
     if wrapped:
         data = f'${{base64encode(replace(base64decode("{data}"), "@@0@@", azurerm_x.y.z))}}'
@@ -232,13 +232,13 @@ def test_secrets_are_found_in_encoded_start_up_data(secret: str, wrapped: bool) 
         ("${azurerm_key_vault_key.k.id}", False),
     ],
 )
-def test_secrets_in_outputs(value: Any, found: bool) -> None:
+def test_rules_find_secrets_in_outputs(value: Any, found: bool) -> None:
     findings = check_stack({"output": {"x": {"value": value, "sensitive": True}}}, Asked())
     assert [finding.id for finding in findings] == ["plain-secret"] * found
 
 
 @pytest.mark.parametrize(("bypass", "named"), [("AzureServices", "v"), ("None", "v"), (None, "w")])
-def test_batchs_own_vault_is_reached_as_one_of_azures_services(
+def test_rules_require_batch_vault_to_let_azure_services_bypass(
     bypass: str | None, named: str
 ) -> None:
     vault = {"name": "v", "network_acls": {**DENY, "bypass": bypass or "AzureServices"}}
@@ -254,7 +254,7 @@ def test_batchs_own_vault_is_reached_as_one_of_azures_services(
     assert ("azurerm_key_vault.v" in found) is (bypass != "AzureServices")
 
 
-def test_an_account_for_the_state_may_be_open_where_that_was_asked_for(
+def test_rules_allow_public_state_account_only_if_requested(
     repository: Path, tmp_path: Path
 ) -> None:
     demo = read_environment(repository / "stacks/environments/demo.yaml").environment
@@ -280,7 +280,7 @@ def test_an_account_for_the_state_may_be_open_where_that_was_asked_for(
         ("capacity_reservation_group_id", "x"),
     ],
 )
-def test_rules_report_a_broken_fabric_for_each_wrong_argument(argument: str, value: Any) -> None:
+def test_rules_report_broken_fabric_for_each_wrong_argument(argument: str, value: Any) -> None:
     arguments = {
         "sku": "Standard_ND96isr_H100_v5",
         "instances": 100,
@@ -320,7 +320,9 @@ def test_rules_report_a_plain_message_and_hint_for_each_resource(
     assert finding.hint
 
 
-def test_findings_stand_at_their_lines(tmp_path: Path, repository: Path) -> None:
+def test_rules_findings_point_to_lines_of_the_file_in_order(
+    tmp_path: Path, repository: Path
+) -> None:
     text = (repository / "stacks/environments/demo.yaml").read_text()
     file = tmp_path / "lab.yaml"
     file.write_text(text.replace("isr_H100", "is_H100").replace("tags:", "# tags:"))
@@ -333,7 +335,7 @@ def test_findings_stand_at_their_lines(tmp_path: Path, repository: Path) -> None
     place = by_id["no-infiniband"].location
     assert place is not None
     assert (place.text, place.length) == ("  pair:", len("pair"))
-    # What the file does not hold has no line of its own: the document's first stands for it.
+    # A missing key has no line of its own: the finding points to the document's first line.
     assert by_id["no-owner"].location is not None
     assert findings == sorted(findings, key=lambda f: f.location.line if f.location else 0)
 
@@ -350,7 +352,7 @@ def test_findings_stand_at_their_lines(tmp_path: Path, repository: Path) -> None
         ({"location": "${var.region}"}, False, False),
     ],
 )
-def test_disk_that_needs_a_zone_has_one_unless_the_file_says_none(
+def test_rules_require_zone_of_zonal_disk_unless_file_says_none(
     repository: Path, tmp_path: Path, different: dict[str, Any], zoneless: bool, refused: bool
 ) -> None:
     text = (repository / "stacks/environments/demo.yaml").read_text()
@@ -363,7 +365,7 @@ def test_disk_that_needs_a_zone_has_one_unless_the_file_says_none(
     assert [each.path for each in found] == ["azurerm_managed_disk.data"] * refused
 
 
-def test_nulls_of_the_cdk_count_as_absent() -> None:
+def test_rules_treat_null_written_by_cdk_as_absent() -> None:
     rule = _rule(source_address_prefix="${null}", source_address_prefixes=["10.0.0.0/8"])
     group = {"security_rule": [rule], "tags": TAGS}
     stack = {"resource": {"azurerm_network_security_group": {"g": group}}}
@@ -386,7 +388,7 @@ ENDPOINT = {"e": {"private_service_connection": CONNECTION, "tags": TAGS}}
         ({}, False, False, None),
     ],
 )
-def test_rules_report_reachability_of_a_batch_account(
+def test_rules_report_batch_account_open_to_all_or_unreachable(
     account: dict[str, Any], endpoint: bool, private: bool, says: str | None
 ) -> None:
     resources: dict[str, Any] = {"azurerm_batch_account": {"b": {**account, "tags": TAGS}}}
@@ -396,7 +398,7 @@ def test_rules_report_reachability_of_a_batch_account(
     assert [finding.message.split()[0] for finding in findings] == ([says] if says else [])
 
 
-def test_gpus_read_from_the_fastest_of_what_they_mount(repository: Path, tmp_path: Path) -> None:
+def test_rules_starved_gpus_considers_fastest_mount(repository: Path, tmp_path: Path) -> None:
     text = (repository / "stacks/environments/demo.yaml").read_text()
     slow = "  home: {kind: nfs_server, disks: {count: 1}, path: /scratch}\nclusters:\n"
     file = tmp_path / "lab.yaml"
@@ -421,7 +423,7 @@ def test_gpus_read_from_the_fastest_of_what_they_mount(repository: Path, tmp_pat
         ("mpirun -np 4 ./a", "plain", None),
     ],
 )
-def test_a_launcher_inside_of_a_launcher_is_seen(
+def test_rules_find_launcher_nested_in_a_launcher_template(
     command: str, template: str, named: str | None
 ) -> None:
     job = {"command": command, "template": template}
