@@ -1,5 +1,5 @@
-"""Environments that tests load are held to the schema too: it takes all that the program takes, and
-no key and no kind of value that the program refuses."""
+"""Holds environments loaded by tests to the schema as well: it accepts all that the program
+accepts, and no key or type of value that the program refuses."""
 
 from collections.abc import Iterator
 from pathlib import Path

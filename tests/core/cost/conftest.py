@@ -1,4 +1,4 @@
-"""A price service on this machine, with the real one's filters, pages and refusals."""
+"""A local price service with the filters, pages and refusals of the real one."""
 
 import json
 import re
@@ -16,8 +16,8 @@ _TERM = re.compile(r"(\w+) eq '((?:[^']|'')*)'")
 
 @dataclass
 class PriceServer:
-    """`rows` are what it knows, `refusals` the codes that it answers with first; 0 is an
-    answer that is cut off."""
+    """A price service that holds `rows` and answers with the codes in `refusals` first; code 0 is a
+    truncated answer."""
 
     url: str = ""
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -26,7 +26,7 @@ class PriceServer:
     elsewhere: str = ""
 
     def add(self, **fields: Any) -> None:
-        """A row as the service writes it, of one Linux size unless `fields` say otherwise."""
+        """Adds a row in the service's format, of one Linux size unless `fields` say otherwise."""
         row = {
             "currencyCode": "USD",
             "retailPrice": 98.32,
@@ -42,7 +42,7 @@ class PriceServer:
         self.rows.append({**row, **fields})
 
     def answer(self, query: dict[str, list[str]]) -> dict[str, Any]:
-        """One page: the rows that the filter leaves, from `$skip` on."""
+        """Returns one page of the rows that match the filter, starting at `$skip`."""
         terms = _TERM.findall(query["$filter"][0])
         fields = [(("type" if name == "priceType" else name), value) for name, value in terms]
         left = [
@@ -61,7 +61,7 @@ class PriceServer:
 
 @pytest.fixture
 def price_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[PriceServer]:
-    """The server, whose address stands in FAIRWAY_PRICES_URL."""
+    """Yields the server, whose address is in FAIRWAY_PRICES_URL."""
     state = PriceServer()
 
     class Prices(Handler):
@@ -69,7 +69,7 @@ def price_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[PriceServer]:
             state.queries.append(self.path)
             code = state.refusals.pop(0) if state.refusals else 200
             body = json.dumps(state.answer(parse_qs(urlsplit(self.path).query))).encode()
-            cut = code == 0  # a connection that ends in the middle of an answer
+            cut = code == 0  # the connection ends in the middle of an answer
             self.send_response(code or 200)
             if code == 429:
                 self.send_header("Retry-After", "7")

@@ -1,4 +1,4 @@
-"""Cost of an environment: its parts, their sums, and what is not known."""
+"""Cost of an environment: its parts, their sums, and unknown prices."""
 
 import datetime
 from typing import Any
@@ -49,18 +49,18 @@ def _hourly(parts: list[Part], prices: PriceTable) -> tuple[float | None, ...]:
 
 
 def _everything(parts: list[Part]) -> PriceTable:
-    """A price of 1 for every meter."""
+    """Returns a price of 1 for every meter."""
     return _prices(**{part.meter: 1.0 for part in parts if part.meter})
 
 
-def test_nodes_of_a_scale_set_are_stopped_at_rest_and_those_of_a_pool_at_their_least() -> None:
+def test_cost_at_rest_counts_no_scale_set_nodes_and_minimum_pool_nodes() -> None:
     pool = {"engine": "batch", "size": "Standard_ND96asr_v4", "nodes": {"min": 1, "max": 8}}
     parts = _parts(clusters={**BASE["clusters"], "pool": pool})
     prices = _prices(**{"vm/Standard_ND96isr_H100_v5": 100.0, "vm/Standard_ND96asr_v4": 10.0})
     assert _hourly(parts, prices) == (210.0, 280.0, 10.0)
 
 
-def test_slurm_has_a_scheduler_with_login_nodes_and_keeps_its_least_nodes_at_rest() -> None:
+def test_cost_of_slurm_includes_scheduler_login_and_minimum_nodes() -> None:
     partition = {**SCALES, "engine": "slurm", "os_disk": "managed"}
     parts = _parts(clusters={"nd": partition}, slurm={"disk_gib": 100, "login": {"count": 2}})
     counts = {part.meter: part.counts for part in parts if part.resource == "cluster nd"}
@@ -74,7 +74,7 @@ def test_slurm_has_a_scheduler_with_login_nodes_and_keeps_its_least_nodes_at_res
         assert [part.meter for part in parts if part.resource == name] == machine
 
 
-def test_kubernetes_costs_its_api_server_and_the_nodes_that_run_no_jobs() -> None:
+def test_cost_of_kubernetes_includes_api_server_and_system_nodes() -> None:
     pool = {**SCALES, "engine": "kubernetes", "job_image": "train:1"}
     system = {"nodes": {"min": 2, "max": 3}}
     parts = _parts(clusters={"nd": pool}, kubernetes={"system": system})
@@ -90,15 +90,15 @@ def test_kubernetes_costs_its_api_server_and_the_nodes_that_run_no_jobs() -> Non
     assert "kubernetes/Free" not in {part.meter for part in free}
 
 
-def test_every_section_of_an_environment_is_priced_or_known_to_cost_nothing() -> None:
-    """A section that is added must be counted, or named here."""
+def test_cost_covers_every_section_of_the_environment() -> None:
+    """A new section must be counted, or listed here as free."""
     free = "name location zone tags protect checks defaults state imports moved naming budget"
     free += " policies resource_group web"  # the page is on the login node
     counted = "access network storage registry vault monitoring filesystems batch slurm kubernetes"
     assert set(Environment.model_fields) == {*free.split(), *counted.split(), "clusters"}
 
 
-def test_cost_estimate_without_prices_is_unknown_and_not_zero_but_for_no_nodes() -> None:
+def test_cost_estimate_without_prices_is_unknown_unless_there_are_no_nodes() -> None:
     found = estimate(_parts(), PriceTable())
     hourly = found.hourly
     assert (hourly.minimum, hourly.maximum, hourly.rest) == (None, None, None)
@@ -111,7 +111,7 @@ def test_cost_estimate_without_prices_is_unknown_and_not_zero_but_for_no_nodes()
     assert (line.hourly.minimum, line.hourly.maximum, line.hourly.rest) == (0.0, None, 0.0)
 
 
-def test_a_month_of_days_is_at_maximum_for_so_many_hours_and_else_at_rest() -> None:
+def test_cost_month_of_days_mixes_maximum_hours_and_rest() -> None:
     found = Estimate("USD", estimate(_parts(), _everything(_parts())).lines)
     hourly = found.hourly
     assert hourly.maximum is not None
@@ -122,7 +122,7 @@ def test_a_month_of_days_is_at_maximum_for_so_many_hours_and_else_at_rest() -> N
     assert found.month_of_days(6) == pytest.approx(730 * (hourly.rest + 2.0 / 4))
 
 
-def test_iops_and_throughput_that_come_with_a_disk_cost_nothing() -> None:
+def test_cost_of_disk_excludes_included_iops_and_throughput() -> None:
     least = disks("premium_v2", 100, Counts(2, 2, 2), iops=3000, mbps=125)
     assert [(part.meter, part.counts.maximum) for part in least] == [("premium_v2/gib", 200)]
     more = disks("premium_v2", 100, Counts(2, 2, 2), iops=5000, mbps=225)
@@ -144,13 +144,15 @@ def test_iops_and_throughput_that_come_with_a_disk_cost_nothing() -> None:
         ("premium", None, None),
     ],
 )
-def test_a_disk_costs_what_its_tier_costs(kind: str, gib: int | None, named: str | None) -> None:
+def test_cost_of_disk_uses_the_smallest_tier_that_fits(
+    kind: str, gib: int | None, named: str | None
+) -> None:
     (part,) = disks(kind, gib)
     assert part.meter == named
     assert bool(part.reason) is (named is None)
 
 
-def test_an_account_that_is_there_already_costs_nothing_here() -> None:
+def test_cost_excludes_existing_storage_account() -> None:
     account = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/g/providers"
     account += "/Microsoft.Storage/storageAccounts/lake"
     of = "storage account"
@@ -160,7 +162,7 @@ def test_an_account_that_is_there_already_costs_nothing_here() -> None:
     assert [each.what for each in asked if each.resource == of] == ["private endpoint"]
 
 
-def test_the_network_and_services_have_their_parts() -> None:
+def test_cost_includes_network_and_services() -> None:
     parts = _parts(
         access={**BASE["access"], "bastion": True},
         registry={"sku": "Premium"},
@@ -195,7 +197,7 @@ def test_cost_parts_count_each_kind_of_file_system() -> None:
     assert units["netapp/Ultra"] == 4096
 
 
-def test_a_managed_system_disk_is_paid_for_while_its_node_is_stopped() -> None:
+def test_cost_at_rest_includes_managed_os_disk_of_stopped_node() -> None:
     box = {"engine": "ssh", "size": "Standard_NC24ads_A100_v4", "nodes": 1}
     disks = [
         part
@@ -208,7 +210,7 @@ def test_a_managed_system_disk_is_paid_for_while_its_node_is_stopped() -> None:
     ]
 
 
-def test_dedicated_is_set_against_spot() -> None:
+def test_cost_offers_compare_dedicated_with_spot() -> None:
     prices = _prices(**{"vm/Standard_ND96isr_H100_v5": 98.0, "spot/Standard_ND96isr_H100_v5": 30.0})
     (offer,) = offers(_parts(), prices)
     assert (offer.spot, offer.dedicated, offer.spare) == (False, 196.0, 60.0)
@@ -219,7 +221,7 @@ def test_dedicated_is_set_against_spot() -> None:
     assert part.meter == "spot/Standard_ND96isr_H100_v5"
 
 
-def test_every_price_of_the_snapshot_is_of_a_meter_and_says_where_it_is_from() -> None:
+def test_cost_snapshot_prices_have_known_meter_source_and_date() -> None:
     for (region, name), price in snapshot().rows.items():
         assert region
         assert meter(name).fields
@@ -231,7 +233,7 @@ def test_every_price_of_the_snapshot_is_of_a_meter_and_says_where_it_is_from() -
     assert snapshot().price("nat_gateway", "westeurope") is not None
 
 
-def test_cost_meters_have_the_names_of_azure_and_no_others() -> None:
+def test_cost_meters_use_azure_names_and_refuse_others() -> None:
     for size in vm_sizes():
         assert dict(meter(f"vm/{size}").fields)["armSkuName"] == size
     for name in ("gold", "vm", "vm/", "nat_gateway/x"):
@@ -241,7 +243,7 @@ def test_cost_meters_have_the_names_of_azure_and_no_others() -> None:
 
 
 class TestPlanned:
-    def test_a_scale_set(self) -> None:
+    def test_planned_scale_set_costs_nodes_and_managed_disks(self) -> None:
         attributes = {
             "sku": "Standard_HB176rs_v4",
             "instances": 3,
@@ -257,7 +259,7 @@ class TestPlanned:
         found = parts_of_resource("azurerm_linux_virtual_machine_scale_set", local, "eastus")
         assert len(found) == 1
 
-    def test_a_pool_whose_size_is_written_in_capitals(self) -> None:
+    def test_planned_pool_size_is_case_insensitive(self) -> None:
         attributes = {
             "vm_size": "STANDARD_ND96ISR_H100_V5",
             "fixed_scale": [{"target_dedicated_nodes": 4, "target_low_priority_nodes": 0}],
@@ -283,15 +285,15 @@ class TestPlanned:
             ("azurerm_linux_virtual_machine_scale_set", {"sku": "x"}, None),
         ],
     )
-    def test_cost_parts_of_other_resource_types_name_their_meter_or_a_reason(
+    def test_planned_resource_names_its_meter_or_a_reason(
         self, type_: str, attributes: dict[str, Any], named: str | None
     ) -> None:
         part = parts_of_resource(type_, attributes, "eastus")[0]
         assert part.meter == named
         assert bool(part.reason) is (named is None)
 
-    def test_another_lustre_is_another_part_although_no_price_is_known(self) -> None:
-        """A part that stays the same is no change of costs, and a review leaves it out."""
+    def test_planned_lustre_of_another_size_is_a_different_part(self) -> None:
+        """An unchanged part is no change of costs, so a review would omit it."""
         type_ = "azurerm_managed_lustre_file_system"
         sizes = ((48, "AMLFS-Durable-Premium-125"), (48, "AMLFS-Durable-Premium-250"), (96, "a"))
         found = {
@@ -302,13 +304,13 @@ class TestPlanned:
         }
         assert len(found) == len(sizes)
 
-    def test_cost_parts_of_free_and_metered_resources_differ(self) -> None:
+    def test_planned_free_resource_has_no_part_and_metered_is_by_use(self) -> None:
         assert parts_of_resource("azurerm_subnet", {}, "eastus") == []
         (part,) = parts_of_resource("azurerm_storage_account", {}, "eastus")
         assert part.by_use
 
 
-def test_a_described_size_costs_what_its_own_name_costs() -> None:
+def test_cost_of_described_size_uses_price_of_its_own_name() -> None:
     rows = {("eastus", "vm/Standard_X_v9"): Price(5.0, "ours", DAY)}
     size = "Standard_X_v9 like Standard_D4s_v6 with vcpus=8"
     assert node_price(PriceTable("USD", rows), size=size, region="eastus") == 5.0

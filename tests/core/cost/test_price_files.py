@@ -1,4 +1,4 @@
-"""Price files: what they may say, and what is refused."""
+"""Price files: their valid content, and what is refused."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def _file(tmp_path: Path, text: str) -> Path:
     return file
 
 
-def test_a_good_one(tmp_path: Path) -> None:
+def test_price_file_is_read_with_currency_region_and_source(tmp_path: Path) -> None:
     prices = read_prices(_file(tmp_path, GOOD))
     assert prices.currency == "EUR"
     price = prices.price("vm/Standard_ND96isr_H100_v5", "westeurope")
@@ -35,12 +35,12 @@ def test_a_good_one(tmp_path: Path) -> None:
     assert prices.price("vm/Standard_ND96isr_H100_v5", "eastus") is None
 
 
-def test_the_prices_of_a_file_are_mixed_with_no_others(tmp_path: Path) -> None:
+def test_price_file_is_not_mixed_with_the_snapshot(tmp_path: Path) -> None:
     prices = prices_at_hand(_file(tmp_path, GOOD))
     assert prices.price("nat_gateway", "westeurope") is None
 
 
-def test_without_a_file_the_snapshot_is_at_hand(
+def test_prices_without_file_come_from_the_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -49,7 +49,7 @@ def test_without_a_file_the_snapshot_is_at_hand(
     assert "snapshot" in price.source
 
 
-def test_the_first_source_that_knows_a_price_says_it() -> None:
+def test_prices_come_from_the_first_source_that_knows_them() -> None:
     known = snapshot().rows["global", "nat_gateway"]
     mine = PriceTable("USD", {("eastus", "public_ip"): known})
     both = FirstOf((mine, snapshot()))
@@ -78,7 +78,9 @@ def test_the_first_source_that_knows_a_price_says_it() -> None:
         ("[prices.hourly]", "[prices.hourly", "prices.toml: "),
     ],
 )
-def test_a_wrong_one_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_price_file_with_invalid_content_is_refused(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
     assert old in GOOD
     with pytest.raises(UserError) as caught:
         read_prices(_file(tmp_path, GOOD.replace(old, new)))
@@ -86,7 +88,7 @@ def test_a_wrong_one_is_refused(tmp_path: Path, old: str, new: str, said: str) -
     assert str(tmp_path) in caught.value.findings[0].message
 
 
-def test_two_currencies_cannot_be_added(tmp_path: Path) -> None:
+def test_price_file_with_two_currencies_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="EUR and USD cannot be added"):
         read_prices(_file(tmp_path, GOOD + GOOD.replace("EUR", "USD")))
 
@@ -99,7 +101,7 @@ def test_two_currencies_cannot_be_added(tmp_path: Path) -> None:
         (b"a = " + b"[" * 3000 + b"]" * 3000, "nested too deeply"),
     ],
 )
-def test_price_file_that_is_no_text_is_refused_with_a_hint(
+def test_price_file_that_is_not_readable_toml_is_refused_with_a_hint(
     tmp_path: Path, content: bytes | None, said: str
 ) -> None:
     file = tmp_path if content is None else tmp_path / "b"

@@ -1,4 +1,4 @@
-"""The snapshot of prices is written anew from the service: all sizes, all regions, whole or not."""
+"""Refreshing the price snapshot from the service: all sizes and regions, complete or not."""
 
 import datetime
 from pathlib import Path
@@ -16,7 +16,8 @@ DAY = datetime.date(2026, 9, 1)
 
 @pytest.fixture
 def service(price_server: Any, monkeypatch: pytest.MonkeyPatch) -> PriceService:
-    """One that knows of two sizes, a disk and a gateway, and is asked for no others."""
+    """Returns a service that knows two sizes, a disk and a gateway, and is asked for nothing
+    else."""
     meters = {f"vm/{SIZE}", f"spot/{SIZE}", f"vm/{OTHER}", f"spot/{OTHER}"}
     meters |= {"premium/P10", "nat_gateway"}
     every = refresh.all_meters
@@ -49,10 +50,10 @@ ALL = {
 }
 
 
-def test_every_region_is_filled_by_one_question_a_size(
+def test_price_refresh_fills_all_regions_with_one_query_per_size(
     price_server: Any, service: PriceService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Page after page, through refusals and an answer that was cut off."""
+    """All pages are read, despite refusals and a truncated answer."""
     price_server.refusals += [429, 503, 0, 429]
     assert refresh.main([str(tmp_path)], service) == 0
     assert _hourly(tmp_path) == ALL
@@ -81,10 +82,11 @@ def test_price_refresh_removes_prices_no_longer_sold_or_ambiguous(
     assert not (tmp_path / "ukwest.toml").exists()
 
 
-def test_price_refresh_keeps_prices_that_got_no_answer(
+def test_price_refresh_keeps_prices_whose_query_failed(
     price_server: Any, service: PriceService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And the rest is written: for the sake of one the weekly run would propose nothing."""
+    """The rest is written: otherwise one failure would leave the weekly run with nothing to
+    propose."""
     known = {("eastus", f"vm/{SIZE}"): Price(90.0, "before", DAY)}
     refresh.write(tmp_path, known)
     price_server.refusals += [400]  # the first question is about that size
@@ -97,7 +99,7 @@ def test_price_refresh_keeps_prices_that_got_no_answer(
     assert "HTTP 400" in captured.err
 
 
-def test_a_service_that_is_away_changes_nothing(
+def test_price_refresh_writes_nothing_if_every_query_fails(
     price_server: Any, service: PriceService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refresh.write(tmp_path, {("eastus", f"vm/{SIZE}"): Price(90.0, "before", DAY)})
@@ -117,7 +119,7 @@ def test_price_refresh_ignores_invalid_prices(
     assert _hourly(tmp_path) == ALL
 
 
-def test_the_snapshot_here_is_one_that_it_could_have_written(tmp_path: Path) -> None:
+def test_price_refresh_reproduces_the_committed_snapshot(tmp_path: Path) -> None:
     here = {
         key: price
         for file in snapshot().folder.iterdir()
@@ -129,7 +131,7 @@ def test_the_snapshot_here_is_one_that_it_could_have_written(tmp_path: Path) -> 
     assert snapshot().price("vm/x", "../prices/eastus") is None
 
 
-def test_every_size_and_meter_of_the_catalogue_is_asked_for() -> None:
+def test_price_refresh_queries_every_size_and_meter_of_the_catalog() -> None:
     names = {meter.name for group in refresh._groups(snapshot().rows) for meter in group}
     assert {f"vm/{SIZE}", f"spot/{OTHER}", "premium/P80", "standard_hdd/S4"} <= names
     assert {"files/ZRS", "registry/Premium", "bastion/Basic", "public_ip"} <= names

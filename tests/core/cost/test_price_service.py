@@ -1,4 +1,4 @@
-"""The retail-price service: which of its rows is the price, and how it is asked."""
+"""The retail-price service: choosing the right row, retries, and the cache."""
 
 import datetime
 import json
@@ -56,7 +56,9 @@ def test_price_service_finds_the_price_among_similar_rows(
     assert len(price_server.queries) > 3, "the rows of the first region fill several pages"
 
 
-def test_no_row_or_two_prices_are_unknown(price_server: Any, service: PriceService) -> None:
+def test_price_service_returns_unknown_for_no_row_or_two_prices(
+    price_server: Any, service: PriceService
+) -> None:
     assert service.hourly(VM, "eastus") is None
     price_server.add()
     price_server.add()
@@ -65,7 +67,9 @@ def test_no_row_or_two_prices_are_unknown(price_server: Any, service: PriceServi
     assert service.hourly(VM, "eastus") is None
 
 
-def test_a_spot_price_of_zero_is_unknown(price_server: Any, service: PriceService) -> None:
+def test_price_service_returns_unknown_for_spot_price_of_zero(
+    price_server: Any, service: PriceService
+) -> None:
     price_server.add(skuName="ND96isr H100 v5 Spot", retailPrice=0.0)
     assert service.hourly(SPOT, "eastus") is None
 
@@ -85,7 +89,7 @@ def test_a_spot_price_of_zero_is_unknown(price_server: Any, service: PriceServic
         ("", None),
     ],
 )
-def test_prices_become_prices_an_hour(
+def test_price_service_converts_units_to_hourly_prices(
     price_server: Any, service: PriceService, unit: str, hourly: float | None
 ) -> None:
     fields = {"productName": "Azure Premium SSD v2", "serviceName": "Storage", "armSkuName": ""}
@@ -95,7 +99,7 @@ def test_prices_become_prices_an_hour(
     assert found == (None if hourly is None else pytest.approx(hourly))
 
 
-def test_price_service_asks_the_global_region_for_global_prices(
+def test_price_service_falls_back_to_the_global_region(
     price_server: Any, service: PriceService
 ) -> None:
     fields = {"serviceName": "NAT Gateway", "meterName": "Standard Gateway", "retailPrice": 0.045}
@@ -124,9 +128,7 @@ def test_price_service_gives_up_after_six_refusals(
     assert len(waits) == 5
 
 
-def test_price_service_gives_up_before_its_deadline_is_over(
-    price_server: Any, waits: list[float]
-) -> None:
+def test_price_service_gives_up_before_its_deadline(price_server: Any, waits: list[float]) -> None:
     failures: list[str] = []
     watched = SimpleNamespace(failed=failures.append)
     service = PriceService(
@@ -139,7 +141,7 @@ def test_price_service_gives_up_before_its_deadline_is_over(
     assert failures == ["HTTP 500"] * 4
 
 
-def test_a_wrong_question_is_not_asked_again(
+def test_price_service_does_not_retry_a_bad_request(
     price_server: Any, service: PriceService, waits: list[float]
 ) -> None:
     price_server.refusals = [400]
@@ -148,7 +150,9 @@ def test_a_wrong_question_is_not_asked_again(
     assert waits == []
 
 
-def test_a_page_elsewhere_is_not_fetched(price_server: Any, service: PriceService) -> None:
+def test_price_service_refuses_next_page_on_another_host(
+    price_server: Any, service: PriceService
+) -> None:
     for _ in range(3):
         price_server.add()
     price_server.elsewhere = "http://127.0.0.2:1/prices"
@@ -156,8 +160,10 @@ def test_a_page_elsewhere_is_not_fetched(price_server: Any, service: PriceServic
         service.hourly(VM, "eastus")
 
 
-def test_a_service_that_is_not_there(monkeypatch: pytest.MonkeyPatch, waits: list[float]) -> None:
-    with socket.socket() as silent:  # it has the port, and does not listen
+def test_price_service_that_refuses_connections_suggests_offline(
+    monkeypatch: pytest.MonkeyPatch, waits: list[float]
+) -> None:
+    with socket.socket() as silent:  # bound to the port without listening
         silent.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         with pytest.raises(UserError, match="refused") as caught:
@@ -168,7 +174,9 @@ def test_a_service_that_is_not_there(monkeypatch: pytest.MonkeyPatch, waits: lis
 
 
 @pytest.mark.parametrize("url", ["http://prices.example.com", "file:///etc/passwd", "x"])
-def test_only_https_or_this_machine(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_price_service_url_must_be_https_or_loopback(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAIRWAY_PRICES_URL", url)
     with pytest.raises(UserError, match="is not an https address"):
         service_url()
@@ -179,7 +187,7 @@ class TestCache:
         today = DAY + datetime.timedelta(days=day)
         return CachedPrices(service, folder, lambda: today)
 
-    def test_a_price_is_asked_for_once_a_week(
+    def test_price_cache_queries_a_price_once_a_week(
         self, price_server: Any, service: PriceService, tmp_path: Path
     ) -> None:
         price_server.add()
@@ -201,7 +209,7 @@ class TestCache:
             assert self._cached(service, tmp_path).price(VM.name, "eastus") is None
         assert len(price_server.queries) == 1
 
-    def test_without_a_service_old_prices_are_taken_with_their_date(
+    def test_price_cache_offline_returns_old_prices_with_their_date(
         self, price_server: Any, service: PriceService, tmp_path: Path
     ) -> None:
         price_server.add()
@@ -211,7 +219,7 @@ class TestCache:
         assert kept.date == DAY
         assert self._cached(None, tmp_path).price("nat_gateway", "eastus") is None
 
-    def test_two_processes_lose_nothing(
+    def test_price_cache_shared_by_two_processes_loses_no_price(
         self, price_server: Any, service: PriceService, tmp_path: Path
     ) -> None:
         price_server.add()
@@ -226,7 +234,7 @@ class TestCache:
         "content",
         ["", "[]", "{", '{"version": 9}', '{"version": 1, "url": "URL", "prices": {"a": 1}}'],
     )
-    def test_a_broken_file_is_written_anew(
+    def test_price_cache_replaces_a_broken_file(
         self, price_server: Any, service: PriceService, tmp_path: Path, content: str
     ) -> None:
         price_server.add()
@@ -234,7 +242,7 @@ class TestCache:
         assert self._cached(service, tmp_path).price(VM.name, "eastus") is not None
         assert json.loads((tmp_path / "eastus.json").read_text())["url"] == price_server.url
 
-    def test_prices_of_another_service_are_not_taken(
+    def test_price_cache_ignores_prices_of_another_service(
         self,
         price_server: Any,
         service: PriceService,

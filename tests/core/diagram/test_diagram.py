@@ -1,4 +1,4 @@
-"""Pictures of environments: what stands where, what leads to what, and how text is escaped."""
+"""Diagrams of environments: positions of boxes, arrows, and escaping of text."""
 
 import html
 import re
@@ -22,14 +22,14 @@ def _picture(name: str) -> Picture:
 
 
 def _where(groups: list[Group]) -> dict[str, str]:
-    """The title of the group around each box."""
+    """Returns the title of the group around each box."""
     found = {}
     for group in groups:
         found |= {node.title: group.title for node in group.nodes} | _where(group.groups)
     return found
 
 
-def test_the_picture_of_the_demo() -> None:
+def test_diagram_of_demo_equals_golden_markdown() -> None:
     golden = Path(__file__).with_name("demo.md").read_text(encoding="utf-8")
     assert markdown(_picture("demo")) == golden
 
@@ -90,17 +90,17 @@ def test_the_picture_of_the_demo() -> None:
         ),
     ],
 )
-def test_arrows_lead_from_who_reaches_to_what(
+def test_diagram_arrows_connect_resources_to_what_they_use(
     name: str, expected: set[tuple[str, str, str]]
 ) -> None:
     picture = _picture(name)
     titles = {node.id: node.title for node in picture.all_nodes()}
     found = {(titles[one.source], one.label, titles[one.target]) for one in picture.arrows}
     assert expected <= found
-    assert ("team-bas", "SSH", "team-pool") not in found  # Batch lets nobody in there
+    assert ("team-bas", "SSH", "team-pool") not in found  # Batch allows no SSH to its nodes
 
 
-def test_boxes_stand_in_their_subnets_and_say_what_they_are() -> None:
+def test_diagram_boxes_are_in_their_subnets_with_descriptions() -> None:
     picture = _picture("pods")
     boxes = {node.title: node.lines for node in picture.all_nodes()}
     assert boxes["nd"] == ("node pool", "0 to 8 × Standard_ND96isr_H100_v5")
@@ -120,21 +120,23 @@ def test_boxes_stand_in_their_subnets_and_say_what_they_are() -> None:
         ("regional", "anfvol-flat-flex", "snet-flat-netapp"),
     ],
 )
-def test_a_subnet_of_azures_own_has_no_nat(name: str, box: str, subnet: str) -> None:
+def test_diagram_omits_azure_managed_subnets_from_nat_gateway(
+    name: str, box: str, subnet: str
+) -> None:
     (network,) = _picture(name).groups
     assert _where([network])[box] == subnet
     (nat,) = (node for node in network.nodes if node.id == "nat")
     assert nat.lines[1] == "to the internet for compute, storage, management, endpoints"
 
 
-def test_a_network_that_is_there_already_is_named_from_its_subnets() -> None:
+def test_diagram_names_existing_network_from_its_subnet_ids() -> None:
     (network,) = _picture("existing").groups
     assert (network.title, network.lines) == ("hub", ("virtual network, existing",))
     assert {"compute", "storage"} <= {subnet.title for subnet in network.groups}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_every_picture_is_whole_and_mermaid_takes_each_line(file: Path) -> None:
+def test_diagram_has_unique_ids_and_valid_mermaid_lines(file: Path) -> None:
     picture = _picture(file.stem)
     ids = [node.id for node in picture.all_nodes()]
     assert len(ids) == len(set(ids))
@@ -144,7 +146,7 @@ def test_every_picture_is_whole_and_mermaid_takes_each_line(file: Path) -> None:
 
 
 _ID, _TEXT = r"[a-z]\w*", r'"[^"`]*"'
-# What a line of the flowcharts may be; Mermaid itself was asked whether it takes them.
+# Valid lines of the flowcharts, confirmed with Mermaid itself.
 _STATEMENT = re.compile(
     rf"""%%\{{init: .*\}}%% | flowchart\ LR | end
     | subgraph\ {_ID}\[{_TEXT}\]
@@ -157,7 +159,7 @@ _STATEMENT = re.compile(
 
 
 @pytest.mark.parametrize("name", ["demo", "lustre-large", "page"])
-def test_graphviz_draws_it(name: str) -> None:
+def test_diagram_is_drawn_by_graphviz(name: str) -> None:
     dot = shutil.which("dot")
     if dot is None:
         pytest.skip("dot is missing: apt-get install -y graphviz")
@@ -171,7 +173,7 @@ def test_graphviz_draws_it(name: str) -> None:
 HOSTILE = 'a"]; <img src=x onerror=alert(1)> `b` #quot; & \\ \n end %% | --> c'
 
 
-def test_no_text_gets_out_of_its_quotes() -> None:
+def test_diagram_escapes_hostile_text() -> None:
     picture = _one_arrow(HOSTILE)
     for line in mermaid(picture).splitlines():
         for quoted in re.findall(r'"(.*)"', line) if "init" not in line else ():
