@@ -1,8 +1,8 @@
-"""Faults of an object, by the schema of its kind.
+"""Faults of an object according to the schema of its kind.
 
-Kubernetes' own kinds are held to the schemas of 1.33 and of the newest version, strictly, and those
-of Kueue to what the stand-in takes. Of the kinds of Flux, NVIDIA's operators and NFD no published
-set of schemas is at hand: fields, required ones and values are written from:
+Kubernetes' own kinds are validated strictly against the schemas of 1.33 and of the newest version;
+kinds of Kueue against what the stand-in accepts. No published set of schemas is available for the
+kinds of Flux, NVIDIA's operators and NFD: their fields, required fields and values are taken from:
 
 - https://fluxcd.io/flux/components/helm/api/v2/ (helm-controller 0f61a86)
 - https://fluxcd.io/flux/components/source/api/v1/ and kustomize/api/v1/
@@ -120,7 +120,7 @@ _KINDS: dict[tuple[str, str], dict[str, Any]] = {
 
 @pytest.fixture(scope="session")
 def faults() -> Callable[[dict[str, Any]], list[str]]:
-    """Tells what is wrong with an object; most are the same in many clusters."""
+    """Returns a function that lists an object's faults, cached as many clusters share objects."""
     known: dict[str, list[str]] = {}
 
     def faults(found: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Objects that Flux applies in an environment's cluster: each right by itself, and all together."""
+"""Objects that Flux applies in an environment's cluster: valid individually and in combination."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ DATA, FILES, LUSTRE = (
     )
 )
 
-# What YAML 1.1 takes for something else than text, or that ends a plain word.
+# Strings that YAML 1.1 would not read as text, or that end a plain scalar.
 WORDS = (
     *("on", "No", "y", "~", "null", "1:30", "0x1f", "1e3", "1_000", ".5", "2026-11-23", "<<", "="),
     *("", "a: b", "#a", "- a", "é", "*a", "!a", "@a", "%a", "'", '"', " a", "a\nb\n", "a\n b"),
@@ -67,7 +67,7 @@ def pool(name: str = "nd", size: str = "Standard_ND96isr_H100_v5", **changes: An
 
 
 def plain(name: str = "cpu", **changes: Any) -> Target:
-    """A pool without GPUs and InfiniBand."""
+    """Returns a pool without GPUs and InfiniBand."""
     access = {"rdma": "", **changes.pop("kubernetes", {})}
     return pool(name, "Standard_D64s_v6", kubernetes=access, **changes)
 
@@ -78,7 +78,7 @@ def _objects(text: str) -> list[dict[str, Any]]:
 
 
 def read(files: dict[str, str]) -> Objects:
-    """The objects in the files; a text that several have is read once."""
+    """Parses the objects in the files; identical texts are parsed once."""
     return {path: _objects(text) for path, text in files.items()}
 
 
@@ -87,7 +87,7 @@ def every(found: Objects) -> list[dict[str, Any]]:
 
 
 def named(found: Objects, kind: str) -> dict[str, dict[str, Any]]:
-    """The objects of a kind by their names."""
+    """Returns the objects of a kind by name."""
     return {each["metadata"]["name"]: each for each in every(found) if each["kind"] == kind}
 
 
@@ -100,7 +100,7 @@ _WRITTEN: dict[str, Objects] = {}
 
 
 def usual(*targets: Target, shared: Sequence[Volume] = (DATA,), **given: Any) -> Objects:
-    """The objects for pools, `pool()` where there are none, with these settings; made once."""
+    """Returns the objects for pools (`pool()` by default) with these settings, cached."""
     made = repr((targets, shared, given))
     if made not in _WRITTEN:
         client = {"client_id": given.pop("client_id")} if "client_id" in given else {}
@@ -120,7 +120,7 @@ def usual(*targets: Target, shared: Sequence[Volume] = (DATA,), **given: Any) ->
     ids=["fast", "one-gpu", "no-queue", "three"],
 )
 @pytest.mark.integration
-def test_the_server_takes_every_object(
+def test_manifests_are_valid_for_every_schema_and_uniquely_named(
     targets: list[Target], shared: list[Volume], faults: Callable[[dict[str, Any]], list[str]]
 ) -> None:
     content = Kubernetes(quota={"requests.nvidia.com/gpu": "64", "pods": "500"})
@@ -134,7 +134,7 @@ def test_the_server_takes_every_object(
     assert len(set(names)) == len(names)
 
 
-def test_a_quota_limits_devices_by_their_class() -> None:
+def test_kubernetes_quota_accepts_device_classes() -> None:
     quota = {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": "64"}
     assert Kubernetes(quota=quota).quota == quota
 
@@ -162,17 +162,17 @@ def test_a_quota_limits_devices_by_their_class() -> None:
         ),
     ],
 )
-def test_kubernetes_manifest_schemas_report_wrong_fields(
+def test_manifest_schemas_report_wrong_fields(
     kind: str, change: dict[str, Any], said: str, faults: Callable[[dict[str, Any]], list[str]]
 ) -> None:
-    """The schemas that are written here refuse as the published ones do."""
+    """Schemas written for these tests are as strict as the published ones."""
     found = one(usual(), kind, "kueue" if kind == "HelmRelease" else "")
     told = faults({**found, "spec": {**found["spec"], **change}})
     assert any(each.startswith(said) for each in told), told
 
 
 class TestOrder:
-    """Each part that Flux applies by itself finds what it needs."""
+    """Dependencies between the parts that Flux applies separately."""
 
     BROUGHT = (
         ("kueue.x-k8s.io/", "kueue"),
@@ -180,7 +180,7 @@ class TestOrder:
         ("nfd.k8s-sigs.io/", "drivers"),
     )
 
-    def test_kinds_and_namespaces_come_before_what_is_of_them(self) -> None:
+    def test_manifests_apply_kinds_and_namespaces_before_their_objects(self) -> None:
         files = manifests([pool(), plain()], [DATA, LUSTRE], Kubernetes())
         found = read(files)
         before = {name: after for name, _, after in flux.kustomizations(files)}
@@ -199,7 +199,7 @@ class TestOrder:
                 for group, bringer in self.BROUGHT:
                     assert not each["apiVersion"].startswith(group) or bringer in before[folder]
 
-    def test_a_folder_that_is_not_there_is_waited_for_by_none(self) -> None:
+    def test_kustomizations_depend_only_on_existing_folders(self) -> None:
         files = manifests([plain(kubernetes={"queue": None})], [DATA], Kubernetes())
         assert flux.kustomizations(files) == [("jobs", "./jobs", ()), ("nodes", "./nodes", ())]
 
@@ -212,8 +212,8 @@ class TestOrder:
             if each["kind"] in ("HelmRelease", "Kustomization"):
                 assert each["spec"]["serviceAccountName"] == "flux-applier"
 
-    def test_jobs_have_no_namespace_of_what_is_installed(self) -> None:
-        """Who submits may act as any account of the namespace of jobs."""
+    def test_kubernetes_namespace_of_installed_components_is_reserved(self) -> None:
+        """A user who submits jobs may act as any account in their namespace."""
         found = usual(shared=[DATA, LUSTRE])
         installed = {*named(found, "Namespace"), flux.NAMESPACE} - {"training"}
         assert len(installed) == 6
@@ -221,7 +221,7 @@ class TestOrder:
             with pytest.raises(UserError, match="is reserved for what Azure or Fairway installs"):
                 Kubernetes(namespace=name)
 
-    def test_versions_are_exact(self) -> None:
+    def test_helm_releases_have_exact_versions(self) -> None:
         found = usual(operators=Operators(kueue="0.19.2", gpu="26.3.3", network="v26.4.0"))
         versions = {
             name: each["spec"]["chart"]["spec"]["version"]
@@ -234,7 +234,7 @@ class TestOrder:
 class TestJobs:
     """The namespace of jobs."""
 
-    def test_the_topologies_of_all_pools_are_where_their_tasks_look_for_them(self) -> None:
+    def test_topologies_of_all_pools_are_config_maps_at_the_path_of_tasks(self) -> None:
         sizes = ("ND96isr_H100_v5", "ND96isr_H200_v5", "ND96asr_v4", "NC24ads_A100_v4", "D64s_v6")
         targets = [pool(f"p{at}", f"Standard_{size}") for at, size in enumerate(sizes)]
         found = usual(*targets)["jobs/topologies.yaml"]
@@ -246,7 +246,7 @@ class TestJobs:
         assert len(found) == 2
         assert "jobs/topologies.yaml" not in usual(*targets[3:])
 
-    def test_the_head_is_as_prepare_makes_it_with_the_volumes_of_all_pools(self) -> None:
+    def test_head_equals_prepared_head_and_mounts_volumes_of_all_pools(self) -> None:
         assert usual()["jobs/head.yaml"] == head.objects(pool())
         both = plain(mounts={"data": "/data", "home": "/home"})
         deployment = one(usual(pool(), both, shared=[DATA, FILES]), "Deployment")
@@ -254,21 +254,21 @@ class TestJobs:
         mounted = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
         assert mounted == {"data": "/data", "home": "/home"}
 
-    def test_tasks_are_the_identity_and_nobody_else_is(self) -> None:
+    def test_only_task_service_account_has_the_workload_identity(self) -> None:
         accounts = named(usual(client_id="0000-1"), "ServiceAccount")
         annotations = {name: each["metadata"].get("annotations") for name, each in accounts.items()}
         mark = {"azure.workload.identity/client-id": "0000-1"}
         others = dict.fromkeys(("fairway-head", "fairway-health"))
         assert annotations == {**others, "fairway-task": mark}
 
-    def test_quota_keeps_jobs_from_public_addresses(self) -> None:
+    def test_quota_forbids_load_balancers_and_node_ports(self) -> None:
         quota = {"requests.nvidia.com/gpu": "64"}
         hard = one(usual(quota=quota), "ResourceQuota")["spec"]["hard"]
         assert hard == {"services.loadbalancers": "0", "services.nodeports": "0", **quota}
 
 
 class TestHealth:
-    """Checks of nodes."""
+    """Health checks of nodes."""
 
     @pytest.mark.parametrize(
         ("target", "offered", "expected"),
@@ -285,7 +285,7 @@ class TestHealth:
         ],
         ids=["both", "gpus", "infiniband"],
     )
-    def test_a_pool_is_held_against_what_its_nodes_offer(
+    def test_health_check_of_a_pool_expects_devices_of_its_size(
         self, target: Target, offered: list[str], expected: tuple[str, ...]
     ) -> None:
         found = usual(target, plain())
@@ -312,7 +312,7 @@ class TestHealth:
             "nodes/status": ["patch"],
         }
 
-    def test_another_program_is_another_pod_and_none_without_devices(self) -> None:
+    def test_health_pod_changes_with_its_script_and_is_absent_without_devices(self) -> None:
         def mark(target: Target) -> str:
             [found] = [e for e in health.objects([target]) if e["kind"] == "DaemonSet"]
             return str(found["spec"]["template"]["metadata"]["annotations"])
@@ -335,7 +335,7 @@ LUSTRE_CSI = {
 
 
 class TestVolumes:
-    """File systems as pods have them."""
+    """Volumes and claims of file systems."""
 
     @pytest.mark.parametrize(
         ("volume", "where"),
@@ -346,7 +346,7 @@ class TestVolumes:
         ],
         ids=["server", "files", "lustre"],
     )
-    def test_volume_and_claim_are_each_others_alone(
+    def test_persistent_volume_and_claim_are_bound_to_each_other(
         self, volume: Volume, where: dict[str, Any]
     ) -> None:
         found = usual(pool(mounts={volume.name: "/data"}), shared=[volume])
@@ -358,15 +358,15 @@ class TestVolumes:
         assert given["spec"]["storageClassName"] == taken["spec"]["storageClassName"] == ""
         assert not {"rw", "_netdev"} & set(given["spec"]["mountOptions"])
 
-    def test_a_file_system_that_grows_leaves_its_claim_as_it_is(self) -> None:
-        """The API server takes no other size of a claim for a volume that was there before it."""
+    def test_persistent_volume_claim_is_unchanged_when_file_system_grows(self) -> None:
+        """The API server refuses to resize a claim that is bound to a volume created beforehand."""
         found = [usual(shared=[replace(DATA, gib=gib)]) for gib in (1024, 4096)]
         before, after = (one(each, "PersistentVolumeClaim") for each in found)
         assert before == after
         sizes = [one(each, "PersistentVolume")["spec"]["capacity"]["storage"] for each in found]
         assert sizes == ["1024Gi", "4096Gi"]
 
-    def test_lustre_brings_its_driver_and_nothing_of_its_examples(self) -> None:
+    def test_lustre_volume_adds_its_driver_without_examples(self) -> None:
         found = usual(shared=[DATA, LUSTRE])
         ignored = one(found, "GitRepository")["spec"]["ignore"].splitlines()
         assert ignored == ["/*", "!/deploy", "/deploy/example"]
@@ -392,7 +392,7 @@ class TestQueues:
         with pytest.raises(Refused, match=submit.TOO_MUCH):
             submit.require_quota(found, self.job(target, 9))
 
-    def test_a_pool_that_scales_is_asked_for_all_nodes_of_a_job_before_one_of_its_pods_starts(
+    def test_scaling_pools_provision_all_nodes_of_a_job_before_its_pods_start(
         self,
     ) -> None:
         """Kueue 0.19: admission_check/provisioning_request; Azure documentation, AKS: Kueue with
@@ -421,7 +421,7 @@ class TestQueues:
         [({"min": 0, "max": 8}, {"atomic_scale_up": False}), ({"min": 8, "max": 8}, {})],
         ids=["turned-off", "fixed"],
     )
-    def test_nobody_is_asked_for_nodes_where_that_is_turned_off_or_there_are_no_more(
+    def test_provisioning_is_absent_if_disabled_or_pool_is_fixed(
         self, nodes: dict[str, int], content: dict[str, bool]
     ) -> None:
         found = usual(pool(nodes=nodes), **content)
@@ -429,7 +429,7 @@ class TestQueues:
         assert not {"AdmissionCheck", "ProvisioningRequestConfig"} & kinds
         assert "admissionChecksStrategy" not in one(found, "ClusterQueue")["spec"]
 
-    def test_a_flavor_is_the_nodes_of_its_pool(self) -> None:
+    def test_resource_flavor_selects_labels_and_taints_of_its_pool(self) -> None:
         spec = one(usual(pool(spot=True)), "ResourceFlavor")["spec"]
         assert spec["nodeLabels"] == {"agentpool": "nd"}
         assert spec["nodeTaints"] == [
@@ -443,7 +443,7 @@ class TestQueues:
     @pytest.mark.parametrize(
         ("given", "limits"), [(None, None), (1200, {"timeout": "1200s", "recoveryTimeout": "0s"})]
     )
-    def test_kueue_gives_back_what_does_not_start_and_never_what_runs(
+    def test_kueue_requeues_jobs_that_do_not_start_but_never_running_jobs(
         self, given: float | None, limits: dict[str, str] | None
     ) -> None:
         found = one(usual(wait_for_pods=given), "HelmRelease", "kueue")
@@ -452,7 +452,7 @@ class TestQueues:
         assert settings.get("waitForPodsReady") == limits
         assert settings["integrations"]["frameworks"] == ["batch/job"]
 
-    def test_the_quota_of_a_resource_that_is_no_whole_number(self) -> None:
+    def test_cluster_queue_quota_multiplies_fractional_resources(self) -> None:
         own = {"cpu": "1.5", "memory": "1536Mi", "example.com/slices": "500m"}
         target = pool(nodes={"min": 0, "max": 3}, kubernetes={"resources": own})
         [group] = one({"": queues.objects([target])}, "ClusterQueue")["spec"]["resourceGroups"]
@@ -462,9 +462,9 @@ class TestQueues:
 
 
 class TestDrivers:
-    """Releases that bring drivers to nodes."""
+    """Helm releases that install drivers on nodes."""
 
-    def test_kubernetes_drivers_tolerate_every_taint_of_task_nodes(self) -> None:
+    def test_drivers_tolerate_every_taint_of_task_nodes(self) -> None:
         own = {"tolerations": ["fairway.dev/pool", "team"]}
         found = usual(pool(kubernetes=own))
         network = one(found, "HelmRelease", "network-operator")["spec"]["values"]
@@ -478,10 +478,8 @@ class TestDrivers:
             assert {each["operator"] for each in bearing} == {"Exists"}
 
     @pytest.mark.parametrize("size", ["Standard_ND96isr_H100_v5", "Standard_NC24ads_A100_v4"])
-    def test_what_is_beside_nodes_of_jobs_tolerates_the_taint_of_the_systems(
-        self, size: str
-    ) -> None:
-        """By the values of each chart for its own Deployments, and Jobs that run before them."""
+    def test_controllers_tolerate_the_taint_of_system_nodes(self, size: str) -> None:
+        """Covers each chart's values for its own Deployments and for Jobs that run before them."""
         rdma = "rdma/ib" if size.startswith("Standard_ND") else ""
         target = pool(size=size, kubernetes={"rdma": rdma, "head_tolerations": [SYSTEM_TAINT]})
         found = usual(target, shared=[DATA, LUSTRE])
@@ -500,11 +498,11 @@ class TestDrivers:
             one(found, "Deployment")["spec"]["template"]["spec"],
         ):
             assert place["tolerations"] == [{"key": "CriticalAddonsOnly", "operator": "Exists"}]
-        # The head of a target by hand is where any pod is.
+        # The head of a hand-written target may run on any node.
         [made] = [each for each in head.objects(pool()) if each["kind"] == "Deployment"]
         assert "tolerations" not in made["spec"]["template"]["spec"]
 
-    def test_kubernetes_node_feature_discovery_is_enabled_in_exactly_one_operator(self) -> None:
+    def test_node_feature_discovery_is_enabled_in_exactly_one_operator(self) -> None:
         fast = usual()
         slow = usual(pool("nc", "Standard_NC24ads_A100_v4", kubernetes={"rdma": ""}))
         values = one(fast, "HelmRelease", "gpu-operator")["spec"]
@@ -516,10 +514,10 @@ class TestDrivers:
         assert "dependsOn" not in values
         assert "network-operator" not in str(every(slow))
 
-    def test_cpus_need_none(self) -> None:
+    def test_drivers_are_absent_for_cpu_pools(self) -> None:
         assert not [path for path in usual(plain()) if "dev" in path]
 
-    def test_the_adapters_are_offered_by_the_name_that_pods_ask_for(self) -> None:
+    def test_rdma_device_plugin_offers_the_resource_name_that_pods_request(self) -> None:
         policy = one(usual(), "NicClusterPolicy")
         config = YAML(typ="safe").load(policy["spec"]["sriovDevicePlugin"]["config"])
         [offered] = config["resourceList"]
@@ -536,9 +534,9 @@ class TestDrivers:
         ("Standard_D64s_v6", "230Gi"),  # 248.32 GiB in the guest, 246.02 of them allocatable
     ],
 )
-def test_a_whole_node_of_any_size_has_what_a_task_asks_for(name: str, memory: str) -> None:
-    """AKS keeps 2250 MiB of a node for 110 pods, at most a quarter of its memory, and 100 MiB more
-    below which it evicts. Of the rest, 1.5 GiB are for the pods that every node has."""
+def test_task_memory_request_fits_in_allocatable_memory_of_a_node(name: str, memory: str) -> None:
+    """AKS reserves 2250 MiB of a node for 110 pods, at most a quarter of its memory, and 100 MiB
+    more as its eviction threshold. Of the rest, 1.5 GiB are for the pods that every node has."""
     assert of_node(pool("t4", name, kubernetes={"rdma": ""}))["memory"] == memory
 
 
@@ -546,16 +544,16 @@ class TestText:
     """The text of the files."""
 
     @pytest.mark.parametrize("word", WORDS)
-    def test_a_word_stays_a_word_for_readers_of_yaml_1_1(self, word: str) -> None:
+    def test_manifest_text_keeps_strings_in_yaml_1_1_and_1_2(self, word: str) -> None:
         text = documents.text([{"key": word, "list": [word]}])
         for version in ((1, 1), (1, 2)):
             reader = YAML(typ="safe", pure=True)
             reader.version = version  # type: ignore[assignment]
             assert reader.load(text) == {"key": word, "list": [word]}
 
-    def test_terraform_finds_its_own_references_and_no_others(self) -> None:
+    def test_manifest_text_contains_only_intended_terraform_references(self) -> None:
         files = manifests([pool()], [DATA, LUSTRE], Kubernetes(), client_id="${identity.client_id}")
-        # In scripts they are the shell's, which `literal` keeps from Terraform.
+        # References in scripts are the shell's; `literal` hides them from Terraform.
         del files["health/health.yaml"], files["nodes/node-setup.yaml"]
         found = re.findall(r"[$%]\{[^}]*\}", "".join(files.values()))
         assert sorted(set(found)) == sorted([ADDRESS, "${identity.client_id}"])

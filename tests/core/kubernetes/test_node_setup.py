@@ -1,4 +1,4 @@
-"""The set-up of nodes: its scripts, run with stand-ins for what touches disks, and its pods."""
+"""Set-up of nodes: its scripts, run with stand-ins for commands that touch disks, and its pods."""
 
 import fcntl
 import os
@@ -23,7 +23,7 @@ from fairway_core.target import Target
 FOLDER = Path(node_setup.__file__).parent
 CLEAN_UP = FOLDER / "node_cleanup.sh"
 
-# Disks are lines of `name model, mounted at, what is on it`.
+# Disks are lines of `name,model,mount point,content`.
 STAND_INS = """
 log() { printf '%s\\n' "$*" >>"$LOG"; }
 of() { awk -F, -v name="${!#}" -v at="$1" '$1 == name { print $at }' "$DISKS"; }
@@ -54,7 +54,7 @@ def target(name: str = "nd", **selector: str) -> Target:
 
 @pytest.fixture
 def set_up(tmp_path: Path) -> Any:
-    """Sets up a node with these disks; what it did, and what it said."""
+    """Sets up a node with these disks and returns the commands it ran and its messages."""
 
     def set_up(*disks: str) -> tuple[list[str], str]:
         (tmp_path / "log").write_text("")
@@ -78,9 +78,9 @@ def set_up(tmp_path: Path) -> Any:
 
 
 class TestDisks:
-    """Scratch, on disks that nobody else has."""
+    """Scratch on disks that nothing else uses."""
 
-    def test_free_disks_are_striped_and_tasks_get_a_folder_there(
+    def test_node_setup_stripes_free_disks_and_creates_scratch_folder(
         self, set_up: Any, tmp_path: Path
     ) -> None:
         done, said = set_up(f"/dev/nvme1n1,{DIRECT}", f"/dev/nvme0n1,{DIRECT}")
@@ -94,7 +94,7 @@ class TestDisks:
         assert created.endswith("--level=0 --raid-devices=2 /dev/nvme0n1 /dev/nvme1n1")
         assert (tmp_path / "nvme" / "fairway").is_dir()
         assert "fairway-node-setup: ready" in said
-        # Once more, as after a restart of its pod.
+        # Run again, as after a restart of the pod.
         again, _ = set_up(f"/dev/nvme1n1,{DIRECT}", f"/dev/nvme0n1,{DIRECT}")
         assert again == ["chmod 1777 /nvme/fairway"]
 
@@ -111,13 +111,13 @@ class TestDisks:
             "/dev/nvme0n1,MSFT NVMe Accelerator v1.0",
         ],
     )
-    def test_a_disk_of_somebody_elses_is_left_alone(self, set_up: Any, other: str) -> None:
+    def test_node_setup_ignores_disks_in_use(self, set_up: Any, other: str) -> None:
         done, _ = set_up(other, f"/dev/nvme1n1,{DIRECT}")
         assert not [line for line in done if "nvme0n1" in line]
         assert "mount -o noatime,inode64 /dev/nvme1n1 /nvme" in done
         assert "mkfs.xfs" not in str(set_up(other))
 
-    def test_what_was_made_before_keeps_its_files_and_no_free_disk_is_no_fault(
+    def test_node_setup_keeps_existing_scratch_and_works_without_free_disks(
         self, set_up: Any, tmp_path: Path
     ) -> None:
         done, _ = set_up(f"/dev/nvme1n1,{DIRECT},,xfs")
@@ -130,7 +130,9 @@ class TestDisks:
         assert (tmp_path / "nvme" / "fairway").is_dir()
 
 
-def test_nfs_reads_far_ahead_now_and_from_now_on(set_up: Any, tmp_path: Path) -> None:
+def test_node_setup_raises_nfs_read_ahead_of_present_and_future_mounts(
+    set_up: Any, tmp_path: Path
+) -> None:
     header = "NV SERVER   PORT DEV          FSID                              FSC"
     line = "v4 0a281004  801 0:57         d1a4:0                            no "
     (tmp_path / "volumes").write_text(f"{header}\n{line}\n")
@@ -150,7 +152,7 @@ def test_nfs_reads_far_ahead_now_and_from_now_on(set_up: Any, tmp_path: Path) ->
     (tmp_path / "99-nfs.rules").write_text("theirs\n")
     assert "udevadm" not in str(set_up()[0])
     assert (tmp_path / "99-nfs.rules").read_text() == "theirs\n", "that an image has"
-    # What udev makes of it: `$kernel` is the device, `$$` one dollar.
+    # As udev expands it: `$kernel` is the device, `$$` a dollar sign.
     program = rule.partition('PROGRAM="')[2].partition('", ATTR')[0]
     for device, code in (("0:57", 0), ("0:58", 1)):
         words = program.replace("$kernel", device).replace("$$", "$")
@@ -159,7 +161,7 @@ def test_nfs_reads_far_ahead_now_and_from_now_on(set_up: Any, tmp_path: Path) ->
 
 
 class TestCleaning:
-    """A task's scratch goes with the task, however that ends."""
+    """Removal of a task's scratch once the task has ended, in whatever way."""
 
     @pytest.fixture
     def clean(self, tmp_path: Path) -> Any:
@@ -172,9 +174,7 @@ class TestCleaning:
         (tmp_path / "scratch").mkdir()
         return clean
 
-    def test_scratch_of_a_killed_pod_goes_and_that_of_another_stays(
-        self, clean: Any, tmp_path: Path
-    ) -> None:
+    def test_cleanup_removes_scratch_of_killed_pod_only(self, clean: Any, tmp_path: Path) -> None:
         program = "import sys, time; from pathlib import Path\n"
         program += "from fairway_agent.kubernetes.pod import hold_scratch\n"
         program += "hold_scratch(Path(sys.argv[1])); print('held', flush=True); time.sleep(3600)"
@@ -187,7 +187,7 @@ class TestCleaning:
                 [sys.executable, "-c", program, folder], stdout=subprocess.PIPE
             )
             assert holders[name].stdout.readline() == b"held\n"  # type: ignore[union-attr]
-        # Even where the task has removed what marks the folder.
+        # Even if the task has removed the marker file of the folder.
         (tmp_path / "scratch" / "two" / ".fairway").unlink()
         assert clean() == {"one", "two"}
         holders["one"].kill()
@@ -197,9 +197,7 @@ class TestCleaning:
         holders["two"].kill()
         holders["two"].communicate()
 
-    def test_a_folder_whose_container_still_starts_stays_for_an_hour(
-        self, clean: Any, tmp_path: Path
-    ) -> None:
+    def test_cleanup_keeps_unheld_scratch_for_an_hour(self, clean: Any, tmp_path: Path) -> None:
         new, old = (tmp_path / "scratch" / name for name in ("new", "old"))
         new.mkdir()
         old.mkdir()
@@ -207,7 +205,7 @@ class TestCleaning:
         os.utime(old, (hours, hours))
         assert clean() == {"new"}
 
-    def test_only_folders_of_pods_go(self, clean: Any, tmp_path: Path) -> None:
+    def test_cleanup_ignores_links_and_files(self, clean: Any, tmp_path: Path) -> None:
         other = tmp_path / "other"
         other.mkdir()
         (other / ".fairway").touch()
@@ -216,7 +214,7 @@ class TestCleaning:
         assert clean() == {"link", "file"}
         assert (other / ".fairway").exists()
 
-    def test_a_pod_holds_its_scratch_until_its_program_ends(self, tmp_path: Path) -> None:
+    def test_scratch_is_locked_until_its_pod_program_ends(self, tmp_path: Path) -> None:
         hold_scratch(tmp_path)
         found = os.open(tmp_path, os.O_RDONLY)
         with pytest.raises(BlockingIOError):
@@ -225,7 +223,7 @@ class TestCleaning:
 
 
 class TestPods:
-    """The DaemonSet, with the least rights that do."""
+    """The DaemonSet, with the fewest privileges that suffice."""
 
     def spec(self, *targets: Target) -> dict[str, Any]:
         daemons = node_setup.objects(targets or (target(),))[-1]
@@ -233,7 +231,7 @@ class TestPods:
         found: dict[str, Any] = daemons["spec"]["template"]["spec"]
         return found
 
-    def test_a_pod_stays_without_rights(self) -> None:
+    def test_node_setup_pod_keeps_no_privileges_after_init(self) -> None:
         spec = self.spec()
         assert spec["automountServiceAccountToken"] is False
         assert not {"hostNetwork", "hostIPC", "hostPID", "serviceAccountName"} & {*spec}
@@ -247,14 +245,14 @@ class TestPods:
         assert rights["allowPrivilegeEscalation"] is False
         assert rights["readOnlyRootFilesystem"] is True
         hosts = [each["hostPath"] for each in spec["volumes"] if "hostPath" in each]
-        # Kubernetes makes no folder there before there are disks, or tasks would begin.
+        # Kubernetes must not create the folder before the disks are set up, or tasks would start.
         assert hosts == [
             {"path": "/proc", "type": "Directory"},
             {"path": "/mnt/resource_nvme/fairway"},
         ]
         assert [each["name"] for each in stays["volumeMounts"]] == ["scripts", "scratch"]
 
-    def test_the_scripts_are_where_the_containers_look_and_others_are_other_pods(
+    def test_node_setup_pod_mounts_scripts_and_restarts_when_they_change(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         _, scripts, before = node_setup.objects([target()])
@@ -268,7 +266,7 @@ class TestPods:
         after = node_setup.objects([target()])[-1]
         assert before["spec"]["template"]["metadata"] != after["spec"]["template"]["metadata"]
 
-    def test_it_is_on_all_nodes_of_jobs_and_on_no_others(self) -> None:
+    def test_node_setup_pod_runs_on_all_job_nodes_and_no_others(self) -> None:
         spec = self.spec(target(), target("cpu", gpu="none"))
         [terms] = spec["affinity"]["nodeAffinity"].values()
         assert [
@@ -279,7 +277,7 @@ class TestPods:
 
 
 @pytest.mark.parametrize("text", [node_setup.set_up_script(), script("node.sh")])
-def test_scripts_with_the_text_that_they_share_pass_shellcheck(text: str, tmp_path: Path) -> None:
+def test_node_scripts_with_shared_text_pass_shellcheck(text: str, tmp_path: Path) -> None:
     assert "mount_scratch() {" in text
     assert "# local_disks.sh" not in text
     file = tmp_path / "script.sh"
@@ -288,6 +286,6 @@ def test_scripts_with_the_text_that_they_share_pass_shellcheck(text: str, tmp_pa
     assert done.returncode == 0, done.stdout
 
 
-def test_vms_and_pods_have_the_disks_in_one_place() -> None:
+def test_node_scripts_mount_scratch_at_the_same_path() -> None:
     assert f"scratch={local_disks.FOLDER}\n" in script("node.sh")
     assert f"disk={local_disks.FOLDER}\n" in node_setup.set_up_script()
