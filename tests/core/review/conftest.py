@@ -1,4 +1,4 @@
-"""Small plans, as `terraform show -json` writes them."""
+"""Small plans in the format of `terraform show -json`."""
 
 import json
 from collections.abc import Callable
@@ -13,15 +13,18 @@ HOST = "registry.example.com/"
 
 @pytest.fixture
 def samples() -> Path:
-    """Plans of azurerm 5.2 by Terraform 1.11, made on a machine without an account."""
+    """Returns the folder of plans of azurerm 5.2 by Terraform 1.11, made without an Azure
+    account."""
     return Path(__file__).parent / "plans"
 
 
 @pytest.fixture
 def make_plan(tmp_path: Path) -> MakePlan:
-    """Writes a plan of changes `(address, actions, before, after, more)` to a file of that name.
+    """Writes a plan of changes `(address, actions, before, after, more)` to a file with the given
+    name.
 
-    `more` goes into the change: masks, `replace_paths`; keys of the resource stand in `resource`.
+    `more` is merged into the change: masks, `replace_paths`; its key `resource` holds resource
+    keys.
     """
 
     def make(name: str, *changes: tuple[Any, ...], **parts: Any) -> str:
@@ -47,7 +50,7 @@ def resource(
     more: dict[str, Any] | None = None,
     **fields: Any,
 ) -> dict[str, Any]:
-    """One entry of `resource_changes`."""
+    """Returns an entry of `resource_changes`."""
     change = {**(more or {})}
     fields |= change.pop("resource", {})
     return {

@@ -1,4 +1,4 @@
-"""The changes of a resource, attribute by attribute, and of manifests in one."""
+"""Changes of a resource by attribute, and of the manifests in an attribute."""
 
 from typing import Any
 
@@ -20,27 +20,27 @@ def _changes(before: Any, after: Any, **more: Any) -> list[tuple[str, Any, Any]]
     return [(each.path, each.old, each.new) for each in attribute_changes(change)]
 
 
-def test_only_what_differs() -> None:
+def test_attribute_changes_list_only_differences() -> None:
     assert _changes({"a": 1, "b": 2}, {"a": 1, "b": 3}) == [("b", 2, 3)]
     assert _changes({"a": {"b": {"c": 1}}}, {"a": {"b": {"c": 2}}}) == [("a.b.c", 1, 2)]
     assert _changes({"tags": {"my key": "x"}}, {"tags": {}}) == [('tags["my key"]', "x", None)]
 
 
 @pytest.mark.parametrize("nothing", [None, "", [], {}, 0, False, [{}], [{"a": False}]])
-def test_review_treats_null_and_empty_as_equal(nothing: Any) -> None:
+def test_attribute_changes_treat_null_and_empty_as_equal(nothing: Any) -> None:
     assert _changes({"a": nothing}, {"a": None}) == []
     assert _changes({"a": None}, {"a": nothing}) == []
     assert _changes({"a": nothing}, {"a": 1})[0][2] == 1
 
 
-def test_to_the_letter_it_is_not() -> None:
+def test_attribute_changes_exact_distinguishes_null_and_empty() -> None:
     change = {"before": {"a": [{"b": False}]}, "after": {"a": []}}
     assert attribute_changes(change) == []
     (found,) = attribute_changes(change, exact=True)
     assert (found.path, found.old, found.new) == ("a[0]", {"b": False}, None)
 
 
-def test_blocks_with_names_are_compared_by_name() -> None:
+def test_attribute_changes_compare_named_blocks_by_name() -> None:
     one, two = {"name": "ssh", "port": 22}, {"name": "web", "port": 443}
     assert _changes({"rule": [one, two]}, {"rule": [two, one]}) == []
     three = {"name": "dns", "port": 53}
@@ -50,13 +50,13 @@ def test_blocks_with_names_are_compared_by_name() -> None:
     assert _changes({"rule": [one]}, {"rule": [{**one, "port": 23}]}) == [("rule.ssh.port", 22, 23)]
 
 
-def test_review_compares_unnamed_blocks_by_position() -> None:
+def test_attribute_changes_compare_unnamed_blocks_by_position() -> None:
     before, after = {"disk": [{"lun": 0}, {"lun": 1}]}, {"disk": [{"lun": 0}, {"lun": 2}]}
     assert _changes(before, after) == [("disk[1].lun", 1, 2)]
     assert _changes({"zones": ["1"]}, {"zones": ["2"]}) == [("zones", ["1"], ["2"])]
 
 
-def test_review_shows_values_known_after_apply_as_unknown() -> None:
+def test_attribute_changes_show_values_known_after_apply_as_unknown() -> None:
     assert _changes({"id": "x"}, {}, after_unknown={"id": True}) == [("id", "x", UNKNOWN)]
     assert _changes(
         {"ip": [{"name": "i", "subnet": "x"}]},
@@ -74,7 +74,7 @@ class TestSecrets:
         assert repr(HIDDEN) in text, "the change itself is shown"
         return text
 
-    def test_values_that_a_mask_names_are_hidden_on_both_sides(self) -> None:
+    def test_secrets_in_mask_are_hidden_on_both_sides(self) -> None:
         mask = {"before_sensitive": {"key": True}, "after_sensitive": {"key": True}}
         assert _changes({"key": self.SECRET}, {"key": "new"}, **mask) == [("key", HIDDEN, HIDDEN)]
         assert _changes({"key": self.SECRET}, {"key": self.SECRET}, **mask) == []
@@ -91,16 +91,16 @@ class TestSecrets:
             (*BLOCK, {"after_sensitive": {"block": [True]}}),
             ({"a": 1}, {"a": SECRET}, {"after_sensitive": True}),
             ({"a": {"b": 1}}, {"a": {"b": SECRET}}, {"after_sensitive": {"a": True}}),
-            # A mask of another shape hides all.
+            # A mask of another shape hides everything.
             ({"a": {"b": 1}}, {"a": {"b": SECRET}}, {"after_sensitive": {"a": [True]}}),
         ],
     )
-    def test_secret_is_hidden_wherever_the_mask_lies(
+    def test_secrets_are_hidden_by_mask_at_any_level(
         self, before: Any, after: Any, masks: Any
     ) -> None:
         self._text(before, after, **masks)
 
-    def test_secret_in_a_reordered_block_is_masked(self) -> None:
+    def test_secrets_in_a_reordered_block_are_masked(self) -> None:
         secret, plain = {"name": "a", "value": self.SECRET}, {"name": "b", "value": "old"}
         self._text(
             {"block": [secret, plain]},
@@ -112,26 +112,26 @@ class TestSecrets:
     NESTED = "client_secret token secret value shared_key primary_key passphrase adminPassword"
 
     @pytest.mark.parametrize("name", f"{NESTED} DB_PASSWORD api_key password apiKey SAS".split())
-    def test_secret_names_in_nested_maps_are_masked(self, name: str) -> None:
+    def test_secrets_by_name_in_nested_maps_are_masked(self, name: str) -> None:
         new = {"settings": {name: self.SECRET}, "list": [{"a": {name: self.SECRET}}]}
         assert self.SECRET not in repr(masked(new, False))
         old = {"settings": {name: "old"}, "list": [{"a": {name: "old"}}]}
         assert self.SECRET not in repr(_changes(old, new))
         assert "'old'" not in repr(_changes(old, new))
 
-    def test_names_that_only_sound_like_it_are_shown(self) -> None:
+    def test_secrets_mask_leaves_similar_names_visible(self) -> None:
         plain = {"public_key": "a", "key_vault_id": "b", "key_name": "c", "secret": [], "value": 0}
         assert masked(plain, False) == plain
         assert masked({"name": "cpu", "value": "1"}, False) == {"name": "cpu", "value": "1"}
 
-    def test_the_absence_of_a_secret_is_none(self) -> None:
+    def test_secrets_that_are_absent_are_shown_as_none(self) -> None:
         assert masked({"admin_password": None}, {"admin_password": True}) == {
             "admin_password": None
         }
         assert masked({}, {"key": True}, {"key": True}) == {"key": UNKNOWN}
 
 
-def test_review_marks_attributes_that_force_a_replacement() -> None:
+def test_attribute_changes_mark_attributes_that_force_replacement() -> None:
     change = {
         "before": {"zone": "1", "tags": {"a": "b"}, "ip": [{"name": "i", "subnet": "x"}]},
         "after": {"zone": "2", "tags": {"a": "c"}, "ip": [{"name": "i", "subnet": "y"}]},
@@ -153,13 +153,13 @@ def told(before: str, after: str, **more: Any) -> dict[str, tuple[Any, Any]]:
     return {each.path: (each.old, each.new) for each in attribute_changes(change)}
 
 
-def test_manifest_changes_are_told_by_object_and_field() -> None:
+def test_manifest_changes_are_listed_by_object_and_field() -> None:
     less = {**QUOTA, "spec": {"hard": {"pods": "4"}}}
     path = 'source_content["ResourceQuota training/fairway"]'
     assert told(text([SPACE, QUOTA]), text([less, SPACE])) == {f"{path}.spec.hard.pods": ("8", "4")}
     assert told(text([SPACE]), text([SPACE, QUOTA])) == {path: (None, QUOTA)}
     assert told(text([SPACE, QUOTA]), text([SPACE])) == {path: (QUOTA, None)}
-    # Each field is what replaces the blob.
+    # Each field forces a replacement of the blob.
     change: dict[str, Any] = {"replace_paths": [["source_content"]]}
     change |= {"before": {"source_content": text([QUOTA])}}
     change |= {"after": {"source_content": text([less])}}
@@ -187,7 +187,9 @@ NAMED = "kind: a\nmetadata: {name: a}\n"
         pytest.param(f"{NAMED}x: " + "y" * 2000, id="long"),
     ],
 )
-def test_any_other_text_is_told_as_it_is(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manifest_changes_of_unparsable_text_are_a_single_text_change(
+    other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(documents, "_LONGEST", 2000)
     assert objects_of(other) is None
     assert set(told(other, text([QUOTA]))) == {"source_content"}

@@ -1,4 +1,4 @@
-"""The comment of a pull request, rendered from reviews that its own code made."""
+"""The comment on a pull request, rendered from reviews that the request's own code produced."""
 
 import html
 import json
@@ -32,15 +32,15 @@ def _read(folder: Path, facts: Any) -> Review:
 
 
 @pytest.mark.parametrize("name", ["create", "grow", "drift", "move-disks"])
-def test_a_review_read_again_says_the_same(name: str, tmp_path: Path) -> None:
+def test_review_read_from_json_renders_the_same_comment(name: str, tmp_path: Path) -> None:
     found = _sample(name)
     again = _read(tmp_path, review_facts(found))
     assert markdown(again) == markdown(found)
     assert review_facts(again) == review_facts(found)
 
 
-def test_a_review_of_an_older_branch_is_one(tmp_path: Path) -> None:
-    """The base's code reads what the code of a pull request wrote, which may be behind it."""
+def test_review_from_older_code_without_new_keys_is_read(tmp_path: Path) -> None:
+    """The base's code reads the output of the pull request's code, which may be older."""
     found = _sample("grow")
     facts = review_facts(found)
     del facts["continues"]
@@ -64,13 +64,15 @@ def test_a_review_of_an_older_branch_is_one(tmp_path: Path) -> None:
         *("", "[]", "{", "NaN", "[" * 500 + "]" * 500),
     ],
 )
-def test_comment_refuses_what_is_no_review(change: dict[str, Any] | str, tmp_path: Path) -> None:
+def test_review_with_malformed_content_is_refused(
+    change: dict[str, Any] | str, tmp_path: Path
+) -> None:
     facts = change if isinstance(change, str) else review_facts(_sample("move-disks")) | change
     with pytest.raises(UserError, match="is not a review"):
         _read(tmp_path, facts)
 
 
-def test_comment_follows_no_link(tmp_path: Path) -> None:
+def test_review_behind_a_symbolic_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(json.dumps(review_facts(_sample("grow"))))
     (tmp_path / "review.json").symlink_to(tmp_path / "secret")
     with pytest.raises(UserError, match="is not a review"):
@@ -86,7 +88,7 @@ FORGED = (
 
 
 def _forged(value: Any) -> Any:
-    """Each text that a review may hold freely, replaced."""
+    """Replaces every free text of a review."""
     fixed = ("digest", "state", "action", "severity", "version", "currency", "date")
     if isinstance(value, dict):
         return {
@@ -99,8 +101,8 @@ def _forged(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["create", "grow", "drift", "move-disks"])
-def test_a_forged_artifact_is_only_text(name: str) -> None:
-    """An artifact that a changed workflow of a fork uploads is posted by github-actions[bot]."""
+def test_comment_escapes_all_text_of_a_forged_review(name: str) -> None:
+    """A fork's changed workflow can upload an artifact, which github-actions[bot] then posts."""
     forged = review_of(_forged(review_facts(_sample(name))))
     text = comment({FORGED: forged}, ORIGIN)
     inside = re.findall(r"<code>(.*?)</code>", text)
@@ -121,7 +123,7 @@ def test_a_forged_artifact_is_only_text(name: str) -> None:
     assert text.startswith(f"{MARK}\n[Plan]({ORIGIN.run}) of aaaaaaaaaaaa\n")
 
 
-def test_comment_tells_whether_code_of_a_fork_made_the_data() -> None:
+def test_comment_states_whether_a_fork_produced_the_data() -> None:
     found = {"lab": _sample("grow")}
     assert "The code of a fork produced the data below" in comment(found, ORIGIN)
     own = comment(found, Origin(ORIGIN.run, ORIGIN.commit, fork=False))
@@ -136,7 +138,9 @@ def _long(make_plan: Any, name: str, count: int = 3000) -> Review:
 
 
 @pytest.mark.parametrize("first", ["aaa", "zzz"])
-def test_no_environment_hides_the_danger_of_another(make_plan: Any, first: str) -> None:
+def test_comment_shows_dangers_before_long_changes_of_other_environments(
+    make_plan: Any, first: str
+) -> None:
     text = comment({first: _long(make_plan, "long"), "lab": _sample("move-disks")}, ORIGIN)
     assert len(text) <= LONGEST
     danger = text.index("azurerm_managed_disk.data[0]")
@@ -146,7 +150,7 @@ def test_no_environment_hides_the_danger_of_another(make_plan: Any, first: str) 
     assert "… (cut" in text
 
 
-def test_dangers_without_end_leave_room_for_those_of_another(make_plan: Any) -> None:
+def test_comment_with_endless_dangers_still_shows_other_environments(make_plan: Any) -> None:
     changes = [(f"azurerm_managed_disk.d{n}", "delete", {}, None) for n in range(3000)]
     many = review([read_plan(make_plan("many", *changes))])
     text = comment({"aaa": many, "lab": _sample("move-disks")}, ORIGIN)
@@ -154,7 +158,7 @@ def test_dangers_without_end_leave_room_for_those_of_another(make_plan: Any) -> 
     assert "azurerm_managed_disk.data[0]" in text
 
 
-def test_comment_shows_others_than_an_unreadable_stack_and_counts_those_without_end() -> None:
+def test_comment_shows_readable_environments_and_counts_omitted_ones() -> None:
     text = comment({"a" * 101: None, "b" * 101: _sample("move-disks")}, ORIGIN)
     titles = re.findall(r"^## <code>(\w+)</code>$", text, re.MULTILINE)
     assert titles == ["a" * 100, "b" * 100, "b" * 100]

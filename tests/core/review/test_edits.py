@@ -1,9 +1,9 @@
-"""Plans of further changes of the environment in `over_time/`, and what is said of them.
+"""Plans of further changes of the environment in `over_time/`, and their reviews.
 
-`edits/deployed.json.xz` holds every resource of `over_time/base` with all its attributes, as
-azurerm 5.2.0 read them. Each edit here says what the provider plans for it; which attributes force
-a replacement is told by its documentation. The comments stand beside it. After a change that is
-meant, write them anew:
+`edits/deployed.json.xz` holds every resource of `over_time/base` with all attributes that azurerm
+5.2.0 read. Each edit here reproduces the provider's plan for it; the provider's documentation lists
+which attributes force a replacement. The comments are stored beside it. After an intended change,
+rewrite them:
 
     FAIRWAY_GOLDEN=write bin/test tests/core/review/test_edits.py
 """
@@ -30,7 +30,7 @@ SERVER = "azurerm_linux_virtual_machine.nfs-data-server"
 SCHEDULER = "azurerm_linux_virtual_machine.slurm-scheduler"
 POOL = "azurerm_batch_pool.cluster-spot"
 WATCHED = "azurerm_monitor_data_collection_rule_association"
-# What Azure decides, as far as the resources here have it.
+# Attributes of these resources that Azure computes.
 _COMPUTED = (
     "id",
     "os_managed_disk_id",
@@ -47,7 +47,7 @@ def _deployed() -> str:
 
 
 class Edit:
-    """The plans of the three stacks while nothing is changed, and how to change them."""
+    """The plans of the three stacks without changes, and methods to change them."""
 
     def __init__(self) -> None:
         deployed = json.loads(_deployed())
@@ -71,7 +71,7 @@ class Edit:
         }
 
     def found(self, address: str) -> dict[str, Any]:
-        """The entry of a resource."""
+        """Returns the entry of a resource."""
         for stack in STACKS:
             for each in self.plans[stack]["resource_changes"]:
                 if each["address"] == address:
@@ -85,12 +85,12 @@ class Edit:
                     each["change"].update(change)
 
     def update(self, address: str, **values: Any) -> None:
-        """In place."""
+        """Updates a resource in place."""
         before = self.found(address)["change"]["before"]
         self._put(address, actions=["update"], after={**before, **values})
 
     def replace(self, address: str, *because: str, **values: Any) -> None:
-        """Destroyed, and made anew."""
+        """Destroys and recreates a resource."""
         before = self.found(address)["change"]["before"]
         unknown = {key: True for key in _COMPUTED if key in before}
         unknown.update({key: True for key in because if key not in values})
@@ -104,13 +104,13 @@ class Edit:
         )
 
     def delete(self, *addresses: str) -> None:
-        """Destroyed: no configuration asks for it any more."""
+        """Destroys resources that the configuration no longer contains."""
         for address in addresses:
             self.found(address)
             self._put(address, actions=["delete"], after=None)
 
     def create(self, stack: str, address: str, like: str, **values: Any) -> None:
-        """A new one, with the attributes of another."""
+        """Creates a resource with the attributes of another."""
         before = self.found(like)["change"]["before"]
         unknown = {key: True for key in _COMPUTED if key in before}
         after = {key: value for key, value in before.items() if key not in unknown}
@@ -128,14 +128,14 @@ class Edit:
         output.update(actions=["update"], after=after)
 
     def gone(self, *outputs: str) -> None:
-        """Outputs that nobody reads any more."""
+        """Deletes outputs that nothing reads any more."""
         for stack in STACKS:
             for name, output in self.plans[stack]["output_changes"].items():
                 if any(part in name for part in outputs):
                     output.update(actions=["delete"], after=None)
 
     def refused(self, stack: str) -> None:
-        """`prevent_destroy` refuses what is protected."""
+        """Marks the plan as failed, as `prevent_destroy` of protected resources does."""
         self.plans[stack].update(errored=True, complete=False)
 
 
@@ -151,7 +151,7 @@ def _resource(address: str, actions: list[str], before: Any, after: Any) -> dict
 
 
 def remove_batch(edit: Edit) -> None:
-    """The only Batch cluster is removed, and with it the account."""
+    """Removes the only Batch cluster and with it the account."""
     edit.delete(POOL, "terraform_data.fixed-spot", "azurerm_batch_account.batch")
     edit.delete(*(f"azurerm_private_endpoint.{name}-endpoint" for name in ("batch", "batch-nodes")))
     edit.delete("azurerm_monitor_diagnostic_setting.batch-is-recorded")
@@ -164,7 +164,7 @@ def remove_batch(edit: Edit) -> None:
 
 
 def rename_fs(edit: Edit) -> None:
-    """The file system data → store, on new disks and a new server."""
+    """Renames the file system data → store, on new disks and a new server."""
     for each in list(edit.plans[DATA]["resource_changes"]):
         kind, _, name = each["address"].partition(".")
         if name.startswith(("nfs-data-", "data-")):
@@ -180,7 +180,7 @@ def rename_fs(edit: Edit) -> None:
 
 
 def zone(edit: Edit) -> None:
-    """The zone 1 → 2."""
+    """Changes the zone 1 → 2."""
     edit.replace("azurerm_nat_gateway.nat", "zones", zones=["2"])
     edit.replace("azurerm_public_ip.nat-address", "zones", zones=["2"])
     for name in ("nfs-data-disk-0", "nfs-data-disk-1", "slurm-disk"):
@@ -201,7 +201,8 @@ def zone(edit: Edit) -> None:
 
 
 def harmless(edit: Edit) -> None:
-    """Larger disks, ZRS → GZRS, and a pool Spot → dedicated, of 16 nodes at most, not 8."""
+    """Makes disks larger, ZRS → GZRS, and a pool Spot → dedicated with at most 16 nodes instead of
+    8."""
     for number in (0, 1):
         edit.update(f"azurerm_managed_disk.nfs-data-disk-{number}", disk_size_gb=2048)
     edit.update("azurerm_storage_account.storage", account_replication_type="GZRS")
@@ -220,7 +221,7 @@ def harmless(edit: Edit) -> None:
     edit.targets("spot", nodes={"min": 0, "max": 16}, spot=False)
 
 
-# What an engineer would say of each, as ids of findings and their number.
+# Findings that an engineer would expect for each edit: ids and their count.
 SAID: dict[Callable[[Edit], None], dict[str, int]] = {
     harmless: {},
     remove_batch: {"data-loss": 1, "lost-nodes": 1},

@@ -1,5 +1,5 @@
-"""Changes of a deployed Kubernetes environment, each with what its review says. Actions and reasons
-are those that azurerm 5.2.0 plans."""
+"""Changes of a deployed Kubernetes environment and their reviews. Actions and reasons are those
+that azurerm 5.2.0 plans."""
 
 import datetime
 import html
@@ -48,7 +48,8 @@ def pool(size: str = "Standard_HB176rs_v4", **more: Any) -> dict[str, Any]:
 
 
 def blobs(before: dict[str, str], after: dict[str, str]) -> list[Any]:
-    """The manifests of which the text is another: the provider makes each of these anew."""
+    """Returns changes of the manifests whose text differs: the provider recreates each of these
+    blobs."""
     return [
         (
             f"azurerm_storage_blob.manifests-{path.rpartition('/')[2].removesuffix('.yaml')}",
@@ -66,31 +67,31 @@ def blobs(before: dict[str, str], after: dict[str, str]) -> list[Any]:
 def files(
     *pools: tuple[str, ...], shared: tuple[Volume, ...] = (), namespace: str = "training"
 ) -> dict[str, str]:
-    """The manifests for pools, each a name and what its pods tolerate."""
+    """Returns the manifests for pools, each given as a name and the tolerations of its pods."""
     targets = [target(*each, namespace=namespace) for each in pools]
     return manifests(targets, shared, Kubernetes(namespace=namespace))
 
 
 def rewritten(found: dict[str, str], was: str, now: str = "") -> dict[str, str]:
-    """The manifests with another text in their policies."""
+    """Returns the manifests with text of their policies replaced."""
     path = "jobs/namespace.yaml"
     assert was in found[path]
     return {**found, path: found[path].replace(was, now)}
 
 
 def policies(was: str, now: str = "") -> list[Any]:
-    """Another text in the policies, and nothing else."""
+    """Returns the changes for replaced text in the policies and nothing else."""
     return blobs(files(ND), rewritten(files(ND), was, now))
 
 
 def mounted(source: str, type_: str = "nfs", gib: int = 1024) -> dict[str, str]:
-    """The manifests with a file system that comes from there."""
+    """Returns the manifests with a file system from this source."""
     data = Volume(name="data", type=type_, source=source, options="vers=4.1,hard", gib=gib)
     return files(ND, shared=(data,))
 
 
 def elsewhere() -> dict[str, str]:
-    """The manifests of an environment whose jobs are in the namespace `jobs`."""
+    """Returns the manifests of an environment whose jobs are in the namespace `jobs`."""
     return files(ND, namespace="jobs")
 
 
@@ -237,9 +238,7 @@ CHANGES: dict[str, tuple[Callable[[], list[Any]], dict[str, int], tuple[str, ...
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_of_a_deployed_kubernetes_environment_is_reviewed(
-    make_plan: Any, name: str
-) -> None:
+def test_review_of_kubernetes_change_reports_expected_findings(make_plan: Any, name: str) -> None:
     changes, ids, said = CHANGES[name]
     found = review([read_plan(make_plan("lab-compute", *changes()))], prices=PRICES)
     told = [each.id for stack in found.stacks for each in stack.findings]

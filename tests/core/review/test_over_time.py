@@ -1,8 +1,8 @@
 """Changes of a deployed environment, planned by azurerm 5.2.0 and reviewed.
 
-Each file in `over_time/` holds the plans of one edit of the same environment, cut to what a
-review reads: `base` is the environment as it was. The comments stand beside them. After a change
-that is meant, write them anew:
+Each file in `over_time/` holds the plans of one edit of the same environment, reduced to the parts
+that a review reads: `base` is the unchanged environment. The comments are stored beside them. After
+an intended change, rewrite them:
 
     FAIRWAY_GOLDEN=write bin/test tests/core/review/test_over_time.py
 """
@@ -46,7 +46,7 @@ def _reviewed(name: str, folder: Path) -> Review:
     return review(_plans(name, folder), base=base)
 
 
-# What an engineer would say of each, as ids of findings and their number.
+# Findings that an engineer would expect for each change: ids and their count.
 SAID: dict[str, dict[str, int]] = {
     "add-fs": {},
     "add-fs-mounted": {},

@@ -1,4 +1,4 @@
-"""Comparison of a plan with what was shown while values were not known."""
+"""Comparison of a plan with an earlier one that was shown while some values were unknown."""
 
 from dataclasses import replace
 from typing import Any
@@ -45,7 +45,7 @@ SUBNET = {"name": "n", "ip": [{"subnet": UNKNOWN, "kind": "Dynamic"}], "key": HI
         ({"name": "n"}, False),
     ],
 )
-def test_promise_of_a_created_resource_may_differ_in_unknown_values_only(
+def test_promise_of_created_resource_may_differ_only_in_unknown_values(
     found: dict[str, Any], kept: bool
 ) -> None:
     differ = not_as_promised(_stack(_created(**found)), _stack(_created(**SUBNET)))
@@ -53,11 +53,11 @@ def test_promise_of_a_created_resource_may_differ_in_unknown_values_only(
 
 
 @pytest.mark.parametrize(("found", "shown"), [(1, True), (0, False), (1, 1.0), ("1", 1)])
-def test_true_is_not_one(found: Any, shown: Any) -> None:
+def test_promise_distinguishes_types_of_equal_values(found: Any, shown: Any) -> None:
     assert not_as_promised(_stack(_created(a=found)), _stack(_created(a=shown))) == [NIC]
 
 
-def test_a_change_may_turn_out_to_be_none() -> None:
+def test_promise_of_unknown_value_is_kept_by_no_change() -> None:
     unknown = AttributeChange("ip[0].subnet", "/s/1", UNKNOWN)
     size = AttributeChange("size", 1, 2)
     shown = _stack(_changed(unknown, size))
@@ -70,7 +70,7 @@ def test_a_change_may_turn_out_to_be_none() -> None:
     assert not_as_promised(_stack(), shown) == [NIC], "the size was to change"
 
 
-def test_more_than_was_shown_is_never_as_promised() -> None:
+def test_promise_is_broken_by_any_change_not_shown() -> None:
     unknown = AttributeChange("subnet", "/s/1", UNKNOWN, forces=True)
     known = AttributeChange("subnet", "/s/1", "/s/2", forces=True)
     replaced = _changed(known, because=("subnet",))
@@ -84,7 +84,7 @@ def test_more_than_was_shown_is_never_as_promised() -> None:
     assert not_as_promised(_stack(_created(**SUBNET)), pending) == []
 
 
-def test_outputs_are_held_to_it_too() -> None:
+def test_promise_covers_outputs() -> None:
     def one(new: Any, action: Action = Action.CREATE) -> StackReview:
         return _stack(outputs=(OutputChange("targets", action, None, new),))
 

@@ -1,4 +1,4 @@
-"""Plans that are read, and files that are none."""
+"""Reading plans, and refusing files that are not plans."""
 
 import json
 import os
@@ -26,11 +26,11 @@ CROSS = "cross-stack-reference-input-demo-network"
         ("out/demo-data/tfplan.json", "demo-data"),
     ],
 )
-def test_the_file_or_its_folder_names_the_stack(path: str, stack: str) -> None:
+def test_read_plan_names_stack_after_file_or_folder(path: str, stack: str) -> None:
     assert stack_of(path) == stack
 
 
-def test_a_stack_may_be_named(make_plan: Any) -> None:
+def test_read_plan_takes_stack_name_from_argument(make_plan: Any) -> None:
     assert read_plan(f"demo-data={make_plan('x')}").stack == "demo-data"
     assert read_plan(make_plan("a=b")).stack == "a=b", "a file is looked for first"
 
@@ -40,7 +40,7 @@ def _diagnostic(summary: str, address: str = f"data.terraform_remote_state.{CROS
     return json.dumps({"@level": "error", "type": "diagnostic", "diagnostic": diagnostic})
 
 
-def test_a_log_in_place_of_a_plan_says_for_what_the_stack_waits(tmp_path: Path) -> None:
+def test_read_plan_of_error_log_returns_awaited_stacks(tmp_path: Path) -> None:
     file = tmp_path / "demo-compute.json"
 
     def log(*of: str) -> str:
@@ -65,8 +65,8 @@ def test_a_log_in_place_of_a_plan_says_for_what_the_stack_waits(tmp_path: Path) 
         f'${{data.terraform_remote_state.{CROSS}.outputs["zone"]}}',
     ],
 )
-def test_an_output_that_is_not_there_yet_is_waited_for(make_plan: Any, reference: str) -> None:
-    """A deployed stack may lack an output: "Unsupported attribute", says Terraform."""
+def test_read_plan_waits_for_stack_with_missing_output(make_plan: Any, reference: str) -> None:
+    """A deployed stack may lack an output: Terraform then reports "Unsupported attribute"."""
     parts = _errored([CROSS])
     parts["prior_state"]["values"]["root_module"]["resources"][0]["values"] = {"outputs": {"a": 1}}
     parts["configuration"]["root_module"]["resources"].append(
@@ -91,7 +91,7 @@ def _errored(prior: list[str]) -> dict[str, Any]:
     }
 
 
-def test_an_errored_plan_without_its_inputs_waits(make_plan: Any) -> None:
+def test_read_plan_of_errored_plan_waits_for_stack_without_state(make_plan: Any) -> None:
     assert read_plan(make_plan("a", **_errored([]))).waits_for == ("demo-network",)
     failed = read_plan(make_plan("b", **_errored([CROSS])))
     assert failed.waits_for == ()
@@ -140,7 +140,9 @@ GOOD = {"format_version": "1.2", "planned_values": {}}
         ("PK\x03\x04", "Terraform's own plan file"),
     ],
 )
-def test_read_plan_refuses_a_file_that_is_no_plan(tmp_path: Path, content: Any, said: str) -> None:
+def test_read_plan_refuses_a_file_that_is_not_a_plan(
+    tmp_path: Path, content: Any, said: str
+) -> None:
     file = tmp_path / "plan.json"
     file.write_text(content if isinstance(content, str) else json.dumps(content))
     finding = refused(lambda: read_plan(str(file)))
@@ -149,7 +151,7 @@ def test_read_plan_refuses_a_file_that_is_no_plan(tmp_path: Path, content: Any, 
     assert "terraform show -json" in finding.hint
 
 
-def test_brackets_in_texts_and_parts_that_are_null_are_no_fault(make_plan: Any) -> None:
+def test_read_plan_accepts_brackets_in_strings_and_null_parts(make_plan: Any) -> None:
     texts = {f"a{n}": "[" * 500 + '\\"{' for n in range(3)}
     assert len(read_plan(make_plan("x", ("a.b", "create", None, texts))).changes) == 1
     parts = {"resource_changes": None, "resource_drift": None, "output_changes": None}
@@ -161,7 +163,7 @@ def test_brackets_in_texts_and_parts_that_are_null_are_no_fault(make_plan: Any) 
     assert lost.address == "azurerm_managed_disk.a"
 
 
-def test_a_pipe_is_read(make_plan: Any, tmp_path: Path) -> None:
+def test_read_plan_reads_a_pipe(make_plan: Any, tmp_path: Path) -> None:
     """As in `fairway review demo-data=<(terraform show -json tfplan)`."""
     content = Path(make_plan("x", ("a.b", "create", None, {}))).read_bytes()
     reading, writing = os.pipe()
@@ -173,7 +175,7 @@ def test_a_pipe_is_read(make_plan: Any, tmp_path: Path) -> None:
         os.close(reading)
 
 
-def test_missing_unreadable_and_huge_files(tmp_path: Path) -> None:
+def test_read_plan_refuses_missing_unreadable_and_huge_files(tmp_path: Path) -> None:
     (huge := tmp_path / "huge.json").touch()
     os.truncate(huge, (1 << 30) + 1)
     for path, said in (
@@ -198,8 +200,8 @@ ACTIONS = '"output_changes":{"a":{"actions":[],"action\\u0073":[]}}'
         ('{"@level":"info"}\n{"@level":"error","@level":"info"}', "@level"),
     ],
 )
-def test_a_key_that_stands_twice_hides_nothing(tmp_path: Path, text: str, key: str) -> None:
-    """Each reader takes another of the two: Terraform writes none."""
+def test_read_plan_refuses_duplicate_keys(tmp_path: Path, text: str, key: str) -> None:
+    """Parsers disagree on which duplicate counts, and Terraform writes none."""
     file = tmp_path / "plan.json"
     file.write_text(text)
     with pytest.raises(UserError) as caught:

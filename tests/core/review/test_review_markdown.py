@@ -53,7 +53,7 @@ class TestMarkdown:
         ]
         assert line.startswith(said)
 
-    def test_a_loss_that_is_allowed_says_so(self, make_plan: Any) -> None:
+    def test_review_markdown_marks_allowed_losses(self, make_plan: Any) -> None:
         plan = read_plan(make_plan("a", (DISK, "delete", {"name": "a"})))
         comment = markdown(review([plan], allow=[DISK]))
         assert f"- ✔️ allowed: <code>{DISK} would be deleted, and with it what it" in comment
@@ -61,12 +61,12 @@ class TestMarkdown:
         assert "⛔" not in comment
         assert f"--allow {DISK}" in markdown(review([plan]))
 
-    def test_values_stay_readable_and_long_ones_are_cut_around_what_differs(
+    def test_review_markdown_keeps_values_readable_and_truncates_long_ones(
         self, make_plan: Any
     ) -> None:
         for name in ("azurerm_managed_disk.data[0]", 'module.a["b c"].azurerm_subnet.c'):
             assert code(name) == f"<code>{name}</code>"
-        # A blob has no size where it is none of pages.
+        # A blob has a size only if it is a page blob.
         blob = ("azurerm_storage_blob.a", "create", None, {"name": "x", "size": 0})
         (change,) = _review(make_plan("a", blob)).stacks[0].changes
         assert change.facts == [("name", "x")]
@@ -81,7 +81,7 @@ class TestMarkdown:
         assert comment.count("</code> → <code>") == 40
         assert "and 3 more attributes" in comment
 
-    def test_a_new_rule_shows_what_it_admits_without_its_empty_fields(self, make_plan: Any) -> None:
+    def test_review_markdown_of_new_rule_omits_empty_fields(self, make_plan: Any) -> None:
         empty = {"description": "", "destination_address_prefix": "", "source_port_ranges": []}
         rule = {**empty, "access": "Allow", "destination_port_range": "443", "name": "https"}
         ranges = [f"203.0.{n}.0/24" for n in range(5)]

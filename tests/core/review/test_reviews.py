@@ -1,4 +1,4 @@
-"""Reviews: what plans would do, compared with a base, and the lines on costs."""
+"""Reviews: the effects of plans compared with a base, and the lines on costs."""
 
 import copy
 import datetime
@@ -54,7 +54,7 @@ def test_review_maps_plan_actions_to_changes(
         _review(make_plan("b", (GROUP, "evict")))
 
 
-def test_moves_and_imports(make_plan: Any, tmp_path: Path) -> None:
+def test_review_lists_moves_and_imports(make_plan: Any, tmp_path: Path) -> None:
     file = make_plan("a", (GROUP, "no-op"), (DISK, "no-op", None, None, {"importing": {"id": "x"}}))
     plan = json.loads(Path(file).read_text())
     plan["resource_changes"][0]["previous_address"] = "azurerm_resource_group.old"
@@ -64,7 +64,7 @@ def test_moves_and_imports(make_plan: Any, tmp_path: Path) -> None:
     assert found.stacks[0].changes[0].moved_from == "azurerm_resource_group.old"
 
 
-def test_providers_are_accepted_with_and_without_their_registry(make_plan: Any) -> None:
+def test_review_accepts_providers_with_and_without_registry(make_plan: Any) -> None:
     file = make_plan("a", (DISK, "delete", {"name": "a"}))
     long = _review(file)
     Path(file).write_text(Path(file).read_text().replace("registry.example.com/", ""))
@@ -106,9 +106,7 @@ ODD: list[Any] = [*NODES, -1, "\ud800", {}, [None], [[]], {"a": None}, [1]]
 
 
 @pytest.mark.parametrize("instances", NODES)
-def test_review_of_a_number_of_nodes_that_is_none_has_no_price(
-    make_plan: Any, instances: Any
-) -> None:
+def test_review_of_invalid_node_count_has_no_price(make_plan: Any, instances: Any) -> None:
     nodes = {"sku": "Standard_D4s_v6", "instances": instances, "location": "eastus"}
     change = ("azurerm_linux_virtual_machine_scale_set.nd", "create", None, nodes)
     prices = PriceTable("USD", {("eastus", "vm/Standard_D4s_v6"): Price(1.0, "ours", DAY)})
@@ -137,10 +135,10 @@ def test_review_of_a_number_of_nodes_that_is_none_has_no_price(
         ("linux_virtual_machine", "os_disk"),
     ],
 )
-def test_review_takes_values_that_no_provider_writes(
+def test_review_accepts_values_that_no_provider_writes(
     make_plan: Any, kind: str, keys: str, odd: Any
 ) -> None:
-    """A plan file is somebody else's: whatever stands in it, it is reviewed."""
+    """A plan file comes from someone else: it is reviewed whatever values it contains."""
     plain = {"id": "/s", "storage_account_id": "/a", "disk_size_gb": 64, "instances": 2}
     for key in keys.split():
         new = {**plain, key: odd}
@@ -153,14 +151,14 @@ def test_review_takes_values_that_no_provider_writes(
         assert f"azurerm_{kind}.2" in markdown(found).encode().decode()
 
 
-def test_a_partial_plan_says_so(make_plan: Any) -> None:
+def test_review_reports_partial_plan(make_plan: Any) -> None:
     found = _review(make_plan("a", complete=False))
     assert [finding.id for finding in found.stacks[0].findings] == ["partial-plan"]
     assert _review(make_plan("b", complete=True)).stacks[0].findings == ()
 
 
 class TestBase:
-    def test_review_sets_changes_of_the_base_apart(self, make_plan: Any) -> None:
+    def test_review_separates_changes_of_the_base(self, make_plan: Any) -> None:
         mine = (GROUP, "update", {"tags": {"a": "b"}}, {"tags": {"a": "c"}})
         old = ("azurerm_subnet.a", "create", None, {"name": "a"})
         gone = ("azurerm_subnet.b", "create", None, {"name": "b"})
@@ -180,7 +178,7 @@ class TestBase:
         base = make_plan("base", (GROUP, "create", None, {"name": "b"}))
         (stack,) = _review(f"s={head}", base=(f"s={base}",)).stacks
         assert (len(stack.changes), stack.pending) == (1, ())
-        # The digest is of the plan, and not of the difference.
+        # The digest covers the plan, not the difference from the base.
         assert _review(f"s={head}", base=(f"s={head}",)).digest == _review(f"s={head}").digest
         file = "s=" + make_plan("loss", (DISK, "delete", {"name": "a"}))
         found = _review(file, base=(file,))
@@ -194,7 +192,7 @@ class TestDrift:
         entry = {"address": GROUP, "type": "azurerm_resource_group", "change": change}
         return _review(make_plan("a", resource_drift=[entry])).stacks[0]
 
-    def test_review_sets_drift_apart_from_changes_and_losses(self, make_plan: Any) -> None:
+    def test_review_separates_drift_from_changes_and_losses(self, make_plan: Any) -> None:
         stack = self._drift(make_plan, {"tags": {"a": "b"}}, {"tags": {"a": "c"}})
         assert stack.changes == ()
         assert [each.address for each in stack.drift] == [GROUP]
@@ -203,8 +201,8 @@ class TestDrift:
         assert not stack.losses, "it is gone already"
 
     @pytest.mark.parametrize("sensitive", [False, True])
-    def test_review_only_counts_drift_in_form(self, make_plan: Any, sensitive: bool) -> None:
-        """The agent's settings have it right after each deployment."""
+    def test_review_only_counts_drift_in_notation(self, make_plan: Any, sensitive: bool) -> None:
+        """The agent's settings show such drift right after each deployment."""
         settings = (
             {"extension": [{"settings": text}]} for text in ('{"a": {"b": 1}}', '{"a":{"b":1}}')
         )
@@ -215,10 +213,10 @@ class TestDrift:
             assert (stack.drift, stack.reread) == ((), 1)
 
     @pytest.mark.parametrize(("group", "is_drift"), [("/g", False), ("/other", True)])
-    def test_review_ignores_drift_set_by_an_association_in_the_plan(
+    def test_review_ignores_drift_caused_by_an_association_in_the_plan(
         self, make_plan: Any, group: str, is_drift: bool
     ) -> None:
-        """The security group of each subnet, right after each deployment."""
+        """Each subnet's security group shows such drift right after each deployment."""
         kind = "azurerm_subnet_network_security_group_association"
         values = {"id": "/s", "subnet_id": "/s", "network_security_group_id": "/g"}
         before = {"id": "/s", "network_security_group_id": ""}
@@ -242,7 +240,7 @@ class TestCost:
         sku = "Standard_HB176rs_v4"
         return {"sku": sku, "instances": nodes, "location": "East US", "os_disk": os_disk}
 
-    def test_more_nodes_cost_more(self, make_plan: Any) -> None:
+    def test_review_cost_rises_with_number_of_nodes(self, make_plan: Any) -> None:
         address = "azurerm_linux_virtual_machine_scale_set.nd"
         cost = self._cost(make_plan("a", (address, "update", self._set(2), self._set(5))))
         (change,) = cost.changes
@@ -250,7 +248,7 @@ class TestCost:
         assert cost.hourly == pytest.approx(21.6)
         assert cost.known == (1, 1)
 
-    def test_a_pool_is_priced_between_the_limits_of_its_formula(self, make_plan: Any) -> None:
+    def test_review_cost_of_batch_pool_spans_limits_of_its_formula(self, make_plan: Any) -> None:
         from fairway_core.autoscale import Autoscale, PoolShape, scale_formula
 
         def pool(most: int) -> dict[str, Any]:
@@ -278,7 +276,7 @@ class TestCost:
         tagged = {**own, "metadata": {"a": "b"}}
         assert self._cost(make_plan("f", (address, "update", own, tagged))).changes == ()
 
-    def test_a_kubernetes_pool_is_priced_between_the_limits_of_its_autoscaler(
+    def test_review_cost_of_kubernetes_pool_spans_limits_of_its_autoscaler(
         self, make_plan: Any
     ) -> None:
         address = "azurerm_kubernetes_cluster_node_pool.cluster-nd"
@@ -298,7 +296,7 @@ class TestCost:
         cost = self._cost(make_plan("d", (address, "create", None, managed)))
         assert cost.known == (0, 1), "the price of its disks is not known here"
 
-    def test_a_kubernetes_cluster_is_its_api_server_and_its_system_nodes(
+    def test_review_cost_of_kubernetes_includes_api_server_and_system_nodes(
         self, make_plan: Any
     ) -> None:
         address = "azurerm_kubernetes_cluster.kubernetes"
@@ -318,9 +316,7 @@ class TestCost:
         assert hourly("a", "Standard") == pytest.approx(2 * 7.22 + 0.1)
         assert hourly("b", "Free") == hourly("c", None) == pytest.approx(2 * 7.22)
 
-    def test_review_cost_of_an_unknown_price_before_and_after_is_no_change(
-        self, make_plan: Any
-    ) -> None:
+    def test_review_cost_omits_unchanged_parts_with_unknown_price(self, make_plan: Any) -> None:
         address = "azurerm_linux_virtual_machine_scale_set.nd"
         disk = {"storage_account_type": "Premium_LRS", "disk_size_gb": 64}
         before, after = self._set(2, **disk), {**self._set(2, **disk), "tags": {"a": "b"}}
@@ -329,7 +325,7 @@ class TestCost:
         assert cost.hourly == pytest.approx(7.2)
         assert cost.known == (0, 1), "a third disk costs something that is not known"
 
-    def test_an_unknown_price_is_never_zero(self, make_plan: Any) -> None:
+    def test_review_cost_of_unknown_price_is_never_zero(self, make_plan: Any) -> None:
         gateway = ("azurerm_nat_gateway.a", "create", None, {"location": "eastus"})
         cost = self._cost(make_plan("a", gateway))
         assert cost.hourly is None
@@ -347,7 +343,7 @@ class TestDigest:
     def _digest(self, make_plan: Any, *changes: Any, name: str = "s", **parts: Any) -> str:
         return _review(make_plan(name, *changes, **parts)).digest
 
-    def test_is_the_same_for_the_same(self, make_plan: Any) -> None:
+    def test_review_digest_ignores_order_and_time_of_plans(self, make_plan: Any) -> None:
         other = ("azurerm_subnet.a", "create", None, {"name": "a"})
         one = self._digest(make_plan, self.CHANGE, other)
         assert one == self._digest(make_plan, other, self.CHANGE, timestamp="2026", errored=False)
@@ -363,10 +359,10 @@ class TestDigest:
             (GROUP, "update", {"a": 1, "key": "x"}, {"a": 2}, {"after_unknown": {"key": True}}),
         ],
     )
-    def test_differs_with_what_would_be_done(self, make_plan: Any, other: Any) -> None:
+    def test_review_digest_differs_for_different_changes(self, make_plan: Any, other: Any) -> None:
         assert self._digest(make_plan, self.CHANGE) != self._digest(make_plan, other)
 
-    def test_holds_the_outputs_and_the_stack_but_not_their_order(self, make_plan: Any) -> None:
+    def test_review_digest_covers_outputs_and_stacks_in_any_order(self, make_plan: Any) -> None:
         plain = self._digest(make_plan, self.CHANGE)
         output = {"x": {"actions": ["create"], "before": None, "after": "1"}}
         assert plain != self._digest(make_plan, self.CHANGE, output_changes=output)
@@ -375,7 +371,7 @@ class TestDigest:
         one, two = make_plan("one", self.CHANGE), make_plan("two", self.CHANGE)
         assert _review(one, two).digest == _review(two, one).digest != _review(one).digest
 
-    def test_holds_no_secret_and_no_drift(self, make_plan: Any) -> None:
+    def test_review_digest_ignores_secrets_and_drift(self, make_plan: Any) -> None:
         mask = {"before_sensitive": {"key": True}, "after_sensitive": {"key": True}}
         one = copy.deepcopy((*self.CHANGE, mask))
         other = copy.deepcopy(one)
@@ -385,14 +381,14 @@ class TestDigest:
         assert self._digest(make_plan, one) == self._digest(make_plan, one, resource_drift=drift)
 
 
-def test_a_sensitive_output_is_hidden(make_plan: Any) -> None:
+def test_review_hides_sensitive_outputs(make_plan: Any) -> None:
     output = {"actions": ["update"], "before": "old", "after": "hunter2", "after_sensitive": True}
     found = _review(make_plan("a", output_changes={"key": output}))
     assert "hunter2" not in json.dumps(review_facts(found)) + markdown(found)
     assert found.stacks[0].outputs[0].name == "key"
 
 
-def test_two_plans_of_one_stack(make_plan: Any) -> None:
+def test_review_refuses_two_plans_of_one_stack(make_plan: Any) -> None:
     with pytest.raises(UserError, match="two plans are of the stack `s`"):
         _review("s=" + make_plan("a"), "s=" + make_plan("b"))
 
@@ -406,7 +402,7 @@ def _first(*changes: CostChange, most: int | None = None) -> str:
     return "".join(part.text if isinstance(part, Given) else part for part in line)
 
 
-def test_cost_lines_name_some_changes_without_a_price_and_count_the_rest() -> None:
+def test_review_cost_lines_name_some_unpriced_changes_and_count_the_rest() -> None:
     for known in (None, 0.5):
         said = _first(_change("vm.files", None), _change("vm.b", known), _change("vm.c", known))
         assert "3 of 3 changes (vm.files, vm.b, vm.c)" in said

@@ -1,4 +1,4 @@
-"""Secrets by their name or by their text, whatever the provider says."""
+"""Secrets recognized by name or text, regardless of the provider's marks."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ SECRET_NAMES, PLAIN_NAMES = [*_SECRET_NAMES.split(), "client secret"], _PLAIN_NA
 
 
 @pytest.mark.parametrize("text", [*SECRET_TEXTS, *PLAIN_TEXTS])
-def test_a_secret_in_a_text_is_found_and_other_texts_are_shown(text: str) -> None:
+def test_secret_in_text_is_masked_and_other_text_is_shown(text: str) -> None:
     assert tells_secret(text) is (text in SECRET_TEXTS)
     shown = HIDDEN if text in SECRET_TEXTS else text
     value, safe = ({"settings": [{"line": each}, each]} for each in (text, shown))
@@ -82,12 +82,12 @@ def test_a_secret_in_a_text_is_found_and_other_texts_are_shown(text: str) -> Non
 
 
 @pytest.mark.parametrize("name", [*SECRET_NAMES, *PLAIN_NAMES])
-def test_a_name_in_any_spelling_is_that_of_a_secret_or_not(name: str) -> None:
+def test_secret_name_is_recognized_in_any_spelling(name: str) -> None:
     assert is_secret_name(name) is (name in SECRET_NAMES)
 
 
 @pytest.mark.parametrize("value", ["x", 7, ["x"], {"a": "x"}, {"a": [{"b": "x"}]}])
-def test_secret_in_a_value_below_a_secret_name_is_masked(value: Any) -> None:
+def test_secret_name_masks_any_nested_value(value: Any) -> None:
     assert masked({"outer": {"client-secret": value}}, False) == {
         "outer": {"client-secret": HIDDEN}
     }
