@@ -1,4 +1,4 @@
-"""The environment file: what is taken, what is refused, and where the fault is shown."""
+"""The environment file: what is accepted, what is refused, and the locations of errors."""
 
 import re
 import sys
@@ -24,14 +24,14 @@ clusters:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home with a key of its own."""
+    """Returns a home folder with an SSH key."""
     folder = tmp_path / "home"
     (folder / ".ssh").mkdir(parents=True)
     (folder / ".ssh" / "id_ed25519.pub").write_text(f"{KEY}\n")
     return folder
 
 
-def test_the_smallest_file_has_good_defaults(tmp_path: Path, home: Path) -> None:
+def test_environment_smallest_file_has_defaults(tmp_path: Path, home: Path) -> None:
     environment = load(tmp_path, SMALLEST, home=home)
     assert environment.protect
     assert environment.zone == 1
@@ -43,7 +43,7 @@ def test_the_smallest_file_has_good_defaults(tmp_path: Path, home: Path) -> None
     assert environment.clusters["box"].chosen_image.alias == "ubuntu-hpc-2404"
 
 
-def test_the_demo_is_right_for_a_person_without_any_key(repository: Path, tmp_path: Path) -> None:
+def test_environment_demo_loads_without_ssh_key(repository: Path, tmp_path: Path) -> None:
     demo = load_environment(repository / "stacks/environments/demo.yaml", home=tmp_path)
     assert demo.name == "demo"
     assert not demo.protect
@@ -51,14 +51,14 @@ def test_the_demo_is_right_for_a_person_without_any_key(repository: Path, tmp_pa
     assert demo.filesystems["data"].throughput_mbps == 1984
 
 
-def test_an_override_is_set_over_the_file(tmp_path: Path, home: Path) -> None:
+def test_environment_override_replaces_value_of_the_file(tmp_path: Path, home: Path) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text(SMALLEST)
     environment = load_environment(file, overrides=["zone=2"], home=home)
     assert environment.zone == 2
 
 
-def test_every_faulty_cluster_is_shown_at_once(tmp_path: Path, home: Path) -> None:
+def test_environment_reports_every_faulty_cluster_at_once(tmp_path: Path, home: Path) -> None:
     text = (
         SMALLEST
         + "  one: {engine: ssh, size: a, nodes: 1}\n  two: {engine: ssh, size: b, nodes: 1}\n"
@@ -80,7 +80,7 @@ def test_environment_without_clusters_or_their_shared_folder_is_refused(
 
 
 @pytest.mark.parametrize("name", ["Box", "1box", "box-", "b" * 21, "my_box"])
-def test_the_name_of_a_cluster_can_be_a_part_of_names(
+def test_environment_refuses_cluster_name_that_azure_names_cannot_contain(
     tmp_path: Path, home: Path, name: str
 ) -> None:
     finding = fault(tmp_path, SMALLEST.replace("box:", f"{name}:"), home=home)
@@ -88,7 +88,9 @@ def test_the_name_of_a_cluster_can_be_a_part_of_names(
     assert "part of an Azure name" in finding.message
 
 
-def test_nodes_find_an_address_each(tmp_path: Path, home: Path) -> None:
+def test_environment_refuses_more_nodes_than_addresses_of_subnet(
+    tmp_path: Path, home: Path
+) -> None:
     many = "".join(
         f"  c{i}: {{engine: ssh, size: Standard_HB176rs_v4, nodes: 100, mounts: [data]}}\n"
         for i in range(11)
@@ -109,7 +111,9 @@ def test_nodes_find_an_address_each(tmp_path: Path, home: Path) -> None:
         ("/data", "/data2", True),
     ],
 )
-def test_mounts_lie_apart(tmp_path: Path, home: Path, one: str, two: str, apart: bool) -> None:
+def test_environment_refuses_mount_paths_inside_each_other(
+    tmp_path: Path, home: Path, one: str, two: str, apart: bool
+) -> None:
     server = "{kind: nfs_server, path: "
     text = f"{SMALLEST}filesystems:\n  one: {server}{one}}}\n  two: {server}{two}}}\n"
     if apart:
@@ -121,7 +125,7 @@ def test_mounts_lie_apart(tmp_path: Path, home: Path, one: str, two: str, apart:
 
 
 @pytest.mark.parametrize("space", ["10.0.0.0/8", "10.40.0.0/16", "192.168.0.0/17", "10.1.8.0/21"])
-def test_subnets_lie_in_the_space_and_apart(space: str) -> None:
+def test_subnet_plan_is_within_address_space_without_overlaps(space: str) -> None:
     network = IPv4Network(space)
     subnets = list(subnet_plan(network).values())
     assert all(subnet.subnet_of(network) for subnet in subnets)
@@ -129,8 +133,8 @@ def test_subnets_lie_in_the_space_and_apart(space: str) -> None:
     assert min(subnet.num_addresses for subnet in subnets) >= 64
 
 
-def test_subnets_never_move() -> None:
-    # Nodes and servers stand in these ranges: a change here rebuilds everything.
+def test_subnet_plan_keeps_the_ranges_of_deployed_subnets() -> None:
+    # Nodes and servers have addresses in these ranges: a change rebuilds everything.
     plan = {role: str(net) for role, net in subnet_plan(IPv4Network("10.40.0.0/16")).items()}
     kept = {"compute": "10.40.0.0/17", "storage": "10.40.128.0/21", "management": "10.40.136.0/21"}
     assert plan.items() >= {**kept, "bastion": "10.40.152.0/21"}.items()
@@ -142,12 +146,14 @@ class TestKeys:
         lines = "".join(f"    - {entry}\n" for entry in entries)
         return f"{SMALLEST}access:\n  ssh_keys:\n{lines}"
 
-    def test_a_path_is_taken_from_the_file_that_names_it(self, tmp_path: Path, home: Path) -> None:
+    def test_environment_ssh_key_path_is_relative_to_the_file(
+        self, tmp_path: Path, home: Path
+    ) -> None:
         (tmp_path / "team.pub").write_text(f"# the team\n{KEY}\n\n{RSA}\n")
         environment = load(tmp_path, self._with("team.pub", KEY), home=home)
         assert environment.access.ssh_keys == (KEY, RSA)
 
-    def test_without_a_key_the_hint_is_the_command_that_makes_one(self, tmp_path: Path) -> None:
+    def test_environment_without_ssh_key_suggests_ssh_keygen(self, tmp_path: Path) -> None:
         finding = fault(tmp_path, SMALLEST, home=tmp_path)
         assert finding.id == "no-ssh-key"
         assert finding.hint == "ssh-keygen -t ed25519"
@@ -164,7 +170,7 @@ class TestKeys:
         server = share.replace("azure_files", "nfs_server")
         assert fault(tmp_path, pools + server, home=tmp_path).path == "filesystems.data"
 
-    def test_an_rsa_key_of_ones_own_is_found_too(self, tmp_path: Path) -> None:
+    def test_environment_finds_rsa_key_in_home(self, tmp_path: Path) -> None:
         (tmp_path / ".ssh").mkdir()
         (tmp_path / ".ssh" / "id_rsa.pub").write_text(RSA)
         assert load(tmp_path, SMALLEST, home=tmp_path).access.ssh_keys == (RSA,)
@@ -187,7 +193,7 @@ class TestKeys:
             ),
         ],
     )
-    def test_environment_ssh_key_that_is_no_public_key_is_refused_at_its_line(
+    def test_environment_ssh_key_that_is_not_public_is_refused_at_its_line(
         self, tmp_path: Path, home: Path, entry: str, content: str | None, message: str, hint: str
     ) -> None:
         if content is not None:
@@ -200,7 +206,7 @@ class TestKeys:
         assert finding.location is not None
         assert finding.location.line == 8
 
-    def test_a_private_key_in_the_file_is_not_shown_either(
+    def test_environment_private_key_in_the_file_is_not_printed(
         self, tmp_path: Path, home: Path
     ) -> None:
         key = '"-----BEGIN OPENSSH PRIVATE KEY-----\\nb3BlbnNzaC1rZXk\\n"'
@@ -211,7 +217,7 @@ class TestKeys:
 
 
 @pytest.mark.integration
-def test_the_core_knows_neither_terraform_nor_azure(repository: Path) -> None:
+def test_core_imports_neither_terraform_nor_azure(repository: Path) -> None:
     folder = repository / "constructs" / "fairway_core"
     modules = [
         "fairway_core." + ".".join(file.relative_to(folder).with_suffix("").parts)
@@ -229,7 +235,9 @@ def test_the_core_knows_neither_terraform_nor_azure(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["disk", "shm", "mapper"])
-def test_a_file_system_is_not_called_as_a_folder_of_devices(name: str, tmp_path: Path) -> None:
+def test_environment_refuses_file_system_named_like_a_device_folder(
+    name: str, tmp_path: Path
+) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text(
         "name: lab\nlocation: westeurope\n"
@@ -240,7 +248,7 @@ def test_a_file_system_is_not_called_as_a_folder_of_devices(name: str, tmp_path:
         load_environment(file, home=tmp_path)
 
 
-def test_a_job_file_is_told_from_an_environment(tmp_path: Path, home: Path) -> None:
+def test_environment_that_is_a_job_file_suggests_submit(tmp_path: Path, home: Path) -> None:
     finding = fault(tmp_path, "name: t\nparams: {a: 1}\ncommand: ./a\n", home=home)
     assert (finding.id, finding.location and finding.location.line) == ("not-an-environment", 3)
     assert "fairway submit" in finding.hint
@@ -265,17 +273,17 @@ PUBLIC = "network: {private_endpoints: false}\n"
         (SMALLEST, 400, 32, "a storage account"),
         (SMALLEST, 200, 31, "a storage account"),
         (SMALLEST + REGISTRY, 100, 31, "a container registry"),
-        # The address of the NAT gateway is one, too.
+        # The NAT gateway's address is one of the ranges.
         (SMALLEST + REGISTRY + PUBLIC, 99, 32, "a container registry"),
         (BATCH, 200, 32, "a Batch account"),
         (BATCH, 100, 31, "a Batch account"),
         (AKS, 199, 32, "the API server of AKS"),
     ],
 )
-def test_more_ranges_than_azure_takes_are_refused(
+def test_environment_refuses_more_allowed_ranges_than_azure_accepts(
     tmp_path: Path, home: Path, text: str, most: int, length: int, of: str
 ) -> None:
-    """Private ranges, by which no service is reached from outside, are not counted."""
+    """Private ranges are not counted, since they admit nobody from outside."""
 
     def with_ranges(count: int) -> str:
         public = [f"20.0.{n // 100}.{n % 100 * 2}/{length}" for n in range(count)]

@@ -1,4 +1,5 @@
-"""Pools of Azure Batch in the environment file: what is taken, what is refused, and where."""
+"""Pools of Azure Batch in the environment file: accepted and refused settings, and error
+locations."""
 
 from functools import partial
 from pathlib import Path
@@ -37,7 +38,7 @@ def _fault(folder: Path, pool: str, more: str = "", engine: str = "batch") -> Fi
     return fault(folder, f"{HEAD}{more}clusters:\n  spot: {{engine: {engine}, {pool}}}\n")
 
 
-def test_the_smallest_pool_has_good_defaults(tmp_path: Path) -> None:
+def test_batch_pool_has_defaults_for_omitted_fields(tmp_path: Path) -> None:
     pool = _pool(tmp_path, f"size: {A100}, nodes: {{min: 0, max: 8}}")
     assert pool.mpi
     assert not pool.spot
@@ -48,7 +49,7 @@ def test_the_smallest_pool_has_good_defaults(tmp_path: Path) -> None:
     assert pool.shape == PoolShape(minimum=0, maximum=8, spot=False, mpi=True)
 
 
-def test_pool_scales_as_its_nodes_and_autoscale_say(tmp_path: Path) -> None:
+def test_batch_pool_scales_by_nodes_and_autoscale(tmp_path: Path) -> None:
     for nodes in ("4", "{min: 4, max: 4}"):
         pool = _pool(tmp_path, f"size: {A100}, nodes: {nodes}")
         assert (pool.node_range.min, pool.node_range.max) == (4, 4)
@@ -66,7 +67,7 @@ def test_pool_scales_as_its_nodes_and_autoscale_say(tmp_path: Path) -> None:
     assert settings.formula == formula
 
 
-def test_without_mpi_a_pool_is_larger_and_a_job_takes_one_node(tmp_path: Path) -> None:
+def test_batch_pool_without_mpi_may_be_large_and_gives_jobs_one_node(tmp_path: Path) -> None:
     pool = _pool(
         tmp_path,
         f"size: {CPU}, nodes: {{min: 0, max: 500}}, mpi: false, spot: true, "
@@ -84,7 +85,7 @@ def test_without_mpi_a_pool_is_larger_and_a_job_takes_one_node(tmp_path: Path) -
         ("7", "", "clusters.spot.engine", "expected one of"),
     ],
 )
-def test_engine_that_is_no_batch_is_told(
+def test_batch_section_without_pool_or_misspelled_engine_is_refused(
     tmp_path: Path, engine: str, more: str, path: str, said: str
 ) -> None:
     finding = _fault(tmp_path, "size: Standard_NC40ads_H100_v5, nodes: 1", more, engine)
@@ -92,7 +93,7 @@ def test_engine_that_is_no_batch_is_told(
     assert said in f"{finding.message} {finding.hint}"
 
 
-def test_the_subscription_mode_is_taken_with_its_principal(tmp_path: Path) -> None:
+def test_batch_user_subscription_mode_is_accepted_with_principal(tmp_path: Path) -> None:
     more = f"batch: {{mode: UserSubscription, service_principal: {PRINCIPAL}}}\n"
     environment = _load(tmp_path, f"size: {A100}, nodes: {{min: 0, max: 80}}", more)
     assert environment.batch is not None
@@ -100,7 +101,7 @@ def test_the_subscription_mode_is_taken_with_its_principal(tmp_path: Path) -> No
     assert environment.has_pools
 
 
-def test_a_pool_has_an_image_for_each_size_or_takes_one_of_ones_own() -> None:
+def test_batch_pool_image_fits_each_size_or_custom_image_is_required() -> None:
     for size in vm_sizes().values():
         if size.status == "retired":
             continue
@@ -116,7 +117,7 @@ def test_a_pool_has_an_image_for_each_size_or_takes_one_of_ones_own() -> None:
         assert chosen.node_agent.startswith("batch.node.")
 
 
-def test_an_image_without_drivers_fits_no_size_that_needs_them() -> None:
+def test_batch_images_without_drivers_fit_no_gpu_or_rdma_size() -> None:
     plain = [row for row in images().values() if not row.hpc]
     assert plain
     for size in vm_sizes().values():
@@ -124,7 +125,7 @@ def test_an_image_without_drivers_fits_no_size_that_needs_them() -> None:
             assert not any(row.fits(size) for row in plain), size.name
 
 
-def test_pool_of_gpus_without_infiniband_gets_an_image_that_starts_there(tmp_path: Path) -> None:
+def test_batch_pool_with_gpus_but_no_infiniband_gets_a_fitting_image(tmp_path: Path) -> None:
     sweep = "size: Standard_NC4as_T4_v3, nodes: {min: 0, max: 8}"
     usual = _load(tmp_path, sweep)
     assert usual.pools["spot"].chosen_image.alias == "ubuntu-hpc-2204"
@@ -151,7 +152,7 @@ def test_pool_of_gpus_without_infiniband_gets_an_image_that_starts_there(tmp_pat
         (A100, ", mpi: false", False),
     ],
 )
-def test_jobs_take_several_nodes_by_default_where_there_is_infiniband(
+def test_batch_pool_mpi_defaults_to_sizes_with_infiniband(
     tmp_path: Path, size: str, said: str, mpi: bool
 ) -> None:
     environment = _load(tmp_path, f"size: {size}, nodes: {{min: 0, max: 8}}{said}")
@@ -164,13 +165,13 @@ def test_jobs_take_several_nodes_by_default_where_there_is_infiniband(
 @pytest.mark.parametrize(
     "written", ["low_priority: true", "priority: low", "low_priority_nodes: 2"]
 )
-def test_words_of_azure_for_spare_capacity_lead_to_spot(tmp_path: Path, written: str) -> None:
+def test_batch_pool_low_priority_keys_suggest_spot(tmp_path: Path, written: str) -> None:
     fault = _fault(tmp_path, f"size: {CPU}, nodes: 2, {written}")
     assert (fault.id, fault.path) == ("unknown-key", f"clusters.spot.{written.partition(':')[0]}")
     assert "`spot: true`" in fault.hint
 
 
-def test_spot_pool_without_a_file_system_is_worth_a_warning(tmp_path: Path) -> None:
+def test_batch_spot_pool_without_mounts_warns(tmp_path: Path) -> None:
     pool, data = f"size: {CPU}, nodes: 2", "filesystems: {data: {kind: azure_files, path: /data}}\n"
     for written, paths in (
         (f"{pool}, spot: true", ["clusters.spot.spot"]),
@@ -181,7 +182,7 @@ def test_spot_pool_without_a_file_system_is_worth_a_warning(tmp_path: Path) -> N
         assert [each.path for each in found if each.id == "spot-without-mounts"] == paths
 
 
-def test_a_node_has_one_slot_where_nothing_is_said(tmp_path: Path) -> None:
+def test_batch_pool_task_slots_default_to_one(tmp_path: Path) -> None:
     assert _pool(tmp_path, f"size: {CPU}, nodes: 4").task_slots == 1
     pool = _pool(tmp_path, f"size: {CPU}, nodes: {{min: 0, max: 4}}, mpi: false, task_slots: 64")
     assert pool.task_slots == pool.shape.task_slots == 64
@@ -200,7 +201,9 @@ def test_a_node_has_one_slot_where_nothing_is_said(tmp_path: Path) -> None:
         ("mpi: false, task_slots: 0", "expected a number of at least 1", ""),
     ],
 )
-def test_slots_that_a_node_cannot_have(tmp_path: Path, pool: str, message: str, hint: str) -> None:
+def test_batch_pool_refuses_invalid_task_slots(
+    tmp_path: Path, pool: str, message: str, hint: str
+) -> None:
     fault = _fault(tmp_path, f"size: {CPU}, nodes: 4, {pool}")
     assert message in fault.message
     assert hint in fault.hint

@@ -1,4 +1,4 @@
-"""Clusters of engine `ssh`: Spot, images, disks and repair; what fits and what is refused."""
+"""Clusters of engine `ssh`: Spot, images, disks and repair; accepted and refused settings."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def _cluster(tmp_path: Path, more: str, nodes: str = "2", size: str = H100) -> C
     return cluster
 
 
-def test_cluster_has_the_settings_of_its_section(tmp_path: Path) -> None:
+def test_cluster_settings_are_read_from_its_section(tmp_path: Path) -> None:
     usual = _cluster(tmp_path, "")
     assert (usual.spot, usual.spot_options, usual.repair) == (False, None, None)
     assert _cluster(tmp_path, ", spot: true").spot_options == Spot()
@@ -50,7 +50,7 @@ def test_cluster_has_the_settings_of_its_section(tmp_path: Path) -> None:
     assert placed.proximity_placement_group == PLACED
 
 
-def test_the_version_of_ones_own_image_is_the_one_that_counts(tmp_path: Path) -> None:
+def test_cluster_image_id_with_version_avoids_floating_image_warning(tmp_path: Path) -> None:
     def floating(more: str) -> bool:
         load(tmp_path, _text(f", image: almalinux-hpc-9{more}"))
         loaded = read_environment(tmp_path / "lab.yaml")
@@ -61,7 +61,7 @@ def test_the_version_of_ones_own_image_is_the_one_that_counts(tmp_path: Path) ->
     assert not floating(f", image_id: {IMAGE}")
 
 
-def test_the_local_disk_must_hold_the_system() -> None:
+def test_cluster_local_disk_must_fit_the_operating_system() -> None:
     assert fits_local_disk(H100, 128)
     assert not fits_local_disk(H100, 1024)
     assert not fits_local_disk("Standard_NC24ads_A100_v4", 128)
@@ -87,7 +87,7 @@ NO_CAPACITY = f"Azure reserves no capacity of {H100}"
         ("os_disk: local", "1", A100, "os_disk", ""),
     ],
 )
-def test_cluster_settings_that_cannot_be_are_refused(
+def test_cluster_settings_that_are_impossible_are_refused(
     tmp_path: Path, more: str, nodes: str, size: str, path: str, said: str
 ) -> None:
     finding = _fault(tmp_path, more, nodes, size)

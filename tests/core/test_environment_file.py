@@ -32,7 +32,7 @@ def _line(finding: Finding) -> str:
 
 
 class TestVariables:
-    def test_a_whole_value_becomes_what_the_field_is(self, tmp_path: Path) -> None:
+    def test_variable_as_entire_value_is_converted_to_field_type(self, tmp_path: Path) -> None:
         text = "zone: ${env:ZONE}\nprotect: ${env:ON}\nnetwork: {address_space: '${env:RANGE}'}\n"
         given = {"ON": "false", "RANGE": "10.1.0.0/16"}
         environment = _load(tmp_path, text + BOX, ZONE="2", **given).environment
@@ -41,18 +41,18 @@ class TestVariables:
         assert _load(tmp_path, text + BOX, ZONE="none", **given).environment.zone_number is None
 
     @pytest.mark.parametrize("value", ["7", "true", "null", "[a]", "", "a: b", "'"])
-    def test_a_field_of_text_stays_text(self, tmp_path: Path, value: str) -> None:
+    def test_variable_in_text_field_stays_text(self, tmp_path: Path, value: str) -> None:
         loaded = _load(tmp_path, "tags: {owner: '<${env:X}>'}\n" + BOX, X=value)
         assert loaded.environment.tags == {"owner": f"<{value}>"}
         loaded = _load(tmp_path, "tags:\n  owner: ${env:X}\n" + BOX, X=value)
         assert loaded.environment.tags == {"owner": value}
 
-    def test_a_default_stands_in_for_what_is_not_set(self, tmp_path: Path) -> None:
+    def test_variable_default_replaces_unset_variable(self, tmp_path: Path) -> None:
         text = "tags:\n  a: ${env:A:-nobody}\n  b: ${env:B:-}\n  c: ${env:A}-${env:B:-2}\n"
         tags = _load(tmp_path, text + BOX, A="1").environment.tags
         assert tags == {"a": "1", "b": "", "c": "1-2"}
 
-    def test_environment_file_names_each_unset_variable_at_its_line(self, tmp_path: Path) -> None:
+    def test_variable_that_is_unset_is_reported_at_its_line(self, tmp_path: Path) -> None:
         text = "zone: ${env:ZONE}\ntags:\n  owner: ${env:OWNER}\n" + BOX
         first, second = _faults(tmp_path, text)
         assert (first.id, first.path) == ("unset-variable", "zone")
@@ -64,20 +64,18 @@ class TestVariables:
     @pytest.mark.parametrize(
         "text", ["${env:}", "${env:1A}", "${env:A B}", "${env:A", "${env:A-b}"]
     )
-    def test_environment_file_refuses_an_invalid_variable_name(
-        self, tmp_path: Path, text: str
-    ) -> None:
+    def test_variable_with_invalid_name_is_refused(self, tmp_path: Path, text: str) -> None:
         (fault,) = _faults(tmp_path, f"tags: {{owner: '{text}'}}\n" + BOX, A="1")
         assert fault.id == "bad-variable"
 
-    def test_a_wrong_value_is_shown_at_the_line_that_takes_it(self, tmp_path: Path) -> None:
+    def test_variable_with_wrong_value_is_reported_at_the_line_using_it(
+        self, tmp_path: Path
+    ) -> None:
         (fault,) = _faults(tmp_path, "zone: ${env:ZONE}\n" + BOX, ZONE="four")
         assert "four" in fault.message
         assert _line(fault) == "zone: ${env:ZONE}"
 
-    def test_a_variable_cannot_bring_in_structure_further_variables_or_keys(
-        self, tmp_path: Path
-    ) -> None:
+    def test_variable_value_cannot_add_structure_variables_or_keys(self, tmp_path: Path) -> None:
         loaded = _load(tmp_path, "tags:\n  owner: ${env:A}\n" + BOX, A="${env:B}", B="secret")
         assert loaded.environment.tags == {"owner": "${env:B}"}
         (fault,) = _faults(tmp_path, "clusters: ${env:A}\n", A="{box: {}}")
@@ -105,7 +103,7 @@ clusters:
 
 
 class TestDefaults:
-    def test_items_have_what_they_do_not_set_in_merged_mappings(self, tmp_path: Path) -> None:
+    def test_defaults_are_merged_into_items_for_omitted_fields(self, tmp_path: Path) -> None:
         environment = _load(tmp_path, TWO).environment
         one, two = environment.clusters["one"], environment.clusters["two"]
         assert (one.engine, one.size, one.mounts) == ("ssh", "Standard_ND96isr_H100_v5", ("data",))
@@ -117,24 +115,26 @@ class TestDefaults:
         loaded = read_environment(tmp_path / "lab.yaml", overrides=set_here, environ={})
         assert loaded.environment.filesystems["data"].disks.count == 5
 
-    def test_an_item_may_say_nothing_at_all(self, tmp_path: Path) -> None:
+    def test_defaults_apply_to_an_empty_item(self, tmp_path: Path) -> None:
         text = "defaults: {cluster: {engine: ssh, nodes: 1, size: Standard_NC40ads_H100_v5}}\n"
         environment = _load(tmp_path, text + "clusters:\n  a:\n  b: {}\n").environment
         assert environment.clusters["a"] == environment.clusters["b"]
 
-    def test_a_wrong_default_is_shown_once_at_its_own_line(self, tmp_path: Path) -> None:
+    def test_defaults_with_wrong_value_are_reported_once_at_their_line(
+        self, tmp_path: Path
+    ) -> None:
         (fault,) = _faults(tmp_path, TWO.replace("gib: 512", "gib: many"))
         assert "many" in fault.message
         assert _line(fault) == "disks: {count: 8, gib: many}"
 
-    def test_a_key_that_nothing_knows_is_refused_with_the_near_one(self, tmp_path: Path) -> None:
+    def test_defaults_with_unknown_key_suggest_the_nearest(self, tmp_path: Path) -> None:
         (fault,) = _faults(tmp_path, TWO.replace("engine: ssh", "engin: ssh"))
         assert (fault.id, fault.path) == ("unknown-key", "defaults.cluster.engin")
         assert fault.hint == "did you mean `engine`?"
         fault, *_ = _faults(tmp_path, TWO.replace("  cluster:", "  clusters:"))
         assert (fault.id, fault.hint) == ("unknown-key", "did you mean `cluster`?")
 
-    def test_a_field_reaches_only_the_kinds_that_know_it(self, tmp_path: Path) -> None:
+    def test_defaults_apply_only_to_kinds_with_that_field(self, tmp_path: Path) -> None:
         text = (
             "defaults: {cluster: {size: Standard_ND96asr_v4, mpi: false, mounts: [data]}}\n"
             "filesystems: {data: {kind: nfs_server, path: /data}}\n"
@@ -143,10 +143,10 @@ class TestDefaults:
             "  pair: {engine: ssh, nodes: 2}\n"
         )
         clusters = _load(tmp_path, text).environment.clusters
-        assert getattr(clusters["pool"], "mpi") is False  # noqa: B009 - not every kind has it
+        assert getattr(clusters["pool"], "mpi") is False  # noqa: B009 - not every kind has this field
         assert not hasattr(clusters["pair"], "mpi")
 
-    def test_variables_in_defaults_become_what_the_field_is(self, tmp_path: Path) -> None:
+    def test_defaults_convert_variables_to_field_type(self, tmp_path: Path) -> None:
         text = TWO.replace("count: 8", "count: '${env:DISKS}'").replace(
             "    engine: ssh", "    engine: ssh\n    image: ${env:IMAGE:-ubuntu-hpc-2204}"
         )
@@ -155,7 +155,7 @@ class TestDefaults:
         assert environment.clusters["one"].image == "ubuntu-hpc-2204"
 
 
-def test_keys_with_x_hold_anchors_and_nothing_else_only_at_the_top(tmp_path: Path) -> None:
+def test_x_keys_hold_anchors_only_at_top_level(tmp_path: Path) -> None:
     text = (
         "x-node: &node {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}\n"
         "clusters: {a: *node, b: {<<: *node, image: ubuntu-hpc-2204}}\n"
@@ -168,7 +168,7 @@ def test_keys_with_x_hold_anchors_and_nothing_else_only_at_the_top(tmp_path: Pat
 
 
 class TestSelection:
-    def test_environment_is_chosen_by_file_name_variable_or_default(
+    def test_environment_file_is_chosen_by_path_name_variable_or_default(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
     ) -> None:
         assert environment_file("demo").samefile(repository / "stacks/environments/demo.yaml")
@@ -186,5 +186,5 @@ class TestSelection:
         assert environment_file() == Path("elsewhere.yaml")
 
     @pytest.mark.parametrize("name", known_environments())
-    def test_every_environment_of_ours_can_be_read(self, name: str) -> None:
+    def test_environment_files_shipped_are_all_valid(self, name: str) -> None:
         assert isinstance(read_environment(environment_file(name)).environment, Environment)

@@ -1,4 +1,4 @@
-"""Clusters of engine `kubernetes` and their AKS cluster: what fits and what is refused."""
+"""Clusters of engine `kubernetes` and their AKS cluster: accepted and refused settings."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def _pool(environment: Environment, name: str = "nd") -> KubernetesNodes:
     return environment.node_pools[name]
 
 
-def test_a_pool_has_a_cluster_and_no_keys_without_being_asked_for(tmp_path: Path) -> None:
+def test_kubernetes_pool_has_default_cluster_and_no_ssh_keys(tmp_path: Path) -> None:
     environment = _load(tmp_path)
     assert environment.access.ssh_keys == (), "nobody logs in to nodes of AKS"
     assert environment.orchestrator == Kubernetes()
@@ -71,7 +71,7 @@ NAME = "cannot be the name of a node pool"
         ({"more": "storage: {containers: {cluster-configuration: {}}}\n"}, "a part of an Azure"),
     ],
 )
-def test_kubernetes_that_cannot_be_is_refused(
+def test_kubernetes_impossible_settings_are_refused(
     tmp_path: Path, given: dict[str, str], said: str
 ) -> None:
     with pytest.raises(UserError, match=said):
@@ -82,13 +82,13 @@ def test_kubernetes_that_cannot_be_is_refused(
     ("least", "change", "offers", "said"),
     [
         (0, "", False, "jobs on it get no InfiniBand"),
-        # Nobody has verified that AKS starts a node for it.
+        # That AKS starts a node for InfiniBand is not verified.
         (0, ", infiniband: true", True, "it is not verified that AKS starts a node for InfiniBand"),
         (0, ", infiniband: false", False, ""),
         (1, ", infiniband: false", False, ""),
     ],
 )
-def test_infiniband_of_a_pool_that_may_be_empty_is_asked_for(
+def test_kubernetes_pool_that_may_be_empty_needs_explicit_infiniband(
     tmp_path: Path, least: int, change: str, offers: bool, said: str
 ) -> None:
     loaded = _load(tmp_path, f"{ND.replace('min: 1', f'min: {least}')[:-1]}{change}}}")
@@ -98,7 +98,7 @@ def test_infiniband_of_a_pool_that_may_be_empty_is_asked_for(
     assert ("infiniband-from-zero" in found) is bool(said)
 
 
-def test_zones_taints_and_labels_are_taken_over(tmp_path: Path) -> None:
+def test_kubernetes_pool_keeps_zones_taints_and_labels(tmp_path: Path) -> None:
     pool = _pool(
         _load(
             tmp_path,
@@ -114,7 +114,7 @@ def test_zones_taints_and_labels_are_taken_over(tmp_path: Path) -> None:
     assert not pool.has_local_disk
 
 
-def test_the_system_pool_is_as_it_was_described(tmp_path: Path) -> None:
+def test_kubernetes_system_pool_takes_size_and_nodes_of_its_section(tmp_path: Path) -> None:
     text = "kubernetes: {system: {size: Standard_D8s_v6, nodes: {min: 2, max: 4}}}\n"
     spec = _load(tmp_path, more=text).orchestrator
     assert spec is not None
@@ -123,7 +123,7 @@ def test_the_system_pool_is_as_it_was_described(tmp_path: Path) -> None:
     assert SystemPool().node_range.min == 2
 
 
-def test_a_public_api_server_knows_the_nodes_by_their_nat(tmp_path: Path) -> None:
+def test_kubernetes_public_api_server_requires_a_known_egress_address(tmp_path: Path) -> None:
     allowed = "kubernetes: {api_server: allowed}\n"
     assert _load(tmp_path, more=allowed + HOME).orchestrator
     firewall = (
@@ -135,8 +135,8 @@ def test_a_public_api_server_knows_the_nodes_by_their_nat(tmp_path: Path) -> Non
         _load(tmp_path, more=allowed + firewall)
 
 
-def test_nodes_need_addresses_in_their_own_subnet(tmp_path: Path) -> None:
-    """A /21 has a subnet of 64 addresses for them, five of which are Azure's."""
+def test_kubernetes_refuses_more_nodes_than_addresses_of_subnet(tmp_path: Path) -> None:
+    """A /21 has a subnet of 64 addresses for nodes, five of which Azure reserves."""
     small = "network: {address_space: 10.40.0.0/21}\n"
     assert _load(tmp_path, CPU.replace("nodes: 2", "nodes: 55"), small)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Messages about values that an environment file may not have, at their line."""
+"""Messages about invalid values of an environment file, with their lines."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ HEAD = "name: lab\nlocation: southcentralus\n"
 
 
 def errors_of(folder: Path, text: str) -> str:
-    """Errors that loading an environment reports."""
+    """Returns the errors that loading an environment reports."""
     file = folder / "lab.yaml"
     file.write_text(text)
     with pytest.raises(UserError) as caught:
@@ -23,7 +23,7 @@ def errors_of(folder: Path, text: str) -> str:
     return said.replace(f"{folder}/", "").replace(str(folder), ".")
 
 
-def test_messages_of_values_that_cannot_be(tmp_path: Path) -> None:
+def test_environment_messages_of_impossible_values_equal_golden_page(tmp_path: Path) -> None:
     def answer(text: str) -> tuple[int, str]:
         head = HEAD if text.startswith("zone:") else f"{HEAD}zone: 1\n"
         return 2, errors_of(tmp_path, head + text)
@@ -32,7 +32,9 @@ def test_messages_of_values_that_cannot_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("area", AREAS)
-def test_messages_of_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, area: str) -> None:
+def test_environment_messages_of_sections_equal_golden_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, area: str
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     pages.hold(area, lambda text: (2, errors_of(tmp_path, text)))
 
@@ -40,7 +42,7 @@ def test_messages_of_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, a
 @pytest.mark.parametrize(
     ("more", "most"), [("x = 1;" * 100, "100"), ("/*%s*/" % ("x" * 9000), "8192")]
 )
-def test_formula_that_is_longer_than_batch_takes_is_refused(
+def test_environment_refuses_formula_longer_than_batch_accepts(
     tmp_path: Path, more: str, most: str
 ) -> None:
     pool = "clusters: {pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4}, %s"

@@ -1,4 +1,4 @@
-"""Networks in an environment file, and what a firewall in front of one has to let through."""
+"""Networks in an environment file, and names that a firewall in front of a network has to allow."""
 
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -55,7 +55,7 @@ def _fault(tmp_path: Path, more: str, access: str = "") -> Finding:
     return finding
 
 
-def test_a_firewall_is_named_by_its_address(tmp_path: Path) -> None:
+def test_network_egress_through_firewall_takes_its_address(tmp_path: Path) -> None:
     more = f"network: {{egress: {{next_hop: 10.0.0.4}}, peerings: {{hub: {{network: {HUB}}}}}}}\n"
     network = _load(tmp_path, more).network
     assert network.egress == Firewall(next_hop=IPv4Address("10.0.0.4"))
@@ -64,7 +64,7 @@ def test_a_firewall_is_named_by_its_address(tmp_path: Path) -> None:
     assert not network.peerings["hub"].gateway
 
 
-def test_a_network_that_is_there_needs_only_its_subnets(tmp_path: Path) -> None:
+def test_network_existing_needs_only_subnet_ids_and_ranges(tmp_path: Path) -> None:
     environment = _load(tmp_path, _existing(COMPUTE, STORAGE, ENDPOINTS) + SERVER)
     existing = environment.network.existing
     assert existing is not None
@@ -72,17 +72,17 @@ def test_a_network_that_is_there_needs_only_its_subnets(tmp_path: Path) -> None:
     assert existing.subnets.compute.range == IPv4Network("10.1.0.0/24")
 
 
-def test_without_endpoints_and_servers_one_subnet_is_enough(tmp_path: Path) -> None:
+def test_network_existing_without_endpoints_needs_only_compute_subnet(tmp_path: Path) -> None:
     environment = _load(tmp_path, _existing(COMPUTE, more="private_endpoints: false, "))
     assert environment.network.existing is not None
     assert not environment.network.has_nat
 
 
-def test_every_subnet_but_a_bastion_s_may_be_an_existing_one() -> None:
+def test_network_existing_covers_every_subnet_but_the_bastion() -> None:
     assert {*ExistingSubnets.model_fields, "bastion"} == SUBNETS.keys()
 
 
-def test_admins_come_through_the_bastion(tmp_path: Path) -> None:
+def test_access_lists_bastion_and_admins(tmp_path: Path) -> None:
     access = _load(tmp_path, "", f", bastion: true, admins: [{ADMIN}]").access
     assert access.bastion
     assert access.admins == (ADMIN,)
@@ -93,12 +93,12 @@ FAR = HUB.replace("hub", "far")
 LEADING_HUB, LEADING_FAR = (f"{{network: {network}, gateway: true}}" for network in (HUB, FAR))
 
 
-def test_a_bastion_has_no_room_in_a_network_of_others(tmp_path: Path) -> None:
+def test_access_refuses_bastion_in_existing_network(tmp_path: Path) -> None:
     finding = _fault(tmp_path, _existing(COMPUTE, ENDPOINTS), ", bastion: true")
     assert finding.path == "access.bastion"
 
 
-def test_nodes_find_an_address_each_in_a_subnet_that_is_there(tmp_path: Path) -> None:
+def test_network_existing_refuses_more_nodes_than_addresses(tmp_path: Path) -> None:
     small = _subnet("compute", "10.1.0.0/29")
     cluster = "clusters:\n  box: {engine: ssh, size: Standard_HB176rs_v4, nodes: 4, mounts: [data]}"
     file = tmp_path / "lab.yaml"
@@ -123,7 +123,7 @@ def test_nodes_find_an_address_each_in_a_subnet_that_is_there(tmp_path: Path) ->
         f"{GROUP}/providers/Microsoft.Network/virtualNetworks/a/b",
     ],
 )
-def test_what_is_no_id_is_refused_with_the_command_that_shows_it(text: str) -> None:
+def test_network_id_that_is_invalid_suggests_the_az_command(text: str) -> None:
     with pytest.raises(FieldError, match="not the id of a virtual network") as caught:
         parts_of("virtual network", text)
     assert caught.value.hint.startswith("az network vnet show")
@@ -132,7 +132,7 @@ def test_what_is_no_id_is_refused_with_the_command_that_shows_it(text: str) -> N
 BASTION = f"{GROUP}/providers/Microsoft.Network/bastionHosts/hub-bas"
 
 
-def test_nodes_are_reached_by_what_is_named(tmp_path: Path) -> None:
+def test_access_reach_accepts_bastion_jump_host_or_direct(tmp_path: Path) -> None:
     access = f", reach: {{bastion: {BASTION}}}"
     assert _load(tmp_path, "", access).access.reach == Reach(bastion=BASTION)
     access = ", reach: {jump: [me@gate.contoso.com]}"
@@ -150,14 +150,14 @@ def test_nodes_are_reached_by_what_is_named(tmp_path: Path) -> None:
         f'network: {{peerings: {{hub: {{network: {HUB}}}}}, proxy: {{http: "http://10.0.0.8:1"}}}}',
     ],
 )
-def test_a_proxy_may_be_wherever_the_network_leads(tmp_path: Path, more: str) -> None:
+def test_network_proxy_may_be_at_any_reachable_address(tmp_path: Path, more: str) -> None:
     proxy = _load(tmp_path, more).network.proxy
     assert proxy is not None
     assert not proxy.http.endswith("/")
     assert proxy.https is None
 
 
-def test_with_a_proxy_a_closed_network_reaches_what_it_installs(tmp_path: Path) -> None:
+def test_network_without_egress_but_with_proxy_is_not_closed(tmp_path: Path) -> None:
     proxy = 'proxy: {http: "http://proxy.example.com:3128"}'
     environment = _load(tmp_path, f"network: {{egress: none, {proxy}}}\n{SERVER}{MAIL}")
     assert environment.network.egress == "none"
@@ -171,7 +171,7 @@ def _names(environment: Environment) -> set[str]:
     return {each.name for each in outbound(environment)}
 
 
-def test_a_cluster_behind_a_firewall_names_what_it_asks_for() -> None:
+def test_outbound_lists_names_that_a_firewall_must_allow() -> None:
     environment = load_environment(SECTIONS / "hub.yaml")
     assert _names(environment) == {
         "azure.archive.ubuntu.com",
@@ -185,11 +185,11 @@ def test_a_cluster_behind_a_firewall_names_what_it_asks_for() -> None:
     assert {each.port for each in outbound(environment)} == {80, 443}
 
 
-def test_a_network_that_is_there_already_is_asked_about_too() -> None:
+def test_outbound_includes_existing_networks() -> None:
     assert "security.ubuntu.com" in _names(load_environment(SECTIONS / "existing.yaml"))
 
 
-def test_kubernetes_fetches_its_system_and_its_drivers() -> None:
+def test_outbound_of_kubernetes_includes_system_and_driver_registries() -> None:
     environment = load_environment(SECTIONS / "pods.yaml")
     found = _names(environment)
     assert {
@@ -205,19 +205,19 @@ def test_kubernetes_fetches_its_system_and_its_drivers() -> None:
     assert "nvcr.io" not in _names(environment.model_copy(update={"clusters": cpu}))
 
 
-def test_egress_names_include_those_of_each_section() -> None:
+def test_outbound_includes_names_of_each_section() -> None:
     found = _names(load_environment(SECTIONS / "own.yaml"))
     assert "westeurope.handler.control.monitor.azure.com" in found
     assert "WORKSPACE-ID.ods.opinsights.azure.com" in found
     assert "pas.windows.net" not in found
 
 
-def test_the_owner_of_a_proxy_is_told_too() -> None:
+def test_outbound_is_listed_behind_a_proxy() -> None:
     found = _names(load_environment(SECTIONS / "company.yaml"))
     assert {"security.ubuntu.com", "management.azure.com"} <= found
 
 
-def test_machines_that_stop_themselves_ask_azure(tmp_path: Path) -> None:
+def test_outbound_includes_azure_management_only_for_idle_stop(tmp_path: Path) -> None:
     text = (
         SECTIONS / "duo.yaml"
     ).read_text() + 'network: {proxy: {http: "http://proxy.example.com:3128"}}\n'
@@ -231,7 +231,9 @@ def test_machines_that_stop_themselves_ask_azure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("nodes", ["SecurityPatch", "NodeImage"])
-def test_only_security_patches_need_the_snapshots_of_ubuntu(tmp_path: Path, nodes: str) -> None:
+def test_outbound_includes_ubuntu_snapshots_only_for_security_patches(
+    tmp_path: Path, nodes: str
+) -> None:
     text = (SECTIONS / "pods.yaml").read_text().replace("nodes: NodeImage", f"nodes: {nodes}")
     (tmp_path / "pods.yaml").write_text(text)
     names = _names(load_environment(tmp_path / "pods.yaml"))
@@ -239,11 +241,11 @@ def test_only_security_patches_need_the_snapshots_of_ubuntu(tmp_path: Path, node
 
 
 @pytest.mark.parametrize("section", ["box", "people", "nat", "duo"])
-def test_a_way_out_of_its_own_needs_nobodys_leave(section: str) -> None:
+def test_outbound_is_empty_with_own_egress(section: str) -> None:
     assert outbound(load_environment(SECTIONS / f"{section}.yaml")) == []
 
 
-def test_every_row_says_where_it_is_from() -> None:
+def test_outbound_rows_have_names_source_and_date() -> None:
     rows = table("egress")["egress"]
     kinds = "ubuntu almalinux slurm slurm-microsoft idle monitoring entra blobfuse web operators"
     kubernetes = "kubernetes kubernetes-monitoring kubernetes-patches"

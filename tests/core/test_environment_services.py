@@ -1,4 +1,4 @@
-"""The sections for services, monitoring, budget and state: what is taken and what is refused."""
+"""The sections for services, monitoring, budget and state: accepted and refused settings."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def _load(tmp_path: Path, more: str = "") -> Environment:
     return load(tmp_path, SMALLEST + more + "\n")
 
 
-def test_the_smallest_file_has_no_service_that_it_did_not_ask_for(tmp_path: Path) -> None:
+def test_services_are_absent_unless_requested(tmp_path: Path) -> None:
     environment = _load(tmp_path)
     assert environment.state == LocalState()
     assert environment.registry is None
@@ -38,7 +38,7 @@ def test_the_smallest_file_has_no_service_that_it_did_not_ask_for(tmp_path: Path
     assert {c.expire for c in environment.storage.containers.values()} == {None}
 
 
-def test_containers_expire_in_days_and_a_key_of_ones_own_brings_a_vault(tmp_path: Path) -> None:
+def test_storage_containers_expire_in_days_and_own_key_implies_vault(tmp_path: Path) -> None:
     more = "storage: {containers: {datasets: {}, outputs: {expire: 90d}, code: {expire: 48h}}}"
     containers = _load(tmp_path, more).storage.containers
     expire = {name: each.expire for name, each in containers.items()}
@@ -55,7 +55,7 @@ def test_containers_expire_in_days_and_a_key_of_ones_own_brings_a_vault(tmp_path
         ("network: {private_endpoints: false}\nregistry: {sku: Basic}", "Basic", None),
     ],
 )
-def test_a_registry_is_closed_unless_it_cannot_be(
+def test_registry_is_premium_with_retention_unless_basic_is_chosen(
     tmp_path: Path, more: str, sku: str, days: int | None
 ) -> None:
     registry = _load(tmp_path, more).registry
@@ -63,7 +63,7 @@ def test_a_registry_is_closed_unless_it_cannot_be(
     assert (registry.sku, registry.retention_days) == (sku, days)
 
 
-def test_a_budget_tells_those_who_are_named_nearest(tmp_path: Path) -> None:
+def test_budget_contacts_prefer_its_own_emails_to_those_of_monitoring(tmp_path: Path) -> None:
     for more, told in (("", "a@example.com"), (", emails: [b@example.com]", "b@example.com")):
         watched = "monitoring: {emails: [a@example.com]}\n"
         environment = _load(tmp_path, f"{watched}budget: {{monthly: 50000{more}}}")
@@ -72,7 +72,7 @@ def test_a_budget_tells_those_who_are_named_nearest(tmp_path: Path) -> None:
         assert budget_contacts(environment.budget, environment.monitoring) == (told,)
 
 
-def test_a_remote_state_has_a_usual_container(tmp_path: Path) -> None:
+def test_state_in_azurerm_has_default_container(tmp_path: Path) -> None:
     state = _load(tmp_path, REMOTE + "}").state
     assert isinstance(state, AzurermState)
     assert (state.container, state.public_access) == ("tfstate", False)
@@ -83,7 +83,7 @@ ACCOUNT = f"{_IN_GROUP}/providers/Microsoft.Storage/storageAccounts/contosolake"
 LAKE = f"storage: {{existing: {ACCOUNT}"
 
 
-def test_an_account_that_is_there_already_has_no_endpoint_unless_asked(tmp_path: Path) -> None:
+def test_storage_existing_account_has_endpoint_only_if_requested(tmp_path: Path) -> None:
     storage = _load(tmp_path, LAKE + "}").storage
     assert storage.existing == ACCOUNT
     assert list(storage.containers) == ["datasets", "outputs", "code"]
@@ -92,7 +92,7 @@ def test_an_account_that_is_there_already_has_no_endpoint_unless_asked(tmp_path:
     assert _load(tmp_path, "").storage.has_endpoint
 
 
-def test_a_network_with_zones_of_a_hub_needs_none_for_that_account(tmp_path: Path) -> None:
+def test_storage_existing_account_needs_no_blob_zone_in_dns_zones(tmp_path: Path) -> None:
     network = "network: {dns: {zones: {}}}\n"
     assert _load(tmp_path, network + LAKE + "}").network.dns.zones == {}
     with pytest.raises(UserError, match="no zone for blob"):
@@ -100,10 +100,10 @@ def test_a_network_with_zones_of_a_hub_needs_none_for_that_account(tmp_path: Pat
 
 
 @pytest.mark.parametrize("value", [True, 0, -1, 1.5, "1.5d", "d", None, []])
-def test_days_are_whole_and_more_than_none(value: object) -> None:
+def test_days_refuse_values_that_are_not_whole_and_positive(value: object) -> None:
     with pytest.raises(FieldError):
         days_of(value)
 
 
-def test_days_are_read_from_a_models_own_dump() -> None:
+def test_days_accept_numbers_and_durations() -> None:
     assert days_of(90) == days_of("90d") == days_of("2160h") == 90

@@ -1,4 +1,4 @@
-"""Clusters of engine `slurm` and their scheduler: what fits and what is refused."""
+"""Clusters of engine `slurm` and their scheduler: accepted and refused settings."""
 
 import os
 from pathlib import Path
@@ -33,7 +33,7 @@ def _nodes(text: str) -> str:
     return ND.replace("nodes: {min: 0, max: 4}", text)
 
 
-def test_a_partition_has_a_scheduler_without_being_asked_for_one(tmp_path: Path) -> None:
+def test_slurm_partition_has_a_default_scheduler(tmp_path: Path) -> None:
     environment = _load(tmp_path)
     assert environment.scheduler == Slurm()
     nodes = environment.clusters["nd"]
@@ -48,7 +48,9 @@ def test_a_partition_has_a_scheduler_without_being_asked_for_one(tmp_path: Path)
     assert described == ("Standard_D8s_v6", False, 300, 128)
 
 
-CLOSED = "network: {egress: none}\n"  # with a share, as a file server is installed too
+CLOSED = (
+    "network: {egress: none}\n"  # used with a share, as a file server would need the internet too
+)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ CLOSED = "network: {egress: none}\n"  # with a share, as a file server is instal
         ("nd", CLOSED, "install Slurm from the internet"),
     ],
 )
-def test_names_that_slurm_needs_and_a_closed_network_are_refused(
+def test_slurm_refuses_reserved_names_and_closed_network(
     tmp_path: Path, name: str, more: str, said: str
 ) -> None:
     with pytest.raises(UserError, match=said):
@@ -70,7 +72,7 @@ def test_names_that_slurm_needs_and_a_closed_network_are_refused(
     ("image", "found"),
     [("ubuntu-hpc-2404", False), ("ubuntu-hpc-2204", True), ("almalinux-hpc-8", True)],
 )
-def test_images_without_a_slurm_that_fits_are_refused_with_the_reason(
+def test_slurm_image_without_matching_packages_is_refused_with_hint(
     tmp_path: Path, image: str, found: bool
 ) -> None:
     environment = _load(tmp_path, _nodes(f"nodes: 2, image: {image}"))
@@ -86,7 +88,7 @@ PUBLIC = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmDMEXBhA\n-----END PGP PUBLIC 
 REPOSITORY = 'slurm: {packages: {url: "https://a.example/s", key: apt.asc, version: "25.05.4"}}\n'
 
 
-def test_the_key_of_a_repository_is_read_from_its_file(tmp_path: Path) -> None:
+def test_slurm_repository_key_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "apt.asc").write_text(f"{PUBLIC}\n")
     environment = _load(tmp_path, more=REPOSITORY)
     assert environment.slurm is not None
@@ -102,7 +104,7 @@ def test_the_key_of_a_repository_is_read_from_its_file(tmp_path: Path) -> None:
         (b"ssh-ed25519 AAAA me\n", "no-repository-key"),
     ],
 )
-def test_a_file_with_another_key_is_refused_at_its_line(
+def test_slurm_repository_key_of_wrong_kind_is_refused_at_its_line(
     tmp_path: Path, content: bytes, id_: str
 ) -> None:
     (tmp_path / "apt.asc").write_bytes(content)
@@ -114,8 +116,10 @@ def test_a_file_with_another_key_is_refused_at_its_line(
 
 
 @pytest.mark.parametrize("key", ["~nobody-has-this-name/apt.asc", "pipe"])
-def test_a_key_that_is_in_no_file_is_refused(tmp_path: Path, key: str) -> None:
-    """A pipe, or a device, would be read for ever."""
+def test_slurm_repository_key_that_is_not_a_regular_file_is_refused(
+    tmp_path: Path, key: str
+) -> None:
+    """Reading a pipe or a device would never end."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError) as caught:
         _load(tmp_path, more=REPOSITORY.replace("apt.asc", key))
@@ -123,6 +127,6 @@ def test_a_key_that_is_in_no_file_is_refused(tmp_path: Path, key: str) -> None:
 
 
 @pytest.mark.parametrize("port", ["0", "65536"])
-def test_a_port_that_there_is_not_is_refused(tmp_path: Path, port: str) -> None:
+def test_slurm_repository_url_with_invalid_port_is_refused(tmp_path: Path, port: str) -> None:
     with pytest.raises(UserError, match="is not the address of a repository by https"):
         _load(tmp_path, more=REPOSITORY.replace("a.example", f"a.example:{port}"))

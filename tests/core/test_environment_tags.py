@@ -1,4 +1,4 @@
-"""Tags and regions of an environment: what Azure would refuse is refused at its line."""
+"""Tags and regions of an environment: values that Azure would refuse are refused at their line."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def _fault(folder: Path, tags: dict[str, str], more: str = "") -> Finding:
         ({"a": "", "b\\n": "7"}, "a control character", "leave it out"),
     ],
 )
-def test_environment_tags_that_azure_refuses_are_refused_at_their_line(
+def test_tags_that_azure_refuses_are_refused_at_their_line(
     tmp_path: Path, tags: dict[str, str], message: str, hint: str
 ) -> None:
     finding = _fault(tmp_path, tags)
@@ -48,7 +48,7 @@ def test_environment_tags_that_azure_refuses_are_refused_at_their_line(
     assert finding.location.line == 5
 
 
-def test_a_number_in_a_tag_is_quoted_as_it_is_written(tmp_path: Path) -> None:
+def test_tags_hint_quotes_a_number_as_written(tmp_path: Path) -> None:
     text = f"name: lab\nlocation: westeurope\ntags: {{version: 1.10}}\n{REST}"
     finding = fault(tmp_path, text)
     assert (finding.path, '"1.10"' in finding.hint) == ("tags.version", True)
@@ -59,7 +59,7 @@ NO_ZONES = "network: {dns: {zones: none}}\n"
 
 
 @pytest.mark.parametrize(("more", "most"), [("", 13), (OPEN, 48), (NO_ZONES, 48)])
-def test_a_resource_takes_so_many_tags_with_names_so_long(
+def test_tags_beyond_number_or_name_length_limits_are_refused(
     tmp_path: Path, more: str, most: int
 ) -> None:
     finding = _fault(tmp_path, {f"tag{index}": "x" for index in range(most + 1)}, more)
@@ -73,7 +73,9 @@ def test_a_resource_takes_so_many_tags_with_names_so_long(
 
 
 @pytest.mark.parametrize("name", ["cost:center", "cost center", "1st", "kostenstelle-ä", "a+b"])
-def test_tag_that_dns_zones_drop_is_refused_where_zones_are_made(tmp_path: Path, name: str) -> None:
+def test_tags_invalid_for_dns_zones_are_refused_unless_no_zones_are_made(
+    tmp_path: Path, name: str
+) -> None:
     finding = _fault(tmp_path, {"owner": "me", name: "x"})
     assert finding.path == f"tags.{name}"
     assert finding.location is not None
@@ -82,7 +84,7 @@ def test_tag_that_dns_zones_drop_is_refused_where_zones_are_made(tmp_path: Path,
     assert load(tmp_path, text).tags == {name: "x"}
 
 
-def test_environment_tags_within_azure_limits_are_accepted(tmp_path: Path) -> None:
+def test_tags_within_azure_limits_are_accepted(tmp_path: Path) -> None:
     tags = {"owner": "it's me: <a@b.c> 100 %", "n" * 128: "x" * 256, "kosten_stelle-1.a": ""}
     tags |= {f"tag{index}": "" for index in range(10)}
     lines = "".join(f'  "{name}": "{value}"\n' for name, value in tags.items())
@@ -90,7 +92,7 @@ def test_environment_tags_within_azure_limits_are_accepted(tmp_path: Path) -> No
     assert load(tmp_path, text).tags == tags
 
 
-def test_an_unknown_region_is_told_with_the_nearest_and_not_refused(tmp_path: Path) -> None:
+def test_region_that_is_unknown_warns_and_suggests_the_nearest(tmp_path: Path) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text(f"name: lab\nlocation: westeurop\n{REST}")
     loaded = read_environment(file)
@@ -102,7 +104,7 @@ def test_an_unknown_region_is_told_with_the_nearest_and_not_refused(tmp_path: Pa
     assert finding.location.line == 2
 
 
-def test_regions_are_named_as_resources_take_them_with_their_source() -> None:
+def test_region_names_are_lower_case_unique_and_sourced() -> None:
     assert len(regions()) > 50
     assert all(name.isalnum() and name == name.lower() for name in regions())
     rows = table("regions")
