@@ -1,4 +1,4 @@
-"""Archives for hosts, nodes and VMs: equal for equal files, and content with a bare Python."""
+"""Archives for hosts, nodes and VMs: equal for equal files, and usable with a bare Python."""
 
 import ast
 import io
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 
 def sources() -> dict[str, bytes]:
-    """The Python files of the bundle."""
+    """Returns the Python files of the bundle."""
     _, packed = archives.agent()
     with tarfile.open(fileobj=io.BytesIO(packed)) as files:
         return {
@@ -31,14 +31,14 @@ def sources() -> dict[str, bytes]:
         }
 
 
-def test_the_name_is_that_of_the_content() -> None:
+def test_agent_archive_name_depends_only_on_content() -> None:
     name, packed = archives.agent()
     archives.agent.cache_clear()
     again, repacked = archives.agent()
     assert (name, packed) == (again, repacked)
 
 
-def test_equal_folders_are_equal_archives(tmp_path: Path) -> None:
+def test_archives_of_equal_folders_are_equal(tmp_path: Path) -> None:
     for name in ("a", "b"):
         folder = tmp_path / name / "sub"
         folder.mkdir(parents=True)
@@ -61,7 +61,7 @@ def test_equal_folders_are_equal_archives(tmp_path: Path) -> None:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """Folder of the agent's programs, as a node unpacks them."""
+    """Returns the folder of the agent's programs, unpacked as on a node."""
     digest, archive = archives.agent()
     assert len(digest) == 16
     with tarfile.open(fileobj=io.BytesIO(archive)) as file:
@@ -69,13 +69,13 @@ def programs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_archive_sources_parse_with_the_oldest_python() -> None:
+def test_agent_archive_sources_parse_with_the_oldest_python() -> None:
     for name, text in sources().items():
         ast.parse(text, name, feature_version=OLDEST)
 
 
-def test_every_module_is_content_with_the_standard_library(programs: Path) -> None:
-    """Imported by a Python that sees no installed package."""
+def test_agent_archive_modules_import_only_the_standard_library(programs: Path) -> None:
+    """The modules are imported by a Python without installed packages."""
     modules = [
         name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         for name in sources()
@@ -90,8 +90,8 @@ def test_every_module_is_content_with_the_standard_library(programs: Path) -> No
     assert {"fairway_agent.ssh.runs", "fairway_boot.http"} <= set(modules)
 
 
-def test_a_python_that_is_too_old_is_told_apart(tmp_path: Path) -> None:
-    """The first file runs before anything of the bundle is imported."""
+def test_agent_archive_entry_point_refuses_python_that_is_too_old(tmp_path: Path) -> None:
+    """The first file runs before any other of the bundle is imported."""
     entry = tmp_path / "__main__.py"
     entry.write_bytes(sources()["__main__.py"])
     program = "import runpy, sys; sys.version_info = (3, 9, 1, 'final', 0); "
@@ -101,13 +101,13 @@ def test_a_python_that_is_too_old_is_told_apart(tmp_path: Path) -> None:
     assert "is too old" in run.stderr
 
 
-def test_the_program_says_what_it_does_not_know(programs: Path) -> None:
+def test_agent_archive_program_refuses_unknown_command(programs: Path) -> None:
     words = [sys.executable, "-S", "-E", str(programs / "fairway-node"), "dance"]
     done = finished(words)
     assert (done.returncode, done.stderr) == (2, "fairway-node: unknown command dance\n")
 
 
-def test_the_shell_programs_are_sound(programs: Path) -> None:
+def test_agent_archive_shell_programs_pass_shellcheck(programs: Path) -> None:
     files = [str(programs / name) for name in ("fairway-agent", "fairway-each-node")]
     done = finished([tool("shellcheck"), *files])
     assert done.returncode == 0, done.stdout
@@ -124,7 +124,7 @@ BOOT = pytest.mark.parametrize("modules", BOOTED.values(), ids=BOOTED)
 
 @BOOT
 def test_boot_archive_is_small_and_reproducible(modules: tuple[str, ...]) -> None:
-    """Azure takes 65,535 bytes of custom data, of which this is a part, in base64."""
+    """Azure accepts 65,535 bytes of custom data, of which the archive in base64 is a part."""
     digest, packed = archives.boot(modules)
     assert (digest, packed) == archives.boot(reversed(modules))
     assert len(packed) < 16_000
@@ -133,7 +133,7 @@ def test_boot_archive_is_small_and_reproducible(modules: tuple[str, ...]) -> Non
     assert files == {f"fairway_boot/{name}.py" for name in modules}
 
 
-def test_every_module_of_boot_code_is_booted_with() -> None:
+def test_boot_archives_together_contain_every_boot_module() -> None:
     folder = Path(fairway_boot.__file__).parent
     names = {file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.py")}
     there = {name for name in names if not name.endswith("__init__")}
@@ -142,7 +142,7 @@ def test_every_module_of_boot_code_is_booted_with() -> None:
 
 @pytest.fixture
 def boot_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the package, from which archives are made."""
+    """Returns a copy of the package from which archives are built."""
     copy = tmp_path / "fairway_boot"
     shutil.copytree(Path(fairway_boot.__file__).parent, copy)
     monkeypatch.setattr(archives, "_BOOT", copy)
@@ -150,7 +150,7 @@ def boot_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def reworded(text: str) -> str:
-    """A module with other comments and docstrings, in other numbers of lines."""
+    """Returns a module with other comments and docstrings of other lengths."""
     text = re.sub(
         r'"""(?:[^"]|"(?!""))*"""', '"""Otherwise.\n\n    # In\n\n    more lines.\n    """', text
     )
@@ -158,8 +158,8 @@ def reworded(text: str) -> str:
     return "# At the top\n" + re.sub(r"(?<=\S)  # .*", "", text) + "# the end"
 
 
-def test_only_code_of_a_vms_own_changes_its_custom_data(boot_code: Path) -> None:
-    """Terraform makes a scheduler anew whenever its custom data changes."""
+def test_boot_archive_changes_only_with_code_of_its_own_modules(boot_code: Path) -> None:
+    """Terraform replaces a scheduler whenever its custom data changes."""
     before = {name: archives.boot(modules) for name, modules in BOOTED.items()}
     for file in boot_code.rglob("*.py"):
         text = file.read_text()
@@ -174,7 +174,7 @@ def test_only_code_of_a_vms_own_changes_its_custom_data(boot_code: Path) -> None
 
 
 class _Documents(ast.NodeTransformer):
-    """Takes docstrings away, and puts `pass` where nothing else was."""
+    """A transformer that removes docstrings, and puts `pass` into bodies left empty."""
 
     def visit(self, node: ast.AST) -> ast.AST:
         body = getattr(node, "body", None)
@@ -189,7 +189,7 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(text, str)
 
 
-def test_code_is_all_of_a_module_but_comments_and_docstrings() -> None:
+def test_boot_code_drops_only_comments_and_docstrings() -> None:
     texts = [file.read_text() for file in Path(fairway_boot.__file__).parent.rglob("*.py")]
     texts.append(
         'def f():\n    """D."""\n\n    return """a\n\n# b\n""", f"""c\n\n{1}\n\n"""  # e\n'
@@ -202,7 +202,7 @@ def test_code_is_all_of_a_module_but_comments_and_docstrings() -> None:
 
 
 @BOOT
-def test_a_vm_boots_with_all_that_its_programs_import(
+def test_boot_archive_contains_every_imported_module(
     tmp_path: Path, modules: tuple[str, ...]
 ) -> None:
     for name, text in archives.boot_files(modules).items():
@@ -212,7 +212,7 @@ def test_a_vm_boots_with_all_that_its_programs_import(
         for wanted in imported(text):
             assert wanted.replace(".", "/").removeprefix("fairway_boot/") in modules, name
     names = [f"fairway_boot.{name.replace('/', '.')}" for name in modules]
-    # -S: nothing but the standard library.
+    # -S: only the standard library.
     done = finished(
         [sys.executable, "-S", "-B", "-c", f"import {', '.join(names)}"],
         cwd=tmp_path,
@@ -222,7 +222,7 @@ def test_a_vm_boots_with_all_that_its_programs_import(
 
 
 def imported(text: str) -> Iterator[str]:
-    """The modules of ours that a module imports when it runs, in functions too."""
+    """Yields our modules that a module imports at run time, including inside functions."""
     tree = ast.parse(text)
     for_types = [
         node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node)
@@ -233,6 +233,6 @@ def imported(text: str) -> Iterator[str]:
             source = str(node.module)
             if source.startswith("fairway_"):
                 folder = Path(fairway_boot.__file__).parent.parent / source.replace(".", "/")
-                # A name of a package is a module, a name of a module is not.
+                # Names imported from a package are modules; names from a module are not.
                 names = [f"{source}.{each.name}" for each in node.names]
                 yield from names if folder.is_dir() else [source]

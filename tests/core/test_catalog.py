@@ -1,4 +1,4 @@
-"""The catalogue: every row is whole, sourced and consistent, and look-ups answer well."""
+"""The catalog: every row is complete, sourced and consistent, and failed look-ups suggest names."""
 
 import datetime
 import hashlib
@@ -35,7 +35,7 @@ def _names(sizes: list[VmSize]) -> list[str]:
     return [size.name for size in sizes]
 
 
-def test_every_row_says_where_it_comes_from_and_when_it_was_read() -> None:
+def test_catalog_rows_have_source_and_date() -> None:
     rows: list[Any] = [*SIZES, *images().values(), *fabrics().values(), *limits().values()]
     rows += topologies().values()
     for row in rows:
@@ -45,7 +45,7 @@ def test_every_row_says_where_it_comes_from_and_when_it_was_read() -> None:
     assert table("names")["names"]["date"]
 
 
-def test_a_size_is_consistent_in_itself() -> None:
+def test_catalog_sizes_are_consistent() -> None:
     for size in SIZES:
         assert size.name.startswith("Standard_"), size
         assert 0 < size.cores <= size.vcpus, size
@@ -57,7 +57,7 @@ def test_a_size_is_consistent_in_itself() -> None:
         fabric_for(size)
 
 
-def test_catalog_retired_sizes_name_an_available_successor() -> None:
+def test_catalog_retiring_sizes_name_an_available_successor() -> None:
     for size in SIZES:
         if size.status == "current":
             assert size.retirement_date is None, size
@@ -67,7 +67,7 @@ def test_catalog_retired_sizes_name_an_available_successor() -> None:
         assert successor.rdma or not size.infiniband, "who had InfiniBand must not lose it"
 
 
-def test_the_near_size_with_infiniband_has_it() -> None:
+def test_catalog_rdma_variant_has_infiniband_and_the_same_gpu() -> None:
     for size in SIZES:
         if size.rdma_variant:
             variant = vm_size(size.rdma_variant)
@@ -76,7 +76,7 @@ def test_the_near_size_with_infiniband_has_it() -> None:
             assert variant.gpu == size.gpu, size
 
 
-def test_every_size_on_offer_has_an_image_or_says_what_one_of_ones_own_needs() -> None:
+def test_catalog_offered_sizes_have_an_image_or_name_the_required_driver() -> None:
     base = image("ubuntu-hpc-2404")
     for size in OFFERED:
         if has_image(size):
@@ -94,33 +94,33 @@ def test_every_size_on_offer_has_an_image_or_says_what_one_of_ones_own_needs() -
     [
         ("ubuntu-hpc-2404", "ND96isr_H100_v5", False, True),
         ("ubuntu-hpc-2404", "ND96isr_MI300X_v5", False, False),
-        # One that was made from another keeps what that has; only a missing driver is added.
+        # A custom image keeps its base's drivers; only a missing driver is added.
         ("ubuntu-hpc-2404", "ND96isr_MI300X_v5", True, False),
         ("ubuntu-hpc-2404", "ND40rs_v2", False, False),
         ("ubuntu-hpc-2404", "ND128isr_GB300_v6", False, False),
         ("ubuntu-2404", "ND96isr_H100_v5", False, False),
-        ("ubuntu-hpc-2404-gb", "NC128ds_xl_RTXPRO6000BSE_v6", True, False),  # it is for Arm
+        ("ubuntu-hpc-2404-gb", "NC128ds_xl_RTXPRO6000BSE_v6", True, False),  # for Arm
     ],
 )
-def test_images_fit_by_device_and_by_architecture(
+def test_catalog_images_fit_by_device_and_architecture(
     name: str, size: str, own: bool, fits: bool
 ) -> None:
     assert image(name).fits(vm_size(f"Standard_{size}"), own=own) is fits
 
 
-def test_a_retired_size_has_no_image() -> None:
+def test_catalog_retired_size_has_no_image() -> None:
     with pytest.raises(UserError, match="no image in the catalogue fits Standard_NC6"):
         default_image(vm_size("Standard_NC6"))
 
 
-def test_a_size_that_fairway_makes_none_of_says_why() -> None:
+def test_catalog_unsupported_sizes_give_a_reason() -> None:
     refused = [size for size in SIZES if size.status == "unsupported"]
     assert _names(refused) == ["Standard_NCC40ads_H100_v5"]
     assert all(size.unsupported for size in refused)
     assert not [size for size in SIZES if size.unsupported and size not in refused]
 
 
-def test_an_image_that_ends_has_a_successor_for_the_same_sizes_that_stays() -> None:
+def test_catalog_retiring_images_have_lasting_successor_for_same_sizes() -> None:
     for row in images().values():
         old_system = "22.04" in row.node_agent
         assert (row.retirement_date is not None) == old_system, row.alias
@@ -131,7 +131,7 @@ def test_an_image_that_ends_has_a_successor_for_the_same_sizes_that_stays() -> N
 
 
 @pytest.mark.parametrize("row", images().values(), ids=lambda row: row.alias)
-def test_an_image_is_pinned_or_says_that_no_version_was_found(row: Any) -> None:
+def test_catalog_images_are_pinned_or_state_that_no_version_was_found(row: Any) -> None:
     assert row.pinned != (row.version_source == "no published version found")
     assert row.urn.count(":") == 3
     assert (row.plan is None) == (row.publisher != "almalinux")
@@ -139,7 +139,7 @@ def test_an_image_is_pinned_or_says_that_no_version_was_found(row: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["ubuntu-hpc-2405", "a:b:c:d", "microsoft-dsvm:ubuntu-hpc:2404:"])
-def test_an_unknown_image_is_answered_with_known_ones(name: str) -> None:
+def test_catalog_unknown_image_suggests_known_images(name: str) -> None:
     with pytest.raises(UserError, match="unknown image") as caught:
         image(name)
     assert "ubuntu-hpc" in caught.value.findings[0].hint
@@ -153,14 +153,14 @@ def test_an_unknown_image_is_answered_with_known_ones(name: str) -> None:
         ("Standard_HB176rs_v5", "Standard_HB176rs_v4"),
     ],
 )
-def test_an_unknown_size_is_answered_with_the_nearest(wrong: str, right: str) -> None:
+def test_catalog_unknown_size_suggests_the_nearest(wrong: str, right: str) -> None:
     with pytest.raises(UserError) as caught:
         vm_size(wrong)
     assert caught.value.exit_code == 2
     assert caught.value.findings[0].hint == f"did you mean `{right}`?"
 
 
-def test_a_size_retires_on_its_day() -> None:
+def test_catalog_size_retires_on_its_retirement_date() -> None:
     size = vm_size("Standard_HC44rs")
     assert not size.is_retired(datetime.date(2027, 5, 30))
     assert size.is_retired(datetime.date(2027, 5, 31))
@@ -172,14 +172,14 @@ def test_catalog_fabric_never_disables_infiniband_of_a_size_that_has_it() -> Non
     for size in SIZES:
         if size.rdma and size.status != "retired":
             assert "NCCL_IB_DISABLE" not in fabric_for(size).environment, size.name
-    # Without SR-IOV it is no fabric for MPI.
+    # InfiniBand without SR-IOV cannot be used by MPI.
     assert vm_size("Standard_NC24r").infiniband is not None
     assert not vm_size("Standard_NC24r").rdma
     assert vm_size("Standard_ND96asr_v4").rdma
     assert not vm_size("Standard_ND96is_H100_v5").rdma
 
 
-def test_mpirun_arguments_fill_every_placeholder() -> None:
+def test_catalog_mpirun_arguments_fill_every_placeholder() -> None:
     size = vm_size("Standard_HB120rs_v3")
     for fabric in fabrics().values():
         for mpi in fabric.mpirun:
@@ -199,7 +199,7 @@ def test_mpirun_arguments_fill_every_placeholder() -> None:
         ("Standard_HC44-16rs", "Standard_HC44rs", 16),
     ],
 )
-def test_a_size_with_fewer_vcpus_is_its_machine_otherwise(
+def test_catalog_constrained_size_shares_hardware_of_its_parent(
     name: str, parent: str, cores: int
 ) -> None:
     size, whole = vm_size(name), vm_size(parent)
@@ -210,7 +210,7 @@ def test_a_size_with_fewer_vcpus_is_its_machine_otherwise(
     assert f"ppr:{cores // (size.numa_domains or 1)}:numa:pe=1" in placed
 
 
-def test_limits_and_reserved_ranges_are_known_and_rows_cannot_be_changed() -> None:
+def test_catalog_limits_and_ranges_are_known_and_rows_are_immutable() -> None:
     assert limit("placement_group_vms") == 100
     assert [str(network) for network in reserved_ranges("infiniband")] == ["172.16.0.0/16"]
     with pytest.raises(UserError, match="unknown limit"):
@@ -221,7 +221,7 @@ def test_limits_and_reserved_ranges_are_known_and_rows_cannot_be_changed() -> No
         SIZES[0].vcpus = 1  # type: ignore[misc]
 
 
-def test_a_size_is_the_same_without_the_other_series() -> None:
+def test_catalog_size_is_equal_when_loaded_without_other_series() -> None:
     alone = {size.name: sizes._rows_beside(size.name) for size in SIZES}
     own = {name for name, rows in alone.items() if rows}
     assert own >= {size.name for size in OFFERED if not size.constrained_from}
@@ -229,13 +229,13 @@ def test_a_size_is_the_same_without_the_other_series() -> None:
 
 
 class TestTopology:
-    """The files that say NCCL where the devices of a node are."""
+    """Files that describe the devices of a node to NCCL."""
 
-    # NVIDIA/nccl 5067397, src/graph/xml.cc: what follows an attribute's value is one space, or the
-    # end of the element; no declaration, and no longer value.
+    # NVIDIA/nccl 5067397, src/graph/xml.cc: one space or the end of the element follows each value;
+    # no XML declaration, and no longer values.
     ELEMENT = re.compile(r' *<[a-z]+( [a-z_]+="[^"<>]{0,253}")+/?>| *</[a-z]+>')
-    # Of what Azure's own files say, in azhpc-images at 8e9d055f: all elements and attributes but
-    # those of no maker.
+    # Digests of Azure's own files, in azhpc-images at 8e9d055f: all elements and attributes except
+    # ids of 0x0000.
     AZURE = (
         ("ndv2", "6a2a8084e6b228f5f7bbd342e4b99190d1e1c0525b36373015ffd2c243c0e725"),
         ("ndv4", "65f961ff39ac7d9e1a9b8d558984ef455f6222e8b9f20e8f3253115cd03ad52a"),
@@ -244,20 +244,18 @@ class TestTopology:
 
     @classmethod
     def said(cls, element: ET.Element) -> list[Any]:
-        """An element's name, its attributes in their order, and the elements in it."""
+        """Returns an element's name, its sorted attributes and its child elements."""
         known = sorted(each for each in element.items() if each[1] != "0x0000")
         return [element.tag, known, [cls.said(each) for each in element]]
 
     @pytest.mark.parametrize(("name", "digest"), AZURE)
-    def test_a_written_topology_says_what_azures_own_file_says(
-        self, name: str, digest: str
-    ) -> None:
+    def test_topology_file_equals_azure_file_in_content(self, name: str, digest: str) -> None:
         root = ET.fromstring(topologies()[f"/opt/microsoft/{name}/topo.xml"].xml())
         found = hashlib.sha256(repr(self.said(root)).encode()).hexdigest()
         assert found == digest
 
     @pytest.mark.parametrize("path", topologies())
-    def test_nccl_can_read_a_written_topology(self, path: str) -> None:
+    def test_topology_file_is_readable_by_nccl(self, path: str) -> None:
         text = topologies()[path].xml()
         for line in text.splitlines():
             assert self.ELEMENT.fullmatch(line), line
@@ -273,7 +271,7 @@ class TestTopology:
         buses = [each.get("busid") for each in root.iter("pci")]
         assert len({*buses}) == len(buses)
 
-    def test_topologies_have_the_devices_of_each_size_where_it_has_them(self) -> None:
+    def test_topology_devices_match_numa_domains_of_each_size(self) -> None:
         told = 0
         for size in SIZES:
             topology = fabric_for(size).topology
@@ -284,7 +282,7 @@ class TestTopology:
             assert size.gpu
             assert len(root) == (size.numa_domains or len(root)), size.name
             assert topology.cores * len(root) == size.vcpus, size.name
-            # By their bus ids, which is the order of CUDA_DEVICE_ORDER.
+            # In order of bus ids, as with CUDA_DEVICE_ORDER=PCI_BUS_ID.
             gpus = {
                 device.get("busid", ""): int(cpu.get("numaid", ""))
                 for cpu in root
@@ -298,8 +296,8 @@ class TestTopology:
             assert size.infiniband is None or len(adapters) == size.infiniband.adapters
         assert told >= 6
 
-    def test_each_fabric_with_a_topology_file_has_its_topology(self) -> None:
-        """But NC A100 v4, whose file is another kind and whose sizes have no InfiniBand."""
+    def test_topology_exists_for_each_fabric_with_a_topology_file(self) -> None:
+        """Except NC A100 v4, whose file is of another kind and whose sizes have no InfiniBand."""
         lacking = {
             name
             for name, fabric in fabrics().items()

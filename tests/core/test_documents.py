@@ -1,4 +1,4 @@
-"""YAML files read into models: types, places, and messages for what does not fit."""
+"""YAML files validated into models: types, locations, and messages for invalid content."""
 
 import os
 import sys
@@ -76,7 +76,7 @@ def findings(text: str) -> list[Finding]:
     return list(caught.value.findings)
 
 
-def test_a_document_becomes_a_model() -> None:
+def test_document_is_validated_into_a_model() -> None:
     text = "disks: {a: {kind: share, path: /x}}\nwords: [a, b]\nratio: 0.25\nimport: 3\non: true\n"
     sample = document(text).validate(Sample)
     assert sample.disks["a"] == Share(kind="share", path=Path("/x"))
@@ -137,26 +137,24 @@ def test_document_error_is_one_finding_with_path_and_hint(
         ("words=[1e3, 01]", '"1e3"'),
     ],
 )
-def test_a_number_of_the_command_line_for_text_is_quoted_as_it_is_typed(
-    assignment: str, quoted: str
-) -> None:
+def test_document_override_hint_quotes_number_as_typed(assignment: str, quoted: str) -> None:
     changed = document("words: [1]").override([assignment], Open)
     with pytest.raises(UserError) as caught:
         changed.validate(Sample)
     assert caught.value.findings[0].hint == f"put it in quotes: {quoted}"
 
 
-def test_a_union_speaks_of_the_branch_that_was_meant() -> None:
+def test_document_error_in_union_refers_to_the_chosen_branch() -> None:
     [finding] = findings("disks: {a: {kind: share, pth: /x, path: /y}}")
     assert (finding.path, finding.hint) == ("disks.a.pth", "did you mean `path`?")
 
 
-def test_findings_come_in_the_order_of_the_file() -> None:
+def test_document_errors_are_in_order_of_the_file() -> None:
     found = findings("words: 3\nxyzzy: 1\nsection: {size: 5}\nname: [\n]\n")
     assert [finding.location.line for finding in found if finding.location] == [1, 2, 3, 4]
 
 
-def test_a_key_that_is_at_fault_is_underlined() -> None:
+def test_document_error_of_a_key_underlines_the_key() -> None:
     class Named(Model):
         table: dict[Annotated[str, Field(pattern="^[a-z]+$")], int]
 
@@ -165,7 +163,7 @@ def test_a_key_that_is_at_fault_is_underlined() -> None:
     assert (finding.location.column, finding.location.length) == (18, 3)
 
 
-def test_a_missing_key_is_shown_at_what_lacks_it() -> None:
+def test_document_error_of_missing_key_points_to_its_parent() -> None:
     class Outer(Model):
         inner: dict[str, Ssd]
 
@@ -183,18 +181,20 @@ def test_a_missing_key_is_shown_at_what_lacks_it() -> None:
         (b"", "the file is empty"),
     ],
 )
-def test_files_that_hold_no_document(tmp_path: Path, content: bytes, message: str) -> None:
+def test_document_that_is_empty_or_not_utf8_is_refused(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     (tmp_path / "f.yaml").write_bytes(content)
     with pytest.raises(UserError, match=message):
         load(tmp_path / "f.yaml", Sample)
 
 
-def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+def test_document_with_byte_order_mark_is_read(tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_bytes(b"\xef\xbb\xbfname: ab\n")
     assert load(tmp_path / "f.yaml", Sample).name == "ab"
 
 
-def test_missing_files_directories_and_near_names(tmp_path: Path) -> None:
+def test_document_path_that_is_missing_or_no_file_is_refused_with_hint(tmp_path: Path) -> None:
     (tmp_path / "demo.yaml").write_text("name: ab")
     with pytest.raises(UserError, match="no such file") as caught:
         read(tmp_path / "deom.yaml")
@@ -209,7 +209,9 @@ def test_missing_files_directories_and_near_names(tmp_path: Path) -> None:
     assert caught.value.findings[0].hint == "name a YAML file"
 
 
-def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_document_that_is_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(documents, "_LARGEST_FILE", 8)
     (tmp_path / "f.yaml").write_text("name: ab")
     assert read(tmp_path / "f.yaml").data == {"name": "ab"}
@@ -218,7 +220,7 @@ def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         read(tmp_path / "f.yaml")
 
 
-def test_a_field_that_was_set_is_shown_where_it_was(tmp_path: Path) -> None:
+def test_document_error_of_override_points_to_the_command_line(tmp_path: Path) -> None:
     changed = document("section: {size: 4}").override(["section.size=3"], Sample)
     with pytest.raises(UserError) as caught:
         changed.validate(Sample)
@@ -232,10 +234,10 @@ _LOADER = "pydantic.plugin._loader"
 
 
 @pytest.mark.parametrize("is_loaded", [False, True])
-def test_models_are_made_without_a_look_for_plugins(
+def test_document_models_are_built_without_loading_pydantic_plugins(
     monkeypatch: pytest.MonkeyPatch, *, is_loaded: bool
 ) -> None:
-    """Other models have theirs afterwards; names of the function's are found."""
+    """Models of other libraries still get their plugins, and local names of a function resolve."""
     others = SimpleNamespace(get_plugins=lambda: pytest.fail("it looked for plugins"))
     if is_loaded:
         monkeypatch.setitem(sys.modules, _LOADER, others)

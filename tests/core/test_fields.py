@@ -1,4 +1,4 @@
-"""Fields of files: spans of time as people write them, and the names that images may have."""
+"""Fields of files: durations with units, and valid names of images."""
 
 from decimal import Decimal
 
@@ -26,23 +26,23 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 @tried
 @given(st.sampled_from(sorted(UNITS)), st.decimals("0.01", 36500, places=2))
-def test_a_number_with_a_unit_is_read(unit: str, number: Decimal) -> None:
+def test_duration_with_number_and_unit_is_parsed(unit: str, number: Decimal) -> None:
     assert seconds_of(f"{number.normalize():f}{unit}") == pytest.approx(float(number) * UNITS[unit])
 
 
 @pytest.mark.parametrize("text", ["36501d", "99999999999999999999h", f"{'9' * 400}d"])
-def test_more_than_a_hundred_years_is_refused(text: str) -> None:
+def test_duration_over_a_hundred_years_is_refused(text: str) -> None:
     with pytest.raises(FieldError, match="is longer than a hundred years") as refused:
         seconds_of(text)
     assert refused.value.hint == "write 36500d or less"
 
 
 @pytest.mark.parametrize("value", ["0s", "10", "ten", "-5s", "1 h", None, True])
-def test_durations_refuse_values_that_are_no_span_of_time(value: object) -> None:
+def test_duration_refuses_values_without_number_and_unit(value: object) -> None:
     with pytest.raises(FieldError, match="is not a span of time"):
         seconds_of(value)
 
 
 @pytest.mark.parametrize("text", [*TAKEN, *REFUSED])
-def test_image_has_a_name_that_a_registry_may_have(text: str) -> None:
+def test_image_name_must_be_valid_for_a_registry(text: str) -> None:
     assert is_image(text) is (text in TAKEN)

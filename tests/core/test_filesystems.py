@@ -1,4 +1,4 @@
-"""File systems: what binds their speed, what they ask for, and their private endpoints."""
+"""File systems: their throughput limits, requirements, and private endpoints."""
 
 import sys
 from pathlib import Path
@@ -66,7 +66,7 @@ ULTRA = {"kind": "ultra", "count": 1, "iops": 40000, "mbps": 10000}
             },
             *(992, "the disk limit of its VM size"),
         ),
-        # 100 + 0.04 and 0.06 MiB/s a GiB, each rounded up: 203 and 10,340 MiB/s.
+        # 100 + 0.04 and 0.06 MiB/s per GiB, each rounded up: 203 and 10,340 MiB/s.
         ({"kind": "azure_files", "gib": 1024}, 212, "its size"),
         ({"kind": "azure_files", "gib": 102400}, 10842, "its size"),
         ({"kind": "netapp", "service_level": "Premium", "tib": 4}, 268, "its service level"),
@@ -77,7 +77,9 @@ ULTRA = {"kind": "ultra", "count": 1, "iops": 40000, "mbps": 10000}
         ({"kind": "blobfuse", "container": "datasets"}, 6250, "its storage account"),
     ],
 )
-def test_throughput_is_what_binds(values: dict[str, Any], mbps: int, limit: str) -> None:
+def test_file_system_throughput_is_the_lowest_limit(
+    values: dict[str, Any], mbps: int, limit: str
+) -> None:
     filesystem = _filesystem(**values)
     assert filesystem.throughput_mbps == mbps
     assert filesystem.limited_by.startswith(limit)
@@ -85,13 +87,13 @@ def test_throughput_is_what_binds(values: dict[str, Any], mbps: int, limit: str)
 
 @pytest.mark.parametrize("gib", [4, 33, 1024, 1025, 4096, 32767])
 @pytest.mark.parametrize("kind", ["premium", "standard_ssd"])
-def test_a_larger_disk_is_never_slower(kind: str, gib: int) -> None:
+def test_disk_tiers_are_never_slower_when_larger(kind: str, gib: int) -> None:
     tiers = disk_kinds()[kind].tiers
     assert list(tiers) == sorted(tiers, key=lambda tier: (tier.gib, tier.iops, tier.mbps))
     assert disk_kinds()[kind].tier(gib).gib >= gib
 
 
-# A row of disks.toml that is there before the first module reads them.
+# Adds a row of disks.toml before the first module reads the table.
 NEW_KIND = """
 from fairway_core.catalog import disks
 table = disks.table
@@ -111,7 +113,7 @@ print(*(part.meter for part in parts_of(environment) if "cold" in (part.meter or
 """
 
 
-def test_a_row_makes_a_kind_of_disk(tmp_path: Path) -> None:
+def test_disk_kind_is_added_by_a_table_row(tmp_path: Path) -> None:
     disks = "kind: nfs_server, path: /data, disks: {kind: cold, count: 2, gib: 1024}"
     (tmp_path / "lab.yaml").write_text("zone: none\n" + _text(disks))
     command = [sys.executable, "-c", NEW_KIND]
@@ -122,7 +124,7 @@ def test_a_row_makes_a_kind_of_disk(tmp_path: Path) -> None:
     assert meters == "cold/C30"
 
 
-def test_lustre_sizes_that_are_offered_have_addresses() -> None:
+def test_lustre_addresses_grow_with_size() -> None:
     assert [lustre_addresses(tib) for tib in (4, 16, 20, 96, 768)] == [32, 32, 64, 256, 1024]
 
 
@@ -154,7 +156,7 @@ NEAR = "network: {address_space: 10.0.0.0/20}\n"
         (_text(SMALL, more="network: {egress: none}\n"), "filesystems.data", ""),
     ],
 )
-def test_file_system_that_cannot_be_there_is_told(
+def test_file_system_with_impossible_settings_is_refused(
     tmp_path: Path, text: str, path: str, said: str
 ) -> None:
     finding = _fault(tmp_path, text)
@@ -162,7 +164,7 @@ def test_file_system_that_cannot_be_there_is_told(
     assert said in f"{finding.message} {finding.hint}"
 
 
-def test_file_system_that_can_be_there_is_taken(tmp_path: Path) -> None:
+def test_file_system_with_possible_settings_is_accepted(tmp_path: Path) -> None:
     assert load(tmp_path, _text(LUSTRE, more=KEYS)).filesystems["data"].import_ == "datasets"
     share = load(tmp_path, _text("kind: azure_files, path: /home"))
     assert share.filesystems["data"].path == "/home"
@@ -171,7 +173,9 @@ def test_file_system_that_can_be_there_is_taken(tmp_path: Path) -> None:
 
 class TestNetwork:
     @pytest.mark.parametrize("kind", ["lustre", "netapp"])
-    def test_a_network_that_is_there_has_a_subnet_for_it(self, tmp_path: Path, kind: str) -> None:
+    def test_file_system_in_existing_network_needs_its_subnet(
+        self, tmp_path: Path, kind: str
+    ) -> None:
         subnet = (
             "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/net/providers"
             "/Microsoft.Network/virtualNetworks/hub/subnets/"
@@ -184,7 +188,7 @@ class TestNetwork:
         subnets += f", {kind}: {{id: {subnet}{kind}, range: 10.1.16.0/24}}"
         assert load(tmp_path, _text(text, more=more % subnets)).network.existing
 
-    def test_only_what_is_used_asks_for_a_subnet_or_ports(self, tmp_path: Path) -> None:
+    def test_file_system_requires_subnet_or_nfs_3_ports_only_if_used(self, tmp_path: Path) -> None:
         server = load(tmp_path, _text("kind: nfs_server, path: /d")).filesystems
         assert optional_roles(server) == frozenset()
         assert not speaks_nfs_3(server)
@@ -195,7 +199,7 @@ class TestNetwork:
         assert optional_roles(volume) == {"netapp"}
 
 
-def test_nodes_use_the_newest_version() -> None:
+def test_file_system_newest_nfs_version_is_used() -> None:
     assert _filesystem(kind="nfs_server", versions=(3, 4.1)).newest_version == 4.1
     assert _filesystem(kind="nfs_server", versions=(3,)).newest_version == 3
 
@@ -205,7 +209,7 @@ class TestBlobs:
     HOME = "  home: {kind: azure_files, path: /shared}\n"
 
     def _text(self, blobs: str = SETS, *, engine: str = "ssh", more: str = "", **given: str) -> str:
-        """An environment with `home`, the blobs as `data`, and a cluster that mounts both."""
+        """Returns an environment with `home`, blobs as `data`, and a cluster that mounts both."""
         settings = {
             "engine": engine,
             "size": "Standard_ND96isr_H100_v5",
@@ -218,15 +222,17 @@ class TestBlobs:
         return text.replace("filesystems:\n", f"filesystems:\n{self.HOME}")
 
     @pytest.mark.parametrize("engine", ["ssh", "slurm", "batch"])
-    def test_a_container_is_mounted_beside_a_file_system(self, tmp_path: Path, engine: str) -> None:
+    def test_blobfuse_container_is_mounted_beside_a_file_system(
+        self, tmp_path: Path, engine: str
+    ) -> None:
         blobs = load(tmp_path, self._text(engine=engine)).filesystems["data"]
         assert (blobs.container, blobs.read_only) == ("datasets", True)
 
-    def test_a_machine_of_its_own_needs_nothing_beside_it(self, tmp_path: Path) -> None:
+    def test_blobfuse_on_a_single_machine_needs_no_other_file_system(self, tmp_path: Path) -> None:
         environment = load(tmp_path, self._text(nodes="1", mounts="[data]"))
         assert homes(environment.filesystems, environment.clusters, ["data"]) == Homes()
 
-    def test_slurms_scheduler_does_not_mount_it(self, tmp_path: Path) -> None:
+    def test_blobfuse_is_not_mounted_by_the_slurm_scheduler(self, tmp_path: Path) -> None:
         environment = load(tmp_path, self._text(engine="slurm"))
         assert list(scheduler_mounts(environment.filesystems, environment.clusters)) == ["home"]
 
@@ -252,7 +258,7 @@ class TestBlobs:
             ),
         ],
     )
-    def test_what_cannot_mount_it_is_told(
+    def test_blobfuse_refuses_clusters_that_cannot_mount_it(
         self, tmp_path: Path, given: dict[str, str], path: str, message: str
     ) -> None:
         finding = _fault(tmp_path, self._text(**given))
@@ -260,20 +266,18 @@ class TestBlobs:
         assert message in finding.message
         assert finding.hint
 
-    def test_it_is_no_home(self, tmp_path: Path) -> None:
+    def test_blobfuse_is_refused_as_home(self, tmp_path: Path) -> None:
         text = _text(self.SETS.replace("/datasets", "/home"))
         assert "cannot be the home directories" in _fault(tmp_path, text).message
 
-    def test_it_is_no_home_of_partitions_that_have_nothing_else_in_common(
-        self, tmp_path: Path
-    ) -> None:
+    def test_blobfuse_is_no_home_even_as_only_common_file_system(self, tmp_path: Path) -> None:
         part = "{engine: slurm, size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 2}"
         text = self._text(engine="slurm").replace(self.HOME, f"{self.HOME}  x: {{{OTHER}}}\n")
         environment = load(tmp_path, f"{text}  other: {part}, mounts: [x, data]}}\n")
         assert home_filesystem(environment.filesystems, environment.clusters) is None
 
 
-def test_every_service_has_a_zone_of_azures_for_private_links() -> None:
+def test_private_links_of_every_service_have_an_azure_zone() -> None:
     for name, link in private_links().items():
         assert link.zone.startswith("privatelink."), name
         assert link.subresource.isalpha(), name

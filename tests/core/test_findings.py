@@ -1,4 +1,4 @@
-"""Findings as the person who caused them sees them."""
+"""Findings as the user who caused them sees them."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from fairway_core.findings import (
 )
 
 
-def test_a_finding_without_a_place_is_one_line() -> None:
+def test_finding_without_location_is_one_line() -> None:
     assert format_finding(Finding("no-such-file", "a: no such file")) == (
         "error: a: no such file [no-such-file]"
     )
@@ -29,7 +29,7 @@ def test_a_finding_without_a_place_is_one_line() -> None:
         ("a" * 500, 500, 1, "a" * 61, " " * 60 + "^"),
     ],
 )
-def test_the_caret_stands_below_what_is_meant(
+def test_finding_caret_underlines_the_cause_in_truncated_line(
     text: str, column: int, length: int, shown: str, caret: str
 ) -> None:
     place = Location("f", 1, column, text, length)
@@ -41,7 +41,7 @@ def test_the_caret_stands_below_what_is_meant(
 @pytest.mark.parametrize(
     "bad", ["\x1b[31m", "\x07", "\x9b", "\r", "\u202e", "\x00", "\ud800", "\n"]
 )
-def test_finding_text_holds_no_control_characters(bad: str) -> None:
+def test_finding_text_contains_no_control_characters(bad: str) -> None:
     place = Location(f"f{bad}", 1, 1, f"a{bad}b", 1)
     text = format_finding(Finding("id", f"m{bad}", f"do{bad}", location=place))
     assert all(character.isprintable() or character == "\n" for character in text)
@@ -60,7 +60,7 @@ def test_finding_text_holds_no_control_characters(bad: str) -> None:
         "-s notify.webhook=https://user:bm90AA@example.com",
     ],
 )
-def test_a_line_with_a_secret_is_not_shown_whatever_the_finding_is_about(line: str) -> None:
+def test_finding_hides_a_line_with_a_secret(line: str) -> None:
     place = Location("job.yaml", 3, 40, line, 5)
     finding = Finding("bad-value", f"`on`: `{line}`", location=place)
     shown = format_finding(finding)
@@ -68,7 +68,7 @@ def test_a_line_with_a_secret_is_not_shown_whatever_the_finding_is_about(line: s
     assert "bm90AA" not in f"{shown}{finding}{finding_facts(finding)}".replace(repr(place), "")
 
 
-def test_an_error_carries_findings_and_a_code() -> None:
+def test_user_error_carries_findings_and_exit_code() -> None:
     error = UserError([Finding("a", "one"), Finding("b", "two")])
     assert (str(error), error.exit_code) == ("one\ntwo", 2)
     error = UserError.of("c", "three", "do this\nor that", exit_code=4)

@@ -1,4 +1,4 @@
-"""Names: one rule, within Azure's limits, and an error where none can be made."""
+"""Names: one rule, within Azure's limits, and an error if no name is possible."""
 
 import re
 
@@ -21,7 +21,7 @@ PARTS = st.from_regex(r"[a-z][a-z0-9-]{0,18}[a-z0-9]", fullmatch=True)
 
 @tried
 @given(st.sampled_from(sorted(KINDS)), ENVIRONMENTS, PARTS, st.integers(0, 100))
-def test_any_names_of_a_file_fit_every_kind(
+def test_name_from_any_environment_fits_every_kind(
     kind: str, environment: str, part: str, number: int
 ) -> None:
     row, suffix = KINDS[kind], "${s}" if KINDS[kind].get("unique", False) else ""
@@ -47,14 +47,14 @@ SIGNS = Naming(*["Corp.ML_{type}_{environment}_{name}"] * 2)
         (USUAL, "linux_virtual_machine_scale_set", "nd", "h100-vmss-nd"),
         (USUAL, "managed_disk", "data 0", "h100-disk-data-0"),
         (USUAL, "computer_name_prefix", "nd", "h100-nd"),
-        # Without hyphens where Azure takes none.
+        # Hyphens are dropped if Azure accepts none.
         (USUAL, "storage_account", "", "h100st${s}"),
         (REGION, "subnet", "compute", "snet-h100-westeurope-compute"),
         (REGION, "virtual_network", "", "vnet-h100-westeurope"),
         (REGION, "batch_pool", "spot", "h100-westeurope-spot"),
         (REGION, "storage_account", "", "sth100corp${s}"),
         (REGION, "key_vault", "", "kv-h100-corp${s}"),
-        # Capitals and signs stay where Azure takes them.
+        # Capitals and signs are kept if Azure accepts them.
         (SIGNS, "subnet", "compute", "Corp.ML_snet_h100_compute"),
         (SIGNS, "virtual_network", "", "Corp.ML_vnet_h100"),
         (SIGNS, "kubernetes_cluster", "", "Corp-ML_aks_h100"),
@@ -66,7 +66,7 @@ SIGNS = Naming(*["Corp.ML_{type}_{environment}_{name}"] * 2)
         (SIGNS, "computer_name_prefix", "nd", "corp-ml-h100-nd"),
     ],
 )
-def test_name_follows_the_pattern_as_far_as_azure_takes_it(
+def test_name_follows_pattern_within_characters_azure_accepts(
     naming: Naming, kind: str, part: str, name: str
 ) -> None:
     suffix = "${s}" if "$" in name else ""
@@ -75,7 +75,7 @@ def test_name_follows_the_pattern_as_far_as_azure_takes_it(
     check_pattern("Corp.ML_{type}_{environment}_{name}")
 
 
-def test_a_unique_name_needs_its_suffix_which_counts_with_its_length() -> None:
+def test_name_that_is_unique_requires_suffix_counted_in_length() -> None:
     with pytest.raises(ValueError, match="needs a suffix"):
         Naming().name("storage_account", "h100")
     assert Naming().name("storage_account", "a" * 14, suffix="${s}")
@@ -83,7 +83,7 @@ def test_a_unique_name_needs_its_suffix_which_counts_with_its_length() -> None:
         Naming().name("storage_account", "a" * 15, suffix="${s}")
 
 
-def test_two_environments_and_two_subscriptions_have_different_suffixes() -> None:
+def test_unique_suffix_differs_by_environment_and_subscription() -> None:
     one = unique_suffix("local.a", "h100")
     assert one.startswith("${")
     assert one.endswith("}")
@@ -91,7 +91,7 @@ def test_two_environments_and_two_subscriptions_have_different_suffixes() -> Non
     assert len({one, unique_suffix("local.b", "h100"), unique_suffix("local.a", "h200")}) == 3
 
 
-def test_a_name_that_cannot_fit_is_an_error_that_says_how_long() -> None:
+def test_name_that_is_too_long_is_refused_with_azure_limit() -> None:
     with pytest.raises(UserError) as caught:
         Naming().name("linux_virtual_machine", "h100", "x" * 80)
     finding = caught.value.findings[0]
@@ -111,25 +111,25 @@ def test_a_name_that_cannot_fit_is_an_error_that_says_how_long() -> None:
         ("storage_container", "da_ta"),
     ],
 )
-def test_a_chosen_name_is_checked_too(kind: str, name: str) -> None:
+def test_check_name_refuses_invalid_characters(kind: str, name: str) -> None:
     check_name("storage_account", "contosodata01")
     with pytest.raises(UserError, match=kind.replace("_", " ")) as caught:
         check_name(kind, name)
     assert caught.value.findings[0].id in ("bad-name", "name-too-short")
 
 
-def test_one_character_is_no_several() -> None:
+def test_check_name_message_uses_singular_for_one_character() -> None:
     with pytest.raises(UserError, match="has 1 character\n"):
         check_name("storage_account", "a")
 
 
-def test_an_unknown_kind_is_answered_with_the_nearest() -> None:
+def test_name_of_unknown_kind_suggests_the_nearest() -> None:
     with pytest.raises(UserError, match="unknown resource kind") as caught:
         Naming().name("storage_acount", "h100")
     assert "storage_account" in caught.value.findings[0].hint
 
 
-def test_the_table_is_consistent() -> None:
+def test_naming_table_is_consistent() -> None:
     for kind, row in KINDS.items():
         assert 1 <= row["shortest"] <= row["longest"], kind
         assert re.fullmatch(r"[a-z]*", row["abbreviation"]), kind
@@ -144,22 +144,22 @@ def test_the_table_is_consistent() -> None:
         ("managed_disk", "Corp.1", "letters and digits, and hyphens and underscores in between"),
     ],
 )
-def test_a_name_of_a_function_is_held_to_the_limits_of_its_type(
-    kind: str, name: str, takes: str
-) -> None:
+def test_check_name_hint_lists_characters_of_the_kind(kind: str, name: str, takes: str) -> None:
     check_name("managed_disk", "Corp_Disk-1")
     with pytest.raises(UserError) as caught:
         check_name(kind, name)
     assert caught.value.findings[0].hint == f"Azure takes {takes}"
 
 
-def test_the_default_leaves_room_in_any_environment() -> None:
+def test_naming_default_pattern_fits_longest_environment_name() -> None:
     assert list(Naming().faults("x" * 12, "germanywestcentral")) == []
 
 
 @tried
 @given(st.sampled_from(sorted(KINDS)), ENVIRONMENTS, st.sampled_from(["eastus", "southcentralus"]))
-def test_a_pattern_without_faults_fits_every_kind(kind: str, environment: str, region: str) -> None:
+def test_naming_pattern_without_faults_fits_every_kind(
+    kind: str, environment: str, region: str
+) -> None:
     naming = Naming("{type}-{region}-{environment}-{name}", "{type}{environment}-{name}")
     assert list(naming.faults(environment, region)) == []
     row, suffix = KINDS[kind], "${s}" if KINDS[kind].get("unique", False) else ""
@@ -167,7 +167,7 @@ def test_a_pattern_without_faults_fits_every_kind(kind: str, environment: str, r
     naming.name(kind, environment, *parts, region=region, suffix=suffix)
 
 
-def test_a_pattern_that_is_too_long_says_for_which_kind() -> None:
+def test_naming_pattern_that_is_too_long_names_the_kind() -> None:
     naming = Naming(unique="{type}-{environment}-{region}-{name}")
     field, message, hint = next(naming.faults("h100", "southcentralus"))
     assert field == "unique"
@@ -193,7 +193,7 @@ def test_a_pattern_that_is_too_long_says_for_which_kind() -> None:
         ("{type}-{environment}-{name}" + "x" * 200, "at most 200 characters"),
     ],
 )
-def test_a_pattern_that_makes_no_names_is_refused(pattern: str, said: str) -> None:
+def test_naming_pattern_that_is_invalid_is_refused(pattern: str, said: str) -> None:
     finding = refused(lambda: check_pattern(pattern))
     assert finding.id == "bad-pattern"
     assert said in (finding.hint or "")

@@ -1,4 +1,4 @@
-"""`-s key=value`: typed as the field is."""
+"""`-s key=value`: values are converted to the field's type."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def get(data: Any, path: str) -> Any:
         ("unknown=1", 1),
     ],
 )
-def test_a_value_is_typed_as_its_field(assignment: str, value: Any) -> None:
+def test_override_value_is_converted_to_field_type(assignment: str, value: Any) -> None:
     data, path, place = apply(DATA, assignment, Sample)
     found = get(data, assignment.partition("=")[0])
     assert found == value
@@ -119,7 +119,7 @@ def test_a_value_is_typed_as_its_field(assignment: str, value: Any) -> None:
         ("text=\0", "U+0000"),
     ],
 )
-def test_a_faulty_assignment_says_where(assignment: str, message: str) -> None:
+def test_override_that_is_invalid_is_refused_with_location(assignment: str, message: str) -> None:
     finding = refused(lambda: apply(DATA, assignment, Sample))
     assert message in finding.message
     if "KEY=VALUE" not in message:
@@ -127,12 +127,12 @@ def test_a_faulty_assignment_says_where(assignment: str, message: str) -> None:
         assert finding.location.file == "command line"
 
 
-def test_the_data_given_is_left_as_it_was() -> None:
+def test_override_leaves_given_data_unchanged() -> None:
     before = repr(DATA)
     apply(DATA, "parts.0.size=7", Sample)
     assert repr(DATA) == before
 
 
-def test_a_list_for_a_document_is_one_message() -> None:
+def test_override_of_a_list_document_is_refused() -> None:
     with pytest.raises(UserError, match="the document is a list"):
         apply([1], "text=a", Sample)

@@ -1,4 +1,4 @@
-"""When a cluster runs: what a schedule may say, and how many hours that comes to."""
+"""Schedules of clusters: valid fields, and the resulting running hours."""
 
 import re
 from typing import Any
@@ -25,7 +25,9 @@ NIGHT = {"stop": "20:00", "start": "08:00"}
         ({"stop": "00:00", "start": "23:30", "days": ["Sunday", "Monday"]}, 121),
     ],
 )
-def test_hours_of_a_week(fields: dict[str, Any], hours: float | None) -> None:
+def test_schedule_counts_running_hours_per_week(
+    fields: dict[str, Any], hours: float | None
+) -> None:
     assert Schedule.model_validate(fields).hours_a_week == hours
 
 
@@ -44,7 +46,7 @@ def test_schedule_refuses_invalid_fields(fields: dict[str, Any], says: str) -> N
         Schedule.model_validate(fields)
 
 
-def test_nodes_that_would_lose_their_disks_are_not_stopped() -> None:
+def test_schedule_refuses_local_disks_and_automatic_repair() -> None:
     with pytest.raises(ValidationError, match="on the node itself"):
         Cluster.model_validate({**ND, "schedule": NIGHT})
     with pytest.raises(ValidationError, match="Azure would take stopped nodes for broken ones"):
@@ -55,7 +57,7 @@ def test_nodes_that_would_lose_their_disks_are_not_stopped() -> None:
     assert not box.has_local_disk
 
 
-def test_time_zones_have_two_names() -> None:
+def test_time_zones_have_iana_and_windows_names() -> None:
     zones = table("timezones")["zones"]
     assert all(re.fullmatch(r"UTC|[A-Z]\w+/\w+", zone) for zone in zones)
     assert all(re.fullmatch(r"UTC|.* Standard Time( \(Mexico\))?", each) for each in zones.values())

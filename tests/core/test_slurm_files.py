@@ -1,4 +1,4 @@
-"""The files of Slurm: what is in them, and what health check, prolog and epilog do on a node."""
+"""Slurm's files: their content, and the effects of health check, prolog and epilog on a node."""
 
 import os
 import subprocess
@@ -63,9 +63,9 @@ def _conf(**values: Any) -> list[str]:
 
 
 class TestConfiguration:
-    """slurm.conf and the files beside it."""
+    """slurm.conf and its companion files."""
 
-    def test_nodes_of_the_cloud_are_declared_with_all_that_they_have(self) -> None:
+    def test_slurm_conf_declares_cloud_nodes_with_hardware_and_features(self) -> None:
         lines = _conf()
         assert (
             "NodeName=nd-[0-15] CPUs=96 Sockets=2 CoresPerSocket=48 ThreadsPerCore=1 "
@@ -92,14 +92,14 @@ class TestConfiguration:
         assert "PriorityWeightFairshare" not in weights, "there is no history to go by"
         assert "PriorityWeightFairshare=1000" in _conf(accounting=Accounting())
 
-    def test_accounts_and_qualities_of_service_are_kept_to(self) -> None:
+    def test_slurm_conf_enforces_accounts_and_qos(self) -> None:
         lines = _conf(accounting=RULES)
         assert "AccountingStorageEnforce=associations,limits,qos" in lines
         assert {"PreemptType=preempt/qos", "PreemptMode=REQUEUE"} <= set(lines)
         plain = _conf(accounting=Accounting())
         assert not [line for line in plain if line.startswith(("Preempt", "AccountingStorageEnf"))]
 
-    def test_slurms_accounting_is_told_of_them(self) -> None:
+    def test_slurm_accounting_commands_create_accounts_qos_and_users(self) -> None:
         cluster = SlurmCluster(name="lab", host="h", partitions=(ND,), accounting=RULES)
         assert accounting_commands(cluster) == [
             "add cluster lab",
@@ -117,7 +117,7 @@ class TestConfiguration:
         for rules in (None, Accounting(), Accounting(users=("azureuser",))):
             assert accounting_commands(replace(cluster, accounting=rules)) == []
 
-    def test_scale_sets_are_networks_of_their_own(self) -> None:
+    def test_slurm_topology_has_a_switch_per_scale_set(self) -> None:
         files = _files((ND, replace(ND, name="spot", count=1, default=False)))
         lines = [line for line in files["topology.conf"].splitlines() if line[:1] != "#"]
         assert lines == ["SwitchName=nd Nodes=nd-[0-15]", "SwitchName=spot Nodes=spot-0"]
@@ -125,7 +125,7 @@ class TestConfiguration:
         assert "topology.conf" not in _files()
         assert "Topology" not in _files()["slurm.conf"]
 
-    def test_jobs_have_the_gpus_they_asked_for_beside_their_cores_and_no_more(self) -> None:
+    def test_slurm_conf_binds_gpus_to_near_cores_and_constrains_devices(self) -> None:
         files = _files()
         for number, cores in ((0, "0-47"), (7, "48-95")):
             line = f"Name=gpu Type=h100 File=/dev/nvidia{number} Cores={cores}\n"
@@ -133,7 +133,7 @@ class TestConfiguration:
         assert "ConstrainDevices=yes" in files["cgroup.conf"]
         assert "ProctrackType=proctrack/cgroup" in files["slurm.conf"]
 
-    def test_accounting_needs_no_password_and_is_reached_by_nodes(self) -> None:
+    def test_slurm_accounting_needs_no_password_and_uses_scheduler_address(self) -> None:
         files = _files(accounting=Accounting())
         assert "AccountingStorageType=accounting_storage/slurmdbd" in files["slurm.conf"]
         assert "StoragePass" not in files["slurmdbd.conf"]
@@ -141,7 +141,7 @@ class TestConfiguration:
         assert "AccountingStorageHost=10.0.0.4" in _conf(accounting=Accounting())
 
 
-# As `nvidia-smi nvlink --status` has it.
+# Output of `nvidia-smi nvlink --status`.
 UP = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-a)\n\t Link 0: 26.562 GB/s\n\t Link 1: 26.562 GB/s\n"
 HALF = "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-b)\n\t Link 0: 26.562 GB/s\n\t Link 1: <inactive>\n"
 DOWN = (
@@ -150,7 +150,7 @@ DOWN = (
 )
 
 
-# The programs that the health check asks, with the folder of what they print for {0}.
+# Programs that the health check calls; {0} is the folder of their output.
 PROGRAMS = {
     "nvidia-smi": "[ $1 != nvlink ] || exec cat {0}/links; cat {0}/gpus; ! grep -q failed {0}/gpus",
     "dmesg": "cat {0}/kernel",
@@ -161,7 +161,7 @@ PROGRAMS = {
 
 @dataclass
 class Node:
-    """A tree that stands for a node; after a check its exit code and what it printed."""
+    """A folder tree that stands for a node, with the exit code and output of its last check."""
 
     folder: Path
     said: tuple[int, str] = (0, "")
@@ -204,14 +204,14 @@ class Node:
         before: bool = False,
         image_checks: str = "",
     ) -> list[str]:
-        """Runs the health check; answers with what Slurm was told."""
+        """Runs the health check and returns the commands that Slurm received."""
         printed = {"gpus": gpus, "kernel": kernel, "state": f"NodeName=nd-0 {state}"}
         for name, text in {**printed, "free": str(free), "links": links}.items():
             (self.folder / name).write_text(f"{text}\n")
         (told := self.folder / "told").write_text("")
         facts = replace(self.FACTS, image_checks=image_checks)
         script = install(self.folder, settings="", python=sys.executable, facts=facts)
-        # The program sets a PATH of its own, as slurmd gives it none.
+        # The program sets its own PATH, as slurmd passes none.
         text = script["health-check"].read_text()
         own = f"export PATH={self.folder / 'commands'}:"
         (program := self.folder / "run").write_text(text.replace("export PATH=", own))
@@ -225,7 +225,7 @@ class Node:
 
 
 class TestHealthCheck:
-    """Findings of the program about a node, in a tree that stands for the real one."""
+    """Problems that the program finds in a tree standing for a node."""
 
     @pytest.fixture
     def node(self, tmp_path: Path) -> Node:
@@ -235,10 +235,10 @@ class TestHealthCheck:
         ("state", "stays"),
         [("State=MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", True), ("State=IDLE+CLOUD", False)],
     )
-    def test_slurmd_says_that_the_node_booted_until_slurm_knows_it(
+    def test_health_check_keeps_first_boot_file_until_node_is_registered(
         self, node: Node, tmp_path: Path, state: str, stays: bool
     ) -> None:
-        """slurmd runs the check before it registers, too, and may die in between."""
+        """slurmd also runs the check before it registers, and may die in between."""
         first = tmp_path / "root" / "run" / "fairway-slurm-first"
         first.parent.mkdir()
         first.touch()
@@ -256,11 +256,11 @@ class TestHealthCheck:
             ({"gpus": "failed\nat all"}, "", "hardware: nvidia-smi: failed"),
             ({"gpus": "0, 0\n1, 7"}, "", "hardware: uncorrected ECC errors: GPU 1: 7"),
             ({"kernel": f"[1.0] {XID}79, pid=1, GPU"}, "", "hardware: XID 79 on 0001:00:00"),
-            # A fault of an application is none of the node.
+            # A fault of an application is not a fault of the node.
             ({"kernel": f"{XID}31, pid=7, name=python"}, "", ""),
             ({"links": f"{UP}{HALF}"}, "", "hardware: inactive NVLinks: GPU 1: 1"),
             ({"links": f"{UP}{DOWN}"}, "", "hardware: inactive NVLinks: GPU 1: all"),
-            # With all links up or with none at all they are sound.
+            # Links are healthy if all are up, or none on any GPU.
             ({"links": UP}, "", ""),
             ({"links": DOWN}, "", ""),
             ({"free": 1}, "", "1 GiB free on /scratch"),
@@ -271,11 +271,11 @@ class TestHealthCheck:
                 "hardware: 1 InfiniBand adapters are slower than 400 Gb/s",
             ),
             ({}, "proc/mounts ", "/data is not mounted"),
-            # It is not drained again.
+            # A drained node is not drained again.
             ({"gpus": "0, 0", "state": "State=IDLE+DRAIN Reason=by hand [me@now]"}, "", ""),
         ],
     )
-    def test_a_bad_node_is_drained_with_the_reason_and_a_sound_one_let_be(
+    def test_health_check_drains_faulty_node_with_reason(
         self, node: Node, values: dict[str, Any], file: str, problem: str
     ) -> None:
         if file:
@@ -292,15 +292,13 @@ class TestHealthCheck:
             ("Azure: Preempt", []),
         ],
     )
-    def test_only_what_it_drained_itself_it_lets_back(
+    def test_health_check_resumes_only_nodes_it_drained(
         self, node: Node, reason: str, told: list[str]
     ) -> None:
         state = f"State=IDLE+CLOUD+DRAIN X=y Reason={reason} [root@2026-11-21T05:00:00]"
         assert node.check(state=state) == told
 
-    def test_before_slurmd_starts_it_says_what_is_wrong_and_tells_slurm_nothing(
-        self, node: Node
-    ) -> None:
+    def test_health_check_before_slurmd_prints_problems_without_scontrol(self, node: Node) -> None:
         assert node.check(before=True) == []
         assert node.said == (0, "")
         assert node.check(gpus="0, 0", free=0, before=True) == []
@@ -315,7 +313,7 @@ class TestHealthCheck:
             (None, (1, "the image has no {}/conf/nd96isr_h100_v5.conf; ")),
         ],
     )
-    def test_the_images_own_checks_run_before_the_first_job(
+    def test_health_check_before_slurmd_runs_checks_of_the_image(
         self, node: Node, body: str | None, said: tuple[int, str]
     ) -> None:
         folder = node.root / "opt/azurehpc/test/azurehpc-health-checks"
@@ -329,11 +327,11 @@ class TestHealthCheck:
 
 
 class TestProlog:
-    """Programs that run on a node before a job and after it."""
+    """Programs that run on a node before and after a job."""
 
     @pytest.fixture
     def run(self, tmp_path: Path) -> Callable[[str, str], None]:
-        """Runs one of the two for a job, with a hosts file and a scontrol of the test's."""
+        """Runs one of the two programs for a job, with a hosts file and scontrol of the test."""
         commands, scratch = tmp_path / "commands", tmp_path / "scratch"
         commands.mkdir()
         scratch.mkdir()
@@ -358,7 +356,7 @@ class TestProlog:
         "NodeName=nd-1 Arch=x86_64 NodeAddr=10.0.0.8 NodeHostName=nd-1 State=ALLOCATED\n"
     )
 
-    def test_a_jobs_nodes_are_known_by_their_names(
+    def test_prolog_writes_addresses_of_job_nodes_to_hosts(
         self, run: Callable[[str, str], None], tmp_path: Path
     ) -> None:
         hosts = tmp_path / "hosts"
@@ -372,10 +370,10 @@ class TestProlog:
                 "10.0.0.8 nd-1 # fairway",
             ]
 
-    def test_a_job_has_a_folder_of_its_own_for_as_long_as_it_runs(
+    def test_prolog_creates_job_scratch_and_epilog_removes_it(
         self, run: Callable[[str, str], None], tmp_path: Path
     ) -> None:
-        # A slurmd that starts again beside it does not say that the node booted.
+        # A restarted slurmd must not report that the node booted.
         (tmp_path / "first").write_text('SLURMD_FIRST="-b"\n')
         run("prolog", "")
         assert (tmp_path / "hosts").read_text() == "127.0.0.1 localhost\n", "no addresses"

@@ -1,4 +1,4 @@
-"""Suggestions for misspelt words."""
+"""Suggestions for misspelled words."""
 
 import pytest
 
@@ -19,15 +19,15 @@ WORDS = ["command", "nodes", "processes_per_node"]
         ("\x1b[31m", None),
     ],
 )
-def test_the_nearest_word_or_none(word: str, found: str | None) -> None:
+def test_nearest_returns_closest_word_or_none(word: str, found: str | None) -> None:
     assert nearest(word, WORDS) == found
 
 
-def test_nearest_without_candidates_suggests_nothing() -> None:
+def test_nearest_without_candidates_returns_none() -> None:
     assert nearest("a", []) is None
     assert did_you_mean("a", []) == ""
 
 
-def test_a_few_words_are_listed_and_many_are_not() -> None:
+def test_did_you_mean_lists_few_words_but_not_many() -> None:
     assert did_you_mean("zzz", ["b", "a", "a"]) == "one of: a, b"
     assert did_you_mean("zzz", [f"word{n}" for n in range(13)]) == ""

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from fairway_core.target import Target
 
-# As the design shows it.
+# The example of the design.
 SLURM: dict[str, Any] = {
     "version": 1,
     "name": "nd",
@@ -48,20 +48,20 @@ THROUGH_HOSTS = {**SLURM, "reach": {"jump": ["me@gate.contoso.com:2222", "second
     [SLURM, SSH, BATCH, PRICED, THROUGH_BASTION, THROUGH_HOSTS],
     ids=["slurm", "ssh", "batch", "priced", "bastion", "jump"],
 )
-def test_a_record_survives_the_way_through_json(record: dict[str, Any]) -> None:
+def test_target_record_round_trips_through_json(record: dict[str, Any]) -> None:
     target = Target.model_validate_json(json.dumps(record))
     assert target.record() == record
     assert Target.model_validate_json(json.dumps(target.record())) == target
 
 
-def test_a_pool_is_for_mpi_where_its_record_says_nothing_else() -> None:
+def test_target_batch_pool_defaults_to_mpi() -> None:
     section = {key: value for key, value in POOL.items() if key != "mpi"}
     target = Target.model_validate_json(json.dumps({**BATCH, "batch": section}))
     assert target.batch is not None
     assert target.batch.mpi
 
 
-def test_local_always_exists_and_needs_no_section() -> None:
+def test_target_local_needs_no_section() -> None:
     local = Target.local()
     assert (local.name, local.engine) == ("local", "local")
     assert Target.model_validate_json(json.dumps(local.record())) == local
@@ -95,12 +95,12 @@ def test_local_always_exists_and_needs_no_section() -> None:
         ({"reach": {"jump": ["-oProxyCommand=reboot"]}}, "is not a jump host"),
     ],
 )
-def test_a_record_that_contradicts_itself_is_refused(change: dict[str, Any], message: str) -> None:
+def test_target_with_contradictory_record_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Target.model_validate_json(json.dumps({**SLURM, **change}))
 
 
-def test_target_reach_is_refused_for_the_engine_local() -> None:
+def test_target_reach_is_refused_for_engine_local() -> None:
     record = {"name": "here", "engine": "local", "nodes": {"min": 1, "max": 1}}
     with pytest.raises(ValidationError, match="not for engine `local`"):
         Target.model_validate({**record, "reach": {"jump": ["gate"]}})
@@ -117,7 +117,7 @@ def test_target_reach_is_refused_for_the_engine_local() -> None:
         ("\ud800", "control character"),
     ],
 )
-def test_no_word_of_a_target_is_an_option_or_moves_a_terminal(
+def test_target_refuses_values_like_options_or_with_control_characters(
     field: str, value: str, message: str
 ) -> None:
     with pytest.raises(ValidationError, match=message):
@@ -136,12 +136,12 @@ def test_no_word_of_a_target_is_an_option_or_moves_a_terminal(
         {"slurm": {**SLURM["slurm"], "host": "one two"}},
     ],
 )
-def test_a_record_whose_text_does_harm_is_refused(change: dict[str, Any]) -> None:
+def test_target_refuses_harmful_text(change: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=r"control character|not a target's name|a space"):
         Target.model_validate({**SLURM, **change})
 
 
-def test_an_address_that_terraform_fills_in_is_taken() -> None:
+def test_target_accepts_address_as_terraform_expression() -> None:
     host = '${try(data.x.instances[0].private_ip_address, "")}'
     target = Target.model_validate({**SSH, "ssh": {**SSH["ssh"], "host": host}})
     assert target.record()["ssh"]["host"] == host

@@ -1,4 +1,4 @@
-"""Which program plans and applies: Terraform, or OpenTofu."""
+"""The program that plans and applies: Terraform or OpenTofu."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from fairway_stacks.plan.terraform import Terraform
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that alone is on PATH."""
+    """Returns the only folder on PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -24,7 +24,7 @@ def _install(file: Path, says: str = "{}") -> None:
     executable(file, f"echo '{says}'")
 
 
-def test_terraform_comes_first(path: Path) -> None:
+def test_terraform_program_prefers_terraform_to_tofu(path: Path) -> None:
     assert program() == "terraform"
     _install(path / "tofu")
     assert (program(), registry()) == ("tofu", "registry.opentofu.org")
@@ -33,7 +33,9 @@ def test_terraform_comes_first(path: Path) -> None:
     assert lock_file() == "terraform.lock.hcl"
 
 
-def test_the_chosen_one_is_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terraform_program_from_environment_variable_is_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _install(path / "terraform", "no JSON")
     _install(tmp_path / "tofu", '{"who": {"value": "tofu"}}')
     monkeypatch.setenv("FAIRWAY_TERRAFORM", str(tmp_path / "tofu"))
@@ -41,7 +43,7 @@ def test_the_chosen_one_is_run(path: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("path")
-def test_terraform_program_that_is_missing_or_unknown_is_named(
+def test_terraform_program_that_is_missing_or_unknown_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FAIRWAY_TERRAFORM", "tofu")

@@ -1,4 +1,4 @@
-"""YAML to plain data with places, and what is refused on the way."""
+"""YAML parsed to plain data with positions, and what is refused."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from fairway_core.yaml_text import Mark, nearest_mark, parse_yaml, unfit_charact
 
 
 def refused(text: str) -> tuple[str, int, int]:
-    """The finding's id and place."""
+    """Returns the finding's id, line and column."""
     with pytest.raises(UserError) as caught:
         parse_yaml(text, "f")
     [finding] = caught.value.findings
@@ -56,7 +56,7 @@ def refused(text: str) -> tuple[str, int, int]:
         ),
     ],
 )
-def test_plain_data(text: str, value: Any) -> None:
+def test_yaml_is_parsed_to_plain_data(text: str, value: Any) -> None:
     data = parse_yaml(text, "f").data
     assert data == value
     assert type(data) is type(value)
@@ -103,14 +103,14 @@ def test_plain_data(text: str, value: Any) -> None:
         ("- " * 2000 + "a", ("yaml-nesting", 1, 129)),
     ],
 )
-def test_yaml_that_is_no_plain_data_is_refused_at_its_position(
+def test_yaml_beyond_plain_data_is_refused_at_its_position(
     text: str, finding: tuple[str, int, int]
 ) -> None:
     assert refused(text) == finding
 
 
 @pytest.mark.parametrize("merge", ["[{items}]", "{{<<: [{items}]}}"])
-def test_aliases_cannot_expand_without_end(merge: str) -> None:
+def test_yaml_alias_bomb_is_refused(merge: str) -> None:
     lines = ["a0: &a0 {x: y}"]
     for n in range(1, 12):
         items = merge.format(items=", ".join([f"*a{n - 1}"] * 9))
@@ -119,13 +119,13 @@ def test_aliases_cannot_expand_without_end(merge: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# nothing", "\ufeff"])
-def test_an_empty_file_is_said_to_be_empty(text: str) -> None:
+def test_yaml_file_that_is_empty_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="f: the file is empty") as caught:
         parse_yaml(text, "f")
     assert caught.value.findings[0].id == "empty-file"
 
 
-def test_every_key_and_value_has_its_place() -> None:
+def test_yaml_keys_and_values_have_positions() -> None:
     text = parse_yaml("a: 1\nb:\n  - x\n  - {c: two words}\nd:\n", "f")
     assert text.keys["a",] == Mark(1, 1, 1)
     assert text.values["a",] == Mark(1, 4, 1)
@@ -137,20 +137,20 @@ def test_every_key_and_value_has_its_place() -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_lines_are_counted_as_yaml_does(end: str) -> None:
-    # A line separator of Unicode ends no line in YAML 1.2.
+def test_yaml_lines_end_at_line_breaks_but_not_unicode_separators(end: str) -> None:
+    # Unicode's line separator does not end a line in YAML 1.2.
     text = parse_yaml(f"a: x\u2028y{end}b: 2{end}", "f")
     assert text.location(text.values["b",]).text == "b: 2"
 
 
-def test_a_place_is_that_of_the_nearest_that_has_one() -> None:
+def test_yaml_nearest_mark_falls_back_to_closest_parent() -> None:
     text = parse_yaml("a: {b: 1}", "f")
     assert nearest_mark(("a", "b", "c"), text.values) == text.values["a", "b"]
     assert nearest_mark(("x",), text.values) == text.values[()]
     assert nearest_mark(("x",)) is None
 
 
-def test_characters_that_no_program_can_be_given() -> None:
+def test_unfit_character_finds_nul_and_surrogates() -> None:
     assert unfit_character("fine \x1b ☃ 🚀\n") is None
     assert unfit_character("a\0") == "U+0000"
     assert unfit_character("\udfff") == "U+DFFF"
@@ -167,8 +167,8 @@ def test_characters_that_no_program_can_be_given() -> None:
         ("<<: 1", "for example `<<: *anchor`"),
     ],
 )
-def test_yaml_refusal_has_a_hint(text: str, hint: str) -> None:
-    """Others are on the page of messages about job files."""
+def test_yaml_syntax_error_has_a_hint(text: str, hint: str) -> None:
+    """Further hints are on the golden page of messages about job files."""
     with pytest.raises(UserError) as caught:
         parse_yaml(text, "job.yaml")
     assert caught.value.findings[0].hint == hint
