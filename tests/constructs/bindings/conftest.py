@@ -1,4 +1,4 @@
-"""A small provider schema with every kind of thing, and the package generated from it."""
+"""A small provider schema that covers every feature, and the package generated from it."""
 
 import importlib.util
 import sys
@@ -14,13 +14,14 @@ from fairway_constructs.bindings.provider_schema import read_provider_schema
 
 @pytest.fixture(scope="session")
 def schema_file() -> Path:
-    """Schema as `terraform providers schema -json` prints it, of a provider made up for tests."""
+    """Returns a schema in the format of `terraform providers schema -json`, of an invented
+    provider."""
     return Path(__file__).with_name("schema.json")
 
 
 @pytest.fixture(scope="session")
 def facts(schema_file: Path) -> Facts:
-    """The facts about the resource and the data source `azurerm_probe`."""
+    """Returns facts about the resource and the data source `azurerm_probe`."""
     return read_provider_schema(
         schema_file, "hashicorp/azurerm", ["azurerm_probe"], ["azurerm_probe"], "9.8.7"
     )
@@ -28,13 +29,13 @@ def facts(schema_file: Path) -> Facts:
 
 @pytest.fixture(scope="session")
 def probe(facts: Facts, tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """The generated module `probe`, imported."""
+    """Imports and returns the generated module `probe`."""
     return _generated(facts, tmp_path_factory.mktemp("package"), "probe")
 
 
 @pytest.fixture(scope="session")
 def data_probe(facts: Facts, tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """The generated module `data_probe`, imported."""
+    """Imports and returns the generated module `data_probe`."""
     return _generated(facts, tmp_path_factory.mktemp("package"), "data_probe")
 
 
@@ -44,7 +45,7 @@ def _generated(facts: Facts, package: Path, name: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # A dataclass looks its module up by name.
+    # A dataclass looks up its module by name.
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module

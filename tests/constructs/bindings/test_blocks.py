@@ -1,4 +1,4 @@
-"""Blocks as frozen dataclasses, and how values turn into Terraform's JSON."""
+"""Blocks as frozen dataclasses, and their conversion to Terraform's JSON."""
 
 import dataclasses
 import inspect
@@ -29,7 +29,7 @@ class _Object(ObjectValue):
     user: str | None = None
 
 
-def test_a_block_is_a_frozen_dataclass() -> None:
+def test_block_is_a_frozen_dataclass() -> None:
     block = _Outer(name="a", inner=_Inner(key="k"))
     assert dataclasses.is_dataclass(block)
     assert [field.name for field in dataclasses.fields(block)] == [
@@ -46,7 +46,7 @@ def test_a_block_is_a_frozen_dataclass() -> None:
         del block.name
 
 
-def test_fields_are_known_before_the_first_block_is_made() -> None:
+def test_block_fields_are_known_before_first_instance() -> None:
     class Above(Block):
         key: str
 
@@ -61,7 +61,7 @@ def test_fields_are_known_before_the_first_block_is_made() -> None:
     assert str(inspect.signature(Shown)) == "(*, key, size=None)"
 
 
-def test_blocks_compare_by_type_and_value_and_show_what_was_given() -> None:
+def test_block_equality_and_repr_use_type_and_given_values() -> None:
     block = _Outer(name="a", inner=_Inner(key="k"), size=0)
     assert block == _Outer(name="a", inner=_Inner(key="k"), size=0)
     assert hash(block) == hash(_Outer(name="a", inner=_Inner(key="k"), size=0))
@@ -78,19 +78,21 @@ def test_blocks_compare_by_type_and_value_and_show_what_was_given() -> None:
         ({"key": "k", "kye": "k"}, r"_Inner\(\) got an unexpected keyword argument 'kye'"),
     ],
 )
-def test_a_missing_or_unknown_field_is_a_type_error(arguments: dict[str, str], said: str) -> None:
+def test_block_with_missing_or_unknown_field_raises_type_error(
+    arguments: dict[str, str], said: str
+) -> None:
     with pytest.raises(TypeError, match=said):
         _Inner(**arguments)
 
 
-def test_fields_are_given_by_name_alone() -> None:
+def test_block_refuses_positional_arguments() -> None:
     with pytest.raises(TypeError, match="positional"):
         _Inner("k")  # type: ignore[misc]
     with pytest.raises(TypeError, match="positional"):
         _Empty("k")  # type: ignore[call-arg]
 
 
-def test_terraform_value_leaves_none_out_and_restores_renamed_fields() -> None:
+def test_terraform_value_omits_none_and_restores_renamed_fields() -> None:
     block = _Outer(name="a", inner=_Inner(key="k"), many=[_Inner(key="l")], import_="yes", size=0)
     assert terraform_value({"outer": block, "absent": None, "off": False, "none": []}) == {
         "outer": {
@@ -107,9 +109,9 @@ def test_terraform_value_leaves_none_out_and_restores_renamed_fields() -> None:
     assert terraform_value(Timeouts(create="1h")) == {"create": "1h"}
 
 
-def test_an_object_is_written_whole() -> None:
+def test_terraform_value_of_object_writes_null_for_omitted_members() -> None:
     assert terraform_value([_Object(server="s")]) == [{"server": "s", "user": "${null}"}]
 
 
-def test_a_mapping_keeps_its_keys_as_they_are() -> None:
+def test_terraform_value_of_mapping_keeps_keys() -> None:
     assert terraform_value({"tags": {"owner_": "me"}}) == {"tags": {"owner_": "me"}}

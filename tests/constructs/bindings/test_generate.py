@@ -1,4 +1,4 @@
-"""Output of the generator, from a small schema and from the kept facts."""
+"""Output of the generator from a small schema and from the kept facts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,17 +21,17 @@ data_sources = ["azurerm_probe"]
 """
 
 
-def test_the_small_schema_renders_as_kept(facts: Facts, schema_file: Path) -> None:
+def test_generate_renders_small_schema_as_golden_files(facts: Facts, schema_file: Path) -> None:
     golden = {file.stem: file.read_text() for file in schema_file.parent.glob("golden/*.txt")}
     assert render(facts) == golden
 
 
-def test_bindings_package_equals_the_generated_text() -> None:
+def test_generate_reproduces_the_committed_bindings() -> None:
     written = {file.name: file.read_text() for file in PACKAGE.glob("*.py")}
     assert written == render(kept_facts())
 
 
-def test_the_kept_facts_are_those_selected_and_canonical() -> None:
+def test_facts_kept_match_selection_in_canonical_form() -> None:
     selection = Selection.read(SELECTION)
     assert set(kept_facts().resources) == set(selection.resources)
     assert set(kept_facts().data_sources) == set(selection.data_sources)
@@ -39,19 +39,19 @@ def test_the_kept_facts_are_those_selected_and_canonical() -> None:
     assert kept_facts().to_text() == KEPT.read_text()
 
 
-def test_facts_survive_their_kept_form(facts: Facts) -> None:
+def test_facts_round_trip_through_text(facts: Facts) -> None:
     assert Facts.from_text(facts.to_text()) == facts
     assert '   "ports": [["list", "number"], "optional"],\n' in facts.to_text()
 
 
-def test_an_id_that_cannot_be_given_is_no_argument(facts: Facts) -> None:
+def test_facts_id_is_settable_only_if_required(facts: Facts) -> None:
     assert not facts.resources["azurerm_probe"].attributes["id"].settable
     assert facts.data_sources["azurerm_probe"].attributes["id"].required
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., Path]:
-    """Generates into a folder of the test's own; returns it."""
+    """Generates into the test's folder and returns that folder."""
     selection = tmp_path / "selection.toml"
     selection.write_text(_SELECTION)
 
@@ -87,14 +87,14 @@ def test_generate_without_a_schema_reproduces_the_package(
         ("5", "5 is no version of hashicorp/azurerm"),
     ],
 )
-def test_the_librarys_own_bindings_need_the_providers_version(
+def test_generate_from_schema_requires_provider_version(
     run: Callable[..., Path], schema_file: Path, version: str | None, said: str
 ) -> None:
     with pytest.raises(UserError, match=said):
         run(schema_file, version)
 
 
-def test_another_version_shows_in_every_header_and_in_the_constraint(
+def test_generate_writes_provider_version_in_headers_and_constraint(
     run: Callable[..., Path], schema_file: Path
 ) -> None:
     package = run(schema_file, "10.11.12") / "azurerm"
@@ -114,7 +114,7 @@ def test_another_version_shows_in_every_header_and_in_the_constraint(
         ),
     ],
 )
-def test_a_schema_that_will_not_do_is_the_users_error(
+def test_generate_refuses_unknown_or_unsupported_resource(
     schema_file: Path, resources: list[str], said: str
 ) -> None:
     with pytest.raises(UserError, match=said) as caught:
@@ -134,7 +134,7 @@ def test_a_schema_that_will_not_do_is_the_users_error(
         (b'{"provider_schemas": {"x/hashicorp/other": {}}}', "holds no schema of"),
     ],
 )
-def test_a_file_that_is_no_schema_is_the_users_error(
+def test_generate_refuses_a_file_that_is_not_a_schema(
     tmp_path: Path, content: bytes | None, said: str
 ) -> None:
     file = tmp_path / "schema.json"
@@ -144,7 +144,7 @@ def test_a_file_that_is_no_schema_is_the_users_error(
         read_provider_schema(file, "hashicorp/azurerm", [], [], "1.2.3")
 
 
-def test_a_selected_resource_without_facts_is_the_users_error(
+def test_generate_refuses_selected_resource_without_facts(
     run: Callable[..., Path], schema_file: Path
 ) -> None:
     folder = run(schema_file, "9.8.7")
@@ -153,7 +153,7 @@ def test_a_selected_resource_without_facts_is_the_users_error(
         run(None)
 
 
-def test_the_command_prints_an_error_without_a_traceback(
+def test_bindings_command_prints_error_without_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: Any, **options: Any) -> None:
@@ -166,7 +166,7 @@ def test_the_command_prints_an_error_without_a_traceback(
     assert "absent.json: No such file" in error
 
 
-def test_the_script_finds_the_environment(repository: Path, tmp_path: Path) -> None:
+def test_bindings_script_runs_from_any_folder(repository: Path, tmp_path: Path) -> None:
     script = repository / "bin" / "bindings"
     shown = finished([script, "--help"], cwd=tmp_path, check=True)
     assert "terraform providers schema -json" in shown.stdout

@@ -1,4 +1,4 @@
-"""Python's names for Terraform's: what is taken, and what becomes of it."""
+"""Python names for Terraform's names, and the renaming of reserved ones."""
 
 import keyword
 
@@ -9,7 +9,7 @@ from fairway_constructs.bindings import names
 from fairway_constructs.bindings.facts import Body, kept_facts
 
 
-def test_the_reserved_members_are_those_of_our_classes() -> None:
+def test_names_reserved_equal_members_of_base_classes() -> None:
     classes = (cdk.Resource, cdk.DataSource)
     members = {name for cls in classes for name in dir(cls) if not name.startswith("_")}
     assert members | {"TYPE", "terraform_address"} == names.MEMBERS
@@ -29,7 +29,7 @@ def test_the_reserved_members_are_those_of_our_classes() -> None:
         ("str", "str_", "str_", "str_"),
     ],
 )
-def test_a_name_that_is_taken_ends_in_an_underscore(
+def test_names_that_are_taken_end_with_an_underscore(
     attribute: str, argument: str, member: str, field: str
 ) -> None:
     assert names.argument_name(attribute) == argument
@@ -37,7 +37,7 @@ def test_a_name_that_is_taken_ends_in_an_underscore(
     assert names.field_name(attribute) == field
 
 
-def test_modules_and_classes() -> None:
+def test_names_of_modules_and_classes_are_derived_from_types() -> None:
     assert names.module_name("azurerm_subnet") == "subnet"
     assert names.module_name("azurerm_client_config", data=True) == "data_client_config"
     assert names.class_name("monitor_scheduled_query_rules_alert_v2") == (
@@ -48,7 +48,7 @@ def test_modules_and_classes() -> None:
     assert names.block_class_name(("lifecycle",), set()) == "LifecycleBlock"
 
 
-def test_no_name_of_terraforms_is_a_keyword_after_renaming_or_ends_in_an_underscore() -> None:
+def test_names_of_provider_are_no_keywords_once_renamed_nor_end_with_underscore() -> None:
     def check(body: Body) -> None:
         for name in (*body.attributes, *body.blocks):
             assert not name.endswith("_")

@@ -1,4 +1,4 @@
-"""The generated classes in `cdk.tf.json`, and the arguments that they refuse."""
+"""Generated classes in `cdk.tf.json`, and arguments that they refuse."""
 
 import json
 import traceback
@@ -23,13 +23,13 @@ from fairway_core.findings import UserError
 
 @pytest.fixture
 def app(tmp_path: Path) -> App:
-    """An app that writes into the test's own folder."""
+    """Returns an app that writes into the test's folder."""
     return App(outdir=str(tmp_path))
 
 
 @pytest.fixture
 def synthesize(app: App) -> Callable[[Stack], dict[str, Any]]:
-    """Synthesizes the app and reads a stack's document."""
+    """Synthesizes the app and returns a stack's document."""
 
     def synthesize(stack: Stack) -> dict[str, Any]:
         app.synth()
@@ -41,7 +41,7 @@ def synthesize(app: App) -> Callable[[Stack], dict[str, Any]]:
 
 
 def _stack(app: App, name: str) -> Stack:
-    """A stack with a provider, without which cdktf does not synthesize."""
+    """Returns a stack with a provider, without which cdktf does not synthesize."""
     stack = Stack(app, name)
     AzurermProvider(stack)
     return stack
@@ -53,7 +53,7 @@ def _probe(module: ModuleType, stack: Stack, id_: str = "probe", **more: Any) ->
     return module.Probe(stack, id_, **{**required, "listener": listener, **more})
 
 
-def test_every_kind_of_argument(
+def test_synthesis_writes_every_kind_of_argument(
     probe: ModuleType, app: App, synthesize: Callable[[Stack], dict[str, Any]]
 ) -> None:
     stack = _stack(app, "one")
@@ -103,7 +103,7 @@ def test_every_kind_of_argument(
     }
 
 
-def test_synthesis_leaves_out_arguments_that_are_not_given(
+def test_synthesis_omits_arguments_that_are_not_given(
     probe: ModuleType, app: App, synthesize: Callable[[Stack], dict[str, Any]]
 ) -> None:
     stack = _stack(app, "one")
@@ -112,7 +112,7 @@ def test_synthesis_leaves_out_arguments_that_are_not_given(
     assert synthesized.keys() == {"//", "name", "scope", "disk", "listener"}
 
 
-def test_every_kind_of_reference(
+def test_synthesis_writes_every_kind_of_reference(
     probe: ModuleType, app: App, synthesize: Callable[[Stack], dict[str, Any]]
 ) -> None:
     stack = _stack(app, "one")
@@ -148,7 +148,7 @@ def test_every_kind_of_reference(
     assert {name: synthesized[name] for name in expected} == expected
 
 
-def test_a_data_source_takes_a_required_id(
+def test_synthesis_of_data_source_accepts_required_id(
     data_probe: ModuleType, app: App, synthesize: Callable[[Stack], dict[str, Any]]
 ) -> None:
     stack = _stack(app, "one")
@@ -162,7 +162,9 @@ def test_a_data_source_takes_a_required_id(
     assert group["location"] == "${data.azurerm_probe.found.id}"
 
 
-def test_meta_arguments(app: App, synthesize: Callable[[Stack], dict[str, Any]]) -> None:
+def test_synthesis_writes_meta_arguments(
+    app: App, synthesize: Callable[[Stack], dict[str, Any]]
+) -> None:
     stack = Stack(app, "one")
     AzurermProvider(stack, features=Features(storage=FeaturesStorage(data_plane_available=False)))
     other = AzurermProvider(stack, "other", alias="other", subscription_id="0")
@@ -193,7 +195,7 @@ def test_meta_arguments(app: App, synthesize: Callable[[Stack], dict[str, Any]])
     groups = document["resource"]["azurerm_resource_group"]
     assert groups["group"]["depends_on"] == ["terraform_data.layout"]
     assert groups["group"]["provider"] == "azurerm.other"
-    # Bare addresses: Terraform takes no "${…}" in replace_triggered_by.
+    # Bare addresses: Terraform accepts no "${…}" in replace_triggered_by.
     assert groups["group"]["lifecycle"] == {
         "prevent_destroy": True,
         "create_before_destroy": True,
@@ -205,13 +207,15 @@ def test_meta_arguments(app: App, synthesize: Callable[[Stack], dict[str, Any]])
     assert list(validate(document)) == []
 
 
-def test_an_expression_cannot_trigger_a_replacement(app: App) -> None:
+def test_synthesis_refuses_expression_in_replace_triggered_by(app: App) -> None:
     layout = TerraformData(Stack(app, "one"), "layout", input=1)
     with pytest.raises(UserError, match="takes an address"):
         Lifecycle(replace_triggered_by=[layout.reference("output")]).to_terraform()
 
 
-def test_references_across_stacks(app: App, synthesize: Callable[[Stack], dict[str, Any]]) -> None:
+def test_synthesis_writes_references_across_stacks(
+    app: App, synthesize: Callable[[Stack], dict[str, Any]]
+) -> None:
     network, compute = _stack(app, "network"), _stack(app, "compute")
     group = ResourceGroup(network, "group", name="g", location="westeurope", tags={"a": "b"})
     subnet = Subnet(
@@ -260,18 +264,18 @@ def test_references_across_stacks(app: App, synthesize: Callable[[Stack], dict[s
         ({"name": "x", "location": "y", "count": 2}, "unexpected keyword argument 'count'"),
     ],
 )
-def test_a_wrong_argument_is_a_type_error_where_it_is_written(
+def test_synthesis_with_wrong_argument_raises_type_error_at_the_caller(
     app: App, arguments: dict[str, Any], said: str
 ) -> None:
     stack = Stack(app, "one")
     with pytest.raises(TypeError, match=said) as caught:
         ResourceGroup(stack, "group", **arguments)
-    # Only jsii's metaclass stands between the line that wrote it and the error.
+    # Only frames of jsii's metaclass are between the caller's line and the error.
     frames = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert frames[0] == __file__
     assert not [frame for frame in frames[1:] if "jsii" not in frame]
 
 
-def test_a_scope_that_is_no_construct_is_refused() -> None:
+def test_synthesis_refuses_scope_that_is_not_a_construct() -> None:
     with pytest.raises(UserError, match=r"scope of azurerm_resource_group is a str, and no"):
         ResourceGroup("one", "group", name="x", location="y")  # type: ignore[arg-type]

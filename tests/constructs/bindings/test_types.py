@@ -1,4 +1,4 @@
-"""Types of the generated classes, as mypy checks them."""
+"""Types of the generated classes, checked with mypy."""
 
 import sys
 from pathlib import Path
@@ -26,12 +26,12 @@ number: int = good.name  # error: Incompatible types
 """
 
 
-def test_mypy_tells_required_from_optional_and_right_from_wrong(
+def test_generated_types_let_mypy_find_missing_and_wrong_arguments(
     repository: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "snippet.py"
     file.write_text(_SNIPPET)
-    # What is not in the snippet is in the cache, if the project was checked before.
+    # Everything but the snippet is in mypy's cache if the project was checked before.
     options = ["--config-file", repository / "pyproject.toml"]
     checked = finished([sys.executable, "-m", "mypy", *options, file], cwd=repository)
     errors: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""Each kind of fault is found in a document that is good without it."""
+"""The validator finds each kind of fault in an otherwise valid document."""
 
 import copy
 from typing import Any
@@ -46,7 +46,7 @@ _GOOD: dict[str, Any] = {
 }
 
 
-def test_a_good_document_passes(facts: Facts) -> None:
+def test_validator_accepts_a_valid_document(facts: Facts) -> None:
     assert list(validate(_GOOD, facts)) == []
     assert list(validate({}, facts)) == []
 
@@ -70,7 +70,7 @@ _MISSING = object()
         (f"{_ONE}.registries.0.password", "x"),
         ("provider.azurerm.0.features.key_vault", {}),
         ("resource.terraform_data.marker.inputs", 1),
-        # Missing ones.
+        # Missing names.
         (f"{_ONE}.name", _MISSING),
         (f"{_ONE}.name", None),
         (f"{_ONE}.listener.1.port", _MISSING),
@@ -113,7 +113,7 @@ _MISSING = object()
         ("provider.azurerm.0.features", [{}, {}]),
     ],
 )
-def test_a_fault_is_found_and_nothing_else(facts: Facts, path: str, value: Any) -> None:
+def test_validator_reports_exactly_the_one_fault(facts: Facts, path: str, value: Any) -> None:
     document = copy.deepcopy(_GOOD)
     *way, last = path.split(".")
     place: Any = document
@@ -124,7 +124,7 @@ def test_a_fault_is_found_and_nothing_else(facts: Facts, path: str, value: Any) 
     else:
         place[int(last) if isinstance(place, list) else last] = value
     (fault,) = validate(document, facts)
-    # A name too many or too few is a fault of what is around it.
+    # An extra or missing name is reported at its parent.
     assert fault.startswith((f"{path}: ", f"{'.'.join(way)}: "))
     assert last in fault
 
@@ -140,7 +140,7 @@ def test_a_fault_is_found_and_nothing_else(facts: Facts, path: str, value: Any) 
         ("${azurerm_public_ip.nat.ip_address}/32", False),
     ],
 )
-def test_batch_and_storage_accounts_take_addresses_as_the_provider_does(
+def test_validator_checks_addresses_of_batch_and_storage_accounts(
     address: str, taken: bool
 ) -> None:
     rule = {"default_action": "Deny", "ip_rule": [{"ip_range": address}]}

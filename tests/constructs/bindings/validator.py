@@ -1,11 +1,11 @@
-"""Check of synthesized Terraform against the provider's schema, without Terraform.
+"""Validation of synthesized Terraform against the provider's schema, without Terraform.
 
     assert not list(validate(json.loads(Path("cdk.tf.json").read_text())))
 
-The kept facts as a JSON schema. It is stricter than Terraform in one thing: a number does not pass
-for a string, nor a string for a number, unless it is an expression, `${…}`, whose type is not known
-here. Of what the provider asks of a value, and its schema does not say, it knows the addresses that
-storage and Batch accounts take.
+The kept facts are converted to a JSON schema, which is stricter than Terraform in one respect: a
+number is not accepted as a string, nor a string as a number, except an expression, `${…}`, whose
+type is unknown here. Of the provider's checks beyond its schema, only that of addresses which
+storage and Batch accounts accept is reproduced.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 from fairway_constructs.bindings.facts import Attribute, Body, Facts, NestedBlock, Type, kept_facts
 
-# What Terraform itself understands in a resource, whatever its type.
+# Arguments of Terraform itself, valid in a resource of any type.
 _META = (
     *("//", "connection", "count", "depends_on", "for_each", "lifecycle", "provider"),
     "provisioner",
@@ -37,7 +37,7 @@ Schema = dict[str, Any] | bool
 
 
 def validate(stack: Mapping[str, Any], facts: Facts | None = None) -> Iterator[str]:
-    """Faults of a stack's `cdk.tf.json`, each with the place that it is at:
+    """Yields faults of a stack's `cdk.tf.json`, each with its path:
     `resource.azurerm_subnet.compute.delegation.0: 'name' is a required property`."""
     facts = facts or kept_facts()
     _, _, own = facts.provider.rpartition("/")
@@ -54,7 +54,7 @@ def validate(stack: Mapping[str, Any], facts: Facts | None = None) -> Iterator[s
 
 
 def _section(given: Any, bodies: Mapping[str, Body]) -> Schema:
-    """All resources, or all data sources: {type: {name: arguments}}."""
+    """Returns the schema of all resources or data sources: {type: {name: arguments}}."""
     known = {**bodies, **_BUILTIN}
     used = [each for each in known if isinstance(given, Mapping) and each in given]
     return _object(
@@ -74,8 +74,8 @@ def _object(properties: Mapping[str, Schema], required: list[str] | None = None)
 
 
 def _body(body: Body, meta: tuple[str, ...] = (), address: str = "") -> Schema:
-    """The arguments between a block's braces; null counts as absent. The argument `address` holds
-    addresses that an account takes."""
+    """Returns the schema of the arguments in a block; null counts as absent. The argument `address`
+    holds addresses that an account accepts."""
     found: dict[str, Schema] = dict.fromkeys(meta, True)
     for name, each in body.attributes.items():
         schema = _type(each.type, _ADDRESS if name == address else ".*")
@@ -94,12 +94,12 @@ def _block(nested: NestedBlock, address: str) -> Schema:
 
 
 def _items(schema: Schema, **limits: int) -> Schema:
-    """One as an object, or any number as a list."""
+    """Returns the schema of one item as an object, or of any number as a list."""
     return {"if": {"type": "array"}, "then": {"items": schema, **limits}, "else": schema}
 
 
 def _type(type_: Type, text: str = ".*") -> Schema:
-    """A type constraint of Terraform's; an expression fits every one."""
+    """Returns the schema of a Terraform type constraint; an expression fits every type."""
     match type_:
         case "string":
             return {"type": "string", "pattern": text}
@@ -112,7 +112,7 @@ def _type(type_: Type, text: str = ".*") -> Schema:
         case ["map", element]:
             wanted = {"type": "object", "additionalProperties": _type(element)}
         case ["object", dict(members)]:
-            # Terraform wants all of an object: a member may be null, but none may be missing.
+            # Terraform requires every member of an object: one may be null, but not missing.
             items = {n: {"if": {"type": "null"}, "else": _type(t)} for n, t in members.items()}
             wanted = _object(items, list(members))
         case _:
