@@ -1,4 +1,4 @@
-"""Shared by the tests of constructs: a stack to build in, and what cloud-init makes of it."""
+"""Fixtures of construct tests: a stack to build in, and checks of its cloud-config."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ from fairway_constructs.scope import put
 
 @pytest.fixture(scope="session")
 def place() -> Placement:
-    """An existing resource group."""
+    """Returns an existing resource group."""
     return Placement(
         environment="lab",
         resource_group="lab-rg-test",
@@ -34,14 +34,14 @@ def place() -> Placement:
 
 
 class ShortStack(Stack):
-    """A stack whose resources have their ids for addresses."""
+    """A stack whose resources use their ids as addresses."""
 
     short_addresses = True
 
 
 @pytest.fixture
 def stack(place: Placement) -> Stack:
-    """A stack to build in, where nothing is to be written."""
+    """Returns a stack to build in without writing anything."""
     made = ShortStack(App(), "lab-test")
     put(made, place)
     return made
@@ -51,9 +51,9 @@ def stack(place: Placement) -> Stack:
 def synthesize(
     tmp_path_factory: pytest.TempPathFactory, place: Placement
 ) -> Callable[..., dict[str, Any]]:
-    """Builds in a new stack and answers with its Terraform, which the provider would take.
+    """Builds in a new stack and returns its Terraform, validated against the provider's schema.
 
-    The stack has `place`, with what is `different` there.
+    The stack has `place`, with the fields in `different` replaced.
     """
 
     def synthesize(build: Callable[[Stack], object], **different: Any) -> dict[str, Any]:
@@ -74,7 +74,8 @@ def synthesize(
 
 @pytest.fixture(scope="session")
 def cloud_config() -> Callable[[str], dict[str, Any]]:
-    """Reads the cloud-config in a VM's custom data, with `@@0@@` for what Terraform fills in."""
+    """Parses the cloud-config in a VM's custom data, with `@@0@@` for values that Terraform fills
+    in."""
 
     def cloud_config(custom_data: str) -> dict[str, Any]:
         encoded = re.search(r'base64decode\("([^"]+)"\)', custom_data)
@@ -93,8 +94,8 @@ _SCHEMA = (
 
 @pytest.fixture(scope="session")
 def check_cloud_config(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], None]:
-    """Holds a cloud-config against cloud-init's own schema, and its scripts against shellcheck;
-    those that many machines boot with once."""
+    """Validates a cloud-config with cloud-init's own schema and its scripts with shellcheck, which
+    checks scripts shared by many machines once."""
     cloud_init = tool("cloud-init", "apt-get install -y cloud-init")
     shellcheck = tool("shellcheck", "bin/setup dev")
     with Path(cloud_init).open() as program:

@@ -1,4 +1,4 @@
-"""Run by test_cdk.py: synthesizes two stacks, which use all of `cdk`, into a folder."""
+"""Script run by test_cdk.py that synthesizes two stacks, which use all of `cdk`, into a folder."""
 
 import sys
 
@@ -23,18 +23,18 @@ from fairway_constructs.terraform_data import TerraformData
 
 
 class Look(Aspect):
-    """Notes the paths of what it sees."""
+    """An aspect that records the paths of visited nodes."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
 
     def visit(self, node: IConstruct) -> None:
-        """One more."""
+        """Records the path of a node."""
         self.seen.append(node.node.path)
 
 
 def main(folder: str) -> None:
-    """Synthesize into `folder`, twice."""
+    """Synthesizes into `folder`, twice."""
     app = App(outdir=folder)
     first = Construct(app, "first")
     network, compute = Stack(first, "network"), Stack(app, "compute")

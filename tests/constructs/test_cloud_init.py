@@ -1,4 +1,4 @@
-"""Boot data of machines: valid cloud-config, and the proxy in all of it."""
+"""Boot data of machines: valid cloud-config, and the proxy in every part of it."""
 
 import base64
 import os
@@ -46,12 +46,12 @@ def _node(**values: Any) -> str:
     )
 
 
-def test_text_without_references_is_plain_base64() -> None:
+def test_custom_data_without_references_is_plain_base64() -> None:
     text = "#cloud-config\nruncmd: ['echo ${HOME} %{x}']\n"
     assert base64.b64decode(custom_data(text)).decode() == text
 
 
-def test_references_are_filled_in_by_terraform_and_nothing_else_is() -> None:
+def test_custom_data_lets_terraform_fill_in_only_its_references() -> None:
     text = f'a "${{HOME}}" {TOKEN} $(x) {TOKEN}\n'
     expression = custom_data(text)
     encoded = re.fullmatch(
@@ -66,7 +66,7 @@ def test_references_are_filled_in_by_terraform_and_nothing_else_is() -> None:
 
 
 @pytest.mark.parametrize("cluster", ["two words", "it's", "$(reboot)", "`reboot`", "a;b"])
-def test_a_setting_reaches_the_shell_as_it_is(
+def test_node_settings_are_quoted_for_the_shell(
     tmp_path: Path, cluster: str, cloud_config: Callable[[str], dict[str, Any]]
 ) -> None:
     config = cloud_config(custom_data(_node(cluster=cluster)))
@@ -95,7 +95,7 @@ BLOBS = Mount(
 )
 
 
-def test_a_node_is_right_with_every_kind_of_mount(
+def test_node_cloud_config_is_valid_with_every_kind_of_mount(
     check_cloud_config: Callable[[str], None], cloud_config: Callable[[str], dict[str, Any]]
 ) -> None:
     mounts = [
@@ -118,7 +118,7 @@ def test_a_node_is_right_with_every_kind_of_mount(
     assert files["/usr/sbin/mount.blobs"] == script("mount_blobs.sh")
 
 
-def test_runs_are_kept_on_the_first_mount_that_is_no_blobs() -> None:
+def test_shared_folder_is_on_the_first_mount_other_than_blobs() -> None:
     data, home = (nfs_mount(name=n, server="s", export="/e", path=f"/{n}") for n in ("data", "b"))
     assert shared_folder([BLOBS, data, home]) == "/data/fairway"
     assert shared_folder([BLOBS]) == shared_folder([]) == ""
@@ -126,7 +126,7 @@ def test_runs_are_kept_on_the_first_mount_that_is_no_blobs() -> None:
     assert "mount.blobs" not in _node(mounts=[data])
 
 
-def test_the_login_user_has_its_home_elsewhere_only_where_home_is_shared(
+def test_node_login_user_has_local_home_only_if_home_is_shared(
     cloud_config: Callable[[str], dict[str, Any]],
 ) -> None:
     home = nfs_mount(name="home", server="s", export="/e", path="/home")
@@ -145,7 +145,7 @@ def test_the_login_user_has_its_home_elsewhere_only_where_home_is_shared(
         ((3,), {"vers3=y", "vers4=n", "[mountd]", "port=20048", "[statd]", "port=32765"}),
     ],
 )
-def test_a_server_speaks_the_versions_that_were_asked_for(
+def test_nfs_server_enables_only_requested_nfs_versions(
     versions: tuple[float, ...],
     lines: set[str],
     cloud_config: Callable[[str], dict[str, Any]],
@@ -161,7 +161,7 @@ def test_a_server_speaks_the_versions_that_were_asked_for(
     assert ("/etc/modprobe.d/fairway-nfs.conf" in files) is (3 in versions)
 
 
-def test_a_timer_announces_nodes_that_share_a_folder_and_no_others(
+def test_node_announce_timer_exists_only_with_shared_folder_and_peers(
     cloud_config: Callable[[str], dict[str, Any]], check_cloud_config: Callable[[str], None]
 ) -> None:
     timer = ["systemctl", "enable", "--now", "fairway-announce.timer"]
@@ -188,7 +188,7 @@ def _files(text: str) -> dict[str, str]:
     return {each["path"]: each["content"] for each in document["write_files"]}
 
 
-def test_the_metadata_service_and_the_network_are_reached_directly() -> None:
+def test_proxy_is_bypassed_for_metadata_service_and_network() -> None:
     proxy = _proxy(no_proxy=[".example.com", "10.40.0.0/16"])
     direct = proxy.past(["lab.blob.core.windows.net", ".example.com"]).variables["NO_PROXY"]
     assert direct.split(",") == [
@@ -200,7 +200,7 @@ def test_the_metadata_service_and_the_network_are_reached_directly() -> None:
 
 
 @pytest.mark.parametrize("package", ["nfs-common", "nfs-utils"])
-def test_machines_boot_with_valid_data(
+def test_proxy_machines_have_valid_cloud_config(
     check_cloud_config: Callable[[str], None], package: str
 ) -> None:
     text = _node(mounts=[], proxy=_proxy(), nfs_client_package=package)
@@ -210,13 +210,13 @@ def test_machines_boot_with_valid_data(
     check_cloud_config(nfs_server_cloud_init(**server, proxy=_proxy()))  # type: ignore[arg-type]
 
 
-def test_a_name_that_terraform_knows_is_filled_in() -> None:
+def test_proxy_exception_known_to_terraform_is_filled_in() -> None:
     text = _node(mounts=[], proxy=_proxy().past([f"{TOKEN}.blob.core.windows.net"]))
     assert f"{TOKEN}.blob" not in text.replace(TOKEN, "")
     assert custom_data(text).startswith("${base64encode(replace(")
 
 
-def test_packages_are_asked_of_the_proxy_and_of_nothing_without_one() -> None:
+def test_proxy_is_configured_for_apt_only_if_set() -> None:
     proxy = _proxy(https="http://p.example.com:3129")
     server: dict[str, Any] = {"name": "d", "disks": 2, "threads": 8, "clients": RANGES}
     ubuntu = _files(_node(proxy=proxy))
@@ -232,8 +232,8 @@ def test_packages_are_asked_of_the_proxy_and_of_nothing_without_one() -> None:
         assert "proxy" not in text.lower()
 
 
-def test_dnf_is_told_once(tmp_path: Path) -> None:
-    """It has no folder of settings, and a start task runs at each boot."""
+def test_proxy_is_written_to_dnf_conf_once(tmp_path: Path) -> None:
+    """dnf has no folder of settings, and a start task runs at each boot."""
     file = tmp_path / "dnf.conf"
     file.write_text("[main]\ngpgcheck=1\n")
     text = _node(mounts=[], proxy=_proxy(), nfs_client_package="nfs-utils", peers=False)
@@ -246,7 +246,7 @@ def test_dnf_is_told_once(tmp_path: Path) -> None:
     assert script.index("proxy=") < script.index("install_packages nfs-utils")
 
 
-def test_the_start_task_of_a_pool_knows_it_before_it_installs() -> None:
+def test_proxy_is_set_before_start_task_installs_packages() -> None:
     script = start_task_script(_node(mounts=[], proxy=_proxy(), peers=False))
     apt = script.index("write_file /etc/apt/apt.conf.d/90-fairway-proxy")
     assert apt < script.index("install_packages nfs-common")
@@ -254,8 +254,8 @@ def test_the_start_task_of_a_pool_knows_it_before_it_installs() -> None:
     assert script.index("systemctl daemon-reexec") < script.index(restart)
 
 
-def test_an_image_without_docker_becomes_a_node_all_the_same(tmp_path: Path) -> None:
-    """systemctl fails for a unit that is not there, and a start task ends with what fails."""
+def test_proxy_restart_of_missing_docker_does_not_fail_start_task(tmp_path: Path) -> None:
+    """systemctl fails for a missing unit, and a start task ends at the first failing command."""
     script = start_task_script(_node(mounts=[], proxy=_proxy(), peers=False))
     (line,) = (each for each in script.splitlines() if "try-restart containerd" in each)
     executable(tmp_path / "systemctl", "exit 5")
@@ -264,7 +264,7 @@ def test_an_image_without_docker_becomes_a_node_all_the_same(tmp_path: Path) -> 
     assert done.returncode == 0
 
 
-def test_shells_and_services_have_the_variables(tmp_path: Path) -> None:
+def test_proxy_variables_are_set_for_shells_and_services(tmp_path: Path) -> None:
     files = _files(_node(mounts=[], proxy=_proxy(no_proxy=["*.example.org", ".example.com"])))
     file = tmp_path / "proxy"
     file.write_text(files["/etc/fairway/proxy"])
@@ -283,11 +283,11 @@ def test_shells_and_services_have_the_variables(tmp_path: Path) -> None:
 
 
 def test_proxy_is_set_for_programs_called_by_slurmctld(tmp_path: Path) -> None:
-    """It runs them without any variable of its own."""
+    """slurmctld runs them with an empty environment."""
     (tmp_path / "proxy").write_text("https_proxy=http://p.example.com:3128\n")
     told = executable(tmp_path / "python", "env")
     programs = cloud_programs(python=str(told), proxy=True)
-    del programs["mail"]  # it asks nobody
+    del programs["mail"]  # it opens no connection
     for name, text in programs.items():
         script = tmp_path / name
         script.write_text(text.replace("/etc/fairway/proxy", str(tmp_path / "proxy")))
@@ -295,8 +295,8 @@ def test_proxy_is_set_for_programs_called_by_slurmctld(tmp_path: Path) -> None:
         assert "https_proxy=http://p.example.com:3128" in done.stdout.splitlines(), name
 
 
-def test_a_node_asks_its_scheduler_directly() -> None:
-    """By its address: urllib knows no ranges in `no_proxy`."""
+def test_proxy_is_bypassed_between_node_and_scheduler() -> None:
+    """The node uses the scheduler's address, and urllib supports no ranges in `no_proxy`."""
     more = {"settings_file": "/s", "settings_text": "{}", "library": "/l", "programs": "/p"}
     more |= {"package": "/p.tar.bz2", "packed": "", "tokens_port": "643"}
     own: dict[str, Any] = {**more, "scripts": {}, "slurm": MICROSOFT, "slurm_key": "/k.asc"}

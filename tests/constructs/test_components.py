@@ -1,4 +1,4 @@
-"""Our constructs nest, several of one kind fit in a stack, aspects and dependencies work."""
+"""Constructs: nesting, several of one kind in a stack, aspects, dependencies and exports."""
 
 import ast
 import importlib
@@ -47,7 +47,8 @@ SUBNET = SubnetRef("subnet-id", ONE)
 
 
 def _two_networks(scope: Construct) -> tuple[Network, Network]:
-    """Each in a group of its own, of another name: names of Azure's are made from that."""
+    """Returns two networks in groups with different environment names, which Azure names derive
+    from."""
     found = []
     for environment, space in (("one", ONE), ("two", TWO)):
         group = Construct(scope, environment)
@@ -58,7 +59,7 @@ def _two_networks(scope: Construct) -> tuple[Network, Network]:
 
 @pytest.fixture
 def by_path(tmp_path: Path) -> Callable[[Callable[[Stack], object]], dict[str, Any]]:
-    """Builds in a new stack that asks for no short addresses; its Terraform."""
+    """Builds in a new stack without short addresses and returns its Terraform."""
 
     def by_path(build: Callable[[Stack], object]) -> dict[str, Any]:
         app = App(outdir=str(tmp_path / "by-path"))
@@ -72,7 +73,7 @@ def by_path(tmp_path: Path) -> Callable[[Callable[[Stack], object]], dict[str, A
     return by_path
 
 
-def test_two_networks_fit_in_a_stack(by_path: Synthesize) -> None:
+def test_components_two_networks_fit_in_one_stack(by_path: Synthesize) -> None:
     found = by_path(_two_networks)["resource"]
     subnets = found["azurerm_subnet"]
     roles = ("compute", "storage", "management")
@@ -86,7 +87,7 @@ def test_two_networks_fit_in_a_stack(by_path: Synthesize) -> None:
     assert f"${{azurerm_subnet.{compute}.id}}" in {one["subnet_id"] for one in rules.values()}
 
 
-def test_a_stack_may_have_several_groups_with_what_each_has_once(by_path: Synthesize) -> None:
+def test_components_in_several_groups_each_have_own_shared_resources(by_path: Synthesize) -> None:
     def lab(scope: Construct, environment: str) -> None:
         place_in_group(scope, environment=environment, location="westeurope", zone=2)
         network = Network(scope, address_space=ONE, private_endpoints=True)
@@ -115,13 +116,13 @@ def test_a_stack_may_have_several_groups_with_what_each_has_once(by_path: Synthe
     }
 
 
-def test_a_stack_without_a_group_is_told_what_to_make() -> None:
+def test_components_without_resource_group_are_refused_with_hint() -> None:
     with pytest.raises(UserError, match="lab/network has no resource group to go to") as caught:
         Network(Stack(App(), "lab"), address_space=ONE)
     assert "make the stack an `EnvironmentStack`" in caught.value.findings[0].hint
 
 
-def test_short_addresses_are_the_ids_at_any_depth(synthesize: Synthesize) -> None:
+def test_components_short_addresses_equal_ids_at_any_depth(synthesize: Synthesize) -> None:
     def build(stack: Stack) -> None:
         Network(Construct(stack, "lab"), address_space=ONE)
         Identity(stack, "compute")
@@ -133,7 +134,7 @@ def test_short_addresses_are_the_ids_at_any_depth(synthesize: Synthesize) -> Non
     assert path == "lab-test/lab/network/vnet"
 
 
-def test_two_resources_of_one_address_are_refused_at_once(stack: Stack, place: Placement) -> None:
+def test_components_with_duplicate_address_are_refused(stack: Stack, place: Placement) -> None:
     Network(stack, address_space=ONE)
     ResourceGroup(stack, "vnet", name="other", location=place.location)
     finding = refused(
@@ -151,8 +152,8 @@ def test_two_resources_of_one_address_are_refused_at_once(stack: Stack, place: P
     )
 
 
-def test_two_constructs_of_one_id_are_told_apart(stack: Stack) -> None:
-    """Not by an error of jsii's, which names neither the path nor what to do."""
+def test_components_with_duplicate_id_are_refused_with_path_and_hint(stack: Stack) -> None:
+    """jsii's own error would name neither the path nor a remedy."""
     network = Network(stack, address_space=ONE)
     finding = refused(lambda: Network(stack, address_space=TWO))
     assert finding.message == "there is a `network` in lab-test already"
@@ -161,7 +162,7 @@ def test_two_constructs_of_one_id_are_told_apart(stack: Stack) -> None:
         DataSubscription(network.node.find_child("egress"), "nat")
 
 
-def test_peerings_of_two_networks_may_have_one_name(by_path: Synthesize) -> None:
+def test_components_peerings_of_two_networks_may_share_a_name(by_path: Synthesize) -> None:
     remote = (
         "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/hub/providers"
         "/Microsoft.Network/virtualNetworks/hub"
@@ -180,7 +181,7 @@ def test_peerings_of_two_networks_may_have_one_name(by_path: Synthesize) -> None
     assert used == {None, *(f"azurerm.{alias}" for alias in aliases)}
 
 
-def test_an_aspect_sees_constructs_and_their_resources(synthesize: Synthesize) -> None:
+def test_aspect_visits_constructs_and_their_resources(synthesize: Synthesize) -> None:
     seen = []
 
     class CostCentre(Aspect):
@@ -213,7 +214,7 @@ def test_an_aspect_sees_constructs_and_their_resources(synthesize: Synthesize) -
     ("error", "raised"),
     [(UserError.of("far", "far away"), UserError), (AssertionError(), RuntimeError)],
 )
-def test_what_an_aspect_raises_ends_the_synthesis(
+def test_aspect_error_ends_the_synthesis(
     synthesize: Synthesize, error: Exception, raised: type[Exception]
 ) -> None:
     class Refusal(Aspect):
@@ -258,8 +259,10 @@ def test_provider_attribute_assignment_is_rendered_or_refused(synthesize: Synthe
     assert made == {"alias": "hub", "features": {}, "subscription_id": own}
 
 
-def test_a_construct_waits_for_all_of_another(synthesize: Synthesize) -> None:
-    """As do a single resource, and what is made in a construct of a program's own."""
+def test_component_dependency_waits_for_all_resources_of_a_construct(
+    synthesize: Synthesize,
+) -> None:
+    """The same holds for a single resource, and for resources in a plain construct of a program."""
 
     def build(stack: Stack) -> None:
         network = Network(stack, address_space=ONE)
@@ -271,7 +274,7 @@ def test_a_construct_waits_for_all_of_another(synthesize: Synthesize) -> None:
 
     found = synthesize(build)["resource"]
     waits = set(found["azurerm_key_vault"]["vault"]["depends_on"])
-    # Nested ones too: the gateway is the network's way out.
+    # Nested resources too: the NAT gateway belongs to the network's egress.
     assert {"azurerm_subnet.compute", "azurerm_nat_gateway.nat"} <= waits
     assert not any("key_vault" in address for address in waits)
     assert "depends_on" not in found["azurerm_subnet"]["compute"]
@@ -281,7 +284,7 @@ def test_a_construct_waits_for_all_of_another(synthesize: Synthesize) -> None:
     assert container == [subscription, "azurerm_virtual_network.vnet"]
 
 
-def test_a_dependency_on_another_stack_is_refused() -> None:
+def test_component_dependency_on_another_stack_is_refused() -> None:
     app = App()
     one, two = (EnvironmentStack(app, each, location="westeurope") for each in ("one", "two"))
     Vault(two).node.add_dependency(Network(one, address_space=ONE))
@@ -290,13 +293,13 @@ def test_a_dependency_on_another_stack_is_refused() -> None:
 
 
 def own_classes() -> Iterator[type]:
-    """The classes of our modules, but for the generated ones, that are made in a scope."""
+    """Yields classes of our modules, except generated ones, that are created in a scope."""
     for found in pkgutil.walk_packages(fairway_constructs.__path__, "fairway_constructs."):
         if found.name.split(".")[1] in ("azurerm", "bindings", "cdk", "tags", "terraform_data"):
             continue
         for value in vars(importlib.import_module(found.name)).values():
             own = inspect.isclass(value) and value.__module__ == found.name
-            # Of a dataclass it is a field: the scope of a role assignment.
+            # In a dataclass, `scope` is a field: the scope of a role assignment.
             made = own and "scope" in inspect.signature(value.__init__).parameters
             made = made and not issubclass(value, Stack)
             if made and not is_dataclass(value) and not value.__name__.startswith("_"):
@@ -312,7 +315,7 @@ def test_components_are_all_constructs_and_exported() -> None:
 
 
 def _types_of_arguments(exported: Callable[..., object]) -> Iterator[str]:
-    """The names of our own types that an exported class or function takes."""
+    """Yields the names of our own types that an exported class or function accepts."""
     module = importlib.import_module(exported.__module__)
     tree = ast.parse(inspect.getsource(module))
     origins = {
@@ -333,7 +336,7 @@ def _types_of_arguments(exported: Callable[..., object]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ["Resource", "DataSource"])
-def test_reference_has_what_comes_from_a_private_base(repository: Path, name: str) -> None:
+def test_reference_lists_members_of_a_private_base(repository: Path, name: str) -> None:
     page = (repository / "docs/constructs.md").read_text(encoding="utf-8")
     section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     assert re.findall(r"^- `(\w+)", section, re.M) == [
@@ -350,14 +353,14 @@ def test_components_argument_types_are_exported() -> None:
         for name in _types_of_arguments(each)
     }
     assert {"SubnetRef", "MachineProxy", "Disks", "Spot", "Naming"} <= found
-    # cdktf's own: any construct, and the provider of any resource.
+    # Types of cdktf: any construct, and the provider of any resource.
     cdktfs = {"ITerraformDependable", "TerraformProvider"}
     assert found - set(fairway_constructs.__all__) == cdktfs
 
 
 def test_components_are_all_named_in_the_documentation(repository: Path) -> None:
     text = (repository / "docs" / "python.md").read_text(encoding="utf-8")
-    # Kinds of file systems are on the page that compares them, and in the reference.
+    # Kinds of file systems are documented on their comparison page and in the reference.
     named = (each for each in own_classes() if FileSystem not in each.__bases__)
     assert [each.__name__ for each in named if f"`{each.__name__}`" not in text] == []
 
@@ -365,7 +368,7 @@ def test_components_are_all_named_in_the_documentation(repository: Path) -> None
 @pytest.mark.parametrize(
     "page", ["README.md", "docs/python.md", "docs/constructs.md", "docs/howto/use-any-resource.md"]
 )
-def test_programs_in_the_documentation_have_one_import(repository: Path, page: str) -> None:
+def test_documentation_programs_import_one_package(repository: Path, page: str) -> None:
     text = (repository / page).read_text(encoding="utf-8")
     found = set(re.findall(r"^(?:from|import) (fairway_[\w.]+)", text, re.M))
     assert {each for each in found if not each.startswith("fairway_constructs.azurerm.")} <= {
@@ -375,7 +378,7 @@ def test_programs_in_the_documentation_have_one_import(repository: Path, page: s
 
 
 @pytest.mark.parametrize("name", fairway_constructs.__all__)
-def test_reference_has_each_argument_with_its_default(repository: Path, name: str) -> None:
+def test_reference_lists_each_argument_with_its_default(repository: Path, name: str) -> None:
     exported = getattr(fairway_constructs, name)
     page = (repository / "docs/constructs.md").read_text(encoding="utf-8")
     if re.match(r"(cdktf|constructs)\b", exported.__module__):  # cdktf's own
@@ -387,7 +390,7 @@ def test_reference_has_each_argument_with_its_default(repository: Path, name: st
     assert inspect.cleandoc(exported.__doc__).splitlines()[0] in section
     made = exported.__init__ if inspect.isclass(exported) else exported
     if f"{name}." not in made.__qualname__ and inspect.isclass(exported):
-        return  # the section of its base has them
+        return  # documented in the section of its base
     rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (\S.*) \|$", section, re.M))
     known = {each.name: each.default for each in inspect.signature(exported).parameters.values()}
     assert rows.keys() == known.keys() - {"scope"}
@@ -409,12 +412,12 @@ def test_components_exported_names_all_exist() -> None:
             own = list(inspect.signature(exported.__init__).parameters)[1:]
             assert list(inspect.signature(exported).parameters) == own
     assert dir(fairway_constructs) == sorted(fairway_constructs.__all__)
-    # Type checkers see the same.
+    # The names that type checkers see are equal.
     named = re.findall(r"\b(\w+) as \1\b", inspect.getsource(fairway_constructs))
     assert named == fairway_constructs.__all__
 
 
-def test_to_import_the_package_needs_neither_cdktf_nor_the_generated_classes() -> None:
+def test_components_package_import_needs_neither_cdktf_nor_generated_classes() -> None:
     program = """\
 import sys
 sys.modules["fairway_constructs.azurerm"] = sys.modules["cdktf"] = sys.modules["jsii"] = None
