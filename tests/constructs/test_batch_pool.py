@@ -230,7 +230,7 @@ def test_batch_pool_is_replaced_when_unsent_settings_change(synthesize: Synthesi
         assert fixed["container_type"] == containers["type"]
         inputs.append(tuple(fixed.values()))
     assert len(set(inputs)) == 3
-    # No other setting of which the provider ignores changes is set.
+    # No other setting that the provider sends only at creation is used.
     assert not {"extensions", "disk_encryption", "node_placement"} & pool.keys()
     assert not {"os_disk_placement", "license_type"} & pool.keys()
 

@@ -1,4 +1,4 @@
-"""File systems that Azure runs: reached from their own network alone, and well protected."""
+"""File systems run by Azure: reachable only from their own network, and protected."""
 
 from collections.abc import Callable
 from functools import partial
@@ -92,7 +92,7 @@ class TestNetApp:
 
 
 @pytest.mark.parametrize("imports", [False, True])
-def test_lustre_is_as_asked_for_and_imports_blobs_once_it_may(
+def test_lustre_has_requested_size_and_imports_blobs_after_grants(
     synthesize: Synthesize, imports: bool
 ) -> None:
     given = {"account_id": ACCOUNT, "container_id": "/container"}
@@ -128,7 +128,7 @@ def test_lustre_is_as_asked_for_and_imports_blobs_once_it_may(
 
 
 @pytest.mark.parametrize("protect", [True, False])
-def test_what_holds_data_is_protected_from_destruction(
+def test_data_resources_are_protected_from_destruction(
     synthesize: Synthesize, protect: bool
 ) -> None:
     def build(stack: Stack) -> None:
@@ -170,7 +170,7 @@ def test_nfs_backup_of_servers_starts_after_every_disk_and_outlives_the_vm(
             NfsServer(stack, name, path="/d", backup=backup, subnet=SUBNET)
 
     resources = _resources(synthesize, build)
-    # Servers share a vault and keep what each asks for.
+    # Servers share a vault, but each has its own retention.
     assert list(resources["azurerm_recovery_services_vault"]) == ["backup-vault"]
     policy = resources["azurerm_backup_policy_vm"]["nfs-one-backup-policy"]
     assert policy["policy_type"] == "V2", "the other takes no Premium SSD v2 disks"
@@ -217,7 +217,7 @@ class TestNetwork:
             lambda s: Network(s, address_space=self.SPACE, private_endpoints=True, **more),
         )
 
-    def test_subnets_for_them_move_no_other_and_netapp_has_no_way_out(
+    def test_network_file_system_subnets_move_no_other_and_netapp_has_no_nat(
         self, synthesize: Synthesize
     ) -> None:
         before = self._network(synthesize)["azurerm_subnet"]
@@ -229,7 +229,7 @@ class TestNetwork:
         assert "netapp-has-nat" not in after["azurerm_subnet_nat_gateway_association"]
         assert set(_rules(after, "netapp")) == {"AllowNfsFromCompute", "DenyEverythingElse"}
 
-    def test_lustre_and_nodes_reach_each_other(self, synthesize: Synthesize) -> None:
+    def test_network_rules_let_lustre_and_nodes_connect(self, synthesize: Synthesize) -> None:
         resources = self._network(
             synthesize, filesystems={"lustre"}, allowed=[IPv4Network("203.0.113.0/24")]
         )
@@ -248,7 +248,9 @@ class TestNetwork:
         inside = _rules(resources, "endpoints")["AllowHttpsFromInside"]
         assert "10.40.168.0/21" in inside["source_address_prefixes"], "it reads Blob storage"
 
-    def test_nfs_3_opens_its_fixed_ports_and_no_others(self, synthesize: Synthesize) -> None:
+    def test_network_rules_for_nfs_3_open_only_its_fixed_ports(
+        self, synthesize: Synthesize
+    ) -> None:
         before, after = (self._network(synthesize, nfs_3=on) for on in (False, True))
         for role, rule, ports in (
             ("storage", "AllowNfs3FromCompute", ["111", "20048", "32765", "32803"]),
@@ -260,7 +262,7 @@ class TestNetwork:
             assert new[rule]["destination_port_ranges"] == ports
 
 
-def test_blobs_are_of_a_container_of_the_account(synthesize: Synthesize) -> None:
+def test_blobfuse_mounts_an_existing_container_of_the_account(synthesize: Synthesize) -> None:
     def build(stack: Stack, container: str, *, read_only: bool | None = None) -> None:
         storage = Storage(stack, containers=["datasets"])
         blobs = Blobfuse(

@@ -1,4 +1,4 @@
-"""Monitoring: what machines send reaches the workspace, and each alert has a signal that exists."""
+"""Monitoring: data of machines reaches the workspace, and each alert has an existing signal."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def _monitoring(stack: Stack) -> Monitoring:
 
 @pytest.fixture(scope="module")
 def everything(synthesize: Synthesize) -> dict[str, Any]:
-    """The resources of a stack in which everything is watched."""
+    """Returns the resources of a stack in which everything is monitored."""
 
     def build(stack: Stack) -> None:
         monitoring = _monitoring(stack)
@@ -56,7 +56,9 @@ def everything(synthesize: Synthesize) -> dict[str, Any]:
     return resources
 
 
-def test_workspace_keeps_what_machines_and_services_send(everything: dict[str, Any]) -> None:
+def test_monitoring_workspace_receives_data_of_machines_and_services(
+    everything: dict[str, Any],
+) -> None:
     workspace = everything["azurerm_log_analytics_workspace"]["workspace"]
     assert workspace["local_authentication_enabled"] is False
     assert workspace["retention_in_days"] == 90
@@ -84,7 +86,7 @@ def test_workspace_keeps_what_machines_and_services_send(everything: dict[str, A
     assert batch["enabled_metric"] == [{"category": "AllMetrics"}]
 
 
-def test_every_alert_has_its_signal_and_reaches_the_action_group(
+def test_alerts_have_their_signals_and_use_the_action_group(
     everything: dict[str, Any],
 ) -> None:
     own = everything["azurerm_monitor_action_group"]["alerts"]
@@ -103,7 +105,7 @@ def test_every_alert_has_its_signal_and_reaches_the_action_group(
         assert each["aggregation"] == "Average"
         signal = (each["metric_name"], each["operator"], each["threshold"])
         signals.add((*signal, alert["severity"], alert["window_size"]))
-    # Azure's severities: 1 is an error, 2 a warning, and 3 only tells.
+    # Azure's severities: 1 is an error, 2 a warning, and 3 informational.
     assert signals == {
         ("UnusableNodeCount", "GreaterThan", 0, 1, "PT15M"),
         ("StartTaskFailedNodeCount", "GreaterThan", 0, 1, "PT15M"),
@@ -127,7 +129,7 @@ def test_every_alert_has_its_signal_and_reaches_the_action_group(
     }
 
 
-def test_queries_read_what_the_rule_collects(everything: dict[str, Any]) -> None:
+def test_alerts_query_only_collected_counters_and_syslog(everything: dict[str, Any]) -> None:
     sources = everything["azurerm_monitor_data_collection_rule"]["machines"]["data_sources"]
     alerts = everything["azurerm_monitor_scheduled_query_rules_alert_v2"]
     full = alerts["file-server-full-alert"]["criteria"][0]["query"]
@@ -148,7 +150,8 @@ class TestGpuMetrics:
     """Figures that a node logs about its GPUs."""
 
     def _run(self, repository: Path, tmp_path: Path, smi: str) -> tuple[int, str]:
-        """Runs the script with a stand-in for nvidia-smi; the exit code, and logger's arguments."""
+        """Runs the script with a stand-in for nvidia-smi; returns its exit code and logger's
+        arguments."""
         script = repository / "constructs/fairway_constructs/cloud_init/gpu_metrics.sh"
         for name, body in {"nvidia-smi": smi, "logger": f'echo "$@" >{tmp_path}/log'}.items():
             executable(tmp_path / name, body)
@@ -172,13 +175,13 @@ class TestGpuMetrics:
             ("true", ""),
         ],
     )
-    def test_gpu_log_sums_up_all_gpus_in_one_line_and_says_nothing_without_numbers(
+    def test_gpu_metrics_log_one_line_for_all_gpus_or_none_without_numbers(
         self, repository: Path, tmp_path: Path, smi: str, said: str
     ) -> None:
         code, log = self._run(repository, tmp_path, smi)
         assert ((code == 0), log) == (bool(said), said)
 
-    def test_the_alert_understands_the_line(
+    def test_gpu_metrics_line_is_parsed_by_the_idle_alert(
         self, repository: Path, tmp_path: Path, everything: dict[str, Any]
     ) -> None:
         _, log = self._run(repository, tmp_path, "echo 7, 1, 2")
@@ -186,7 +189,7 @@ class TestGpuMetrics:
         query = alert["criteria"][0]["query"]
         parse = re.search(r"parse SyslogMessage with (.*)", query)
         assert parse
-        # KQL's parse: text between quotes as it is, Name:type a value, * the rest.
+        # KQL's parse: quoted text is literal, Name:type is a value, * is the rest.
         pattern = ""
         for text, name, rest in re.findall(r'"([^"]*)"|(\w+):\w+|(\*)', parse[1]):
             pattern += re.escape(text) if text else rf"(?P<{name}>\S+)" if name else rest and ".*"
@@ -207,7 +210,7 @@ class TestGpuMetrics:
         ("HB176rs_v4", True),
     ],
 )
-def test_monitored_nodes_have_the_agent_and_those_of_nvidia_say_how_busy_they_are(
+def test_monitoring_adds_agent_to_nodes_and_metrics_timer_to_nvidia_nodes(
     synthesize: Synthesize,
     cloud_config: Callable[[str], dict[str, Any]],
     check_cloud_config: Callable[[str], None],
@@ -237,7 +240,7 @@ def test_monitored_nodes_have_the_agent_and_those_of_nvidia_say_how_busy_they_ar
     assert identity == {"identifier-name": "mi_res_id", "identifier-value": "/identity"}
 
 
-def test_a_budget_counts_all_groups_together_from_this_month_on(synthesize: Synthesize) -> None:
+def test_budget_covers_all_resource_groups_from_the_current_month(synthesize: Synthesize) -> None:
     def build(stack: Stack) -> None:
         Budget(
             stack,
@@ -256,7 +259,7 @@ def test_a_budget_counts_all_groups_together_from_this_month_on(synthesize: Synt
         {"name": "ResourceGroupName", "values": ["lab-rg-data", "lab-rg-compute"]}
     ]
     assert [each["threshold"] for each in budget["notification"]] == [50, 100]
-    # No date of the day on which it was written: the same file gives the same Terraform.
+    # The current date is not written: the same file gives the same Terraform.
     assert not re.search(r"20\d\d", json.dumps(budget))
     assert "plantimestamp()" in budget["time_period"]["start_date"]
     assert budget["lifecycle"]["ignore_changes"] == ["time_period"]

@@ -1,4 +1,4 @@
-"""The network: one way out, nothing in but what is named; bastion, peerings, existing subnets."""
+"""The network: one egress, closed except to named ranges; bastion, peerings, existing subnets."""
 
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv4Network
@@ -24,7 +24,7 @@ HUB = (
     "/Microsoft.Network/virtualNetworks/hub"
 )
 
-# What Azure asks of the subnet of a bastion: direction, source, destination, ports.
+# Rules that Azure requires of a bastion's subnet: direction, source, destination, ports.
 # Source: Azure documentation, configure NSG rules for Azure Bastion.
 REQUIRED = {
     ("Inbound", "Internet", "*", "443"),
@@ -42,20 +42,20 @@ REQUIRED = {
 
 
 def _network(synthesize: Synthesize, **options: Any) -> dict[str, Any]:
-    """The resources of a network with these options."""
+    """Returns the resources of a network with these options."""
     document = synthesize(lambda stack: Network(stack, address_space=SPACE, **options))
     resources: dict[str, Any] = document["resource"]
     return resources
 
 
 def _values(rule: dict[str, Any], one: str, several: str) -> list[str]:
-    """Either argument of a rule; the other one is null."""
+    """Returns whichever of a rule's two arguments is set; the other is null."""
     values: list[str] = [rule[one]] if rule[one] != "${null}" else rule[several]
     return values
 
 
 def _openings(group: dict[str, Any]) -> set[tuple[str, str, str, str]]:
-    """Traffic that the rules of a group let through: direction, source, target and port."""
+    """Returns traffic that a group's rules allow: direction, source, target and port."""
     found = set()
     for rule in group["security_rule"]:
         sources = _values(rule, "source_address_prefix", "source_address_prefixes")
@@ -72,7 +72,7 @@ def _openings(group: dict[str, Any]) -> set[tuple[str, str, str, str]]:
 
 
 def _faults(stack: dict[str, Any], asked: Asked) -> set[str]:
-    """The checks that a stack does not pass, but for its tags, which are the fixture's."""
+    """Returns the checks that a stack fails, except on tags, which come from the fixture."""
     return {finding.id for finding in check_stack(stack, asked, ignore=["untagged"])}
 
 
@@ -88,7 +88,7 @@ def test_network_gives_each_role_a_subnet_with_rules_and_nat(synthesize: Synthes
         subnet = resources["azurerm_subnet"][role]
         assert subnet["name"] == f"lab-snet-{role}"
         assert subnet["default_outbound_access_enabled"] is False
-        # Only compute reaches blob storage by its own network.
+        # Only compute has a service endpoint for blob storage.
         own = [{"service": "Microsoft.Storage"}] if role == "compute" else None
         assert subnet.get("service_endpoint") == own
         subnet_id = f"${{azurerm_subnet.{role}.id}}"
@@ -105,7 +105,7 @@ def test_network_gives_each_role_a_subnet_with_rules_and_nat(synthesize: Synthes
     assert association["public_ip_address_id"] == "${azurerm_public_ip.nat-address.id}"
 
 
-def test_network_rules_let_in_nfs_to_storage_and_all_between_nodes_alone(
+def test_network_rules_admit_only_nfs_to_storage_and_traffic_between_nodes(
     synthesize: Synthesize,
 ) -> None:
     resources = _network(synthesize)
@@ -128,7 +128,7 @@ def test_network_rules_let_in_nfs_to_storage_and_all_between_nodes_alone(
         assert (last["access"], *(last[key] for key in keys)) == ("Deny", "*", "*", "*")
 
 
-def test_a_named_range_may_use_ssh_and_nothing_else(synthesize: Synthesize) -> None:
+def test_network_rules_admit_only_ssh_from_allowed_ranges(synthesize: Synthesize) -> None:
     resources = _network(synthesize, allowed=ALLOWED)
     for role in ROLES:
         rules = _rules(resources, role)
@@ -163,7 +163,7 @@ class TestBastion:
         for direction in ("Inbound", "Outbound"):
             numbers = [r["priority"] for r in rules["security_rule"] if r["direction"] == direction]
             assert len(set(numbers)) == len(numbers)
-        # From it only ssh reaches nodes and servers.
+        # The bastion reaches nodes and servers only by ssh.
         for role in ROLES:
             opened = _openings(groups[f"{role}-rules"])
             assert {line[3] for line in opened if line[1] == "10.40.152.0/21"} == {"22"}
@@ -177,7 +177,7 @@ class TestBastion:
         https = {line[1] for line in opened if line[0] == "Inbound" and line[3] == "443"}
         assert https == {"203.0.113.0/24", "GatewayManager", "AzureLoadBalancer"}
 
-    def test_bastion_moves_no_other_subnet_passes_the_checks_and_is_seen_by_admins(
+    def test_bastion_moves_no_subnet_passes_checks_and_is_readable_by_admins(
         self, synthesize: Synthesize
     ) -> None:
         before = _network(synthesize)
@@ -203,7 +203,9 @@ class TestEgress:
         for subnet in resources["azurerm_subnet"].values():
             assert subnet["default_outbound_access_enabled"] is False
 
-    def test_a_firewall_gets_all_that_is_for_the_internet(self, synthesize: Synthesize) -> None:
+    def test_egress_through_firewall_routes_internet_traffic_to_it(
+        self, synthesize: Synthesize
+    ) -> None:
         egress = Firewall(next_hop=IPv4Address("10.0.0.4"))
         resources = _network(synthesize, egress=egress)
         assert "azurerm_public_ip" not in resources
@@ -217,7 +219,9 @@ class TestEgress:
         links = resources["azurerm_subnet_route_table_association"]
         assert set(links) == {f"{role}-has-routes" for role in resources["azurerm_subnet"]}
 
-    def test_service_endpoints_are_those_of_compute(self, synthesize: Synthesize) -> None:
+    def test_network_service_endpoints_are_set_on_compute_only(
+        self, synthesize: Synthesize
+    ) -> None:
         names = ["Microsoft.Storage", "Microsoft.KeyVault"]
         subnets = _network(synthesize, service_endpoints=names)["azurerm_subnet"]
         assert subnets["compute"]["service_endpoint"] == [{"service": name} for name in names]
@@ -251,12 +255,12 @@ class TestPeering:
             None: None,
             "hub": SUBSCRIPTION,
         }
-        # A gateway is offered before it is taken.
+        # The far half must offer its gateway before the near half uses it.
         assert near["use_remote_gateways"] is far["allow_gateway_transit"] is gateway
         assert near["allow_gateway_transit"] is far["use_remote_gateways"] is False
         assert near["depends_on"] == ["azurerm_virtual_network_peering.peering-from-hub"]
 
-    def test_the_other_half_may_be_its_owners(self, synthesize: Synthesize) -> None:
+    def test_peering_one_way_makes_only_the_near_half(self, synthesize: Synthesize) -> None:
         document = _peered(synthesize, both_ways=False)
         halves = document["resource"]["azurerm_virtual_network_peering"]
         assert list(halves) == ["peering-to-hub"]
@@ -287,7 +291,7 @@ def test_network_from_existing_subnets_makes_nothing_but_endpoints(
     assert network.egress_address == ""
     assert network.subnets["compute"].id == f"{HUB}/subnets/compute"
     assert network.subnets["compute"].address_pattern == "10.1.*"
-    # Terraform stops where a range is wrong.
+    # Terraform stops if a range is wrong.
     output = document["output"]["subnet_compute"]
     assert output["precondition"]["condition"] == (
         '${contains(data.azurerm_subnet.compute.address_prefixes, "10.1.0.0/20")}'

@@ -1,4 +1,4 @@
-"""An NFS server: disks that stay, a backup, and the script that stripes them."""
+"""An NFS server: lasting disks, a backup, and the script that stripes the disks."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ SPEC: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def server(synthesize: Synthesize) -> tuple[NfsServer, dict[str, Any]]:
-    """A server, and the resources of which it consists."""
+    """Returns a server and its resources."""
     made: list[NfsServer] = []
 
     def build(stack: Stack) -> None:
@@ -68,7 +68,9 @@ def test_nfs_server_disks_are_separate_resources_in_the_zone_of_the_vm(
         )
 
 
-def test_the_vm_lets_only_keys_in_and_has_no_public_address(resources: dict[str, Any]) -> None:
+def test_nfs_server_vm_accepts_only_keys_and_has_no_public_address(
+    resources: dict[str, Any],
+) -> None:
     machine = resources["azurerm_linux_virtual_machine"]["nfs-data-server"]
     assert machine["disable_password_authentication"] is True
     assert machine["admin_ssh_key"] == [{"username": "azureuser", "public_key": KEY}]
@@ -87,7 +89,7 @@ def test_nfs_server_exports_throughput_and_mount(server: tuple[NfsServer, dict[s
     assert not made.mount.root, "the server refuses root"
 
 
-def test_the_cloud_config_is_valid_and_says_what_it_should(
+def test_nfs_server_cloud_config_is_valid_with_expected_files(
     resources: dict[str, Any],
     cloud_config: Callable[[str], dict[str, Any]],
     check_cloud_config: Callable[[str], None],
@@ -117,14 +119,14 @@ TOOLS = {
 
 
 def _as_root() -> list[str]:
-    """Prefix that runs a command as root; the command may still fail."""
+    """Returns a prefix that runs a command as root; the command may still fail."""
     return (
         [] if os.geteuid() == 0 or shutil.which("sudo") is None else ["sudo", "--non-interactive"]
     )
 
 
 def _what_is_missing() -> str:
-    """Why the script cannot run here, and what to type; empty where it can."""
+    """Returns the command or cause that prevents the script from running here, or ""."""
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     packages = {package for tool, package in TOOLS.items() if not shutil.which(tool, path=path)}
     if packages:
@@ -139,7 +141,7 @@ def _what_is_missing() -> str:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Facts that the run has found at each step, by step and name."""
+    """Runs the driver and returns the facts that it printed, by step and name."""
     missing = _what_is_missing()
     if missing:
         pytest.skip(missing)
@@ -161,7 +163,7 @@ def _bytes(told: dict[str, str], step: str) -> int:
     return int(blocks) * int(size)
 
 
-def test_blank_disks_become_one_exported_file_system_once(told: dict[str, str]) -> None:
+def test_nfs_script_makes_blank_disks_one_exported_file_system(told: dict[str, str]) -> None:
     assert told["first.disks"] == "2"
     assert told["first.mode"] == "1777"
     assert told["first.exported"] == "1"
@@ -171,7 +173,7 @@ def test_blank_disks_become_one_exported_file_system_once(told: dict[str, str]) 
 
 
 @pytest.mark.parametrize("step", ["again", "rebooted"])
-def test_running_again_changes_nothing(told: dict[str, str], step: str) -> None:
+def test_nfs_script_run_again_changes_nothing(told: dict[str, str], step: str) -> None:
     assert told[f"{step}.uuid"] == told["first.uuid"]
     assert told[f"{step}.kept"] == "precious"
     assert told[f"{step}.mode"] == "750", "what people change stays"
@@ -180,14 +182,14 @@ def test_running_again_changes_nothing(told: dict[str, str], step: str) -> None:
     assert _bytes(told, step) == _bytes(told, "first")
 
 
-def test_a_further_disk_makes_it_larger_and_keeps_what_it_holds(told: dict[str, str]) -> None:
+def test_nfs_script_grows_by_a_further_disk_and_keeps_data(told: dict[str, str]) -> None:
     assert told["grown.disks"] == "3"
     assert told["grown.uuid"] == told["first.uuid"]
     assert told["grown.kept"] == "precious"
     assert _bytes(told, "grown") > 1.5 * _bytes(told, "first")
 
 
-def test_a_disk_that_holds_anything_is_left_alone(told: dict[str, str]) -> None:
+def test_nfs_script_refuses_a_disk_that_is_not_blank(told: dict[str, str]) -> None:
     assert told["refused.status"] == "1"
     assert "nothing was changed" in told["said"]
     assert told["refused.type"] == "ext4"

@@ -1,4 +1,4 @@
-"""Scripts that VMs boot with, run with stand-ins for the commands that touch disks."""
+"""Boot scripts of VMs, run with stand-ins for commands that touch disks."""
 
 import shlex
 import subprocess
@@ -17,11 +17,11 @@ CHANGES = ("vgcreate", "vgextend", "lvcreate", "lvextend", "pvresize", "mkfs.xfs
 
 
 class TestMounts:
-    """The node's script: shared file systems, with stand-ins for `mount` and its like."""
+    """The node's script: shared file systems, with stand-ins for `mount` and similar commands."""
 
     @pytest.fixture
     def mount(self, tmp_path: Path) -> Callable[[str], list[str]]:
-        """Mounts what the lines say; answers with what was run."""
+        """Mounts the file systems in these lines and returns the commands run."""
         log = tmp_path / "log"
 
         def mount(lines: str) -> list[str]:
@@ -43,7 +43,7 @@ class TestMounts:
 
         return mount
 
-    def test_mount_script_mounts_a_file_system_and_opens_a_new_one_to_users_once(
+    def test_mount_script_mounts_file_system_and_opens_a_new_one_once(
         self, mount: Callable[[str], list[str]], tmp_path: Path
     ) -> None:
         folder = tmp_path / "fast"
@@ -76,7 +76,7 @@ class TestBlobs:
 
     @pytest.fixture
     def run(self, tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
-        """Mounts a container; answers with the exit status and what was run."""
+        """Mounts a container and returns the exit code and the commands run."""
         log = tmp_path / "log"
 
         def run(options: str, **variables: str) -> tuple[int, list[str]]:
@@ -95,7 +95,7 @@ class TestBlobs:
         return run
 
     @pytest.mark.parametrize(("options", "read_only"), [("ro", True), ("rw,noatime", False)])
-    def test_settings_name_the_container_and_no_key(
+    def test_blobs_script_writes_settings_with_container_and_without_key(
         self,
         run: Callable[..., tuple[int, list[str]]],
         tmp_path: Path,
@@ -125,7 +125,7 @@ class TestBlobs:
             "mode": "msi",
         }
 
-    def test_identity_is_named_where_there_are_several_and_a_mount_that_does_not_appear_fails(
+    def test_blobs_script_writes_identity_and_fails_if_mount_does_not_appear(
         self, run: Callable[..., tuple[int, list[str]]], tmp_path: Path
     ) -> None:
         (tmp_path / "identity").write_text("/subscriptions/s/nodes\n")
@@ -134,7 +134,7 @@ class TestBlobs:
         settings = YAML(typ="safe", pure=True).load(text)
         assert settings["azstorage"]["resid"] == "/subscriptions/s/nodes"
 
-    def test_the_repository_is_added_where_it_is_missing(
+    def test_blobs_script_adds_missing_package_repository(
         self, run: Callable[..., tuple[int, list[str]]]
     ) -> None:
         assert [line.split()[0] for line in run("ro", APPEARS="1")[1]] == [
@@ -145,7 +145,7 @@ class TestBlobs:
             "apt-get install blobfuse2 fuse3",
         ]
 
-    def test_the_cache_is_a_folder_of_its_own(self, tmp_path: Path) -> None:
+    def test_blobs_script_cache_replaces_a_link_with_a_private_folder(self, tmp_path: Path) -> None:
         (tmp_path / "else").mkdir()
         (tmp_path / "fairway-blobs-sets").symlink_to(tmp_path / "else")
         program = f"source {SCRIPTS / 'mount_blobs.sh'}; mountpoint() {{ :; }}; scratch={tmp_path}"
@@ -158,9 +158,9 @@ class TestBlobs:
 
 
 class TestVolume:
-    """The file server's script, against disks that are only described."""
+    """The file server's script, run against simulated disks."""
 
-    # `signature` names what blkid finds on a device: nothing, LVM2_member, xfs, ext4, unclear.
+    # `signature` prints blkid's result for a device: nothing, LVM2_member, xfs, ext4, unclear.
     STAND_INS = r"""
     device_of() { [[ ${LUNS:-} == *" $1 "* ]] && printf '/dev/lun%s\n' "$1"; }
     signature() { eval "printf '%s' \"\${SIG_$(basename "$1" | tr - _):-}\""; }
@@ -191,7 +191,7 @@ class TestVolume:
 
     @pytest.fixture
     def run(self, tmp_path: Path) -> Callable[..., tuple[int, list[str], str]]:
-        """Runs steps of the script; answers with its exit status, what it changed, and said."""
+        """Runs steps of the script and returns its exit code, its changes, and its error output."""
         log = tmp_path / "log"
 
         def run(steps: str, **variables: str) -> tuple[int, list[str], str]:
@@ -220,9 +220,7 @@ class TestVolume:
         f"GROUP_lun{n}": "data" for n in range(3)
     }
 
-    def test_blank_disks_become_one_striped_volume_and_new_ones_are_taken_in(
-        self, run: Any
-    ) -> None:
+    def test_volume_script_stripes_blank_disks_and_adds_new_ones(self, run: Any) -> None:
         status, changes, _ = run(self.STEPS)
         assert status == 0
         assert changes == [
@@ -251,7 +249,7 @@ class TestVolume:
         ],
         ids=["a file system", "unclear", "another group", "not whole", "lost a disk", "unreadable"],
     )
-    def test_volume_script_leaves_unclear_disks_unchanged(
+    def test_volume_script_refuses_unclear_or_incomplete_disks(
         self, run: Any, variables: dict[str, str], message: str
     ) -> None:
         status, changes, said = run(self.STEPS, **variables)
@@ -260,18 +258,18 @@ class TestVolume:
         assert message in said
 
     @pytest.mark.parametrize("found", ["", "xfs", "ext4", "unclear"])
-    def test_only_an_empty_volume_gets_a_file_system(self, run: Any, found: str) -> None:
+    def test_volume_script_formats_only_an_empty_volume(self, run: Any, found: str) -> None:
         status, changes, _ = run("mount_volume", SIG_data_volume=found)
         assert changes == ["mkfs.xfs -q /dev/data-volume"] * (found == "")
         assert found or status == 1, "the stand-in stays blank, and is then refused"
 
 
 class TestPeers:
-    """The node's script: SSH between nodes that share a folder."""
+    """The node's script: SSH between nodes with a shared folder."""
 
     @pytest.fixture
     def join(self, tmp_path: Path) -> Callable[[str], Path]:
-        """Lets a node of that name join; answers with its login user's home."""
+        """Lets a node with this name join and returns the home of its login user."""
 
         def join(node: str, more: str = "") -> Path:
             home = tmp_path / node
@@ -292,7 +290,7 @@ class TestPeers:
 
         return join
 
-    def test_nodes_that_join_trust_each_other_and_keep_their_keys(
+    def test_peers_script_lets_nodes_trust_each_other_and_keeps_keys(
         self, join: Callable[[str], Path], tmp_path: Path
     ) -> None:
         folder = tmp_path / "node2" / ".ssh"
@@ -315,10 +313,10 @@ class TestPeers:
         assert {f.name: f.read_text() for f in (one / ".ssh").iterdir()} == before
 
     @pytest.mark.parametrize("name", ["shared", "shared/ssh"])
-    def test_keys_come_from_no_folder_of_somebody_else(
+    def test_peers_script_refuses_key_folder_of_another_owner(
         self, join: Callable[..., Path], tmp_path: Path, name: str
     ) -> None:
-        """Everybody may make a folder on a shared file system, and be there first."""
+        """Any user may create a folder on a shared file system before the script does."""
         (tmp_path / "shared").mkdir()
         theirs = tmp_path / "theirs"
         theirs.mkdir()
@@ -337,11 +335,11 @@ class TestPeers:
 
 
 class TestAnnouncement:
-    """The script of the timer: a line in a folder that all nodes see."""
+    """The timer's script, which writes a line to a folder that all nodes see."""
 
     @pytest.fixture
     def announce(self, tmp_path: Path) -> Callable[..., int]:
-        """Lets a node of that name tell that it is there; answers with the exit status."""
+        """Lets a node with this name announce itself and returns the exit code."""
         (tmp_path / "boot_id").write_text("0f1e2d3c\n")
 
         def announce(
@@ -368,7 +366,7 @@ class TestAnnouncement:
 
         return announce
 
-    def test_a_node_tells_address_boot_and_time(
+    def test_announce_script_writes_address_boot_id_and_time(
         self, announce: Callable[..., int], tmp_path: Path
     ) -> None:
         for node, now in (("node1", 1000), ("node2", 1000), ("node1", 1060)):
@@ -379,7 +377,9 @@ class TestAnnouncement:
             "node2": "10.0.0.9 0f1e2d3c 1000\n",
         }
 
-    def test_a_node_tells_what_it_lacks(self, announce: Callable[..., int], tmp_path: Path) -> None:
+    def test_announce_script_writes_health_problems(
+        self, announce: Callable[..., int], tmp_path: Path
+    ) -> None:
         for name, script in (("unwell", "echo '7 of 8'; echo GPUs >&2; exit 1"), ("well", "")):
             executable(tmp_path / name, f"[ $1 = --reason ] || exit 3\n{script}")
             assert announce(name, health=name) == 0
@@ -389,7 +389,7 @@ class TestAnnouncement:
         )
         assert (hosts / "well").read_text() == "10.0.0.9 0f1e2d3c 1000\n"
 
-    def test_announcement_is_written_to_its_own_mounted_folder_alone(
+    def test_announce_script_writes_only_to_own_mounted_folder(
         self, announce: Callable[..., int], tmp_path: Path
     ) -> None:
         assert announce("node1", mounted=False) != 0

@@ -1,4 +1,4 @@
-"""Nodes as scale sets and single VMs: InfiniBand, Spot, repair, images, disks, how they boot."""
+"""Nodes as scale sets and single VMs: InfiniBand, Spot, repair, images, disks, and boot data."""
 
 import base64
 import dataclasses
@@ -76,7 +76,7 @@ def _files(config: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("alias", ["ubuntu-hpc-2404", "almalinux-hpc-8"])
-def test_nodes_of_a_cluster_have_its_usual_settings(
+def test_cluster_nodes_have_default_settings_and_valid_cloud_config(
     synthesize: Synthesize,
     cloud_config: Callable[[str], dict[str, Any]],
     check_cloud_config: Callable[[str], None],
@@ -114,7 +114,7 @@ def test_nodes_of_a_cluster_have_its_usual_settings(
     assert image(alias).nfs_client_package in config["packages"]
 
 
-def test_spot_nodes_are_deleted_or_stopped_when_they_are_taken_away(
+def test_cluster_spot_nodes_are_deleted_or_deallocated_on_eviction(
     synthesize: Synthesize,
 ) -> None:
     cluster = _cluster(synthesize, spot=Spot(restore="1h", max_price=9.5))
@@ -128,18 +128,20 @@ def test_spot_nodes_are_deleted_or_stopped_when_they_are_taken_away(
         assert "diff_disk_settings" not in made["os_disk"]
 
 
-def test_image_id_replaces_the_marketplace_image_but_not_its_plan(synthesize: Synthesize) -> None:
+def test_cluster_image_id_replaces_marketplace_image_but_not_its_plan(
+    synthesize: Synthesize,
+) -> None:
     plan = {"name": "8_10-hpc-gen2", "product": "almalinux-hpc", "publisher": "almalinux"}
     for make, given in ((_cluster, {}), (_cluster, {"image_id": GALLERY}), (_box, {})):
         made = make(synthesize, image=image("almalinux-hpc-8"), **given)
         assert made["plan"] == plan
         assert made.get("source_image_id") == given.get("image_id")
         assert ("source_image_reference" in made) is (not given)
-        # Terms are accepted for nobody by default.
+        # Terms are not accepted by default.
         assert "azurerm_marketplace_agreement" not in made["document"]["resource"]
 
 
-def test_terms_are_accepted_once_for_all_clusters_and_first(synthesize: Synthesize) -> None:
+def test_cluster_image_terms_are_accepted_once_before_all_clusters(synthesize: Synthesize) -> None:
     spec = _spec(H100, image=image("almalinux-hpc-8"), accept_terms=True)
 
     def build(stack: Stack) -> None:
@@ -161,7 +163,7 @@ class TestDisks:
         ("size", "asked"),
         [(H100, {"local_os_disk": False}), (A100, {}), ("Standard_ND96is_H100_v5", {})],
     )
-    def test_system_disk_is_remote_where_it_has_no_room_or_that_is_asked_for(
+    def test_os_disk_is_managed_if_local_disk_is_too_small_or_on_request(
         self, synthesize: Synthesize, size: str, asked: dict[str, bool]
     ) -> None:
         disk = _cluster(synthesize, size, os_gib=512, **asked)["os_disk"]
@@ -179,7 +181,7 @@ class TestDisks:
             ("Standard_NC96ads_A100_v4", {"os_disk_gib": 160}, ("Ephemeral", 160)),
         ],
     )
-    def test_images_of_pods_are_on_the_node_where_it_has_room_for_the_system(
+    def test_os_disk_of_node_pool_is_ephemeral_if_local_disk_fits(
         self, synthesize: Synthesize, size: str, asked: dict[str, Any], placed: tuple[str, int]
     ) -> None:
         aks = SimpleNamespace(id="/clusters/k", version="1.36", upgrades=None, creation_stack=())
@@ -200,7 +202,7 @@ class TestDisks:
         (A100, 1, 0, "replace"),
     ],
 )
-def test_a_node_is_asked_for_what_its_size_has_and_repaired_without_it(
+def test_cluster_repair_checks_devices_of_the_size(
     synthesize: Synthesize,
     cloud_config: Callable[[str], dict[str, Any]],
     check_cloud_config: Callable[[str], None],
@@ -230,13 +232,13 @@ def test_a_node_is_asked_for_what_its_size_has_and_repaired_without_it(
 
 
 class TestHealthScript:
-    """Answers of a node, on a machine whose devices are files and a stand-in."""
+    """Answers of the health script on a machine with simulated devices."""
 
     @pytest.fixture
     def ask(
         self, tmp_path: Path, cloud_config: Callable[[str], dict[str, Any]]
     ) -> Callable[..., str]:
-        """Asks a node with that many devices; answers with the whole response."""
+        """Queries a node with these devices and returns the entire response."""
         text = node_cloud_init(
             cluster="pair",
             mounts=[],
@@ -276,7 +278,7 @@ class TestHealthScript:
     TWO = "echo 'GPU 0: H100 (UUID: a)'; echo '  MIG 1g'; echo 'GPU 1: H100 (UUID: b)'"
     UP = "4: ACTIVE"
 
-    def test_sound_node_is_well_and_has_no_reason_to_tell_others(
+    def test_health_script_reports_healthy_node_without_reason(
         self, ask: Callable[..., str]
     ) -> None:
         answer = ask(self.TWO, [self.UP, self.UP])
@@ -295,7 +297,7 @@ class TestHealthScript:
         ],
         ids=["a GPU is missing", "the driver", "a port is down", "no fabric", "no adapter"],
     )
-    def test_an_unwell_one_says_why(
+    def test_health_script_reports_unhealthy_node_with_reason(
         self, ask: Callable[..., str], smi: str, states: list[str], links: str, reason: str
     ) -> None:
         answer = ask(smi, states, links)
@@ -329,7 +331,7 @@ class TestSingleVm:
     def test_single_vm_has_a_local_disk_and_the_monitoring_agent_if_asked(
         self, synthesize: Synthesize
     ) -> None:
-        # An H100 node has room for it on its own disk, which a stop would empty.
+        # An H100 node's local disk is large enough, but a stop would empty it.
         assert "diff_disk_settings" not in _box(synthesize, H100)["os_disk"]
         box = _box(synthesize, H100, local_os_disk=True, monitored=True)
         local = {"option": "Local", "placement": "ResourceDisk"}
@@ -347,7 +349,7 @@ class TestSingleVm:
 
 
 @pytest.mark.parametrize("size", [H100, "Standard_HB176rs_v4"])
-def test_infiniband_is_kept_on_sizes_that_have_it(synthesize: Synthesize, size: str) -> None:
+def test_cluster_with_infiniband_is_one_placement_group(synthesize: Synthesize, size: str) -> None:
     cluster = _cluster(synthesize, size)
     assert cluster["single_placement_group"] is True
     assert cluster["overprovision"] is False
@@ -360,7 +362,9 @@ def test_infiniband_is_kept_on_sizes_that_have_it(synthesize: Synthesize, size: 
 
 
 @pytest.mark.parametrize("nodes", [0, 101])
-def test_a_cluster_fits_one_placement_group(synthesize: Synthesize, nodes: int) -> None:
+def test_cluster_refuses_more_nodes_than_a_placement_group(
+    synthesize: Synthesize, nodes: int
+) -> None:
     finding = refused(lambda: _cluster(synthesize, nodes=nodes))
     assert (finding.id, finding.path) == ("bad-argument", "lab-test/pair.nodes")
 
@@ -391,7 +395,7 @@ STOPPED = "cluster `(pair|box)`: a local system disk is lost when Azure stops th
     ],
 )
 @pytest.mark.parametrize("make", [_cluster, _box])
-def test_image_or_system_disk_that_cannot_be_is_refused(
+def test_cluster_refuses_impossible_image_or_os_disk(
     synthesize: Synthesize, make: Any, arguments: dict[str, Any], said: str, hint: str
 ) -> None:
     with pytest.raises(UserError, match=said) as caught:
@@ -399,7 +403,7 @@ def test_image_or_system_disk_that_cannot_be_is_refused(
     assert hint in caught.value.findings[0].hint
 
 
-def test_more_file_systems_than_fit_the_boot_data_are_not_blamed_on_people(
+def test_cluster_with_too_many_mounts_suggests_fewer_file_systems(
     synthesize: Synthesize,
 ) -> None:
     names = [f"data{number}" for number in range(500)]
@@ -410,7 +414,7 @@ def test_more_file_systems_than_fit_the_boot_data_are_not_blamed_on_people(
 
 
 @pytest.mark.parametrize("resized", [False, True])
-def test_a_cluster_without_mounts_has_a_valid_cloud_config_too(
+def test_cluster_without_mounts_has_valid_cloud_config(
     synthesize: Callable[..., dict[str, Any]],
     cloud_config: Callable[[str], dict[str, Any]],
     check_cloud_config: Callable[[str], None],
@@ -422,7 +426,7 @@ def test_a_cluster_without_mounts_has_a_valid_cloud_config_too(
     assert "zones" not in cluster
     assert cluster["proximity_placement_group_id"] == group
     assert cluster["instances"] == nodes
-    # Else Terraform would put the number back that something else has changed.
+    # Otherwise Terraform would revert a number that something else has changed.
     assert cluster.get("lifecycle") == ({"ignore_changes": ["instances"]} if resized else None)
     config = cloud_config(cluster["custom_data"])
     check_cloud_config(config["text"])

@@ -1,4 +1,4 @@
-"""The script that sets up an environment's page, on this machine's files."""
+"""The script that sets up an environment's page, run on local files."""
 
 import os
 import shlex
@@ -12,7 +12,7 @@ from programs import finished
 from fairway_constructs import cloud_init
 
 _SCRIPT = Path(cloud_init.__file__).with_name("web.sh")
-# Nobody changes accounts here, and nothing is mounted.
+# Stand-ins, as the test neither switches users nor mounts anything.
 _STAND_INS = """
 as() { shift; "$@"; }
 mountpoint() { [[ -z ${UNMOUNTED:-} ]]; }
@@ -21,7 +21,7 @@ getent() { [[ ${ABSENT:-} != "$2" ]]; }
 
 
 class Node:
-    """A node with homes in a folder."""
+    """A node with its homes in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.homes, self.place = folder / "home", folder / "web"
@@ -48,7 +48,7 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def test_the_server_s_key_is_in_the_account_once_beside_its_own(node: Node) -> None:
+def test_page_script_adds_server_key_to_account_once(node: Node) -> None:
     assert node.run("make_project").returncode == 0
     home = node.homes / "fairway-web"
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
@@ -66,7 +66,7 @@ def test_the_server_s_key_is_in_the_account_once_beside_its_own(node: Node) -> N
     assert file.read_text() == f"restrict {key}\n"
 
 
-def test_the_server_s_project_is_what_the_settings_say(node: Node) -> None:
+def test_page_script_updates_project_files_and_keeps_runs(node: Node) -> None:
     project = node.homes / "fairway-web/project"
     assert node.run("make_project").returncode == 0
     (project / ".fairway/runs").mkdir()
@@ -87,7 +87,7 @@ def test_the_server_s_project_is_what_the_settings_say(node: Node) -> None:
         ("open_account", {"ACCOUNT": "eve"}, "home/eve is not there yet"),
     ],
 )
-def test_page_script_fails_for_a_retry_while_something_is_missing(
+def test_page_script_fails_while_mount_home_or_account_is_missing(
     node: Node, command: str, more: dict[str, str], message: str
 ) -> None:
     done = node.run(command, **more)
@@ -95,7 +95,7 @@ def test_page_script_fails_for_a_retry_while_something_is_missing(
     assert message in done.stderr
 
 
-def test_a_link_in_the_place_of_its_home_is_no_home(node: Node, tmp_path: Path) -> None:
+def test_page_script_refuses_a_link_as_home(node: Node, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (node.homes / "fairway-web").symlink_to(tmp_path / "elsewhere")
     done = node.run("make_project")

@@ -1,6 +1,7 @@
-"""People's accounts: the program that makes them, with this machine's own useradd and its like.
+"""People's accounts: the program that creates them, run with this machine's own useradd and
+similar.
 
-It runs in a mount namespace with an /etc of its own, so that nothing is left on the machine.
+It runs in a mount namespace with its own /etc, so nothing is left on the machine.
 """
 
 import os
@@ -25,7 +26,7 @@ ADA = Person(name="ada", keys=(f"{KEY} ada",), uid=30001)
 BOB = Person(name="bob", keys=(f"{KEY} bob",), uid=30002)
 ROOT = Person(name="grace", keys=(f"{KEY} grace",), uid=30003, admin=True)
 
-# Where the program and the accounts are written.
+# Binds folders of the test over those that the program writes to.
 _SPACE = """
 mount --bind "$1/etc" /etc
 mount --bind "$1/sbin" /usr/local/sbin
@@ -37,12 +38,13 @@ export PATH="$1/bin:$PATH"
 
 @dataclass
 class Machine:
-    """A machine with accounts of its own; `told` is what was asked of systemd and iptables."""
+    """A machine with its own accounts; `told` lists commands sent to systemd, iptables and
+    sacctmgr."""
 
     folder: Path
 
     def run(self, script: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Runs a script as root there."""
+        """Runs a script as root in the mount namespace."""
         done = finished(
             ["unshare", "--mount", "bash", "-euc", _SPACE + script, "bash", str(self.folder)],
             cwd="/",
@@ -51,22 +53,22 @@ class Machine:
         return done
 
     def set_up(self, accounts: Accounts) -> None:
-        """Runs the script of cloud-init or the extension; then what systemd starts."""
+        """Runs the script that cloud-init or the extension runs."""
         (self.folder / "setup").write_text(accounts.setup_script())
         self.run('bash "$1/setup"')
 
     def boot(self, *, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """The unit's program, as at each boot."""
+        """Runs the unit's program, as at each boot."""
         return self.run("/usr/local/sbin/fairway-people", check=check)
 
     def as_user(self, name: str, script: str) -> subprocess.CompletedProcess[str]:
-        """Runs a script as that person."""
+        """Runs a script as this user."""
         (self.folder / "script").write_text(script)
         return self.run(f'runuser -u {name} -- bash "$1/script"', check=False)
 
     @property
     def told(self) -> list[str]:
-        """Commands that systemd, iptables and sacctmgr were given."""
+        """Commands that systemd, iptables and sacctmgr received."""
         log = self.folder / "told"
         return log.read_text().splitlines() if log.exists() else []
 
@@ -79,7 +81,8 @@ case "$*" in *--check*) grep -qxF -- "$made" {folder}/told ;; esac
 
 
 def _memory() -> str | None:
-    """A folder in memory for programs, where there is one: useradd waits for the disk each time."""
+    """Returns an in-memory folder for programs if there is one, as useradd syncs to disk each
+    time."""
     shared = "/dev/shm"
     fits = os.access(shared, os.W_OK) and not os.statvfs(shared).f_flag & os.ST_NOEXEC
     return shared if fits else None
@@ -103,13 +106,13 @@ def _machine() -> Iterator[Machine]:
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    """A machine of the test's own; where people can look into its folder."""
+    """Yields a machine of the test whose folder people can read."""
     with _machine() as made:
         yield made
 
 
 def _write_etc(etc: Path) -> None:
-    """This machine's ways of making accounts, and none of its accounts."""
+    """Copies this machine's configuration of accounts, but none of its accounts."""
     (etc / "sudoers.d").mkdir(parents=True)
     for name in ("pam.d", "security", "default", "alternatives", "login.defs", "ld.so.cache"):
         source = Path("/etc", name)
@@ -132,8 +135,9 @@ def _accounts(*people: Person, **more: object) -> Accounts:
     return Accounts(people=people, **more)  # type: ignore[arg-type]
 
 
-def test_everybody_has_an_account_of_one_number_and_a_closed_home(machine: Machine) -> None:
-    """And may use GPUs of AMD's, which are open to groups alone; without these all is well too."""
+def test_people_accounts_have_fixed_uid_and_private_home(machine: Machine) -> None:
+    """People may also use AMD GPUs, which only certain groups may open; missing groups are no
+    error."""
     machine.run("groupadd --gid 110 render")
     machine.set_up(_accounts(ADA, BOB))
     machine.boot()
@@ -145,7 +149,7 @@ def test_everybody_has_an_account_of_one_number_and_a_closed_home(machine: Machi
     assert not peeked.stdout
 
 
-def test_keys_are_those_of_the_list_and_what_the_person_added(machine: Machine) -> None:
+def test_people_keys_follow_the_list_and_keep_own_additions(machine: Machine) -> None:
     machine.set_up(_accounts(ADA))
     machine.boot()
     machine.as_user("ada", f"echo '{KEY} laptop' >>~/.ssh/authorized_keys")
@@ -174,11 +178,11 @@ def test_people_accounts_are_unchanged_by_a_second_boot(machine: Machine) -> Non
     assert len(rules) == 2, "once each"
 
 
-def test_people_have_the_rights_of_the_list_and_who_left_it_keeps_files_alone(
+def test_people_rights_follow_the_list_and_removed_people_keep_only_files(
     machine: Machine,
 ) -> None:
     def rights(*people: Person) -> tuple[str, str, list[str], str]:
-        """Of grace: her shell, the day on which she expires, her groups, the rules of sudo."""
+        """Returns grace's shell, expiry day and groups, and the rules of sudo."""
         machine.set_up(_accounts(*people))
         machine.boot()
         look = "getent passwd grace; getent shadow grace; id -nG grace; ls /home/grace -d; "
@@ -197,7 +201,7 @@ def test_people_have_the_rights_of_the_list_and_who_left_it_keeps_files_alone(
     assert rights()[:2] == nobody, "the last one too"
 
 
-def test_homes_are_on_the_shared_file_system_and_never_below_it(machine: Machine) -> None:
+def test_people_homes_are_made_only_on_the_mounted_file_system(machine: Machine) -> None:
     data = machine.folder / "data"
     homes = Homes(f"{data}/home", str(data))
     machine.set_up(_accounts(ADA, homes=homes))
@@ -222,7 +226,7 @@ def test_homes_are_on_the_shared_file_system_and_never_below_it(machine: Machine
         ("useradd --uid 30002 bob; chown bob /home", "who could take every home away"),
     ],
 )
-def test_an_account_that_would_be_somebody_elses_is_not_made(
+def test_people_account_with_conflicting_uid_or_home_owner_is_refused(
     machine: Machine, trap: str, said: str
 ) -> None:
     machine.run(trap)
@@ -233,8 +237,8 @@ def test_an_account_that_would_be_somebody_elses_is_not_made(
     assert not machine.run("cat /home/ada/.ssh/authorized_keys", check=False).stdout
 
 
-def test_a_broken_home_costs_nobody_else_an_account(machine: Machine) -> None:
-    """People can do that themselves, and a node takes no jobs before the unit has ended well."""
+def test_people_broken_home_leaves_other_accounts_intact(machine: Machine) -> None:
+    """People can break their own home, and a node takes no jobs until the unit has succeeded."""
     people = [
         Person(name=name, keys=(f"{KEY} {name}",), uid=30001 + number)
         for number, name in enumerate(("ada", "bob", "cleo", "dan"))
@@ -268,25 +272,25 @@ def test_people_machine_identity_is_reachable_for_root_and_services_only(machine
         )
         assert found, rule
         fenced.append(range(int(found[1]), int(found[2]) + 1))
-    # The scheduler's programs run as Slurm's user, whose number Debian's packages have fixed.
+    # The scheduler's programs run as Slurm's user, whose id is fixed in Debian's packages.
     for uid in (0, 102, 1000, 64030, 65534):
         assert not any(uid in each for each in fenced), uid
     for uid in (2000, 20_000, ADA.number, 59_999, 100_000, 165_536):
         assert any(uid in each for each in fenced), uid
     machine.folder.joinpath("bin/iptables").unlink()
-    alone = 'PATH=$1/bin "$BASH" /usr/local/sbin/fairway-people'  # this machine may have iptables
+    alone = 'PATH=$1/bin "$BASH" /usr/local/sbin/fairway-people'  # hides this machine's iptables
     refused = machine.run(alone, check=False)
     assert refused.returncode == 1
     assert "iptables and nft are missing: no account is made" in refused.stderr
 
 
-def test_an_image_without_iptables_has_the_same_rules_by_nft(machine: Machine) -> None:
-    """As AlmaLinux's; what nft was told is in the file `nft`, once each time."""
+def test_people_machine_identity_is_fenced_by_nft_without_iptables(machine: Machine) -> None:
+    """AlmaLinux images have only nft; the file `nft` holds the input of its last call."""
     machine.folder.joinpath("bin/iptables").unlink()
     nft = machine.folder / "bin/nft"
     executable(nft, f'echo "nft $*" >>{machine.folder}/told\ncat >{machine.folder}/nft')
     machine.set_up(_accounts(ADA, fenced=True))
-    # This machine may have iptables: of its programs only those that are needed up to there.
+    # This machine may have iptables, so PATH holds only the required programs.
     here = 'cp /bin/cat "$1/bin"; PATH=$1/bin'
     script = "source /usr/local/sbin/fairway-people; FENCE=yes; fence_identity"
     machine.run(f"{here} \"$BASH\" -euc '{script}'")
@@ -306,7 +310,7 @@ def test_people_without_login_only_administrators_get_a_shell(machine: Machine) 
     assert shells == ["/usr/sbin/nologin", "/bin/bash"]
 
 
-def test_accounting_is_told_of_them(machine: Machine, repository: Path) -> None:
+def test_people_are_added_to_slurm_accounting(machine: Machine, repository: Path) -> None:
     source = repository / "constructs/fairway_constructs/cloud_init/slurm_scheduler.sh"
     shutil.copy(source, machine.folder / "sbin" / "fairway-slurm-scheduler")
     shutil.copy(machine.folder / "bin/systemctl", machine.folder / "bin/sacctmgr")
@@ -319,8 +323,9 @@ _DISK = "mount -t tmpfs none /mnt; mkdir /mnt/resource_nvme; "
 _DISK += "mount -t tmpfs none /mnt/resource_nvme; "
 
 
-def test_people_run_containers_on_the_nodes_own_disk(machine: Machine) -> None:
-    """A range of users each, as useradd gives one, and a folder that nobody made before them."""
+def test_people_containers_have_own_uid_ranges_and_folders_on_local_disk(machine: Machine) -> None:
+    """Each person has a range of user ids, as from useradd, and a folder that root creates
+    beforehand."""
     machine.run("echo azureuser:100000:65536 >/etc/subuid; cp /etc/subuid /etc/subgid")
     for command in ("apt-get", "podman", "crun", "newuidmap"):
         shutil.copy(machine.folder / "bin/systemctl", machine.folder / "bin" / command)
@@ -341,10 +346,10 @@ def test_people_run_containers_on_the_nodes_own_disk(machine: Machine) -> None:
     assert not [line for line in machine.told if line.startswith("apt-get")]
 
 
-def test_what_others_have_put_in_place_of_a_persons_folder_goes_and_hurts_nobody(
+def test_people_containers_folder_replaces_a_link_without_following_it(
     machine: Machine,
 ) -> None:
-    """Anybody may make a link there, which root is not to follow."""
+    """Any user may create a link there, which root must not follow."""
     for command in ("podman", "crun", "newuidmap"):
         shutil.copy(machine.folder / "bin/systemctl", machine.folder / "bin" / command)
     machine.set_up(_accounts(ADA, BOB, containers=True, signed_in=["e.ve@contoso.com"]))
@@ -364,13 +369,13 @@ def test_what_others_have_put_in_place_of_a_persons_folder_goes_and_hurts_nobody
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Machine]:
-    """A machine on which people run containers, some of whom Entra ID signs in."""
+    """Yields a machine on which people run containers, some signed in by Entra ID."""
     with _machine() as machine:
         for command in ("podman", "crun", "newuidmap"):
             shutil.copy(machine.folder / "bin/systemctl", machine.folder / "bin" / command)
         (machine.folder / "bin/podman").write_text("#!/bin/sh\necho ran $(id -u) $*\n")
         machine.set_up(_accounts(ADA, containers=True, signed_in=["eve@contoso.com"]))
-        # Once more, when its own podman is on PATH.
+        # Run again now that its own podman is on PATH.
         machine.run(f"{_DISK}for _ in 1 2; do /usr/local/sbin/fairway-people; done")
         yield machine
 
@@ -388,10 +393,10 @@ def shared() -> Iterator[Machine]:
         ("touch $folder; chown 30002 $folder", False),
     ],
 )
-def test_podman_by_hand_keeps_images_in_no_folder_of_somebody_elses(
+def test_people_podman_refuses_image_folder_of_another_user(
     shared: Machine, before: str, runs: bool
 ) -> None:
-    """Entra ID makes accounts when they first sign in, and so nobody makes their folders before."""
+    """Entra ID creates accounts at first sign-in, so their folders cannot be created beforehand."""
     script = f"{_DISK}chmod 1777 /mnt/resource_nvme; cd /mnt/resource_nvme; folder=fairway-30002\n"
     script += f"{before}\nsetpriv --reuid 30002 --clear-groups /usr/local/bin/podman run a b"
     done = shared.run(script, check=False)
@@ -399,11 +404,11 @@ def test_podman_by_hand_keeps_images_in_no_folder_of_somebody_elses(
     assert runs or "/mnt/resource_nvme/fairway-30002 is not a folder of yours" in done.stderr
 
 
-def test_root_runs_podman_without_a_folder(shared: Machine) -> None:
+def test_people_podman_of_root_needs_no_folder(shared: Machine) -> None:
     assert shared.run(f"{_DISK}/usr/local/bin/podman ps").stdout == "ran 0 ps\n"
 
 
-def test_podman_is_installed_where_an_image_lacks_it_and_its_absence_costs_no_account(
+def test_people_podman_is_installed_if_missing_and_failure_keeps_accounts(
     machine: Machine,
 ) -> None:
     for command in ("crun", "newuidmap"):
@@ -427,7 +432,7 @@ def test_podman_is_installed_where_an_image_lacks_it_and_its_absence_costs_no_ac
     assert "ready" in done.stderr
 
 
-def test_gpus_have_names_for_podman_where_there_are_any(machine: Machine) -> None:
+def test_people_podman_gets_cdi_names_of_gpus_if_present(machine: Machine) -> None:
     script = "source /usr/local/sbin/fairway-containers; name_gpus"
     for command in ("nvidia-smi", "nvidia-ctk"):
         shutil.copy(machine.folder / "bin/systemctl", machine.folder / "bin" / command)
@@ -437,11 +442,11 @@ def test_gpus_have_names_for_podman_where_there_are_any(machine: Machine) -> Non
     (machine.folder / "bin/nvidia-ctk").unlink()
     assert "no nvidia-ctk: containers have no GPUs" in machine.run(script).stderr
     smi = machine.folder / "bin/nvidia-smi"
-    smi.write_text("#!/bin/sh\nexit 9\n")  # as where an image has a driver, and the VM no GPU
+    smi.write_text("#!/bin/sh\nexit 9\n")  # as on a VM without GPU whose image has the driver
     assert machine.run(script).stderr == ""
 
 
-def test_the_scripts_are_sound(tmp_path: Path) -> None:
+def test_people_scripts_pass_shellcheck(tmp_path: Path) -> None:
     setup = _accounts(ADA, containers=True).setup_script()
     (tmp_path / "setup").write_text(setup)
     for name in ("people", "containers"):
