@@ -1,4 +1,4 @@
-"""A program of a user's: a stack that jobs can run on, and that the library's rules allow."""
+"""A user's program: a stack that jobs can run on and that the library's rules allow."""
 
 import json
 import math
@@ -43,7 +43,7 @@ def _lab(folder: Path, **more: Any) -> az.EnvironmentStack:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> az.EnvironmentStack:
-    """A stack of a program, to build in."""
+    """Returns a program's stack to build in."""
     return _lab(tmp_path)
 
 
@@ -52,7 +52,7 @@ def _network(lab: az.Construct, **more: Any) -> az.Network:
 
 
 def _written(lab: az.Stack) -> dict[str, Any]:
-    """Its Terraform, which the provider takes."""
+    """Returns the stack's Terraform, validated against the provider's schema."""
     app = lab.node.root
     app.synth()
     document: dict[str, Any] = json.loads(Path(app.outdir, "stacks/lab/cdk.tf.json").read_text())
@@ -122,7 +122,7 @@ def test_program_that_breaks_a_rule_is_refused_at_synthesis(lab: az.EnvironmentS
     assert found[0].hint
 
 
-def test_an_app_of_cdktf_itself_shows_the_hint_of_a_rule(tmp_path: Path) -> None:
+def test_program_on_cdktf_app_shows_the_hint_of_a_rule(tmp_path: Path) -> None:
     app = CdktfApp(outdir=str(tmp_path / "lab.out"))
     _break_a_rule(az.EnvironmentStack(app, "lab", location="westeurope", zone=2))
     with pytest.raises(
@@ -131,7 +131,7 @@ def test_an_app_of_cdktf_itself_shows_the_hint_of_a_rule(tmp_path: Path) -> None
         app.synth()
 
 
-def test_own_subnet_is_closed_but_for_allowed_ranges_and_passes_the_checks(
+def test_program_own_subnet_is_closed_except_to_allowed_ranges(
     lab: az.EnvironmentStack,
 ) -> None:
     network = _network(lab)
@@ -152,7 +152,7 @@ def test_own_subnet_is_closed_but_for_allowed_ranges_and_passes_the_checks(
 
 GROUP = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub/providers"
 VNET = f"{GROUP}/Microsoft.Network/virtualNetworks/hub-vnet"
-# As `az` writes it.
+# The spelling that `az` prints.
 NODES = GROUP.replace("resourceGroups", "resourcegroups")
 EXISTING = {
     "net": ("Network", VNET, {"subnets": {"compute": ("nodes", "10.1.0.0/20")}}),
@@ -174,7 +174,7 @@ def _existing(lab: az.EnvironmentStack) -> dict[str, Any]:
     }
 
 
-def test_a_pool_stands_among_what_exists(lab: az.EnvironmentStack) -> None:
+def test_program_makes_pool_with_existing_resources(lab: az.EnvironmentStack) -> None:
     hub = _existing(lab)
     hub["vault"].grant_read(hub["nodes"])
     other = az.Vault.from_id(lab, "other", f"{GROUP}/Microsoft.KeyVault/vaults/other-kv")
@@ -199,7 +199,7 @@ def test_a_pool_stands_among_what_exists(lab: az.EnvironmentStack) -> None:
 
 
 @pytest.mark.parametrize(("kind", "more"), [(each[0], each[2]) for each in EXISTING.values()])
-def test_id_of_anything_else_is_refused(
+def test_program_refuses_id_of_another_resource_type(
     lab: az.EnvironmentStack, kind: str, more: dict[str, Any]
 ) -> None:
     account = f"{GROUP}/Microsoft.Storage/storageAccounts/hubst"
@@ -207,7 +207,9 @@ def test_id_of_anything_else_is_refused(
         getattr(az, kind).from_id(lab, "wrong", account, **more)
 
 
-def test_a_subnet_of_an_existing_network_opens_to_constructs(lab: az.EnvironmentStack) -> None:
+def test_program_opens_new_subnet_of_existing_network_to_constructs(
+    lab: az.EnvironmentStack,
+) -> None:
     bare = az.Network.from_id(lab, "bare", VNET, subnets={})
     assert bare.add_subnet("first", "10.2.0.0/24").range == IPv4Network("10.2.0.0/24")
     hub = _existing(lab)["net"]
@@ -228,7 +230,7 @@ def test_a_subnet_of_an_existing_network_opens_to_constructs(lab: az.Environment
         hub.add_subnet("others", "10.1.32.0/25")
 
 
-def test_machines_wait_for_their_subnet_and_what_they_are_told(lab: az.EnvironmentStack) -> None:
+def test_program_machines_wait_for_subnet_and_depends_on(lab: az.EnvironmentStack) -> None:
     net = _network(lab)
     waited, account = az.Registry(lab), az.BatchAccount(lab)
     for each in (waited, account):
@@ -252,7 +254,7 @@ def _pool(lab: az.EnvironmentStack, account: Any, subnet: Any, **more: Any) -> a
     return az.BatchPool(lab, more.pop("name", "hb"), **own, **given, **more)
 
 
-def test_people_get_roles_as_identities_do(lab: az.EnvironmentStack) -> None:
+def test_program_grants_roles_to_people_like_identities(lab: az.EnvironmentStack) -> None:
     net = _network(lab, bastion=True)
     batch, storage = az.BatchAccount(lab), az.Storage(lab, containers=["outputs"], network=net)
     batch.private_endpoints(net)
@@ -284,7 +286,7 @@ def test_people_get_roles_as_identities_do(lab: az.EnvironmentStack) -> None:
     assert of_guest["role_definition_name"] == "Azure Batch Account Reader"
 
 
-def test_every_kind_of_cluster_takes_jobs(lab: az.EnvironmentStack) -> None:
+def test_program_writes_targets_of_every_kind_of_cluster(lab: az.EnvironmentStack) -> None:
     net = _network(lab, pods=PODS)
     subnet = net.subnet("compute")
     assert subnet.nodes == (subnet.range, net.subnet("kubernetes").range), "they mount alike"
@@ -349,7 +351,7 @@ def test_every_kind_of_cluster_takes_jobs(lab: az.EnvironmentStack) -> None:
     assert "kubelet" in cluster["kubelet_identity"]["client_id"]
 
 
-def test_file_servers_have_the_interfaces_of_verified_modules(lab: az.EnvironmentStack) -> None:
+def test_program_file_systems_have_interfaces_of_verified_modules(lab: az.EnvironmentStack) -> None:
     net = _network(lab, filesystems=["netapp", "lustre"])
     vault = az.Vault(lab)
     vault.private_endpoints(net)
@@ -413,7 +415,7 @@ def test_file_servers_have_the_interfaces_of_verified_modules(lab: az.Environmen
 
 
 H100 = "Standard_ND96isr_H100_v5"
-# What cdktf has for a value that Terraform alone will know: any argument takes it.
+# Like cdktf's token for a value that only Terraform knows: any argument accepts it.
 TOKEN: Any = SimpleNamespace(
     creation_stack=(), id="/k", version=None, upgrades=None, mode="BatchService"
 )
@@ -423,7 +425,7 @@ POOL: dict[str, Any] = {"subnet": TOKEN, "cluster": TOKEN, "nodes": 2}
 
 
 def _takers() -> Iterator[tuple[str, Callable[..., object]]]:
-    """Constructors and methods of each class of the library, and its functions."""
+    """Yields constructors and methods of each class of the library, and its functions."""
     for name in az.__all__:
         found = getattr(az, name)
         if not isclass(found):
@@ -437,8 +439,8 @@ def _takers() -> Iterator[tuple[str, Callable[..., object]]]:
                 yield f"{name}.{method}".removesuffix(".__init__"), function
 
 
-def test_every_argument_of_every_construct_is_checked() -> None:
-    """Never by an error of Python's or pydantic's, but by its name and at its line."""
+def test_program_arguments_of_wrong_type_are_refused_by_every_construct() -> None:
+    """The error is never Python's or pydantic's own: it names the argument and its line."""
     wrong, count = object(), 0
     for taker, function in _takers():
         parameters = {
@@ -448,7 +450,7 @@ def test_every_argument_of_every_construct_is_checked() -> None:
         }
         needed = [name for name, each in parameters.items() if each.default is Parameter.empty]
         for name, each in parameters.items():
-            if each.annotation in (Parameter.empty, "object"):  # the first, or any at all
+            if each.annotation in (Parameter.empty, "object"):  # `self`, or any value
                 continue
             given = {**dict.fromkeys(needed, TOKEN), name: wrong}
             with pytest.raises(UserError) as caught:
@@ -463,11 +465,11 @@ def test_every_argument_of_every_construct_is_checked() -> None:
     assert count > 300
 
 
-def test_dataclasses_for_programs_are_frozen_and_checked_each_time() -> None:
+def test_program_dataclasses_are_frozen_and_check_arguments() -> None:
     found = [each for each in (getattr(az, name) for name in az.__all__) if is_dataclass(each)]
     assert len(found) > 20
     for each in found:
-        assert each.__dataclass_params__.frozen, each  # type: ignore[attr-defined]  # of Python's
+        assert each.__dataclass_params__.frozen, each  # type: ignore[attr-defined]  # an attribute set by Python
     first = az.SubnetRef("id", IPv4Network("10.1.0.0/24"))
     with pytest.raises(FrozenInstanceError):
         first.id = "another"  # type: ignore[misc]
@@ -476,8 +478,8 @@ def test_dataclasses_for_programs_are_frozen_and_checked_each_time() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, math.nan, [-1], {"of": -1}], ids=str)
-def test_no_argument_of_any_construct_takes_a_number_without_bounds(wrong: Any) -> None:
-    """One that Azure has no use for is refused at its line, before anything is made of it."""
+def test_program_arguments_out_of_bounds_are_refused_by_every_construct(wrong: Any) -> None:
+    """A number that Azure cannot use is refused at its line, before anything is built."""
     faults = []
     for taker, function in _takers():
         parameters = signature(function).parameters
@@ -487,7 +489,7 @@ def test_no_argument_of_any_construct_takes_a_number_without_bounds(wrong: Any) 
             if each.default is each.empty and each.kind is not each.VAR_POSITIONAL
         ]
         for name, each in parameters.items():
-            # Of an interface of cdktf's nobody can tell who has it.
+            # Implementations of a cdktf interface cannot be recognized.
             takes_anything = re.search("_empty|object|ITerraformDependable", str(each.annotation))
             if takes_anything or each.kind is Parameter.VAR_POSITIONAL:
                 continue
@@ -504,7 +506,7 @@ def test_no_argument_of_any_construct_takes_a_number_without_bounds(wrong: Any) 
 
 
 class Location(str):
-    """A text of a program's own class, whose name is that of a type of the library."""
+    """A string class of a program that has the name of a type of the library."""
 
     __slots__ = ()
 
@@ -532,14 +534,14 @@ def _lustre(lab: az.EnvironmentStack) -> None:
 
 
 def _mounting(lab: az.EnvironmentStack, name: str, path: str) -> None:
-    """Nodes with /data, and with another file system."""
+    """Builds nodes with /data and another file system."""
     home = az.NfsExport(lab, "home", path="/data", **SERVER)
     beside = az.Construct(lab, "beside")
     _cluster(lab, mounts=[home, az.NfsExport(beside, name, path=path, **SERVER)])
 
 
 def _allow(lab: az.EnvironmentStack, **more: Any) -> None:
-    """Two rules, the second with these arguments."""
+    """Adds two rules, the second with these arguments."""
     net = az.Network(lab, address_space=SPACE)
     rule: dict[str, Any] = {"sources": OFFICE, "to": "management", "port": "443"}
     net.allow_from(**rule, name="Web")
@@ -562,9 +564,9 @@ def _stack(**more: Any) -> az.EnvironmentStack:
     return az.EnvironmentStack(az.App(), "b", **{"location": "eastus", **more})
 
 
-# Each with parts of its finding, in `PATH [ID] MESSAGE HINT`.
+# Mistakes with parts of their findings, in the form `PATH [ID] MESSAGE HINT`.
 MISTAKES: list[tuple[Any, str]] = [
-    # Arguments that contradict each other, or leave something open.
+    # Contradictory or incomplete arguments.
     (
         lambda lab: az.SlurmScheduler(
             lab, accounting=False, qos={"fast": Qos(priority=9)}, partitions={}, **SLURM
@@ -592,7 +594,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda s: az.NetApp(s, "h", path="/a", tib=4, subnet=CLIENTS), "clients [ … nobody could"),
     (lambda _: az.SlurmPartition(size=HB, nodes=101), "nodes ["),
     (lambda s: az.Network.from_subnets(s, "n", SUBNETS), "subnets [ … of several networks"),
-    # Values of another form.
+    # Values of the wrong form.
     (lambda _: az.vm_size(5), "name ["),  # type: ignore[arg-type]
     (lambda _: az.image(None), "name ["),  # type: ignore[arg-type]
     (lambda s: az.place_in_group(s, environment="b", location="East US"), "location ["),
@@ -628,7 +630,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda _: _stack(zone=9), "[wrong-argument]"),
     (lambda _: _stack(location="westeurop"), "[unknown-region]"),
     (lambda _: _stack(resource_group="hub"), "[bad-argument]"),
-    # Rules and subnets that Azure would not take.
+    # Rules and subnets that Azure would refuse.
     (lambda s: _allow(s, name="Web"), "lab/network/Web.name ["),
     (lambda s: _allow(s, name="a b"), "lab/network/a b.name ["),
     (lambda s: _allow(s, sources=[]), "lab/network/New.sources ["),
@@ -654,7 +656,7 @@ MISTAKES: list[tuple[Any, str]] = [
         "unknown container `cod`",
     ),
     (lambda s: _lustre(s), "`fast` needs a zone, and its placement names none"),
-    # What to type in the place of another type.
+    # Hints to type something else for a wrong type.
     (lambda s: az.Network(s, address_space=SPACE, egress="natt"), "did you mean `nat`"),
     (lambda _: _stack(ssh_keys=KEY), "`ssh_keys` of EnvironmentStack takes"),
     (lambda s: az.GpuCluster(s, "p", nodes=2, **{**NODE, "size": H100}), 'az.vm_size("Standard_'),
@@ -680,7 +682,7 @@ MISTAKES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("make", "said"), MISTAKES)
-def test_mistake_in_a_program_is_refused_at_its_argument_and_line(
+def test_program_mistake_is_reported_at_its_argument_and_line(
     lab: az.EnvironmentStack, make: Any, said: str
 ) -> None:
     finding = refused(lambda: make(lab))
@@ -691,14 +693,14 @@ def test_mistake_in_a_program_is_refused_at_its_argument_and_line(
 
 
 @pytest.mark.parametrize("port", ["99999", "0", "-1", "abc", "443-80", "1-2-3", "", "80,443"])
-def test_port_that_is_none_is_refused(lab: az.EnvironmentStack, port: str) -> None:
+def test_program_refuses_invalid_port(lab: az.EnvironmentStack, port: str) -> None:
     net = az.Network(lab, address_space=SPACE)
     for ports in (port, ["443", port]):
         finding = refused(lambda: net.allow_from(OFFICE, to="compute", name="W", port=ports))  # noqa: B023
         assert finding.path == "lab/network/W.port"
 
 
-def test_last_rule_of_a_subnet_has_the_last_priority(lab: az.EnvironmentStack) -> None:
+def test_program_deny_rule_of_a_subnet_keeps_the_last_priority(lab: az.EnvironmentStack) -> None:
     net = az.Network(lab, address_space=SPACE)
     for number in range(3):
         net.allow_from(OFFICE, to="management", name=f"Rule{number}", port="80")
@@ -709,7 +711,7 @@ def test_last_rule_of_a_subnet_has_the_last_priority(lab: az.EnvironmentStack) -
 
 
 @pytest.mark.parametrize("made", [az.Component, az.Resource, AzurermProvider])
-def test_construct_without_a_scope_an_id_or_a_stack_is_refused(
+def test_program_construct_without_scope_id_or_stack_is_refused(
     lab: az.EnvironmentStack, made: Any
 ) -> None:
     arguments: dict[Any, Any] = {az.Component: {}, az.Resource: {"attributes": {}}}
@@ -728,7 +730,7 @@ def test_construct_without_a_scope_an_id_or_a_stack_is_refused(
         own(az.Construct(app, "beside"), id="own", **more)
 
 
-def test_tag_that_differs_in_case_alone_is_the_same_tag(lab: az.EnvironmentStack) -> None:
+def test_program_tags_differing_only_in_case_are_one_tag(lab: az.EnvironmentStack) -> None:
     az.Network(lab, address_space=SPACE)
     for name, value in (("Owner", "somebody else"), ("CostCenter", "1"), ("costcenter", "2")):
         az.Tags.of(lab).add(name, value)
@@ -737,7 +739,7 @@ def test_tag_that_differs_in_case_alone_is_the_same_tag(lab: az.EnvironmentStack
     assert not {"Owner", "costcenter"} & {*tags}
 
 
-def test_app_makes_its_folder_with_those_above_it(tmp_path: Path) -> None:
+def test_program_app_creates_output_folder_and_parents(tmp_path: Path) -> None:
     az.App(outdir=tmp_path / "build/lab.out")
     assert (tmp_path / "build/lab.out").is_dir()
     (tmp_path / "file").touch()
@@ -746,7 +748,7 @@ def test_app_makes_its_folder_with_those_above_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("other", ["", "other"])
-def test_two_resources_of_one_name_are_refused_in_one_group_alone(
+def test_program_duplicate_names_are_refused_only_within_one_group(
     lab: az.EnvironmentStack, other: str
 ) -> None:
     beside = az.Construct(lab, "beside")
@@ -762,7 +764,7 @@ def test_two_resources_of_one_name_are_refused_in_one_group_alone(
     assert {each.id for each in caught.value.findings} == {"name-taken"}
 
 
-def test_stacks_that_refer_to_each_other_are_refused(lab: az.EnvironmentStack) -> None:
+def test_program_stacks_referring_to_each_other_are_refused(lab: az.EnvironmentStack) -> None:
     app = lab.node.root
     data = az.EnvironmentStack(app, "data", location="westeurope", environment="lab", role="data")
     net = _network(lab, bastion=True)
@@ -774,8 +776,8 @@ def test_stacks_that_refer_to_each_other_are_refused(lab: az.EnvironmentStack) -
     assert "`People`" in finding.hint
 
 
-def test_two_stacks_of_one_id_are_refused(lab: az.EnvironmentStack) -> None:
-    """The second would be written over the first, without a word."""
+def test_program_stacks_with_duplicate_id_are_refused(lab: az.EnvironmentStack) -> None:
+    """The second stack would silently overwrite the first."""
     app = lab.node.root
     az.EnvironmentStack(az.Construct(app, "beside"), "lab", location="westeurope")
     refused(app.synth, "two stacks are called `lab`: lab and beside/lab")
@@ -790,7 +792,7 @@ def test_two_stacks_of_one_id_are_refused(lab: az.EnvironmentStack) -> None:
         ({"role": "b", "ignore_checks": ["name-taken"]}, 1, ""),
     ],
 )
-def test_two_stacks_that_make_what_azure_has_once_are_refused(
+def test_program_stacks_with_duplicate_azure_names_are_refused(
     lab: az.EnvironmentStack, more: dict[str, Any], subscriptions: int, taken: str
 ) -> None:
     app, own = lab.node.root, {"allowed": OFFICE}
@@ -800,7 +802,7 @@ def test_two_stacks_that_make_what_azure_has_once_are_refused(
         stack.node.find_child("azurerm").add_override("subscription_id", subscription)
         az.Vault(stack, **own)
         az.Storage(stack, containers=["outputs"], account="contosodata", **own)
-        # Terraform alone knows whether these are two names.
+        # Only Terraform knows whether these names differ.
         az.Registry(stack, **own).registry.name = "lab${random_pet.own.id}"
     if not taken:
         app.synth()
@@ -811,7 +813,7 @@ def test_two_stacks_that_make_what_azure_has_once_are_refused(
     assert found == {f"azurerm_{each}" for each in taken.split()}
 
 
-def test_misspelt_argument_of_a_resource_is_refused(lab: az.EnvironmentStack) -> None:
+def test_program_misspelled_resource_argument_is_refused(lab: az.EnvironmentStack) -> None:
     vnet = az.Network(lab, address_space=SPACE).virtual_network
     with pytest.raises(UserError, match="has no argument `dns_server`") as caught:
         vnet.dns_server = ["10.40.0.4"]  # type: ignore[attr-defined]
@@ -820,7 +822,7 @@ def test_misspelt_argument_of_a_resource_is_refused(lab: az.EnvironmentStack) ->
     assert vnet.given("remark") is None
 
 
-def test_resource_of_a_program_has_attributes_of_its_own_before_it_is_made(
+def test_program_resource_subclass_may_set_attributes_before_init(
     lab: az.EnvironmentStack,
 ) -> None:
     class Team(ResourceGroup):
@@ -831,7 +833,9 @@ def test_resource_of_a_program_has_attributes_of_its_own_before_it_is_made(
     assert Team(lab, "vision").team == "vision"
 
 
-def test_resource_without_a_class_takes_any_argument_later(lab: az.EnvironmentStack) -> None:
+def test_program_resource_without_bindings_accepts_any_argument_later(
+    lab: az.EnvironmentStack,
+) -> None:
     class Apps(az.Resource):
         TYPE = "azurerm_container_app_environment"
 
@@ -842,7 +846,7 @@ def test_resource_without_a_class_takes_any_argument_later(lab: az.EnvironmentSt
 
 
 @pytest.mark.parametrize("more", [{"checks": False}, {"ignore_checks": ["unknown-region"]}])
-def test_a_region_may_be_newer_than_the_catalogue(more: Any) -> None:
+def test_program_may_use_region_missing_in_catalog_if_check_is_ignored(more: Any) -> None:
     assert _stack(location="newregion", **more).place.location == "newregion"
 
 
@@ -856,7 +860,7 @@ def _named(folder: Path, naming: Any) -> dict[str, Any]:
     return _written(lab)
 
 
-def test_a_stack_names_by_a_pattern_or_a_function(tmp_path: Path) -> None:
+def test_program_naming_uses_a_pattern_or_function(tmp_path: Path) -> None:
     document = _named(tmp_path, "{type}-{name}-{environment}-{region}")
     groups = {each["name"] for each in document["resource"]["azurerm_resource_group"].values()}
     assert groups == {"rg-lab-westeurope", "rg-two-eastus"}
@@ -881,7 +885,9 @@ def test_a_stack_names_by_a_pattern_or_a_function(tmp_path: Path) -> None:
         (lambda of: of.fill("{Type}"), "unknown-token", "did you mean `type`?"),
     ],
 )
-def test_naming_that_cannot_be_is_refused(tmp_path: Path, naming: Any, id_: str, said: str) -> None:
+def test_program_naming_that_is_invalid_is_refused(
+    tmp_path: Path, naming: Any, id_: str, said: str
+) -> None:
     finding = refused(lambda: _named(tmp_path, naming))
     assert finding.id == id_
     assert said in f"{finding.message} {finding.hint}"

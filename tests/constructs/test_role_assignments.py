@@ -1,4 +1,4 @@
-"""Roles that are assigned, and types of resources that hold data."""
+"""Role assignments, and types of resources that hold data."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ def _assigned(synthesize: Synthesize, build: Callable[[Stack], object]) -> dict[
 
 
 @pytest.mark.parametrize("new", [True, False])
-def test_only_of_a_new_identity_azure_does_not_ask_the_directory(
+def test_role_assignment_skips_directory_check_only_for_new_identity(
     synthesize: Synthesize, *, new: bool
 ) -> None:
     found = _assigned(
@@ -35,7 +35,9 @@ def test_only_of_a_new_identity_azure_does_not_ask_the_directory(
     assert found["reads"].get("skip_service_principal_aad_check", False) is new
 
 
-def test_the_first_deployer_keeps_the_role_when_another_deploys(synthesize: Synthesize) -> None:
+def test_role_assignment_of_first_deployer_stays_when_another_deploys(
+    synthesize: Synthesize,
+) -> None:
     (named,) = researchers_of(["00000000-0000-0000-0000-00000000000a"])
 
     def build(stack: Stack) -> None:
@@ -57,12 +59,12 @@ def test_the_first_deployer_keeps_the_role_when_another_deploys(synthesize: Synt
 ROWS = table("terraform_types")
 
 
-def test_a_type_takes_tags_exactly_where_the_provider_says_so() -> None:
+def test_terraform_types_take_tags_exactly_if_the_provider_does() -> None:
     for name, body in kept_facts().resources.items():
         assert takes_tags(name) == ("tags" in body.attributes), name
 
 
-def test_every_type_that_is_named_has_bindings() -> None:
+def test_terraform_types_listed_have_bindings_and_are_sorted() -> None:
     known = kept_facts().resources
     for list_ in ("holds_data", "inside_another", "untaggable"):
         assert set(ROWS[list_]) <= set(known)

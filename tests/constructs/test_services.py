@@ -1,4 +1,4 @@
-"""Storage, registry, vault, keys and endpoints: closed, without passwords, hard to lose."""
+"""Storage, registry, vault, keys and endpoints: closed, without passwords, and hard to lose."""
 
 import json
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def _storage(synthesize: Synthesize, **arguments: Any) -> dict[str, Any]:
     return synthesize(lambda stack: Storage(stack, containers=["datasets", "code"], **arguments))
 
 
-def test_storage_knows_no_keys_and_no_strangers_and_keeps_what_is_deleted(
+def test_storage_has_no_keys_or_public_access_and_keeps_deleted_data(
     synthesize: Synthesize,
 ) -> None:
     document = _storage(synthesize, subnet_ids=[f"{VNET}/subnets/nodes"])
@@ -65,7 +65,7 @@ def test_storage_knows_no_keys_and_no_strangers_and_keeps_what_is_deleted(
     assert {c["container_access_type"] for c in containers.values()} == {"private"}
 
 
-def test_storage_name_is_ones_own_or_made_unique_by_the_subscription(
+def test_storage_name_is_given_or_made_unique_by_subscription(
     synthesize: Synthesize,
 ) -> None:
     document = _storage(synthesize)
@@ -81,7 +81,7 @@ def test_storage_name_is_ones_own_or_made_unique_by_the_subscription(
         _storage(synthesize, account="Contoso-Data")
 
 
-def test_storage_from_id_grants_the_same_roles(synthesize: Synthesize) -> None:
+def test_storage_from_id_grants_roles_on_its_containers(synthesize: Synthesize) -> None:
     account = (
         "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/hub/providers"
         "/Microsoft.Storage/storageAccounts/theirs"
@@ -111,7 +111,7 @@ OFFICE = [IPv4Network("203.0.113.0/24"), IPv4Network("10.0.0.0/8")]
 SUBNET = SubnetRef("/subnet", IPv4Network("10.40.0.0/24"))
 
 
-def test_ranges_of_people_are_written_as_services_take_them() -> None:
+def test_public_ranges_and_addresses_have_the_form_services_accept() -> None:
     texts = ("10.1.0.0/16", "172.20.0.0/16", "192.168.1.0/24", "100.64.0.0/16", "127.0.0.1/32")
     private = [IPv4Network(each) for each in texts]
     assert (public_ranges(private), public_addresses(private)) == ([], [])
@@ -129,7 +129,7 @@ def test_ranges_of_people_are_written_as_services_take_them() -> None:
         ({"sku": "Standard", "allowed": OFFICE}, True, []),
     ],
 )
-def test_registry_has_no_password_and_lets_in_named_ranges_where_it_can(
+def test_registry_has_no_password_and_admits_allowed_ranges_if_premium(
     synthesize: Synthesize, given: dict[str, Any], public: bool, ranges: list[str]
 ) -> None:
     def build(stack: Stack) -> None:
@@ -154,7 +154,7 @@ class TestVault:
     """The key vault and its keys."""
 
     @pytest.mark.parametrize("ranges", [[], ["203.0.113.0/24", "4.5.6.7/32"]])
-    def test_vault_uses_roles_and_is_open_to_named_ranges_and_the_way_out_alone(
+    def test_vault_uses_roles_and_admits_only_allowed_ranges_and_egress(
         self, synthesize: Synthesize, ranges: list[str]
     ) -> None:
         given: dict[str, Any] = {"allowed": OFFICE, "egress_address": "4.5.6.7"} if ranges else {}
@@ -170,13 +170,13 @@ class TestVault:
         assert vault["network_acls"] == {**closed, **rules}
         assert "access_policy" not in vault
         assert vault["lifecycle"]["prevent_destroy"] is True
-        # Its name fits with the longest one of an environment.
+        # The name fits even with the longest name of an environment.
         stem, _, expression = vault["name"].partition("${")
         assert expression.endswith(", 0, 8)}")
         assert len(stem) + 8 <= 24
 
     @pytest.mark.parametrize(("sku", "kind"), [("standard", "RSA"), ("premium", "RSA-HSM")])
-    def test_a_key_is_made_through_the_management_plane_for_one_account(
+    def test_vault_key_is_deployed_by_management_plane_and_granted_to_account(
         self, synthesize: Synthesize, sku: Any, kind: str
     ) -> None:
         def build(stack: Stack) -> None:
@@ -196,7 +196,7 @@ class TestVault:
             "vault": {"value": "${azurerm_key_vault.vault.name}"},
             "key": {"value": "storage"},
         }
-        # The account has one role on it, which is there before.
+        # The account has one role on the key, assigned beforehand.
         ((name, grant),) = resources["azurerm_role_assignment"].items()
         assert grant["role_definition_name"] == "Key Vault Crypto Service Encryption User"
         assert grant["scope"] == "${azurerm_key_vault.vault.id}/keys/storage"
@@ -221,7 +221,7 @@ class TestVault:
     ],
     ids=["alone", "allowed", "public"],
 )
-def test_storage_opens_only_to_what_is_asked_for(
+def test_storage_is_open_only_as_requested(
     synthesize: Synthesize,
     given: dict[str, Any],
     public: bool,
@@ -235,7 +235,7 @@ def test_storage_opens_only_to_what_is_asked_for(
     assert account["shared_access_key_enabled"] is False
 
 
-def test_storage_containers_expire_each_by_a_rule_of_its_own(synthesize: Synthesize) -> None:
+def test_storage_containers_expire_by_separate_rules(synthesize: Synthesize) -> None:
     resources = _storage(synthesize, expire_days={"code": 90})["resource"]
     (policy,) = resources["azurerm_storage_management_policy"].values()
     versions, code = policy["rule"]
@@ -248,7 +248,7 @@ def test_storage_containers_expire_each_by_a_rule_of_its_own(synthesize: Synthes
     assert versions["actions"]["version"] == {"delete_after_days_since_creation": 14}
 
 
-def test_service_is_reached_by_each_of_its_endpoints_and_a_zone_once(
+def test_services_have_all_private_endpoints_and_share_zones(
     synthesize: Synthesize,
 ) -> None:
     def build(stack: Stack) -> None:
@@ -285,14 +285,14 @@ def test_service_is_reached_by_each_of_its_endpoints_and_a_zone_once(
     assert nodes["private_dns_zone_group"]["private_dns_zone_ids"] == [zone]
 
 
-def test_a_private_link_that_there_is_none_of_is_refused(stack: Stack) -> None:
+def test_private_endpoint_of_unknown_service_is_refused(stack: Stack) -> None:
     endpoints = PrivateEndpoints(stack, subnet=SUBNET, virtual_network_id=VNET)
     with pytest.raises(UserError, match="unknown private link service"):
         endpoints.connect(stack, "x", service="bloob", resource_id="/x")
 
 
 class TestInterfaces:
-    """The interfaces that services share with Azure Verified Modules."""
+    """Interfaces that services share with Azure Verified Modules."""
 
     @pytest.mark.parametrize(
         ("private", "said"),
@@ -301,7 +301,7 @@ class TestInterfaces:
             (True, "has no `private_endpoints`"),
         ],
     )
-    def test_interface_that_a_service_or_its_network_lacks_is_refused(
+    def test_service_interface_missing_in_service_or_network_is_refused(
         self, stack: Stack, private: bool, said: str
     ) -> None:
         network = Network(stack, address_space="10.40.0.0/16", private_endpoints=private)
@@ -309,7 +309,7 @@ class TestInterfaces:
         with pytest.raises(UserError, match=said):
             cluster.private_endpoints(network)
 
-    def test_roles_are_given_on_the_service_by_name_or_by_id(self, synthesize: Synthesize) -> None:
+    def test_service_roles_are_assigned_by_name_or_id(self, synthesize: Synthesize) -> None:
         role = "/subscriptions/s/providers/Microsoft.Authorization/roleDefinitions/r"
         team = RoleAssignment(
             role_definition_id_or_name="AcrPush",
@@ -334,7 +334,7 @@ class TestInterfaces:
     @pytest.mark.parametrize(
         ("protect", "lock"), [(True, None), (False, None), (True, False), (False, True)]
     )
-    def test_lock_is_made_where_data_is_protected_or_as_said(
+    def test_service_lock_follows_protection_unless_set(
         self, synthesize: Synthesize, protect: bool, lock: bool | None
     ) -> None:
         made = synthesize(lambda stack: Vault(stack, lock=lock), protect=protect)["resource"]

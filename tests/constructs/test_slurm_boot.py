@@ -1,4 +1,4 @@
-"""The boot configuration of Slurm's machines, and the source of its packages."""
+"""Boot configuration of Slurm's machines, and the source of its packages."""
 
 import re
 import shutil
@@ -54,7 +54,7 @@ def _cluster(spec: Slurm) -> SlurmCluster:
 
 
 def _scheduler(spec: Slurm) -> str:
-    """The boot data of a scheduler."""
+    """Returns the boot data of a scheduler."""
     settings = scheduler_settings(
         scale_sets={"nd": ("/subscriptions/s", 0)}, client_id="c", vault="https://v/", idle=600
     )
@@ -62,12 +62,12 @@ def _scheduler(spec: Slurm) -> str:
 
 
 def _login(spec: Slurm) -> str:
-    """The boot data of a login node."""
+    """Returns the boot data of a login node."""
     return login_cloud_init(_cluster(spec), vault="https://v/", client_id="c", **HOSTS)
 
 
 def _node(spec: Slurm, size: str = SIZE, people: str = "") -> str:
-    """The boot data of a node."""
+    """Returns the boot data of a node."""
     node = SlurmNode(
         partition="nd",
         scheduler="10.0.0.4",
@@ -87,7 +87,7 @@ def _node(spec: Slurm, size: str = SIZE, people: str = "") -> str:
     )
 
 
-def test_azures_agent_leaves_the_name_of_a_node_alone() -> None:
+def test_slurm_node_disables_hostname_monitor_of_azure_agent() -> None:
     text = (files("fairway_constructs") / "cloud_init/slurm_node.yaml.j2").read_text()
     (edit,) = re.findall(r"\[sed, -i, (\S+), /etc/waagent.conf\]", text)
     before = "Provisioning.MonitorHostName=y\nProvisioning.MonitorHostNamePeriod=60\n"
@@ -95,10 +95,10 @@ def test_azures_agent_leaves_the_name_of_a_node_alone() -> None:
     assert done.stdout == before.replace("HostName=y", "HostName=n")
 
 
-def test_another_comment_of_boot_code_leaves_a_schedulers_data_as_they_are(
+def test_slurm_scheduler_boot_data_ignores_comments_in_boot_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Terraform would make the scheduler anew."""
+    """Otherwise Terraform would replace the scheduler."""
     copy = tmp_path / "fairway_boot"
     shutil.copytree(Path(fairway_boot.__file__).parent, copy)
     before, program = _scheduler(Slurm()), copy / "slurm/power.py"
@@ -111,7 +111,7 @@ def test_another_comment_of_boot_code_leaves_a_schedulers_data_as_they_are(
 
 
 @pytest.mark.parametrize("accounting", [True, False])
-def test_a_scheduler_boots_with_valid_data(
+def test_slurm_scheduler_cloud_config_is_valid(
     check_cloud_config: Callable[[str], None], accounting: bool
 ) -> None:
     text = _scheduler(Slurm(accounting=accounting))
@@ -119,7 +119,9 @@ def test_a_scheduler_boots_with_valid_data(
     assert ("mariadb" in text.partition("write_files")[0]) is accounting
 
 
-def test_a_login_node_boots_with_valid_data(check_cloud_config: Callable[[str], None]) -> None:
+def test_slurm_login_node_cloud_config_is_valid_without_daemons(
+    check_cloud_config: Callable[[str], None],
+) -> None:
     text = _login(Slurm())
     check_cloud_config(text)
     packages = text.partition("write_files")[0]
@@ -133,7 +135,9 @@ def test_a_login_node_boots_with_valid_data(check_cloud_config: Callable[[str], 
 
 
 @pytest.mark.parametrize("size", [SIZE, "Standard_HB176rs_v4", "Standard_ND96isr_MI300X_v5"])
-def test_a_node_boots_with_valid_data(check_cloud_config: Callable[[str], None], size: str) -> None:
+def test_slurm_node_cloud_config_is_valid(
+    check_cloud_config: Callable[[str], None], size: str
+) -> None:
     person = Person(name="ada", keys=("ssh-ed25519 AAAA ada",))
     accounts = Accounts(people=[person], homes=Homes("/home", "/home"), fenced=True)
     for people in ("", accounts.setup_script()):
@@ -152,7 +156,7 @@ def test_a_node_boots_with_valid_data(check_cloud_config: Callable[[str], None],
         ("Standard_NC40ads_H100_v5", 1, 40, 1),
     ],
 )
-def test_cores_are_those_of_the_catalogue(
+def test_slurm_partition_cores_equal_those_of_the_catalog(
     size: str, sockets: int, cores: int, threads: int
 ) -> None:
     found = partition("x", _spec(size), default=False)
@@ -164,7 +168,7 @@ def test_cores_are_those_of_the_catalogue(
     )
 
 
-def test_a_partition_says_what_its_nodes_have() -> None:
+def test_slurm_partition_lists_features_gpus_and_memory_of_nodes() -> None:
     found = partition("spot", _spec("Standard_ND96asr_v4", spot=True), default=True)
     assert found.features == ("nd96asr_v4", "ib", "spot")
     assert found.gpus is not None
@@ -178,7 +182,7 @@ def test_a_partition_says_what_its_nodes_have() -> None:
 
 SLURM = "23.11.4-1.2ubuntu5"
 
-# What the image has as /etc/apt/preferences.d/slurm-repository-pin-990, word for word.
+# The image's /etc/apt/preferences.d/slurm-repository-pin-990, verbatim.
 # Source: Azure/azhpc-images 8e9d055f (2026-07-29), components/slurm-repo/slurm-u.pin.
 PIN = """\
 Package: slurm-smd*
@@ -216,9 +220,9 @@ OWN = {"url": "https://apt.example.org/slurm", "key": KEY, "version": "25.05.4"}
 
 
 class Machine:
-    """An image's apt: its pin, and what it knows of two repositories, none of which it reaches.
+    """An image's apt: its pin, and the indices of two repositories that it never contacts.
 
-    A repository in a folder would have no host, which is what the pin goes by.
+    A repository in a folder would have no host, which the pin matches.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -231,7 +235,8 @@ class Machine:
         self.know("packages.microsoft.com/repos/x", "insiders", "microsoft", MICROSOFT)
 
     def know(self, url: str, suite: str, origin: str, packages: dict[str, str]) -> None:
-        """As after `apt-get update`: indices lie under the name of where they came from."""
+        """Writes indices as after `apt-get update`: their file names encode the repository's
+        URL."""
         with (self.folder / "etc" / "sources.list").open("a") as sources:
             sources.write(f"deb [trusted=yes] http://{url} {suite} main\n")
         start = f"{url.replace('/', '_')}_dists_{suite}_"
@@ -248,7 +253,7 @@ class Machine:
         )
 
     def boot(self, config: dict[str, Any]) -> None:
-        """cloud-init writes files before it installs packages."""
+        """Writes the files, as cloud-init does before it installs packages."""
         for entry in config["write_files"]:
             if entry["path"].startswith("/etc/apt/"):
                 file = self.folder / "etc" / entry["path"].removeprefix("/etc/apt/")
@@ -256,7 +261,7 @@ class Machine:
                 file.write_text(entry["content"])
 
     def install(self, packages: list[str]) -> subprocess.CompletedProcess[str]:
-        """Does in the test as apt would."""
+        """Simulates the installation of packages with apt."""
         settings = {
             "Dir::Etc": self.folder / "etc",
             "Dir::Etc::SourceParts": "-",
@@ -278,13 +283,13 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """The image."""
+    """Returns the image."""
     if shutil.which("apt-get") is None:
         pytest.skip("apt is what Debian and Ubuntu have")
     return Machine(tmp_path)
 
 
-def test_the_image_forbids_the_distributions_slurm(machine: Machine) -> None:
+def test_slurm_packages_of_distribution_are_blocked_by_the_image(machine: Machine) -> None:
     refused = machine.install(["munge", "slurmd"])
     assert refused.returncode == 100
     assert "slurmd" in refused.stderr
@@ -296,11 +301,11 @@ def test_the_image_forbids_the_distributions_slurm(machine: Machine) -> None:
     [("distribution", SLURM), ("microsoft", "25.11.5-1"), (OWN, "25.05.4-1")],
     ids=["distribution", "microsoft", "own"],
 )
-def test_all_machines_install_the_same_slurm_on_it(
+def test_slurm_packages_have_one_version_on_all_machines(
     machine: Machine, make: Callable[[Slurm], str], packages: Any, version: str
 ) -> None:
     machine.know("packages.microsoft.com/repos/slurm", "stable", "microsoft", MICROSOFT)
-    # Nobody asked for the newest.
+    # The newest version was not requested.
     newest = dict.fromkeys(SMD, "26.05.1-1")
     machine.know("packages.microsoft.com/repos/newest", "stable", "microsoft", newest)
     machine.know("apt.example.org/slurm", "stable", "own", dict.fromkeys(SMD, "25.05.4-1"))
@@ -315,7 +320,7 @@ def test_all_machines_install_the_same_slurm_on_it(
 
 
 @pytest.mark.parametrize("make", [_node, _scheduler])
-def test_another_version_than_the_one_named_is_not_installed(
+def test_slurm_packages_of_another_version_are_not_installed(
     machine: Machine, make: Callable[[Slurm], str]
 ) -> None:
     machine.know("apt.example.org/slurm", "stable", "own", dict.fromkeys(SMD, "26.05.1-1"))
@@ -327,7 +332,7 @@ def test_another_version_than_the_one_named_is_not_installed(
 
 
 @pytest.mark.parametrize("make", [_node, _scheduler, _login])
-def test_a_repository_is_trusted_by_its_own_key_alone(
+def test_slurm_repository_is_trusted_only_by_its_own_key(
     make: Callable[[Slurm], str], check_cloud_config: Callable[[str], None]
 ) -> None:
     text = make(Slurm.model_validate({"packages": OWN}))
@@ -348,14 +353,14 @@ def test_a_repository_is_trusted_by_its_own_key_alone(
     assert "apt/keyrings" not in make(Slurm())
 
 
-def test_the_distribution_has_the_release_that_the_catalogue_says() -> None:
+def test_slurm_version_of_distribution_equals_catalog() -> None:
     assert {row.slurm for row in images().values() if row.slurm} == {DISTRIBUTION.version}
 
 
-def test_key_of_a_repository_may_be_in_a_file_for_a_program_too(
+def test_slurm_repository_key_of_a_program_may_be_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its name in the place of the key would only fail on the machines."""
+    """A file name used as the key itself would fail only on the machines."""
     monkeypatch.chdir(tmp_path)
     spec = Slurm.model_validate({"packages": {**OWN, "key": "apt.asc"}})
     with pytest.raises(UserError, match="no such file"):

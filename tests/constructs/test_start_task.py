@@ -1,4 +1,4 @@
-"""The start task of a Batch node: the script, run with stand-ins for what touches the system."""
+"""The start task of a Batch node, run with stand-ins for commands that touch the system."""
 
 import base64
 import gzip
@@ -37,7 +37,7 @@ def _config(server: str = "10.40.128.4", **values: Any) -> str:
     )
 
 
-def test_the_script_passes_shellcheck(tmp_path: Path) -> None:
+def test_start_task_script_passes_shellcheck(tmp_path: Path) -> None:
     file = tmp_path / "start_task.sh"
     blobs = Mount(name="sets", type="blobs", options="ro", source="a.b/sets", path="/sets")
     file.write_text(start_task_script(_config(gpu_metrics=True, mounts=[blobs])))
@@ -46,7 +46,7 @@ def test_the_script_passes_shellcheck(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_command_line_unpacks_and_runs_what_terraform_filled_in(tmp_path: Path) -> None:
+def test_start_task_command_unpacks_and_runs_script_with_references(tmp_path: Path) -> None:
     command = start_task_command(_config(TOKEN))
     match = re.fullmatch(
         r"(?P<before>/bin/bash -c '.* echo )\$\{base64gzip\(replace\(base64decode"
@@ -55,7 +55,7 @@ def test_the_command_line_unpacks_and_runs_what_terraform_filled_in(tmp_path: Pa
     )
     assert match
     assert match["token"] == TOKEN
-    # What Terraform's functions do with it.
+    # Reproduces Terraform's functions.
     script = base64.b64decode(match["text"]).decode().replace("@@0@@", "10.40.128.4")
     assert script == start_task_script(_config())
     packed = base64.b64encode(gzip.compress(f"echo ran >&2\n{script}".encode())).decode()
@@ -65,13 +65,13 @@ def test_the_command_line_unpacks_and_runs_what_terraform_filled_in(tmp_path: Pa
     assert words[:2] == ["/bin/bash", "-c"]
     assert len(words) == 3
     assert "$" not in line, "nothing for Batch to expand"
-    # Not the script itself, which changes the system, but what is unpacked.
+    # Prints the unpacked script instead of running it, as it changes the system.
     words[2] = words[2].replace("exec bash start_task.sh", "cat start_task.sh")
     done = finished(words, cwd=tmp_path, check=True)
     assert done.stdout == f"echo ran >&2\n{script}"
 
 
-def test_a_broken_line_is_not_run(tmp_path: Path) -> None:
+def test_start_task_command_with_corrupt_script_fails(tmp_path: Path) -> None:
     packed = start_task_command("packages: []\n")
     broken = re.sub(r"\$\{.*\}", "bm90IGd6aXA=", packed)
     done = subprocess.run(shlex.split(broken), cwd=tmp_path, capture_output=True, check=False)
@@ -102,13 +102,13 @@ dpkg-query() { [[ ${!#} == mdadm ]] && printf 'install ok installed'; }
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Runs the whole script below a root of its own; its exit status, and what it did."""
+    """Runs the entire script below its own root and returns the exit code and the commands run."""
 
     def run(config: str, **variables: str) -> tuple[int, list[str]]:
         log, root = tmp_path / "log", tmp_path / "root"
         log.write_text("")
         steps = start_task_script(config)
-        # Everything is written below a folder; the stand-ins replace what comes after.
+        # Files are written below a folder; stand-ins replace the commands after that.
         steps = steps.replace("write_file /", f"write_file {shlex.quote(str(root))}/")
         steps = steps.replace("set -euo pipefail", f"set -euo pipefail\n{STAND_INS}", 1)
         environ = {**os.environ, "LOG": str(log), **variables}
@@ -125,7 +125,7 @@ def test_start_task_runs_the_steps_of_cloud_init_in_the_same_order(
     assert status == 0
     assert done == [
         "apt-get DPkg::Lock::Timeout=600 update",
-        "apt-get nfs-common xfsprogs",  # mdadm is there
+        "apt-get nfs-common xfsprogs",  # mdadm is installed already
         "systemctl daemon-reexec",
         "systemctl try-restart systemd-logind.service",
         "systemctl enable --now fairway-gpu-metrics.timer",
@@ -138,7 +138,7 @@ def test_start_task_runs_the_steps_of_cloud_init_in_the_same_order(
         .endswith(" 10.40.128.4:/srv/fairway/data /data squashed\n")
     )
     settings = (root / "etc/fairway/settings").read_text()
-    # No keys are shared and nobody is told an address: tasks have a scheduler for that.
+    # No shared keys and no announced addresses: Batch schedules the tasks.
     assert "SHARED=''" in settings
     assert "memlock  unlimited" in (root / "etc/security/limits.d/90-fairway.conf").read_text()
     node = root / "usr/local/sbin/fairway-node"
@@ -149,18 +149,18 @@ def test_start_task_runs_the_steps_of_cloud_init_in_the_same_order(
     assert not [file for file in files if len(file.suffix) == len(".XXXXXX")], "half-written"
 
 
-def test_a_node_that_cannot_mount_is_not_ready(run: Run) -> None:
+def test_start_task_fails_if_the_node_cannot_mount(run: Run) -> None:
     status, done = run(_config(), NODE_STATUS="32")
     assert status == 32
     assert done[-1] == "node"
 
 
 class TestDocker:
-    """Docker's root, off the system disk."""
+    """Docker's root folder, moved off the system disk."""
 
     @pytest.fixture
     def move(self, repository: Path, tmp_path: Path) -> Callable[..., list[str]]:
-        """Runs `move_docker` on stand-in disks; what it asked of systemd."""
+        """Runs `move_docker` on stand-in disks and returns the calls of systemctl."""
         script = repository / "constructs/fairway_constructs/cloud_init/node.sh"
         log = tmp_path / "log"
 
@@ -206,25 +206,25 @@ class TestDocker:
         assert done[:2] == ["stop docker.socket", "stop docker.service"]
         assert done[-1] == "start docker.service"
 
-    def test_otherwise_beside_batchs_own_folder(self, move: Any) -> None:
+    def test_docker_folder_moves_beside_batch_folder_without_nvme(self, move: Any) -> None:
         assert "root MNT/docker" in move()
 
     def test_docker_is_not_restarted_again_before_the_next_boot(self, move: Any) -> None:
-        """Containers may run then."""
+        """Containers may be running by then."""
         done = move(scratch=True, times=2)
         assert done.count("stop docker.service") == done.count("start docker.service") == 1
 
-    def test_a_node_without_another_disk_is_left_alone(self, move: Any) -> None:
+    def test_docker_folder_stays_without_another_disk(self, move: Any) -> None:
         assert move(separate=False) == []
         assert move(batch=False, separate=False) == []
 
-    def test_a_node_without_docker_too(self, move: Any) -> None:
+    def test_docker_folder_stays_if_docker_is_missing(self, move: Any) -> None:
         if shutil.which("dockerd"):
             pytest.skip("this machine has Docker")
         assert move(docker=False) == []
 
     @pytest.mark.parametrize("before", [None, {"runtimes": {"nvidia": {"path": "x"}}, "a": 1}])
-    def test_the_settings_of_the_gpu_runtime_stay(
+    def test_docker_settings_of_the_gpu_runtime_are_kept(
         self, repository: Path, tmp_path: Path, before: dict[str, Any] | None
     ) -> None:
         script = repository / "constructs/fairway_constructs/cloud_init/node.sh"
@@ -240,7 +240,7 @@ class TestDocker:
 @pytest.mark.parametrize(
     ("mounted", "touched"), [("/mnt/resource", False), ("", True)], ids=["by Batch", "free"]
 )
-def test_disks_that_batch_mounted_are_not_formatted(
+def test_local_disks_mounted_by_batch_are_not_formatted(
     repository: Path, tmp_path: Path, mounted: str, touched: bool
 ) -> None:
     script = repository / "constructs/fairway_core/local_disks.sh"
