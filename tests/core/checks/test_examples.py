@@ -161,7 +161,7 @@ def test_checks_have_rule_name_as_id_and_one_sentence_summary() -> None:
         assert len(check.summary) < 100
 
 
-def test_checks_wrong_example_trips_only_its_own_check() -> None:
+def test_checks_messages_of_wrong_example_report_only_that_check() -> None:
     held = []
 
     def answer(id_: str) -> tuple[int, str]:
