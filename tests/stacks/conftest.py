@@ -1,4 +1,4 @@
-"""Shared by the tests of stacks: an environment with every service, and what is written of one."""
+"""Fixtures of stack tests: an environment with every service, and its synthesized stacks."""
 
 import hashlib
 import json
@@ -54,7 +54,7 @@ clusters:
 
 @pytest.fixture
 def fairway() -> Callable[..., int]:
-    """The program, in this process: its exit code."""
+    """Returns a function that runs the program in this process and returns its exit code."""
 
     def run(*arguments: str) -> int:
         with pytest.raises(SystemExit) as ended:
@@ -69,8 +69,8 @@ def fairway() -> Callable[..., int]:
 def as_terraform(
     tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], Path]:
-    """Puts a file of this folder on PATH as `terraform`, and gives all that is written a place of
-    its own; the folder that the program is in."""
+    """Installs a file of this folder on PATH as `terraform`, redirects all output to the test's
+    folder, and returns the folder of the program."""
 
     def install(file: str) -> Path:
         source = Path(__file__).with_name(file).read_text()
@@ -84,19 +84,19 @@ def as_terraform(
 
 @pytest.fixture
 def everything() -> str:
-    """An environment file with every service."""
+    """Returns an environment file with every service."""
     return EVERYTHING
 
 
 def _require_told(environment: Environment, error: UserError) -> None:
-    """`fairway check` has to refuse whatever synthesis refuses."""
+    """Asserts that `fairway check` refuses whatever synthesis refuses."""
     told = {each.id for each in boot_findings(environment)}
     assert {each.id for each in error.findings} - told <= {"no-remote-state", "unreachable-state"}
 
 
 @pytest.fixture(scope="session")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of all workers of this run for what was written of an environment."""
+    """Returns a folder, shared by all workers of this run, for synthesized stacks."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
@@ -106,10 +106,10 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def written(tmp_path: Path, kept: Path) -> Callable[..., dict[str, dict[str, Any]]]:
-    """Writes the stacks of an environment file, or its state's; answers with them by role.
+    """Writes the stacks of an environment file, or of its state, and returns them by role.
 
-    The provider would take each of them. Synthesis takes most of the time of these tests, and one
-    text always gives the same stacks: they are written once.
+    Each stack is validated against the provider's schema. Synthesis takes most of the time of these
+    tests, and the same text always gives the same stacks: they are written once.
     """
     runs = iter(range(100))
 
@@ -153,25 +153,25 @@ class StandIn:
     folder: Path
 
     def fault(self, **faults: str) -> None:
-        """Sets what goes wrong, as network_plan="broken"."""
+        """Sets faults, such as network_plan="broken"."""
         named = {f"demo-{key.replace('_', ' ')}": fault for key, fault in faults.items()}
         (self.folder / "faults.json").write_text(json.dumps(named))
 
     def calls(self) -> list[dict[str, Any]]:
-        """Calls of the stand-in, in their order."""
+        """Returns the calls of the stand-in in order."""
         file = self.folder / "calls.jsonl"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     def forget(self) -> None:
-        """Begins again."""
+        """Clears the recorded calls."""
         (self.folder / "calls.jsonl").unlink()
 
 
 @pytest.fixture
 def terraform(as_terraform: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """A program `terraform` on PATH, and a place of its own for all that is written.
+    """Installs a program `terraform` on PATH and redirects all output to the test's folder.
 
-    Calls of the program do in this process what it would do.
+    Calls of the program are run in this process.
     """
     folder = as_terraform("terraform_stand_in.py")
     monkeypatch.setenv("TERRAFORM_STAND_IN", str(folder))
@@ -192,7 +192,7 @@ def terraform(as_terraform: Callable[[str], Path], monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture(scope="module")
 def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stacks of the demo, written once."""
+    """Returns the folder of the demo's stacks, written once."""
     outdir = tmp_path_factory.mktemp("synthesized") / "cdktf.out"
     plan_stacks.synthesize("demo", outdir)
     return outdir
@@ -200,7 +200,7 @@ def synthesized(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def quick(terraform: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """The stand-in for Terraform, with the stacks written already."""
+    """Returns the stand-in for Terraform, with stacks that are already synthesized."""
 
     def copied(environment: str, outdir: Path) -> list[StackFolder]:
         assert environment == "demo"

@@ -1,4 +1,4 @@
-"""Readers of what is written of an environment: its stacks by role, as `written` has them."""
+"""Readers of an environment's synthesized stacks, by role as `written` returns them."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ Written = Callable[..., Stacks]
 
 
 def resources_of(document: dict[str, Any]) -> dict[str, Any]:
-    """The resources of a stack by their addresses."""
+    """Returns the resources of a stack by address."""
     return {
         f"{kind}.{name}": body
         for kind, named in document.get("resource", {}).items()
@@ -24,29 +24,29 @@ def resources_of(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def only(document: dict[str, Any], kind: str) -> dict[str, Any]:
-    """The one resource of its kind in a stack."""
+    """Returns the only resource of its type in a stack."""
     (body,) = document["resource"][kind].values()
     return dict(body)
 
 
 def targets_of(stacks: Stacks) -> dict[str, Target]:
-    """The targets of jobs by name, as the runner reads them."""
+    """Returns the targets of jobs by name, parsed as the runner does."""
     records = stacks["compute"]["output"]["targets"]["value"]
     return {each["name"]: Target.model_validate_json(json.dumps(each)) for each in records}
 
 
 def decoded(text: str) -> str:
-    """A text that Azure gets in base64, with `@@0@@` for what Terraform fills in."""
+    """Decodes a text that Azure gets in base64, with `@@0@@` for values that Terraform fills in."""
     found = re.search(r'base64decode\("([^"]+)"\)', text)
     return base64.b64decode(found[1] if found else text).decode()
 
 
 def boot_data(machine: dict[str, Any]) -> str:
-    """Decoded boot data of a machine."""
+    """Returns the decoded boot data of a machine."""
     return decoded(machine["custom_data"])
 
 
 def files_at_boot(machine: dict[str, Any]) -> dict[str, str]:
-    """The files that cloud-init writes on a machine, by their paths."""
+    """Returns the files that cloud-init writes on a machine, by path."""
     document = YAML(typ="safe", pure=True).load(boot_data(machine))
     return {entry["path"]: entry["content"] for entry in document["write_files"]}

@@ -1,4 +1,4 @@
-"""A program that stands in for Terraform where it prints the schema of a provider."""
+"""A stand-in for Terraform that prints the schema of a provider."""
 
 import json
 import os

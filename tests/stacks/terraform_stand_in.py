@@ -1,11 +1,11 @@
-"""A program in place of Terraform, for the order in which it is called and what becomes of it.
+"""A program in place of Terraform, to test the order of calls and the handling of their results.
 
-It needs no provider. TERRAFORM_STAND_IN names a folder: `calls.jsonl` gets a line a call, and
-`faults.json`, where it is there, says what goes wrong: {"STACK COMMAND": FAULT}. A stack with a
-file `STACK.azure.json` has these resources, {ADDRESS: {"there": BOOL, "values": VALUES}}: what its
-configuration does not name is destroyed, and below a lock Azure refuses that.
+It needs no provider. TERRAFORM_STAND_IN names a folder: each call appends a line to `calls.jsonl`,
+and an optional `faults.json` sets faults: {"STACK COMMAND": FAULT}. A stack with a file
+`STACK.azure.json` has these resources, {ADDRESS: {"there": BOOL, "values": VALUES}}: resources
+missing in its configuration are destroyed, and Azure refuses to destroy any below a lock.
 
-Tests of what calls Terraform often run a `Call` in their own process.
+Tests of code that calls Terraform often run a `Call` in their own process.
 """
 
 import json
@@ -21,7 +21,8 @@ def _read(file, otherwise):
 
 
 class Call:
-    """One call with its words and variables; `say` takes each line that it prints."""
+    """One call with its arguments and environment variables; `say` receives each line of its
+    output."""
 
     def __init__(self, words, variables, say):
         self.here = Path(variables["TERRAFORM_STAND_IN"])
@@ -38,7 +39,7 @@ class Call:
         self.azure = _read(self.azure_file, {})
 
     def run(self):
-        """Does what the command does; raises SystemExit where it fails."""
+        """Performs the command. Raises SystemExit if it fails."""
         self.note()
         if self.host and self.command != "init":
             self.meet_azure()
@@ -67,7 +68,7 @@ class Call:
             calls.write(json.dumps(found) + "\n")
 
     def meet_azure(self):
-        """The stand-in for Azure is there, and is trusted."""
+        """Asserts that the stand-in for Azure answers and is trusted."""
         import ssl
         import urllib.request
 
@@ -102,26 +103,26 @@ class Call:
             self.fail("Service unavailable", "Azure is not there.")
 
     def require_blocks(self):
-        """Terraform: "At least one object property is required, whose name represents the block's
-        type."
-        """
+        """Fails for an empty block. Terraform reports: "At least one object property is required,
+        whose name represents the block's type"."""
         for section in ("data", "locals", "resource", "output"):
             if self.document.get(section) == {}:
                 self.fail("Missing block label", section)
 
     def lacks(self):
-        """The stack without whose outputs this one cannot be planned whole, of "without NETWORK".
+        """Returns the stack named in the fault "without NETWORK" if this stack lacks its outputs.
 
-        Until that stack was applied its state lacks an output that this one reads. Terraform writes
-        a plan of what does not need it, and says that it is errored. Where the stack does not read
-        that state it lacks nothing.
+        Until that stack is applied, its state lacks an output that this one reads. Terraform then
+        writes a plan of what does not need the output, and marks it as errored. A stack that does
+        not read that state lacks nothing.
         """
         name = self.fault.removeprefix("without ") if self.fault.startswith("without ") else ""
         reads = f"cross-stack-reference-input-{name}" in self.inputs
         return name if reads and not (self.here / f"{name}.applied").exists() else ""
 
     def changes_in_azure(self):
-        """Changes of the resources of the file, locks last: they depend on what is below."""
+        """Yields changes of the file's resources, locks last, as locks depend on what they
+        protect."""
         for address, each in sorted(self.azure.items(), key=lambda item: "lock" in item[0]):
             kind, _, name = address.partition(".")
             wanted = name in self.document["resource"].get(kind, {})
@@ -142,7 +143,7 @@ class Call:
             }
 
     def apply(self):
-        """Terraform destroys in the opposite order of what depends on what, and makes then."""
+        """Destroys in reverse order of dependencies, then creates, as Terraform does."""
         plan = json.loads(Path(self.arguments[-1]).read_text()) if self.azure else []
         made = [each for each in plan if each["change"]["actions"] == ["create"]]
         gone = [each for each in plan if each["change"]["actions"] == ["delete"]]
@@ -221,7 +222,7 @@ class Call:
         }
 
     def create(self, plan, change):
-        """Adds what others read of the stack: its value is known when it was applied."""
+        """Adds the output that other stacks read: its value is known once this stack is applied."""
         read = [
             each["cross-stack-output-zone"] for each in self.document.get("locals", {}).values()
         ]

@@ -1,4 +1,4 @@
-"""`fairway synth`, which cdktf runs: what it prints, where it writes, and how it refuses."""
+"""`fairway synth`, which cdktf runs: its output, its folder, and its refusals."""
 
 import os
 import shlex
@@ -32,9 +32,9 @@ def synth(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Synth:
-    """`fairway synth` in this process, which has loaded cdktf already; in the test's folder.
+    """Runs `fairway synth` in this process, which has already loaded cdktf, in the test's folder.
 
-    The Node.js beside it stays in the folder in which it was started: CDKTF_OUTDIR is absolute.
+    Its Node.js process stays in the folder where it was started, so CDKTF_OUTDIR is absolute.
     """
 
     def run(
@@ -53,7 +53,7 @@ def synth(
     return run
 
 
-def test_a_line_a_stack_of_the_environment_that_an_argument_or_the_variable_names(
+def test_synth_prints_a_line_per_stack_of_the_chosen_environment(
     tmp_path: Path, synth: Synth, repository: Path
 ) -> None:
     choice = {"CDKTF_OUTDIR": str(tmp_path / "out"), "FAIRWAY_ENVIRONMENT": "mine.yaml"}
@@ -70,7 +70,7 @@ def test_a_line_a_stack_of_the_environment_that_an_argument_or_the_variable_name
     assert (tmp_path / "out" / "stacks" / "mine-network" / "cdk.tf.json").is_file()
 
 
-def test_bin_synth_works_from_any_folder_and_without_an_activated_environment(
+def test_bin_synth_works_from_any_folder_without_activated_environment(
     repository: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "jinja2.py").write_text("raise SystemExit('the wrong module')\n")
@@ -110,13 +110,13 @@ def test_synth_that_is_refused_changes_no_folder(
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert [*tmp_path.rglob("*.json")] == [stale]
-    # What was typed comes first.
+    # An argument takes precedence.
     assert "FAIRWAY_STACKS" not in synth("nothing", **variables).stderr
 
 
-def test_a_faulty_file_is_refused_at_its_line_where_cdktf_cannot_start(tmp_path: Path) -> None:
+def test_synth_refuses_faulty_file_at_its_line_without_node(tmp_path: Path) -> None:
     (tmp_path / "lab.yaml").write_text("name: lab\nlocatoin: westeurope\n")
-    # Neither the answer nor its exit code depends on a Node.js.
+    # Neither the output nor the exit code depends on Node.js.
     done = _run(
         SYNTH,
         tmp_path,
@@ -132,7 +132,7 @@ def test_a_faulty_file_is_refused_at_its_line_where_cdktf_cannot_start(tmp_path:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_node_is_told_without_a_traceback(tmp_path: Path) -> None:
+def test_synth_reports_missing_node_without_traceback(tmp_path: Path) -> None:
     chosen = {"CDKTF_OUTDIR": "out", "FAIRWAY_ENVIRONMENT": "demo"}
     done = _run(SYNTH, tmp_path, JSII_NODE="/no/such/node", **chosen)
     assert done.returncode == 4
@@ -140,7 +140,7 @@ def test_a_missing_node_is_told_without_a_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_without_an_outdir_it_is_written_beside_cdktf_json(tmp_path: Path, synth: Synth) -> None:
+def test_synth_without_outdir_writes_beside_cdktf_json(tmp_path: Path, synth: Synth) -> None:
     (tmp_path / "cdktf.json").write_text("{}")
     (tmp_path / "below").mkdir()
     done = synth(folder=tmp_path / "below", CDKTF_OUTDIR="", FAIRWAY_ENVIRONMENT="demo")
@@ -148,7 +148,7 @@ def test_without_an_outdir_it_is_written_beside_cdktf_json(tmp_path: Path, synth
     assert (tmp_path / "cdktf.out" / "stacks" / "demo-network" / "cdk.tf.json").is_file()
 
 
-def test_a_usual_environment_that_is_not_there_is_told_at_its_line(
+def test_environment_file_reports_missing_default_at_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "fairway.yaml").write_text("targets: []\nenvironment: dmo\n")
@@ -160,7 +160,7 @@ def test_a_usual_environment_that_is_not_there_is_told_at_its_line(
     assert "did you mean `demo`?" in finding.hint
 
 
-def test_the_environments_of_a_wheel_are_found(
+def test_environment_file_finds_environments_of_a_wheel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "lab.yaml").write_text("name: lab\n")
@@ -171,7 +171,7 @@ def test_the_environments_of_a_wheel_are_found(
 
 
 def test_synth_refused_by_checks_keeps_the_earlier_output(tmp_path: Path, synth: Synth) -> None:
-    """Not over what was written before, either."""
+    """Earlier output is not overwritten either."""
     out = {"CDKTF_OUTDIR": str(tmp_path / "out"), "FAIRWAY_ENVIRONMENT": "lab.yaml"}
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu a"
     file = tmp_path / "lab.yaml"
@@ -191,14 +191,14 @@ def test_synth_refused_by_checks_keeps_the_earlier_output(tmp_path: Path, synth:
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["lab.yaml", "out"]
 
 
-def test_a_reader_that_goes_away_sees_no_traceback(tmp_path: Path) -> None:
+def test_synth_with_closed_pipe_prints_no_traceback(tmp_path: Path) -> None:
     command = f"set -o pipefail; {shlex.join(SYNTH)} | true"
     done = _run(["bash", "-c", command], tmp_path, CDKTF_OUTDIR="out", FAIRWAY_ENVIRONMENT="demo")
     assert done.returncode in (0, 141)
     assert "Traceback" not in done.stderr
 
 
-def test_another_environments_terraform_is_taken_away_and_its_state_is_not(
+def test_synth_removes_stacks_of_another_environment_but_keeps_state(
     tmp_path: Path, synth: Synth
 ) -> None:
     stale = tmp_path / "out/stacks/lab-network"
@@ -208,7 +208,7 @@ def test_another_environments_terraform_is_taken_away_and_its_state_is_not(
     bare = tmp_path / "out/stacks/lab-data"
     bare.mkdir()
     (bare / "cdk.tf.json").write_text("{}")
-    own = tmp_path / "out/stacks/demo-state"  # of a synthesis with FAIRWAY_STACKS=state
+    own = tmp_path / "out/stacks/demo-state"  # from a synthesis with FAIRWAY_STACKS=state
     own.mkdir()
     (own / "cdk.tf.json").write_text("{}")
     done = synth(CDKTF_OUTDIR=str(tmp_path / "out"), FAIRWAY_ENVIRONMENT="demo")
@@ -219,7 +219,7 @@ def test_another_environments_terraform_is_taken_away_and_its_state_is_not(
     assert (tmp_path / "out/stacks/demo-network/cdk.tf.json").exists()
 
 
-def test_the_environments_of_a_project_are_found_by_name(
+def test_environment_file_finds_environments_of_a_project_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
 ) -> None:
     (tmp_path / "cdktf.json").write_text("{}")

@@ -31,7 +31,7 @@ def _pool(stacks: Stacks, name: str = "spot") -> dict[str, Any]:
     return found
 
 
-def test_batch_account_is_data_with_its_endpoints_and_pools_are_compute(written: Written) -> None:
+def test_batch_account_is_in_data_stack_and_pools_are_in_compute_stack(written: Written) -> None:
     stacks = written(_text(SPOT))
     data, pool = stacks["data"]["resource"], _pool(stacks)
     parts = {
@@ -45,7 +45,7 @@ def test_batch_account_is_data_with_its_endpoints_and_pools_are_compute(written:
     kinds = {"azurerm_resource_group", "azurerm_batch_pool", "terraform_data"}
     assert stacks["compute"]["resource"].keys() == kinds
     assert not any("batch" in type_ for type_ in stacks["network"]["resource"])
-    # A pool stands in the group of its account.
+    # A pool is in the resource group of its account.
     assert "outputs.cross-stack-output-azurerm_batch_account" in pool["account_name"]
     group = "lab-data.outputs.cross-stack-output-azurerm_resource_group"
     assert group in pool["resource_group_name"]
@@ -54,7 +54,7 @@ def test_batch_account_is_data_with_its_endpoints_and_pools_are_compute(written:
     assert not any("azurerm_batch" in json.dumps(document) for document in others.values())
 
 
-def test_without_endpoints_nodes_report_by_the_nat_gateway(written: Written) -> None:
+def test_batch_nodes_without_endpoints_connect_through_nat_gateway(written: Written) -> None:
     data = written(_text(SPOT, more="network: {private_endpoints: false}\n"))["data"]["resource"]
     assert "azurerm_private_endpoint" not in data
     profile = data["azurerm_batch_account"]["batch"]["network_profile"]
@@ -62,7 +62,7 @@ def test_without_endpoints_nodes_report_by_the_nat_gateway(written: Written) -> 
     assert rule["ip_range"].endswith("azurerm_public_ipnat-addressip_address}")
 
 
-def test_targets_are_what_the_runner_reads(written: Written) -> None:
+def test_batch_targets_are_readable_by_the_runner(written: Written) -> None:
     records = written(_text(SPOT, BOX, SWEEP))["compute"]["output"]["targets"]["value"]
     spot, box, sweep = (Target.model_validate_json(json.dumps(record)) for record in records)
     assert (spot.name, spot.engine, spot.spot) == ("spot", "batch", True)
@@ -85,8 +85,8 @@ _DEPLOYER = "${data.azurerm_client_config.current.object_id}"
 
 @pytest.mark.parametrize("pools", [True, False])
 @pytest.mark.parametrize("who", ["", "00000000-0000-0000-0000-000000000004"])
-def test_researchers_may_use_the_data_and_submit(written: Written, pools: bool, who: str) -> None:
-    """Roles of the people named, or of the deployer: on the containers and nothing around them."""
+def test_batch_researchers_may_use_data_and_submit(written: Written, pools: bool, who: str) -> None:
+    """Named people, or the deployer, get roles on the containers and on nothing around them."""
     named = f"access: {{researchers: [{who}], " if who else "access: {"
     text = _text(SPOT if pools else BOX).replace("access: {", named)
     roles = written(text)["data"]["resource"]["azurerm_role_assignment"].values()
@@ -109,7 +109,7 @@ def test_researchers_may_use_the_data_and_submit(written: Written, pools: bool, 
 
 
 @pytest.mark.parametrize("registry", [False, True])
-def test_jobs_of_a_pool_run_in_containers(written: Written, registry: bool) -> None:
+def test_batch_pool_runs_containers_from_registries(written: Written, registry: bool) -> None:
     more = "registry: {}\n" if registry else ""
     pool = SPOT.replace("spot: true", "spot: true, containers: ['ghcr.io/team/train:3']")
     containers = _pool(written(_text(pool, more=more)))["container_configuration"]
@@ -120,14 +120,14 @@ def test_jobs_of_a_pool_run_in_containers(written: Written, registry: bool) -> N
     assert all("login_server" in server for server in servers)
 
 
-def test_people_who_resize_a_pool_are_not_overruled(written: Written) -> None:
+def test_batch_pool_resized_by_hand_is_ignored_by_terraform(written: Written) -> None:
     by_hand = SPOT.replace("spot: true", "autoscale: manual")
     pool = _pool(written(_text(by_hand)))
     assert pool["lifecycle"]["ignore_changes"] == ["fixed_scale"]
     assert pool["fixed_scale"]["target_dedicated_nodes"] == 0
 
 
-def test_the_subscription_mode(written: Written) -> None:
+def test_batch_user_subscription_mode_grants_roles_to_batch(written: Written) -> None:
     principal = "00000000-0000-0000-0000-000000000001"
     more = f"batch: {{mode: UserSubscription, service_principal: {principal}}}\n"
     data = written(_text(SPOT, more=more))["data"]["resource"]
@@ -138,7 +138,7 @@ def test_the_subscription_mode(written: Written) -> None:
 
 
 @pytest.mark.parametrize("mode", ["BatchService", "UserSubscription"])
-def test_nodes_of_the_subscription_are_counted_by_a_budget(written: Written, mode: str) -> None:
+def test_batch_budget_counts_nodes_in_user_subscription_mode(written: Written, mode: str) -> None:
     own = mode == "UserSubscription"
     principal = ", service_principal: 00000000-0000-0000-0000-000000000001" if own else ""
     more = f"batch: {{mode: {mode}{principal}}}\nbudget: {{monthly: 10, emails: [a@b.example]}}\n"
@@ -153,7 +153,7 @@ def test_nodes_of_the_subscription_are_counted_by_a_budget(written: Written, mod
         assert len({each["name"] for each in budgets.values()}) == 2
 
 
-def test_the_reference_takes_the_image_with_drivers_for_v100s(
+def test_batch_reference_environment_uses_image_with_v100_drivers(
     written: Written, repository: Path
 ) -> None:
     file = repository / "stacks/environments/v100-reference.yaml"
@@ -164,8 +164,8 @@ def test_the_reference_takes_the_image_with_drivers_for_v100s(
     assert "running * 4" in pool["auto_scale"]["formula"]
 
 
-def test_a_target_says_into_how_many_parts_its_nodes_are_divided(written: Written) -> None:
-    """And nothing where they are not: an older client reads it too."""
+def test_batch_target_has_task_slots_only_if_nodes_are_divided(written: Written) -> None:
+    """The key is omitted otherwise, as older clients also read the target."""
     divided = SWEEP.replace("mpi: false", "mpi: false, task_slots: 16")
     for text, slots in ((SWEEP, None), (divided, 16)):
         stacks = written(_text(text))

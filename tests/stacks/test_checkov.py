@@ -1,6 +1,6 @@
 """checkov, the linter of Terraform's security, finds nothing in any environment.
 
-What it is told to skip stands in `.checkov.yaml`, with a reason beside each.
+Skipped checks are listed in `.checkov.yaml`, each with a reason.
 """
 
 import os
@@ -22,7 +22,7 @@ _INSTALL = "python3 -m venv .venv/checkov && .venv/checkov/bin/pip install check
 
 @pytest.fixture
 def checkov(repository: Path) -> Path:
-    """The program; where it is missing, a developer is told what to type."""
+    """Returns the program, or skips the test with the command that installs it."""
     program = repository / ".venv/checkov/bin/checkov"
     if not program.exists():
         pytest.skip(f"checkov is not installed; bin/test does it, or: {_INSTALL}")
@@ -33,14 +33,16 @@ def _run(*arguments: object, folder: Path | None = None) -> subprocess.Completed
     return subprocess.run(
         [str(argument) for argument in arguments],
         cwd=folder,
-        # Its children, forked beside threads, have not ended on a busy machine.
+        # Its children, forked beside threads, may hang on a busy machine.
         env={**os.environ, "CHECKOV_PARALLELIZATION_TYPE": "none"},
         capture_output=True,
         text=True,
     )
 
 
-def test_checkov_passes_all_environments(checkov: Path, repository: Path, tmp_path: Path) -> None:
+def test_checkov_reports_nothing_for_all_environments(
+    checkov: Path, repository: Path, tmp_path: Path
+) -> None:
     for file in sorted((repository / "stacks/environments").glob("*.yaml")):
         synthesize(load_environment(file), project=repository, outdir=tmp_path / file.stem)
     assert len(list(tmp_path.rglob("cdk.tf.json"))) > 20
@@ -49,8 +51,8 @@ def test_checkov_passes_all_environments(checkov: Path, repository: Path, tmp_pa
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_checkov_finds_an_open_port(checkov: Path, repository: Path, tmp_path: Path) -> None:
-    """The settings do not make it blind."""
+def test_checkov_reports_an_open_port(checkov: Path, repository: Path, tmp_path: Path) -> None:
+    """The settings do not hide such findings."""
     (tmp_path / "open.tf.json").write_text(
         '{"resource": {"azurerm_network_security_rule": {"ssh": {"name": "ssh", "priority": 100,'
         ' "direction": "Inbound", "access": "Allow", "protocol": "Tcp", "source_port_range": "*",'
@@ -62,7 +64,7 @@ def test_checkov_finds_an_open_port(checkov: Path, repository: Path, tmp_path: P
     assert "CKV_AZURE_10" in done.stdout
 
 
-def test_checkov_reads_a_plan_by_the_command_of_the_page(
+def test_checkov_reads_a_plan_with_the_documented_command(
     checkov: Path, repository: Path, tmp_path: Path
 ) -> None:
     page = (repository / "docs/howto/check-plans-with-other-tools.md").read_text("utf-8")

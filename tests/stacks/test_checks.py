@@ -1,4 +1,4 @@
-"""Checks around the synthesis: on what was asked for, and on what was written."""
+"""Checks before and after the synthesis: of the environment file, and of the written stacks."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def lab(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> An
         ({"owner": "project", "[no-budget,": "[no-owner, placeholder, no-budget,"}, 0, ""),
     ],
 )
-def test_an_error_stops_before_anything_is_written_and_a_warning_nothing(
+def test_synth_writes_nothing_on_error_but_continues_on_warning(
     lab: Any,
     fairway: Any,
     capsys: pytest.CaptureFixture[str],
@@ -54,7 +54,7 @@ def test_an_error_stops_before_anything_is_written_and_a_warning_nothing(
 
 
 @pytest.mark.parametrize(("severity", "code"), [(Severity.ERROR, 2), (Severity.WARNING, 0)])
-def test_checks_of_the_synthesized_stack_apply_to_synth(
+def test_synth_applies_checks_of_the_synthesized_stacks(
     lab: Any,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -1,4 +1,4 @@
-"""Clusters and networks in the stacks: what each becomes, and that none changes another."""
+"""Clusters and networks in the stacks: their resources, and independence of each other."""
 
 import json
 from pathlib import Path
@@ -56,12 +56,12 @@ WATCHED = "monitoring: {emails: [a@example.com]}\n"
 
 @pytest.fixture
 def all_clusters(written: Written) -> Stacks:
-    """The stacks with every kind of cluster, watched."""
+    """Returns the stacks with every kind of cluster, monitored."""
     return written(_file(CLUSTERS, WATCHED))
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
-def test_a_cluster_comes_and_goes_without_any_other(
+def test_cluster_added_or_removed_changes_no_other(
     written: Written, all_clusters: Stacks, name: str
 ) -> None:
     whole = _resources(all_clusters)
@@ -75,7 +75,7 @@ def test_a_cluster_comes_and_goes_without_any_other(
     assert {address: whole[address] for address in without} == without
 
 
-def test_cluster_of_one_node_is_a_vm_and_of_more_a_scale_set_in_any_order(
+def test_cluster_with_one_node_is_a_vm_and_with_more_a_scale_set(
     written: Written, all_clusters: Stacks
 ) -> None:
     turned = dict(reversed(CLUSTERS.items()))
@@ -96,7 +96,7 @@ def test_cluster_of_one_node_is_a_vm_and_of_more_a_scale_set_in_any_order(
 BOX = {"box": CLUSTERS["box"]}
 
 
-def test_a_bastion_lets_admins_see_both_ends(written: Written) -> None:
+def test_cluster_with_bastion_grants_reader_to_admins(written: Written) -> None:
     stacks = written(_file(BOX, access=f", bastion: true, admins: [{ADMIN}]"))
     (there,) = (
         grant
@@ -115,8 +115,8 @@ def _of_targets(stacks: Stacks, key: str) -> dict[str, Any]:
     return {record["name"]: record.get(key) for record in records}
 
 
-def test_targets_say_how_their_hosts_are_reached(written: Written) -> None:
-    """Through the environment's bastion, unless it says otherwise."""
+def test_cluster_targets_name_bastion_or_jump_host(written: Written) -> None:
+    """Hosts are reached through the environment's bastion unless the file says otherwise."""
 
     def reach(access: str) -> Any:
         return _of_targets(written(_file(BOX, access=f", {access}")), "reach")["box"]
@@ -134,8 +134,8 @@ def test_targets_say_how_their_hosts_are_reached(written: Written) -> None:
 POOL = {"pool": CLUSTERS["pool"]}
 
 
-def test_closed_services_are_reached_through_a_host_of_the_environment(written: Written) -> None:
-    """A cluster that ssh leads to is one for pools too, and open services need none."""
+def test_cluster_targets_use_a_host_as_gateway_to_closed_services(written: Written) -> None:
+    """A cluster that is reached by ssh also serves pools, and open services need no gateway."""
     bastion, opened = ", bastion: true", ", allowed: [203.0.113.0/24]"
     found = _of_targets(written(_file(POOL | BOX, access=bastion)), "gateway")
     assert found["pool"] == found["box"]
@@ -146,20 +146,20 @@ def test_closed_services_are_reached_through_a_host_of_the_environment(written: 
         assert set(_of_targets(written(text), "gateway").values()) == {None}
 
 
-def test_a_gateway_is_a_small_vm_beside_the_clusters(written: Written) -> None:
+def test_gateway_is_a_small_vm_without_identity(written: Written) -> None:
     stacks = written(_file(POOL, access=", bastion: true, gateway: true"))
     resources = stacks["network"]["resource"]
     machine = resources["azurerm_linux_virtual_machine"]["gateway"]
     assert machine["size"] == "Standard_D2s_v6"
     assert machine["admin_ssh_key"][0]["public_key"] == KEY
-    assert "identity" not in machine  # who gets in has no more rights there
+    assert "identity" not in machine  # logging in there gives no further rights
     subnet = resources["azurerm_network_interface"]["gateway-nic"]["ip_configuration"][0]
     assert subnet["subnet_id"] == "${azurerm_subnet.management.id}"
     assert "gateway-nic" in json.dumps(stacks["network"]["output"])
     assert "gateway-nic" in _of_targets(stacks, "gateway")["pool"]["host"]
 
 
-def test_a_network_may_be_peered_and_leave_by_its_firewall(written: Written) -> None:
+def test_network_with_peering_and_firewall_has_no_nat_gateway(written: Written) -> None:
     more = (
         f"network: {{egress: {{next_hop: 10.0.0.4}}, peerings: {{hub: {{network: {NETWORK}}}}}}}\n"
     )
@@ -191,7 +191,7 @@ def test_cluster_in_an_existing_network_uses_its_subnets(written: Written, priva
     assert (f"{NETWORK}/subnets/compute" in json.dumps(rules)) is not private
 
 
-def test_a_size_that_is_not_listed_is_described_by_one_that_is(
+def test_cluster_size_missing_in_catalog_is_described_by_a_listed_one(
     written: Written, tmp_path: Path
 ) -> None:
     size = "{name: Standard_HB200rs_v9, like: Standard_HB176rs_v4, vcpus: 200}"
@@ -216,8 +216,8 @@ def test_a_size_that_is_not_listed_is_described_by_one_that_is(
     assert {each.vcpus for each in machines_of(environment) if "HB200" in each.size} == {400}
 
 
-def test_a_driver_that_no_image_here_has_is_in_one_of_ones_own(written: Written) -> None:
-    """Of every engine: NVIDIA's GRID driver, and AMD's for Radeon PRO."""
+def test_cluster_with_custom_image_may_have_sizes_without_catalog_driver(written: Written) -> None:
+    """Covers every engine, with NVIDIA's GRID driver and AMD's for Radeon PRO."""
     image = (
         "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/images/providers"
         "/Microsoft.Compute/galleries/ours/images/grid/versions/1.0.0"
@@ -251,7 +251,9 @@ def test_a_driver_that_no_image_here_has_is_in_one_of_ones_own(written: Written)
         ("Standard_L32s_v4", 1984),
     ],
 )
-def test_sizes_of_several_generations_serve_files(tmp_path: Path, size: str, mbps: int) -> None:
+def test_file_server_throughput_is_known_for_several_generations_of_sizes(
+    tmp_path: Path, size: str, mbps: int
+) -> None:
     cluster = {"pair": f"{{engine: ssh, {ND}, nodes: 2, mounts: [data]}}"}
     disks = "disks: {count: 8, gib: 1024, mbps: 1200, iops: 20000}"
     text = _file(cluster).replace("kind: nfs_server", f"kind: nfs_server, size: {size}, {disks}")
@@ -261,8 +263,8 @@ def test_sizes_of_several_generations_serve_files(tmp_path: Path, size: str, mbp
     assert min(server.limits_mbps.values()) == mbps
 
 
-def test_a_file_server_may_have_a_described_size(written: Written) -> None:
-    """Newer generations than the catalogue's serve files as well."""
+def test_file_server_may_have_a_described_size(written: Written) -> None:
+    """File servers may also have sizes newer than the catalog."""
     text = _file({"pair": "{engine: ssh, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}"})
     server = "size: {name: Standard_D32s_v9, like: Standard_D32s_v6}"
     text = text.replace("kind: nfs_server", f"kind: nfs_server, {server}")
@@ -278,7 +280,7 @@ def test_a_file_server_may_have_a_described_size(written: Written) -> None:
 def test_scheduler_login_node_and_gateway_may_have_described_sizes(
     written: Written, tmp_path: Path
 ) -> None:
-    """They run no jobs, and yet a new generation is what a region may have left."""
+    """They run no jobs, but a region may offer only sizes of a new generation."""
     described = "{name: Standard_D%ss_v9, like: Standard_D4s_v6, vcpus: %s}"
     sizes = {name: described % (vcpus, vcpus) for name, vcpus in (("s", 8), ("l", 16), ("g", 2))}
     text = _file(

@@ -19,8 +19,8 @@ def _endpoints(stack: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_the_zones_servers_and_workspace_of_a_hub_are_used(written: Written) -> None:
-    """No zone is made, and none is linked: a network takes one link for a name."""
+def test_company_hub_zones_dns_servers_and_workspace_are_used(written: Written) -> None:
+    """No zone is created or linked: a network accepts one link per zone name."""
     stacks = written(_SECTIONS / "hub.yaml")
     network, data = stacks["network"]["resource"], stacks["data"]["resource"]
     assert network["azurerm_virtual_network"]["vnet"]["dns_servers"] == ["10.0.0.10", "10.0.0.11"]
@@ -41,8 +41,10 @@ def test_the_zones_servers_and_workspace_of_a_hub_are_used(written: Written) -> 
         written(kept)
 
 
-def test_zones_may_be_left_to_a_policy_and_a_registry_that_is_there_used(written: Written) -> None:
-    """Zone groups that the policy enters are no drift."""
+def test_company_zones_may_be_left_to_policy_and_existing_registry_is_used(
+    written: Written,
+) -> None:
+    """Zone groups set by the policy are not drift."""
     stacks = written(_SECTIONS / "sweeps.yaml")
     assert not _OWN_ZONES & set(stacks["network"]["resource"])
     data, endpoints = stacks["data"]["resource"], _endpoints(stacks["data"])
@@ -55,7 +57,7 @@ def test_zones_may_be_left_to_a_policy_and_a_registry_that_is_there_used(written
     grants = data["azurerm_role_assignment"].values()
     (pull,) = [each for each in grants if each["role_definition_name"] == "AcrPull"]
     assert pull["scope"].endswith("/registries/Contoso")
-    # Pools know it, by its own name or by that of its login server.
+    # Pools refer to the registry by its name or its login server.
     text = (_SECTIONS / "sweeps.yaml").read_text()
     text = text.replace("spot: true,", "spot: true, containers: true,")
     unnamed = text.replace(", login_server: contoso-abc.azurecr.io", "")
@@ -75,8 +77,9 @@ LAKE = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/lake/
 LAKE += "/Microsoft.Storage/storageAccounts/contosolake"
 
 
-def test_data_lies_in_an_account_that_is_there(written: Written) -> None:
-    """Nothing of it is made, and its keys are not read: roles are given, and names are used."""
+def test_company_existing_storage_account_is_used_without_keys(written: Written) -> None:
+    """No part of the account is created and no key is read: roles are assigned and names are
+    used."""
     stacks = written(_SECTIONS / "company.yaml")
     data = stacks["data"]
     for made in ("account", "container", "management_policy"):
@@ -101,7 +104,7 @@ def test_data_lies_in_an_account_that_is_there(written: Written) -> None:
         }
 
 
-def test_such_an_account_gets_an_address_in_the_network_only_where_asked(written: Written) -> None:
+def test_company_existing_storage_account_has_endpoint_only_if_requested(written: Written) -> None:
     text = (_SECTIONS / "company.yaml").read_text()
     asked = written(text)
     (connection,) = [_endpoints(asked["data"])["storage-endpoint"]["private_service_connection"]]
@@ -114,7 +117,7 @@ def test_such_an_account_gets_an_address_in_the_network_only_where_asked(written
 
 
 def test_company_resources_are_all_in_the_existing_resource_group(written: Written) -> None:
-    """None is made, and no two things of all stacks want one name."""
+    """No group is created, and no two resources of all stacks share a name."""
     stacks = written(_SECTIONS / "company.yaml")
     seen: set[tuple[str, str]] = set()
     for stack in stacks.values():
@@ -129,7 +132,7 @@ def test_company_resources_are_all_in_the_existing_resource_group(written: Writt
                 if "resource_group_name" in each and key != "peering-from-hub":
                     assert each["resource_group_name"] == "Team"
                 name = each.get("name")
-                # These stand in something of their own.
+                # Resources of these types are named within a parent.
                 if name is None or type_ in _INSIDE:
                     continue
                 assert (type_, name) not in seen, key
@@ -140,7 +143,7 @@ def test_company_resources_are_all_in_the_existing_resource_group(written: Writt
     assert seen_by.endswith("/resourceGroups/Team")
 
 
-def test_budget_and_templates_in_a_group_that_others_use_are_ones_own(written: Written) -> None:
+def test_company_budget_and_deployments_in_shared_group_are_separate(written: Written) -> None:
     text = (_SECTIONS / "company.yaml").read_text()
     alone = re.sub(r"(?m)^resource_group:.*\n", "", text)
     tag = [{"name": "environment", "values": ["team"]}]
@@ -157,8 +160,8 @@ def test_budget_and_templates_in_a_group_that_others_use_are_ones_own(written: W
         assert found["schedule-box-stop"]["name"] == f"{prefix}schedule-box-stop"
 
 
-def test_every_machine_has_the_proxy(written: Written) -> None:
-    """And reaches what the environment made past it, by names that are known when they boot."""
+def test_company_proxy_is_set_on_every_machine(written: Written) -> None:
+    """Machines also bypass it for services of the environment, whose names are known at boot."""
     text = (_SECTIONS / "company.yaml").read_text()
     stacks = written(text)
     found = {}
@@ -189,7 +192,7 @@ def test_every_machine_has_the_proxy(written: Written) -> None:
     assert json.loads(agent["settings"])["proxy"]["mode"] == "application"
 
 
-def test_an_account_that_is_made_is_reached_past_the_proxy(written: Written) -> None:
+def test_company_proxy_is_bypassed_for_new_storage_account_and_registry(written: Written) -> None:
     text = (_SECTIONS / "company.yaml").read_text()
     start, _, rest = text.partition("storage:\n")
     made = f"{start}registry: {{}}\n{rest[rest.index('vault:') :]}"

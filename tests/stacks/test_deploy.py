@@ -1,4 +1,4 @@
-"""Deploying what was approved, in order, and destroying it."""
+"""Deploying approved plans in order, and destroying an environment."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ def test_deploy_applies_exactly_the_approved_plans(
     assert fairway("deploy", *arguments) == 0
     done = [(c["stack"], c["command"]) for c in quick.calls()]
     assert [stack for stack, command in done if command == "apply"] == STACKS
-    # Each is planned when those before it are there.
+    # Each stack is planned after those before it are applied.
     assert done.index(("demo-data", "plan")) > done.index(("demo-network", "apply"))
     applied = [c["arguments"][-1] for c in quick.calls() if c["command"] == "apply"]
     planned = [c["arguments"][-1] for c in quick.calls() if c["command"] == "plan"]
@@ -47,7 +47,7 @@ def test_deploy_applies_exactly_the_approved_plans(
 
 
 def test_deploy_checks_each_plan_before_it_is_applied(quick: StandIn, fairway: Fairway) -> None:
-    """A plan that cannot succeed, as where a VM is stopped, is not begun."""
+    """A plan that cannot succeed, for instance because a VM is stopped, is not started."""
     seen = []
 
     def before(plan: dict[str, Any]) -> None:
@@ -78,10 +78,10 @@ def _applied(terraform: StandIn) -> list[str]:
 
 
 @pytest.mark.parametrize("fault", ["no-inputs", "without demo-network"])
-def test_a_stack_that_waited_is_not_deployed_unseen(
+def test_deploy_stops_before_a_stack_that_waited_during_review(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway, fault: str
 ) -> None:
-    """With --approved the deployment stops, and writes the review to be approved next."""
+    """With --approved the deployment stops, and writes the next review to approve."""
     quick.fault(data_plan=fault)
     review = _approve(fairway, tmp_path / "report")
     quick.fault()
@@ -99,10 +99,10 @@ def test_a_stack_that_waited_is_not_deployed_unseen(
     assert _applied(quick) == STACKS[1:]
 
 
-def test_a_new_environment_takes_two_approvals(
+def test_deploy_of_new_environment_needs_two_approvals(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
-    """The second is one of all that is left, as it will be but for values that are not known."""
+    """The second approval covers all remaining stacks, complete except for unknown values."""
     quick.fault(data_plan="without demo-network", compute_plan="without demo-data")
     first, second = tmp_path / "first", tmp_path / "second"
     arguments = ["--approved", str(_approve(fairway, first)), "--report", str(second)]
@@ -133,7 +133,7 @@ def test_deploy_stops_at_a_plan_that_differs_from_the_promised_one(
     assert _applied(quick) == STACKS
 
 
-def test_on_a_terminal_what_waited_is_asked_for_once(quick: StandIn) -> None:
+def test_deploy_on_a_terminal_asks_once_for_stacks_that_waited(quick: StandIn) -> None:
     quick.fault(data_plan="without demo-network", compute_plan="without demo-data")
     shown: list[list[str]] = []
     asked: list[str] = []
@@ -151,7 +151,7 @@ def test_on_a_terminal_what_waited_is_asked_for_once(quick: StandIn) -> None:
     assert _applied(quick) == STACKS
 
 
-def test_deploy_stops_at_a_stack_that_waits_for_what_is_there(quick: StandIn) -> None:
+def test_deploy_stops_at_a_stack_still_waiting_for_a_deployed_one(quick: StandIn) -> None:
     quick.fault(data_plan="no-inputs")
     with pytest.raises(UserError) as caught:
         deploy.deploy("demo", None, deploy.Person(lambda _: None, lambda _: True), allow=[])
@@ -177,7 +177,7 @@ def test_deploy_without_terminal_and_approval_is_refused(
 def test_deploy_destroys_from_compute_to_network(
     quick: StandIn, tmp_path: Path, fairway: Fairway
 ) -> None:
-    """Azure deletes no subnet in which something stands, and no disk that is attached."""
+    """Azure deletes neither a subnet in use nor an attached disk."""
     quick.fault(**{f"{role}_action": "delete" for role in ("network", "data", "compute")})
     report = tmp_path / "report"
     allow = [word for stack in STACKS for word in ("--allow", f"azurerm_managed_disk.{stack}")]
@@ -202,7 +202,7 @@ def test_deploy_destroys_from_compute_to_network(
         (Approved("planned", "", removes=True), Approved("waiting", ""), "network data compute"),
     ],
 )
-def test_the_order_follows_what_is_added_and_taken_away(
+def test_deploy_order_follows_additions_and_removals(
     network: Approved, data: Approved, order: str
 ) -> None:
     stacks = [
@@ -214,7 +214,7 @@ def test_the_order_follows_what_is_added_and_taken_away(
     assert " ".join(each.name for each in in_deploy_order(stacks, approved)) == order
 
 
-def test_data_is_lost_only_where_it_is_named(
+def test_deploy_loses_data_only_if_address_is_allowed(
     quick: StandIn, tmp_path: Path, fairway: Fairway
 ) -> None:
     quick.fault(data_action="delete")
@@ -237,7 +237,7 @@ def test_deploy_does_not_begin_changes_that_azure_would_refuse(
     assert "Azure shrinks no disk" in capfd.readouterr().err
 
 
-def test_outputs_that_cannot_be_written_are_told_before_anything_is_done(
+def test_deploy_refuses_unwritable_outputs_file_before_any_change(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     review = _approve(fairway, tmp_path / "report")
@@ -250,7 +250,7 @@ def test_outputs_that_cannot_be_written_are_told_before_anything_is_done(
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"stacks": [{}]}'])
-def test_an_approval_that_is_none_is_refused(tmp_path: Path, text: str | None) -> None:
+def test_deploy_refuses_an_invalid_approval(tmp_path: Path, text: str | None) -> None:
     file = tmp_path / "review.json"
     if text is not None:
         file.write_text(text)
@@ -261,7 +261,7 @@ def test_an_approval_that_is_none_is_refused(tmp_path: Path, text: str | None) -
 
 @pytest.fixture
 def deployed(quick: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """An environment whose stacks are written already."""
+    """Returns an environment whose stacks are already written."""
 
     def written(_: str | None, __: Path) -> list[StackFolder]:
         return in_order(synthesized)
@@ -280,7 +280,7 @@ def _destroy(*roles: str, agrees: bool = True, allow: Sequence[str] = DISKS) -> 
     return shown
 
 
-def test_the_stacks_go_the_last_one_first(deployed: StandIn) -> None:
+def test_destroy_removes_stacks_in_reverse_order(deployed: StandIn) -> None:
     (review,) = _destroy()
     assert [each.stack for each in review.stacks] == ["demo-compute", "demo-data", "demo-network"]
     assert _applied(deployed) == ["demo-compute", "demo-data", "demo-network"]
@@ -291,14 +291,14 @@ def test_the_stacks_go_the_last_one_first(deployed: StandIn) -> None:
 @pytest.mark.parametrize(
     ("roles", "gone"), [(["compute"], ["demo-compute"]), (["data"], ["demo-compute", "demo-data"])]
 )
-def test_those_that_read_a_stack_go_with_it(
+def test_destroy_of_a_stack_includes_stacks_that_read_it(
     deployed: StandIn, roles: list[str], gone: list[str]
 ) -> None:
     _destroy(*roles)
     assert _applied(deployed) == gone
 
 
-def test_what_holds_data_goes_where_its_address_is_allowed(
+def test_destroy_removes_data_only_if_address_is_allowed(
     deployed: StandIn, fairway: Callable[..., int], capfd: pytest.CaptureFixture[str]
 ) -> None:
     for allow in ((), DISKS[1:], ["demo"]):
@@ -311,7 +311,7 @@ def test_what_holds_data_goes_where_its_address_is_allowed(
     assert _applied(deployed) == []
 
 
-def test_nothing_goes_unless_it_is_approved(deployed: StandIn) -> None:
+def test_destroy_removes_nothing_without_approval(deployed: StandIn) -> None:
     with pytest.raises(UserError, match="not approved, and nothing was done"):
         _destroy(agrees=False)
     assert _applied(deployed) == []
@@ -322,7 +322,7 @@ def test_nothing_goes_unless_it_is_approved(deployed: StandIn) -> None:
     assert "fairway destroy --report" in caught.value.findings[0].hint
 
 
-def test_what_is_protected_stops_all_of_it(deployed: StandIn) -> None:
+def test_destroy_stops_at_protected_resources(deployed: StandIn) -> None:
     deployed.fault(data_plan="prevented")
     with pytest.raises(UserError, match="demo-data holds what is protected") as caught:
         _destroy()
@@ -334,7 +334,7 @@ def test_what_is_protected_stops_all_of_it(deployed: StandIn) -> None:
     ("waits", "changed", "id_"),
     [(True, (), "not-deployed"), (False, ("azurerm_management_lock.data",), "protected")],
 )
-def test_destroy_stops_at_a_stack_that_waits_and_at_a_lock(
+def test_destroy_stops_at_an_undeployed_stack_or_a_lock(
     tmp_path: Path, waits: bool, changed: tuple[str, ...], id_: str
 ) -> None:
     plan = StackPlan("demo-data", tmp_path / "plan", tmp_path / "review", waits=waits)
@@ -345,7 +345,7 @@ def test_destroy_stops_at_a_stack_that_waits_and_at_a_lock(
     assert caught.value.findings[0].id == id_
 
 
-def test_an_approved_review_is_done_and_nothing_else(
+def test_destroy_applies_exactly_the_approved_review(
     deployed: StandIn, tmp_path: Path, fairway: Callable[..., int]
 ) -> None:
     report = tmp_path / "report"

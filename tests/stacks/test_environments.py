@@ -1,12 +1,12 @@
-"""Every environment that comes along, and every section of an environment file, synthesized: what
-holds of each of them, and of pages and pictures about them.
+"""Every shipped environment and every section of an environment file, synthesized: properties of
+each of them, and of pages and diagrams about them.
 
-The files in `sections/` set nearly every field that there is: what only works when a test hands
-it to a construct, and not when a user writes it, is found here.
+The files in `sections/` set nearly every existing field: they reveal what works only if a test
+passes it to a construct, and not if a user writes it in a file.
 
-`golden/addresses.txt` has each Terraform address and output with the environments that have it, `*`
-for all of them. It changes on purpose only: a deployed environment would lose what is destroyed and
-made again under another address. Then one process writes it anew:
+`golden/addresses.txt` lists each Terraform address and output with its environments, `*` for all of
+them. It must change only on purpose: a deployed environment would lose resources that are destroyed
+and recreated at another address. Then rewrite it in one process:
 
     FAIRWAY_GOLDEN=write bin/test tests/stacks/test_environments.py -k address -n 0
 """
@@ -44,7 +44,9 @@ FILES = {file.stem: file for file in (*ENVIRONMENTS, *SECTIONS)}
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_section_passes_the_checks_and_fits_the_provider(written: Written, name: str) -> None:
+def test_environment_passes_checks_and_fits_the_provider_schema(
+    written: Written, name: str
+) -> None:
     loaded = read_environment(FILES[name])
     environment, ignore = loaded.environment, loaded.environment.checks.ignore
     found = check_environment(environment, loaded.document, ignore=ignore)
@@ -53,21 +55,21 @@ def test_every_section_passes_the_checks_and_fits_the_provider(written: Written,
     assert [each for each in found if each.severity is Severity.ERROR] == []
 
 
-def test_no_section_is_left_out() -> None:
+def test_environment_sections_together_use_every_model_and_field() -> None:
     used = {part for file in SECTIONS for part in _used(load_environment(file))}
     assert set(models_in(Environment)) - used == set()
     assert {f"Environment.{field}" for field in Environment.model_fields} - used == set()
 
 
 def _used(value: object) -> Iterator[str]:
-    """The models of a value and below it, and the fields of each that were set."""
+    """Yields the models in a value, and the fields of each that were set."""
     if isinstance(value, BaseModel):
         yield type(value).__name__
         for field in value.model_fields_set:
             yield f"{type(value).__name__}.{field}"
             yield from _used(getattr(value, field))
     elif isinstance(value, str) and " like " in value:
-        yield "DescribedSize"  # which is kept as text
+        yield "DescribedSize"  # which is stored as text
     elif isinstance(value, dict | tuple):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _used(item)
@@ -77,7 +79,7 @@ _GOLDEN = _HERE / "golden" / "addresses.txt"
 
 
 def _addresses(stacks: Stacks) -> Iterator[str]:
-    """A line for each resource, data source and output of the stacks."""
+    """Yields a line for each resource, data source and output of the stacks."""
     for role, stack in stacks.items():
         for kind, prefix in (("data", "data."), ("resource", "")):
             for type_, instances in stack.get(kind, {}).items():
@@ -86,7 +88,7 @@ def _addresses(stacks: Stacks) -> Iterator[str]:
 
 
 def _golden() -> dict[str, set[str]]:
-    """The environments by address."""
+    """Returns the environments by address."""
     rows = (line.split(": ") for line in _GOLDEN.read_text(encoding="utf-8").splitlines())
     return {address: {*FILES} if names == "*" else {*names.split()} for address, names in rows}
 
@@ -101,7 +103,7 @@ def _write(name: str, found: set[str]) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_no_address_changes_by_accident(written: Written, name: str) -> None:
+def test_environment_addresses_equal_golden_file(written: Written, name: str) -> None:
     found = {*_addresses(written(FILES[name]))}
     if os.environ.get("FAIRWAY_GOLDEN") == "write":
         _write(name, found)
@@ -110,11 +112,11 @@ def test_no_address_changes_by_accident(written: Written, name: str) -> None:
     )
 
 
-def test_addresses_are_of_environments_that_there_are() -> None:
+def test_environment_addresses_in_golden_file_are_of_known_environments() -> None:
     assert set().union(*_golden().values()) == {*FILES}
 
 
-def test_the_documentation_lists_each_role_that_is_assigned_with_its_reason(
+def test_documentation_lists_each_assigned_role_with_its_reason(
     written: Written,
 ) -> None:
     listed = (_ROOT / "docs/deploying.md").read_text().partition("## Roles that")[2]
@@ -131,7 +133,7 @@ def test_the_documentation_lists_each_role_that_is_assigned_with_its_reason(
                 assert [r for r in rows if r.endswith(f"| {reason} |") and role in r], each
 
 
-# None of these is left out of a picture.
+# Types that every diagram must show.
 _DRAWN = {
     *("azurerm_subnet", "azurerm_nat_gateway", "azurerm_bastion_host"),
     *("azurerm_linux_virtual_machine", "azurerm_linux_virtual_machine_scale_set"),
@@ -143,7 +145,7 @@ _DRAWN = {
 
 
 @pytest.mark.parametrize("name", ["company", "own", "page", "pods", "lustre-large"])
-def test_each_box_of_a_picture_is_called_as_its_resource(written: Written, name: str) -> None:
+def test_diagram_boxes_have_names_of_their_resources(written: Written, name: str) -> None:
     stacks = list(written(FILES[name]).values())
     named = [
         one for stack in stacks for each in stack["resource"].values() for one in each.values()
@@ -168,7 +170,7 @@ _PAGE = _ROOT / "docs/pull-requests.md"
 
 
 def _documented(slurm: bool) -> list[str]:
-    """The roles that docs/pull-requests.md gives to the identity that deploys."""
+    """Returns the roles that docs/pull-requests.md gives to the identity that deploys."""
     text = " ".join(_PAGE.read_text().split())
     row = r"\| deploy \| [^|]* \| (.*?) on the subscription"
     slurms = r"give the deploy identity (.*?) there\."
@@ -178,8 +180,10 @@ def _documented(slurm: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("file", ENVIRONMENTS, ids=lambda file: file.stem)
-def test_the_documented_roles_are_enough(written: Written, tmp_path: Path, file: Path) -> None:
-    """Protected as by default."""
+def test_documented_roles_suffice_to_deploy_each_environment(
+    written: Written, tmp_path: Path, file: Path
+) -> None:
+    """The environments are protected, as by default."""
     own = tmp_path / file.name
     own.write_text(file.read_text().replace("protect: false\n", ""))
     environment = load_environment(own)
@@ -192,8 +196,8 @@ def test_the_documented_roles_are_enough(written: Written, tmp_path: Path, file:
 
 
 def _planners(*fields: str) -> list[Permission]:
-    """Permissions that docs/pull-requests.md gives to the identity that plans environments with
-    these fields: built-in roles by their names, and actions of a custom role."""
+    """Returns permissions that docs/pull-requests.md gives to the identity that plans environments
+    with these fields: built-in roles by name, and actions of a custom role."""
     lines = _PAGE.read_text().splitlines()
     given = [line.split("|")[2:] for line in lines if line.startswith("| plan |")]
     given += [line.split("|")[2:] for line in lines if any(f"`{one}`" in line for one in fields)]
@@ -210,7 +214,7 @@ def _planners(*fields: str) -> list[Permission]:
         ("own", "storage: {customer_managed_key: true}"),
     ],
 )
-def test_the_documented_roles_read_all_that_a_plan_reads(
+def test_documented_roles_suffice_to_plan_and_none_is_superfluous(
     written: Written, name: str, field: str
 ) -> None:
     types = {type_ for stack in written(FILES[name]).values() for type_ in stack["resource"]}
@@ -219,5 +223,5 @@ def test_the_documented_roles_read_all_that_a_plan_reads(
     assert needed
     for action, is_data in needed:
         assert allowed(action, _planners(field), data=is_data), action
-        # Else the table would name a role that nothing needs.
+        # Otherwise the table would name a superfluous role.
         assert is_data or not allowed(action, _planners(), data=False), action

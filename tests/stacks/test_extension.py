@@ -1,4 +1,4 @@
-"""Additions of users: resources of their own, and existing ones that Terraform takes over."""
+"""Users' additions: their own resources, and existing ones that Terraform takes over."""
 
 import json
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def extend(*, network, data, compute):
 
 
 def _written(folder: Path) -> dict[str, Any]:
-    """The stacks of the environment in the folder, by their roles."""
+    """Returns the stacks of the environment in the folder, by role."""
     written = write_stacks(folder / "lab.yaml", folder / "cdktf.out", warn=lambda _: None)
     return {
         stack.name.rpartition("-")[2]: json.loads((stack.folder / "cdk.tf.json").read_text())
@@ -45,7 +45,7 @@ def _written(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def extended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
-    """Writes the stacks of a project with that extension; they are by their roles."""
+    """Writes the stacks of a project with this extension and returns them by role."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cdktf.json").write_text("{}")
     (tmp_path / "fairway.yaml").write_text("extend: lab_stacks.py\n")
@@ -59,7 +59,9 @@ def extended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
     return extended
 
 
-def test_what_it_adds_is_in_the_stacks(extended: Callable[[str], dict[str, Any]]) -> None:
+def test_extension_adds_resources_and_outputs_to_the_stacks(
+    extended: Callable[[str], dict[str, Any]],
+) -> None:
     stacks = extended(EXTENSION)
     (apps,) = stacks["compute"]["resource"]["azurerm_container_app_environment"].values()
     assert apps["name"] == "lab-cae"
@@ -71,7 +73,7 @@ def test_what_it_adds_is_in_the_stacks(extended: Callable[[str], dict[str, Any]]
     assert "lab_stacks" not in json.dumps(stacks)
 
 
-def test_stack_of_the_state_is_not_extended(
+def test_extension_is_not_applied_to_the_state_stack(
     extended: Callable[[str], dict[str, Any]], tmp_path: Path
 ) -> None:
     state = "state: {backend: azurerm, resource_group: tf, storage_account: labtf"
@@ -81,7 +83,7 @@ def test_stack_of_the_state_is_not_extended(
     assert made.name == "lab-state"
 
 
-def test_messages_of_mistakes_in_an_extension(
+def test_extension_messages_of_mistakes_equal_golden_page(
     extended: Callable[[str], dict[str, Any]], tmp_path: Path
 ) -> None:
     def answer(text: str) -> tuple[int, str]:
@@ -94,7 +96,7 @@ def test_messages_of_mistakes_in_an_extension(
     pages.hold("extensions", answer)
 
 
-def test_extension_that_is_missing_is_named_in_the_project(
+def test_extension_that_is_missing_is_reported_at_its_line_of_the_project(
     extended: Callable[[str], dict[str, Any]], tmp_path: Path
 ) -> None:
     (tmp_path / "fairway.yaml").write_text("environment: lab\nextend: lab_stack.py\n")
@@ -103,7 +105,7 @@ def test_extension_that_is_missing_is_named_in_the_project(
     assert (finding.location.line, finding.location.column) == (2, 9)
 
 
-def test_broken_project_stops_a_synthesis(
+def test_extension_with_broken_project_file_stops_synthesis(
     extended: Callable[[str], dict[str, Any]], tmp_path: Path
 ) -> None:
     (tmp_path / "fairway.yaml").write_text("environmant: lab\n")
@@ -119,7 +121,7 @@ VNET = (
 
 @pytest.fixture
 def stacks(tmp_path: Path) -> Written:
-    """The stacks of an environment with more lines at its end."""
+    """Writes the stacks of an environment with more lines at its end and returns them by role."""
 
     def write(lines: str) -> dict[str, Any]:
         (tmp_path / "lab.yaml").write_text(f"{ENVIRONMENT}{lines}\n")
@@ -131,7 +133,7 @@ def stacks(tmp_path: Path) -> Written:
 COMPUTE = "azurerm_subnet.compute"
 
 
-def test_each_block_is_in_the_stack_that_has_the_resource(stacks: Written) -> None:
+def test_imports_and_moves_are_written_to_the_stack_of_the_resource(stacks: Written) -> None:
     found = stacks(
         f"imports: {{azurerm_virtual_network.vnet: {VNET}}}\n"
         "moved: {azurerm_storage_account.old: azurerm_storage_account.storage}"
@@ -193,7 +195,7 @@ def test_each_block_is_in_the_stack_that_has_the_resource(stacks: Written) -> No
         (f"imports: {{vnet: {VNET}}}", "bad-value", "vnet", ""),
     ],
 )
-def test_an_address_that_no_stack_has_is_refused_where_it_stands(
+def test_imports_and_moves_with_invalid_address_are_refused_at_its_position(
     stacks: Written, line: str, rule: str, at: str, hint: str
 ) -> None:
     with pytest.raises(UserError) as caught:

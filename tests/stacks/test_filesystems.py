@@ -1,4 +1,4 @@
-"""File systems of every kind in the stacks of an environment, mounted by name by its clusters."""
+"""File systems of every kind in an environment's stacks, mounted by name in its clusters."""
 
 import base64
 import json
@@ -34,8 +34,8 @@ _RULES = "azurerm_network_security_group"
 
 @dataclass(frozen=True)
 class Kind:
-    """A file system of one kind: its section, the type of its mount and who opens it, MB/s and
-    their limit, and the resources that it changes where it is added."""
+    """A file system of one kind: its section, the type and opener of its mount, MB/s and their
+    limit, and the existing resources that adding it changes."""
 
     section: str
     mount: tuple[str, str]
@@ -74,7 +74,7 @@ KINDS = {
         frozenset(
             {
                 "azurerm_storage_account.storage",
-                "azurerm_management_lock.storage-lock",  # after what lies below it
+                "azurerm_management_lock.storage-lock",  # depends on resources below it
                 f"{_RULES}.compute-rules",
                 f"{_RULES}.endpoints-rules",
             }
@@ -98,7 +98,7 @@ def _text(*names: str) -> str:
 
 
 def _mounts(stacks: Stacks) -> list[list[str]]:
-    """Mounts of the cluster's nodes, with `@@0@@` for what Terraform fills in."""
+    """Returns mounts of the cluster's nodes, with `@@0@@` for values that Terraform fills in."""
     cluster = stacks["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
     encoded = re.search(r'base64decode\("([^"]+)"\)', cluster["cluster-pair"]["custom_data"])
     assert encoded
@@ -107,7 +107,7 @@ def _mounts(stacks: Stacks) -> list[list[str]]:
     return [line.split() for line in mounts.splitlines()]
 
 
-def test_a_cluster_mounts_every_kind_by_name(written: Written) -> None:
+def test_file_systems_of_every_kind_are_mounted_by_name(written: Written) -> None:
     stacks = written(_text(*KINDS))
     mounts = _mounts(stacks)
     assert [(line[0], line[4], line[3]) for line in mounts] == [
@@ -121,7 +121,7 @@ def test_a_cluster_mounts_every_kind_by_name(written: Written) -> None:
     assert target.mounts == {name: kind.path for name, kind in KINDS.items()}
 
 
-def test_the_throughput_of_every_kind_is_told_with_its_limit(written: Written) -> None:
+def test_file_systems_outputs_have_throughput_and_limit(written: Written) -> None:
     outputs = written(_text(*KINDS))["data"]["output"]
     speeds, limits = (
         outputs[f"filesystem_{name}"]["value"] for name in ("throughput_mbps", "limited_by")
@@ -131,14 +131,14 @@ def test_the_throughput_of_every_kind_is_told_with_its_limit(written: Written) -
     }
 
 
-def test_every_kind_has_a_row() -> None:
+def test_file_systems_table_covers_every_kind() -> None:
     union, _ = get_args(AnyFileSystem)
     kinds = {get_args(each.model_fields["kind"].annotation)[0] for each in get_args(union)}
     assert {re.findall(r"kind: (\w+)", kind.section)[0] for kind in KINDS.values()} == kinds
 
 
 @pytest.mark.parametrize("name", list(KINDS))
-def test_file_system_added_changes_no_resource_that_holds_data(written: Written, name: str) -> None:
+def test_file_systems_added_change_no_existing_data_resource(written: Written, name: str) -> None:
     whole = [other for other in KINDS if other in (name, *(KINDS.keys() - {"fast"}))]
     others = [other for other in whole if other != name]
     before, after = written(_text(*others)), written(_text(*whole))
@@ -149,13 +149,13 @@ def test_file_system_added_changes_no_resource_that_holds_data(written: Written,
         assert new.keys() >= old.keys()
 
 
-def test_keys_are_off_unless_lustre_needs_them(written: Written) -> None:
+def test_storage_account_keys_are_off_unless_lustre_needs_them(written: Written) -> None:
     for names, on in ((("team",), False), (("fast",), True)):
         data = written(_text(*names))["data"]["resource"]
         assert data["azurerm_storage_account"]["storage"]["shared_access_key_enabled"] is on
 
 
-def test_lustre_waits_for_its_roles_and_the_endpoint(written: Written) -> None:
+def test_lustre_depends_on_its_roles_and_the_storage_endpoint(written: Written) -> None:
     data = written(_text("fast"))["data"]["resource"]
     lustre = data["azurerm_managed_lustre_file_system"]["lustre-fast-system"]
     assert set(lustre["depends_on"]) == {
@@ -165,7 +165,7 @@ def test_lustre_waits_for_its_roles_and_the_endpoint(written: Written) -> None:
     }
 
 
-def test_without_private_endpoints_subnets_are_let_in(written: Written) -> None:
+def test_storage_without_private_endpoints_admits_subnets(written: Written) -> None:
     text = _text("home", "fast").replace("network:\n", "network:\n  private_endpoints: false\n")
     data = written(text)["data"]["resource"]
     accounts = data["azurerm_storage_account"]
@@ -175,7 +175,7 @@ def test_without_private_endpoints_subnets_are_let_in(written: Written) -> None:
     assert "azurerm_private_endpoint" not in data
 
 
-def test_a_share_has_an_endpoint_in_the_network(written: Written) -> None:
+def test_azure_files_share_has_a_private_endpoint(written: Written) -> None:
     data = written(_text("home"))["data"]["resource"]
     endpoint = data["azurerm_private_endpoint"]["files-home-endpoint"]
     connection = endpoint["private_service_connection"]
@@ -185,7 +185,7 @@ def test_a_share_has_an_endpoint_in_the_network(written: Written) -> None:
     )
 
 
-def test_no_name_collides_with_another_id(written: Written) -> None:
+def test_file_systems_names_never_collide_with_ids_of_others(written: Written) -> None:
     others = """\
   account: {kind: netapp, path: /a}
   team-pool: {kind: netapp, path: /b}
@@ -200,7 +200,7 @@ def test_no_name_collides_with_another_id(written: Written) -> None:
     assert len(data["azurerm_managed_lustre_file_system"]) == 2
 
 
-def test_the_root_of_a_server_is_an_export() -> None:
-    """NFS 4 has one folder above all that a server exports."""
+def test_nfs_export_may_be_the_root_of_the_server() -> None:
+    """NFS 4 has one root folder above all exports of a server."""
     found = NfsExport(kind="nfs", path="/lab", host="10.0.0.4", export="/", mbps=1)
     assert found.source == "10.0.0.4:/"

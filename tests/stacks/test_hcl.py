@@ -1,7 +1,7 @@
-"""HCL of environments: Terraform takes it, as it is laid out, and plans what it does of the JSON.
+"""HCL of environments: Terraform accepts it as formatted, and plans it like the JSON.
 
-Terraform is the real one. In place of the provider, which is not at hand everywhere, a stand-in has
-the provider's schema; what is planned is what the configuration says.
+Terraform is the real program. A stand-in with the provider's schema replaces the provider, which is
+not available everywhere; it plans exactly what the configuration says.
 """
 
 import json
@@ -39,7 +39,8 @@ pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="needs
 
 @pytest.fixture(scope="module")
 def terraform() -> Iterator[Terraform]:
-    """Runs Terraform in a folder, with the stand-in for its provider; what it prints."""
+    """Yields a function that runs Terraform in a folder, with the stand-in for its provider, and
+    returns its output."""
     stand_in = [os.environ.get("JSII_NODE", "node"), str(HERE / "provider_stand_in.js"), str(KEPT)]
     with subprocess.Popen(
         stand_in, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -79,7 +80,7 @@ def _plan(terraform: Terraform, folder: Path) -> dict[str, Any]:
 def _plans(
     terraform: Terraform, folder: Path, document: dict[str, Any], promised: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The plan of a stack by its JSON, and that by its HCL, from an empty state."""
+    """Returns the plans of a stack from its JSON and from its HCL, with an empty state."""
     json_folder, hcl_folder = folder / "json", folder / "hcl"
     for each in (json_folder, hcl_folder):
         each.mkdir(parents=True)
@@ -105,10 +106,10 @@ FILES = [SECTIONS / "own.yaml", *(pytest.param(f, marks=pytest.mark.nightly) for
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_hcl_of_environment_is_taken_as_it_is_and_planned_as_its_json(
+def test_hcl_of_environment_is_valid_and_plans_like_its_json(
     file: Path, written: Written, terraform: Terraform, tmp_path: Path
 ) -> None:
-    """By day of the one with every service; the rest by night."""
+    """The environment with every service is tested by day, the others nightly."""
     promised: dict[str, Any] = {}
     for role, document in written(file).items():
         of_json, of_hcl = _plans(terraform, tmp_path / "plans" / role, document, promised)
@@ -118,7 +119,7 @@ def test_hcl_of_environment_is_taken_as_it_is_and_planned_as_its_json(
         promised[stack] = outputs_of(of_json)
 
 
-# What no environment has, and what a text may hold.
+# Features that no environment uses, and unusual text.
 ODD: dict[str, Any] = {
     "terraform": {"required_version": ">= 1.9", "backend": {"local": {"path": "x.tfstate"}}},
     "variable": {
@@ -174,7 +175,7 @@ ODD: dict[str, Any] = {
 }
 
 
-def test_plan_of_everything_that_terraform_knows_is_that_of_the_json(
+def test_hcl_of_every_terraform_feature_plans_like_its_json(
     terraform: Terraform, tmp_path: Path
 ) -> None:
     of_json, of_hcl = _plans(terraform, tmp_path / "odd", ODD, {})
@@ -190,7 +191,7 @@ def test_plan_of_everything_that_terraform_knows_is_that_of_the_json(
     assert three["name"] == "three"
 
 
-def test_modules_imports_and_dynamic_blocks_are_written() -> None:
+def test_hcl_of_modules_imports_and_dynamic_blocks_is_written() -> None:
     document = {
         "module": {"vm": {"source": "./vm", "providers": {"azurerm": "azurerm.other"}}},
         "import": [{"to": "azurerm_subnet.a", "id": "/subscriptions/x", "provider": "azurerm.b"}],
@@ -245,21 +246,21 @@ import {
     )
 
 
-def test_cloud_init_can_be_read(written: Written) -> None:
+def test_hcl_contains_readable_cloud_init(written: Written) -> None:
     [slurm] = [file for file in ENVIRONMENTS if file.stem == "h100-slurm"]
     text = to_hcl(written(slurm)["compute"])
     assert "custom_data = base64encode(<<-EOT\n    #cloud-config\n" in text
     assert "base64decode" not in text
 
 
-def test_text_whose_hash_a_resource_has_is_written_once(written: Written) -> None:
+def test_hcl_contains_hashed_text_once(written: Written) -> None:
     [kubernetes] = [file for file in ENVIRONMENTS if file.stem == "h100-kubernetes"]
     text = to_hcl(written(kubernetes)["compute"])
     assert text.count("kind: NodeFeatureRule") == 1
     assert "md5(local.manifests-devices-source_content)" in text
 
 
-def test_a_stack_is_written_in_one_language_at_a_time(
+def test_synth_writes_a_stack_in_either_json_or_hcl(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     fairway: Callable[..., int],
@@ -281,7 +282,7 @@ def test_a_stack_is_written_in_one_language_at_a_time(
     (stack / ".terraform.lock.hcl").touch()
     kept = {".terraform.lock.hcl"}
     assert files() == kept | {"cdk.tf.json"}
-    # What another environment has left in either language goes.
+    # Files of another environment are removed in either language.
     other = tmp_path / "out/stacks/old-data"
     other.mkdir()
     for name in ("cdk.tf", "metadata.json"):
@@ -304,8 +305,10 @@ entry.main()
 @pytest.mark.parametrize(
     ("words", "seen"), [(["plan", "demo"], "plan demo"), (["synth"], "synth --hcl")]
 )
-def test_what_cdktf_asks_of_synth_is_none_of_other_commands(words: list[str], seen: str) -> None:
-    """They write JSON for Terraform, where Node.js with that variable would write HCL."""
+def test_synth_hcl_variable_of_cdktf_is_hidden_from_other_commands(
+    words: list[str], seen: str
+) -> None:
+    """Other commands write JSON for Terraform; Node.js would write HCL if it saw the variable."""
     done = finished(
         [sys.executable, "-P", "-c", _ENTRY, *words],
         env={**os.environ, "SYNTH_HCL_OUTPUT": "true"},
@@ -336,7 +339,7 @@ app.synth()
 """
 
 
-def test_cdktf_writes_hcl_of_constructs_that_plans_as_their_json(
+def test_hcl_of_constructs_written_by_cdktf_plans_like_their_json(
     terraform: Terraform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "program.py"
@@ -352,7 +355,7 @@ def test_cdktf_writes_hcl_of_constructs_that_plans_as_their_json(
     folder = tmp_path / "argument/stacks/lab"
     metadata = json.loads((folder / "metadata.json").read_text())
     assert metadata["terraform"]["required_providers"]["azurerm"]["source"] == PROVIDER_SOURCE
-    # As `cdktf synth --hcl` asks for it, which Node.js sees too.
+    # The variable that `cdktf synth --hcl` sets, which Node.js also reads.
     variables = {**os.environ, "SYNTH_HCL_OUTPUT": "true"}
     finished([sys.executable, program, tmp_path / "asked"], env=variables, check=True)
     by_argument, asked = (
@@ -362,8 +365,8 @@ def test_cdktf_writes_hcl_of_constructs_that_plans_as_their_json(
     assert by_argument == asked
 
 
-def test_hcl_of_what_exists_and_of_pools_is_as_terraform_takes_it(tmp_path: Path) -> None:
-    """Blocks in outputs, and addresses that are no text: cdktf's own HCL has neither."""
+def test_hcl_of_existing_resources_and_pools_is_valid(tmp_path: Path) -> None:
+    """cdktf's own HCL has neither blocks in outputs nor addresses outside strings."""
     import fairway_constructs as az
 
     group = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub/providers"
@@ -390,7 +393,7 @@ def test_hcl_of_what_exists_and_of_pools_is_as_terraform_takes_it(tmp_path: Path
     assert re.search(r"replace_triggered_by = \[\s*terraform_data\.", text)
 
 
-def test_class_without_a_known_schema_says_what_is_a_block(tmp_path: Path) -> None:
+def test_hcl_of_unknown_resource_distinguishes_blocks_from_objects(tmp_path: Path) -> None:
     class Delegation(Block):
         name: str
 
@@ -414,7 +417,7 @@ def test_class_without_a_known_schema_says_what_is_a_block(tmp_path: Path) -> No
     assert "rules = [\n    {\n      port = 1" in text
 
 
-def test_app_of_cdktf_itself_has_the_arguments_of_constructs_in_its_hcl(tmp_path: Path) -> None:
+def test_hcl_of_a_plain_cdktf_app_contains_arguments_of_constructs(tmp_path: Path) -> None:
     import cdktf
 
     import fairway_constructs as az

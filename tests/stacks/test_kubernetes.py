@@ -1,4 +1,4 @@
-"""Node pools of Kubernetes in the stacks: the cluster, who may do what, and what Flux reads."""
+"""Node pools of Kubernetes in the stacks: the cluster, its permissions, and Flux's manifests."""
 
 import json
 import re
@@ -31,8 +31,8 @@ def _cluster(stacks: Stacks) -> dict[str, Any]:
     return only(stacks["compute"], "azurerm_kubernetes_cluster")
 
 
-def test_no_credentials_of_the_cluster_lie_in_the_state(written: Written) -> None:
-    """With local accounts Azure hands out a certificate that Terraform would keep."""
+def test_kubernetes_cluster_disables_local_accounts_and_run_command(written: Written) -> None:
+    """With local accounts, Azure issues a certificate that Terraform would keep in the state."""
     for file in (OURS, PODS):
         cluster = _cluster(written(file))
         assert cluster["local_account_disabled"] is True
@@ -44,7 +44,7 @@ def test_no_credentials_of_the_cluster_lie_in_the_state(written: Written) -> Non
         assert rbac["tenant_id"] == "${data.azurerm_client_config.current.tenant_id}"
 
 
-def test_the_api_server_is_private_or_for_named_ranges(written: Written) -> None:
+def test_kubernetes_api_server_is_private_or_open_to_named_ranges(written: Written) -> None:
     ours = _cluster(written(OURS))
     ranges = ours["api_server_access_profile"]["authorized_ip_ranges"]
     assert ranges[0] == "203.0.113.0/24"
@@ -70,18 +70,20 @@ UPGRADES = {
 
 
 def _free_without_spot() -> str:
-    """The environment without Spot nodes, at any version of Kubernetes."""
+    """Returns the environment without Spot nodes and without a Kubernetes version."""
     text = re.sub(r"\n +spot: \{.*\}", "", PODS.read_text())
     return text.replace('  version: "1.90"\n', "")
 
 
 def _newer_without_upgrades() -> str:
-    """The environment at another version, whose upgrades nobody has asked for."""
+    """Returns the environment with another version and without the section `upgrades`."""
     text = re.sub(r"\n +upgrades: \{.*\}", "", PODS.read_text())
     return text.replace('version: "1.90"', 'version: "1.91"')
 
 
-def test_updates_wait_for_their_hours_or_for_somebody(written: Written, pods: Stacks) -> None:
+def test_kubernetes_updates_follow_maintenance_window_or_are_manual(
+    written: Written, pods: Stacks
+) -> None:
     cluster = _cluster(written(_free_without_spot()))
     assert cluster["automatic_upgrade_channel"] == "patch"
     for window in ("maintenance_window_auto_upgrade", "maintenance_window_node_os"):
@@ -95,14 +97,14 @@ def test_updates_wait_for_their_hours_or_for_somebody(written: Written, pods: St
     assert cluster["node_os_upgrade_channel"] == "NodeImage"
     assert cluster["maintenance_window_node_os"]["day_of_week"] == "Saturday"
     assert not {"automatic_upgrade_channel", "maintenance_window_auto_upgrade"} & cluster.keys()
-    # Where no image is asked for, nodes get patches.
+    # Without a setting for images, nodes get security patches.
     ours = written(OURS)
     assert _cluster(ours)["node_os_upgrade_channel"] == "SecurityPatch"
     nd = _all(ours, "azurerm_kubernetes_cluster_node_pool")["cluster-nd"]
     assert nd["upgrade_settings"] == UPGRADES
 
 
-def test_drivers_and_images_have_the_versions_of_the_file(pods: Stacks) -> None:
+def test_kubernetes_drivers_and_images_have_versions_of_the_file(pods: Stacks) -> None:
     blobs = _all(pods, "azurerm_storage_blob")
     texts = "".join(each["source_content"] for each in blobs.values())
     versions = ("580.105.08", "doca3.2.1-25.10-1.7.1.0-0", "network-operator-v26.4.0")
@@ -115,7 +117,7 @@ def test_drivers_and_images_have_the_versions_of_the_file(pods: Stacks) -> None:
         containers = [*spec.get("initContainers", ()), *spec["containers"]]
         assert {container["image"] for container in containers} == {image}, name
     assert _of_kind(pods, "Deployment").keys() == {"fairway-head"}
-    # And those of runs, which the runner makes.
+    # The pods of runs, which the runner creates, use the same image.
     for target in targets_of(pods).values():
         assert target.kubernetes is not None
         assert target.kubernetes.head_image == image
@@ -168,10 +170,10 @@ def test_kubernetes_pools_have_the_described_settings(pods: Stacks) -> None:
     }
 
 
-def test_nodes_get_one_system_and_the_version_that_is_asked_for(
+def test_kubernetes_nodes_have_one_os_and_the_requested_version(
     written: Written, pods: Stacks
 ) -> None:
-    """The provider leaves nodes at their version where only the cluster has another."""
+    """The provider leaves nodes at their version if only the cluster's version changes."""
     newer, free = written(_newer_without_upgrades()), written(_free_without_spot())
     for stacks, version in ((pods, "1.90"), (newer, "1.91"), (free, None)):
         cluster = _cluster(stacks)
@@ -182,7 +184,7 @@ def test_nodes_get_one_system_and_the_version_that_is_asked_for(
         assert {each["os_sku"] for each in nodes} == {"Ubuntu2404"}
 
 
-def test_a_pool_comes_and_goes_without_another(written: Written, pods: Stacks) -> None:
+def test_kubernetes_pool_added_or_removed_changes_no_other(written: Written, pods: Stacks) -> None:
     text = PODS.read_text()
     without = written(text[: text.index("  cpu:\n")].replace("  home:", "  homes:"))
     for type_ in ("azurerm_kubernetes_cluster_node_pool", "azurerm_kubernetes_cluster"):
@@ -191,7 +193,7 @@ def test_a_pool_comes_and_goes_without_another(written: Written, pods: Stacks) -
         assert set(before) - set(after) <= {"cluster-cpu"}
 
 
-def test_the_targets_are_what_the_engine_takes(pods: Stacks) -> None:
+def test_kubernetes_targets_are_readable_by_the_engine(pods: Stacks) -> None:
     targets = targets_of(pods)
     nd, spot, cpu = (targets[name].kubernetes for name in ("nd", "spot", "cpu"))
     assert nd is not None
@@ -201,14 +203,14 @@ def test_the_targets_are_what_the_engine_takes(pods: Stacks) -> None:
     assert nd.cluster == "${azurerm_kubernetes_cluster.kubernetes.id}"
     assert nd.image == "contoso.azurecr.io/train:1"
     assert (nd.selector, nd.rdma, spot.rdma) == ({"agentpool": "nd"}, "rdma/ib", "")
-    # On the local disks that are set up; where there are none, on half of the system disk.
+    # Scratch is on local disks, or else on half of the system disk.
     assert nd.scratch == cpu.scratch == "/mnt/resource_nvme/fairway"
     assert spot.scratch == "128Gi"
     assert nd.volumes == {"data": "data", "fast": "fast"}
     assert nd.shared == "/data/fairway"
     assert spot.tolerations == ("fairway.dev/pool", "team")
     assert targets["spot"].spot
-    # None but these and what AKS itself runs is on the nodes of the system.
+    # Only these pods and those of AKS itself run on the system nodes.
     assert nd.head_tolerations == cpu.head_tolerations == ("CriticalAddonsOnly",)
     system = _cluster(pods)["default_node_pool"]
     assert system["only_critical_addons_enabled"] is True
@@ -218,7 +220,7 @@ def test_the_targets_are_what_the_engine_takes(pods: Stacks) -> None:
     said = pods["compute"]["output"]["kubernetes_cluster"]["value"]
     assert said["command"].startswith("az aks get-credentials --name pods-aks ")
     assert masked(said, None) == said, "a review shows it"
-    # What kubectl knows of other clusters stays as it is.
+    # Contexts of other clusters stay unchanged.
     assert said["command"].endswith(
         "kubelogin convert-kubeconfig --context pods-aks --login azurecli"
     )
@@ -236,14 +238,14 @@ def _manifests(stacks: Stacks) -> list[dict[str, Any]]:
 
 
 def _of_kind(stacks: Stacks, kind: str) -> dict[str, dict[str, Any]]:
-    """The objects of a kind that Flux applies, by their names."""
+    """Returns the objects of a kind that Flux applies, by name."""
     return {each["metadata"]["name"]: each for each in _manifests(stacks) if each["kind"] == kind}
 
 
-def test_monitoring_knows_of_nodes_and_pods_and_not_of_what_jobs_print(
+def test_kubernetes_monitoring_collects_nodes_and_pods_but_no_job_logs(
     written: Written, pods: Stacks
 ) -> None:
-    """The agent is AKS' own, and finds its rule by one name."""
+    """The agent is part of AKS, and finds its rule by a fixed name."""
     cluster = "${azurerm_kubernetes_cluster.kubernetes.id}"
     workspace = _cluster(pods)["oms_agent"]
     assert workspace["msi_auth_for_monitoring_enabled"] is True
@@ -270,8 +272,9 @@ def test_monitoring_knows_of_nodes_and_pods_and_not_of_what_jobs_print(
     assert "oms_agent" not in _cluster(written(OURS))
 
 
-def test_a_broken_node_is_worth_a_message(written: Written, pods: Stacks) -> None:
-    """By what the agent sends already, and the condition that the nodes' check writes."""
+def test_kubernetes_broken_node_alert_uses_health_condition(written: Written, pods: Stacks) -> None:
+    """It reads data that the agent sends anyway, and the condition set by the nodes' health
+    check."""
     alert = _all(pods, "azurerm_monitor_scheduled_query_rules_alert_v2")["node-broken-alert"]
     [criteria] = alert["criteria"]
     table, condition = criteria["query"].splitlines()[:2]
@@ -308,12 +311,12 @@ def test_kubernetes_flux_manifests_match_targets_and_pools(pods: Stacks) -> None
     assert "nfs-data-nic" in volume["spec"]["nfs"]["server"]
 
 
-def test_a_pool_is_asked_for_all_nodes_of_a_job_unless_that_is_turned_off(written: Written) -> None:
+def test_kubernetes_pool_provisions_all_nodes_of_a_job_unless_disabled(written: Written) -> None:
     assert _of_kind(written(OURS), "AdmissionCheck").keys() == {"fairway-nodes"}
     assert not _of_kind(written(PODS), "AdmissionCheck")
 
 
-def test_tasks_on_several_nodes_wait_for_longer_than_a_node_may_take(pods: Stacks) -> None:
+def test_kubernetes_task_patience_exceeds_node_provisioning_time(pods: Stacks) -> None:
     profile = _cluster(pods)["auto_scaler_profile"]
     minutes = float(profile["max_node_provisioning_time"].removesuffix("m"))
     for target in targets_of(pods).values():
@@ -322,14 +325,14 @@ def test_tasks_on_several_nodes_wait_for_longer_than_a_node_may_take(pods: Stack
         assert (target.kubernetes.patience > 60 * minutes) is target.nodes.scales
 
 
-def test_flux_applies_all_in_order_and_deletes_nothing(pods: Stacks) -> None:
+def test_kubernetes_flux_applies_all_folders_in_order_and_deletes_nothing(pods: Stacks) -> None:
     flux = only(pods["compute"], "azurerm_kubernetes_flux_configuration")
     folders = {name.partition("/")[0] for name in _blob_names(pods)}
     assert {each["name"] for each in flux["kustomizations"]} == folders
     after = {each["name"]: each.get("depends_on", []) for each in flux["kustomizations"]}
     assert set(after["queues"]) == {"jobs", "kueue"}
     assert not any(each["garbage_collection_enabled"] for each in flux["kustomizations"])
-    # The provider takes the address of the container, and not its id.
+    # The provider expects the URL of the container, not its id.
     assert flux["blob_storage"]["container_id"].endswith("cluster-configurationurl}")
     assert {f"azurerm_storage_blob.{name}" for name in _all(pods, "azurerm_storage_blob")} < set(
         flux["depends_on"]
@@ -337,7 +340,7 @@ def test_flux_applies_all_in_order_and_deletes_nothing(pods: Stacks) -> None:
 
 
 def test_kubernetes_manifest_blobs_have_the_md5_of_their_content(pods: Stacks) -> None:
-    """Else the service fills one in, for which the provider would replace the blob."""
+    """Otherwise the service sets an MD5, for which the provider would replace the blob."""
     for blob in _all(pods, "azurerm_storage_blob").values():
         found = re.fullmatch(r'\$\{md5\(join\("", \[(.*)\]\)\)\}', blob["content_md5"])
         assert found
@@ -353,7 +356,7 @@ def _blob_names(stacks: Stacks) -> list[str]:
 
 @pytest.mark.parametrize("file", [OURS, PODS], ids=lambda file: file.stem)
 def test_kubernetes_identities_have_only_the_rights_they_need(written: Written, file: Path) -> None:
-    """Pods of jobs use data and rule nothing; only who deploys writes what Flux applies."""
+    """Pods of jobs use data and control nothing; only the deployer writes what Flux applies."""
     deployed = Deployment(written(file), "localhost")
     trusted = deployed.identity_of_tasks
     tasks = deployed.principal_of(trusted)
@@ -383,7 +386,7 @@ def _principal(deployed: Deployment, key: str) -> str:
     return deployed.principal_of(deployed.resource("azurerm_user_assigned_identity", key).id)
 
 
-def test_nodes_have_a_subnet_and_rules_of_their_own(pods: Stacks) -> None:
+def test_kubernetes_nodes_have_their_own_subnet_and_rules(pods: Stacks) -> None:
     groups = _all(pods, "azurerm_network_security_group", "network")
     rules = {each["name"]: each for each in groups["kubernetes-rules"]["security_rule"]}
     inside = rules["AllowNodesAndPods"]
@@ -400,7 +403,7 @@ def test_nodes_have_a_subnet_and_rules_of_their_own(pods: Stacks) -> None:
     assert "kubernetes-has-routes" in associations
 
 
-def test_without_endpoints_storage_lets_the_nodes_in_by_their_subnet(written: Written) -> None:
+def test_kubernetes_storage_without_endpoints_admits_subnet_of_nodes(written: Written) -> None:
     text = OURS.read_text() + "network: {private_endpoints: false}\n"
     stacks = written(text)
     account = _all(stacks, "azurerm_storage_account", "data")["storage"]
@@ -411,7 +414,7 @@ def test_without_endpoints_storage_lets_the_nodes_in_by_their_subnet(written: Wr
     assert subnet["service_endpoint"] == [{"service": "Microsoft.Storage"}]
 
 
-def test_storage_that_is_closed_is_reached_by_the_gateway(written: Written) -> None:
+def test_kubernetes_closed_storage_is_reached_through_the_gateway(written: Written) -> None:
     text = OURS.read_text().replace("  allowed: [203.0.113.0/24]\n", f"  ssh_keys: ['{KEY}']\n")
     text = text.replace("api_server: allowed", "api_server: private")
     stacks = written(text.replace("access:\n", "access:\n  gateway: true\n  bastion: true\n"))

@@ -1,5 +1,5 @@
-"""A real API server takes all that an environment has applied in its cluster: the one that
-FAIRWAY_KUBECONFIG names, which stores nothing of it."""
+"""A real API server, named by FAIRWAY_KUBECONFIG, accepts all that an environment applies in its
+cluster, without storing any of it."""
 
 import json
 import os
@@ -22,13 +22,13 @@ FILES = [
     for file in (*ROOT.glob("stacks/environments/*.yaml"), *ROOT.glob("tests/stacks/sections/*"))
     if "engine: kubernetes" in file.read_text()
 ]
-# Kinds of what others install in the cluster: Flux, NVIDIA's operators and Kueue.
+# Kinds that other software installs in the cluster: Flux, NVIDIA's operators and Kueue.
 FOREIGN = {f"{each}.toolkit.fluxcd.io" for each in ("source", "helm", "kustomize")}
 FOREIGN |= {"mellanox.com", "nfd.k8s-sigs.io", "kueue.x-k8s.io"}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_kubernetes_server_takes_every_manifest_of_an_environment(
+def test_kubernetes_server_accepts_every_manifest_of_an_environment(
     written: Written, file: Path
 ) -> None:
     kubeconfig = os.environ.get("FAIRWAY_KUBECONFIG")
@@ -47,7 +47,7 @@ def test_a_kubernetes_server_takes_every_manifest_of_an_environment(
     done = apply(taken)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == len(taken)
-    # An expression that does not parse, and a field that there is not.
+    # An expression that does not parse, and an unknown field.
     (policy, *_) = (each for each in taken if each["kind"] == "ValidatingAdmissionPolicy")
     policy["spec"]["validations"][0]["expression"] = "object.("
     assert "Syntax error" in apply([policy]).stderr
@@ -57,7 +57,8 @@ def test_a_kubernetes_server_takes_every_manifest_of_an_environment(
 
 
 def _manifests(text: str) -> list[dict[str, Any]]:
-    """Reads those of Kubernetes' own kinds, in a namespace that is there: theirs is not stored."""
+    """Parses objects of Kubernetes' own kinds, in an existing namespace, as their own is not
+    stored."""
     found = list(filter(None, YAML(typ="safe", pure=True).load_all(text.replace("$${", "${"))))
     for each in found:
         if "namespace" in each["metadata"]:
