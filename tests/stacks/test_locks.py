@@ -1,4 +1,4 @@
-"""A role below a lock is taken away by `fairway deploy`, and the lock comes back."""
+"""`fairway deploy` removes a role below a lock and recreates the lock."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ ALLOW = ["--allow", LOCK]
 
 
 class Azure:
-    """Resources of the stack with the data, whose account has a lock and a role too many."""
+    """Resources of the data stack, whose account has a lock and a superfluous role."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "demo-data.azure.json"
@@ -60,7 +60,7 @@ def azure(quick: StandIn, synthesized: Path, monkeypatch: pytest.MonkeyPatch) ->
 def _plan(
     fairway: Fairway, folder: Path, capfd: pytest.CaptureFixture[str], *options: str
 ) -> tuple[int, dict[str, str], dict[str, str]]:
-    """Exit code, actions by address, and severities by the id of a finding, of that stack."""
+    """Returns the exit code, actions by address, and severities by finding id of the data stack."""
     capfd.readouterr()
     code = fairway("plan", "demo", "--json", "--report", str(folder), *options)
     (data,) = (
@@ -72,7 +72,7 @@ def _plan(
     return code, actions, {each["id"]: each["severity"] for each in data["findings"]}
 
 
-def test_plan_of_a_role_below_a_lock_is_refused_and_applies_nothing(
+def test_plan_refuses_removal_of_a_role_below_a_lock(
     azure: Azure, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     there = azure.there()
@@ -83,7 +83,7 @@ def test_plan_of_a_role_below_a_lock_is_refused_and_applies_nothing(
     assert azure.there() == there
 
 
-def test_deploy_with_the_lock_allowed_revokes_the_role_and_puts_the_lock_back(
+def test_deploy_with_lock_allowed_removes_role_and_recreates_lock(
     azure: Azure,
     quick: StandIn,
     tmp_path: Path,
@@ -99,19 +99,19 @@ def test_deploy_with_the_lock_allowed_revokes_the_role_and_puts_the_lock_back(
     assert azure.there() == {ACCOUNT, LOCK}
     applied = [each["stack"] for each in quick.calls() if each["command"] == "apply"]
     assert applied.count("demo-data") == 2
-    # The lock stays where nothing is in its way, whatever is allowed.
+    # An allowed lock is kept if no change requires its removal.
     assert _plan(fairway, tmp_path, capfd, *ALLOW) == (0, {}, {})
 
 
 @pytest.mark.parametrize("gone", [(LOCK,), (LOCK, ROLE)], ids=["lock", "lock-and-role"])
-def test_next_plan_after_a_kill_puts_the_lock_back_and_leaves_no_role(
+def test_plan_after_a_killed_deploy_recreates_lock_and_removes_role(
     azure: Azure,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     fairway: Fairway,
     gone: tuple[str, ...],
 ) -> None:
-    """The command may be killed before the role is gone, or before the lock is back."""
+    """The command may be killed before the role is removed or before the lock is recreated."""
     azure.remove(*gone)
     code, actions, found = _plan(fairway, tmp_path, capfd)
     assert code == 0
@@ -125,7 +125,7 @@ def test_next_plan_after_a_kill_puts_the_lock_back_and_leaves_no_role(
     assert azure.there() == {ACCOUNT, LOCK}
 
 
-def test_apply_that_ends_halfway_says_that_the_lock_is_gone(
+def test_deploy_killed_halfway_reports_the_missing_lock(
     azure: Azure,
     quick: StandIn,
     tmp_path: Path,
@@ -140,10 +140,10 @@ def test_apply_that_ends_halfway_says_that_the_lock_is_gone(
     assert f"demo-data: without {LOCK}" in capfd.readouterr().err
 
 
-def test_more_than_the_lock_in_the_second_plan_is_to_be_approved(
+def test_deploy_requires_approval_if_second_plan_changes_more_than_the_lock(
     azure: Azure, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
-    """As where somebody deletes something in Azure between the two plans."""
+    """For instance, somebody deletes a resource in Azure between the two plans."""
     assert _plan(fairway, tmp_path, capfd, *ALLOW)[0] == 0
 
     def before(plan: Mapping[str, Any]) -> None:

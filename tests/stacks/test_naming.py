@@ -1,5 +1,4 @@
-"""Environments on a naming pattern of their own: all names follow it, and none by the default is
-left."""
+"""Environments with their own naming pattern: all names follow it, and no default name remains."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ FILES = [
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts of a document that Azure sees."""
+    """Yields all strings of a document that Azure sees."""
     if isinstance(value, dict):
         for name, each in value.items():
             if name not in ("//", "terraform", "terraform_remote_state"):
@@ -38,7 +37,7 @@ def _texts(value: Any) -> Iterator[str]:
 @pytest.mark.parametrize(
     "source", [*FILES, "everything"], ids=lambda file: getattr(file, "stem", file)
 )
-def test_no_name_by_the_default_is_left(
+def test_naming_pattern_replaces_every_default_name(
     source: Path | str, everything: str, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = source.read_text() if isinstance(source, Path) else everything
@@ -60,14 +59,16 @@ def test_no_name_by_the_default_is_left(
     assert found == set()
 
 
-def test_machines_that_are_looked_for_have_their_names(tmp_path: Path, everything: str) -> None:
+def test_naming_pattern_applies_to_looked_up_machines(tmp_path: Path, everything: str) -> None:
     file = tmp_path / "lab.yaml"
     one = "  one: {engine: ssh, size: Standard_D4s_v6, nodes: 1}\n"
     file.write_text(everything + one + OWN)
     assert extended_machines_of(load_environment(file)) == {"one": "vm-one-lab-corp"}
 
 
-def test_groups_of_a_budget_are_those_that_are_made(everything: str, written: Written) -> None:
+def test_naming_pattern_applies_to_resource_groups_of_the_budget(
+    everything: str, written: Written
+) -> None:
     documents = written(everything + OWN)
     groups = [
         document["resource"]["azurerm_resource_group"]["group"]["name"]

@@ -1,4 +1,4 @@
-"""`fairway bindings`: typed classes of a user's own, from the provider's schema."""
+"""`fairway bindings`: typed classes of a user's own, generated from the provider's schema."""
 
 import json
 import os
@@ -48,13 +48,13 @@ WorkloadProfile(name="gpu", workload_profile_type=24)
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    """The folder of a program, with bindings and the program."""
+    """Returns the folder of a program with its bindings."""
     assert write_bindings([APPS, HUB], tmp_path / "lab_bindings", SCHEMA) == IMPORTS
     (tmp_path / "program.py").write_text(_PROGRAM)
     return tmp_path
 
 
-def test_program_with_own_bindings_is_synthesized(written: Path) -> None:
+def test_bindings_of_a_program_are_synthesized(written: Path) -> None:
     program = [sys.executable, "-W", "error", "program.py"]
     subprocess.run(program, cwd=written, check=True, timeout=300)
     document = json.loads((written / "out/stacks/lab/cdk.tf.json").read_text())
@@ -74,7 +74,7 @@ def test_program_with_own_bindings_is_synthesized(written: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_own_bindings_are_typed(written: Path, repository: Path) -> None:
+def test_bindings_of_a_program_are_typed(written: Path, repository: Path) -> None:
     (written / "wrong.py").write_text(_PROGRAM + _WRONG)
     checked = finished(
         [sys.executable, "-m", "mypy", "--strict", "program.py", "wrong.py", "lab_bindings"],
@@ -89,7 +89,7 @@ def test_own_bindings_are_typed(written: Path, repository: Path) -> None:
     ], checked.stdout
 
 
-def test_bindings_are_added_and_written_again(tmp_path: Path) -> None:
+def test_bindings_are_added_and_rewritten(tmp_path: Path) -> None:
     package = tmp_path / "deep" / "lab_bindings"
     write_bindings([APPS], package, SCHEMA)
     (package / "__pycache__").mkdir()
@@ -103,7 +103,7 @@ def test_bindings_are_added_and_written_again(tmp_path: Path) -> None:
     assert (package / "data_virtual_network.py").is_file()
 
 
-def test_terraform_prints_the_schema_of_the_providers_version(
+def test_bindings_use_the_schema_that_terraform_prints(
     tmp_path: Path, as_terraform: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_terraform("schema_stand_in.py")
@@ -114,7 +114,7 @@ def test_terraform_prints_the_schema_of_the_providers_version(
     assert head.startswith(f'"""Resource {APPS} of hashicorp/azurerm 5.4.1; written by fairway')
 
 
-def test_without_terraform_nothing_is_written(
+def test_bindings_without_terraform_write_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -124,7 +124,7 @@ def test_without_terraform_nothing_is_written(
     assert not (tmp_path / "lab_bindings").exists()
 
 
-def test_mistake_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+def test_bindings_of_unknown_type_leave_the_folder_unchanged(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="did you mean `azurerm_container_app_environment`"):
         write_bindings([APPS + "s", HUB], tmp_path / "lab_bindings", SCHEMA)
     with pytest.raises(UserError, match=r"did you mean `data\.azurerm_client_config`"):

@@ -1,4 +1,5 @@
-"""The page of an environment: what the first login node is told, and what nobody else gets."""
+"""The page of an environment: settings of the first login node, and isolation from other
+machines."""
 
 import base64
 import json
@@ -27,7 +28,7 @@ def stacks(written: Written) -> Stacks:
 
 
 def _script(stacks: Stacks) -> str:
-    """Script that Azure runs on the node, with Terraform's references as numbers."""
+    """Returns the script that Azure runs on the node, with Terraform's references as numbers."""
     (command,) = stacks["compute"]["resource"]["azurerm_virtual_machine_run_command"].values()
     assert command["virtual_machine_id"] == "${azurerm_linux_virtual_machine.slurm-login-0.id}"
     encoded = re.search(r'base64decode\("([^"]+)"\)', command["source"]["script"])
@@ -51,7 +52,7 @@ def test_web_node_scripts_pass_shellcheck(stacks: Stacks, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stdout
 
 
-def test_the_server_knows_the_targets_that_it_can_reach_and_no_secret(stacks: Stacks) -> None:
+def test_web_server_gets_reachable_targets_and_no_secret(stacks: Stacks) -> None:
     text = _script(stacks)
     files = _files(text)
     records = json.loads(files["/etc/fairway/web/targets.json"])
@@ -74,7 +75,7 @@ def test_the_server_knows_the_targets_that_it_can_reach_and_no_secret(stacks: St
     secrets = json.loads(files["/etc/fairway/web/secrets.json"])
     assert secrets["vault"] == "https://contoso-web.vault.azure.net/"
     assert (secrets["certificate"], secrets["secret"]) == ("runs-example-org", "runs-application")
-    # What has to be registered.
+    # Values to register in Entra ID and DNS.
     assert stacks["compute"]["output"]["web"]["value"] == {
         "url": url,
         "address": "${azurerm_network_interface.slurm-login-0-nic.private_ip_address}",
@@ -82,7 +83,7 @@ def test_the_server_knows_the_targets_that_it_can_reach_and_no_secret(stacks: St
     }
 
 
-def test_the_page_has_an_identity_of_its_own_with_few_roles(
+def test_web_server_has_its_own_identity_with_few_roles(
     stacks: Stacks,
 ) -> None:
     machines = stacks["compute"]["resource"]["azurerm_linux_virtual_machine"]
@@ -106,7 +107,7 @@ def test_the_page_has_an_identity_of_its_own_with_few_roles(
     }
 
 
-def test_only_the_named_ranges_reach_it_and_it_has_no_public_address(
+def test_web_page_is_reachable_only_from_allowed_ranges(
     stacks: Stacks,
 ) -> None:
     groups = stacks["network"]["resource"]["azurerm_network_security_group"]
@@ -124,8 +125,8 @@ def test_only_the_named_ranges_reach_it_and_it_has_no_public_address(
     assert "public_ip_address_id" not in interface["ip_configuration"][0]
 
 
-def test_the_page_replaces_no_machine(stacks: Stacks, written: Written) -> None:
-    """Terraform makes a VM anew for other boot data, and changes its identities in place."""
+def test_web_page_added_replaces_no_machine(stacks: Stacks, written: Written) -> None:
+    """Terraform replaces a VM if its boot data changes, but changes its identities in place."""
     without = written(re.sub(r"(?s)\nweb:.*?\nclusters:", "\nclusters:", _FILE.read_text()))
     kind = "azurerm_linux_virtual_machine"
     before, after = (each["compute"]["resource"][kind] for each in (without, stacks))
@@ -134,7 +135,7 @@ def test_the_page_replaces_no_machine(stacks: Stacks, written: Written) -> None:
         assert before[name]["custom_data"] == after[name]["custom_data"]
 
 
-def test_the_owner_of_a_firewall_is_told_whom_it_asks(tmp_path: Path) -> None:
+def test_web_page_hosts_are_listed_as_outbound(tmp_path: Path) -> None:
     file = tmp_path / "page.yaml"
     file.write_text(
         f'{_FILE.read_text()}network: {{proxy: {{http: "http://p.example.com:3128"}}}}\n'
@@ -184,7 +185,7 @@ def test_web_page_settings_that_are_invalid_are_refused(
         load_environment(file)
 
 
-def test_the_server_s_own_name_is_nobody_else_s(tmp_path: Path) -> None:
+def test_web_server_account_name_is_reserved(tmp_path: Path) -> None:
     file = tmp_path / "page.yaml"
     other = "- {name: fairway-web, keys: [ssh-ed25519 AAAA]}\n    - name: runs"
     file.write_text(_FILE.read_text().replace("- name: runs", other))

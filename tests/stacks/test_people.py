@@ -1,4 +1,4 @@
-"""People with accounts of their own: what each machine of an environment has of them."""
+"""People with their own accounts, on each machine of an environment."""
 
 import base64
 import json
@@ -22,12 +22,12 @@ _USERS = f"users: [{{name: ada, keys: [{_KEY} ada]}}]"
 
 @pytest.fixture
 def team(written: Written) -> Stacks:
-    """The stacks of `people.yaml`."""
+    """Returns the stacks of `people.yaml`."""
     return written(_SECTIONS / "people.yaml")
 
 
 def _extensions(stack: dict[str, Any]) -> dict[str, str]:
-    """The script that each VM runs for its accounts, by the extension's logical id."""
+    """Returns the script that each VM runs for its accounts, by the extension's logical id."""
     found = stack["resource"].get("azurerm_virtual_machine_extension", {})
     return {
         name: base64.b64decode(json.loads(each["settings"])["script"]).decode()
@@ -36,7 +36,7 @@ def _extensions(stack: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def test_every_machine_that_people_reach_has_their_accounts(
+def test_people_have_accounts_on_every_machine_they_reach(
     team: Stacks,
 ) -> None:
     scripts = _extensions(team["network"]) | _extensions(team["compute"])
@@ -60,12 +60,12 @@ def test_people_on_slurm_have_homes_shares_and_no_identity_of_its_nodes(team: St
     # On the file system that all partitions mount.
     assert "HOMES=/home\nMOUNT=/home\n" in scripts["slurm-scheduler-people"]
     assert "HOMES=/home\nMOUNT=''\n" in scripts["machine-box-people"], "on its own disk"
-    # No program of theirs gets the identity that may read the munge key.
+    # People's programs cannot use the identity that may read the munge key.
     fenced = [text for name, text in scripts.items() if name.startswith("slurm")]
     assert len(fenced) == 3
     nodes = [*map(boot_data, compute["azurerm_linux_virtual_machine_scale_set"].values())]
     assert all("FENCE=yes\n" in text for text in [*fenced, *nodes])
-    # A node takes no job before it has the accounts.
+    # A node accepts no job before it has the accounts.
     assert all("is-active --quiet fairway-people.service" in text for text in nodes)
     machine = compute["azurerm_linux_virtual_machine"]["slurm-scheduler"]
     assert "AccountingStorageEnforce=associations" in boot_data(machine)
@@ -75,7 +75,7 @@ def test_people_on_slurm_have_homes_shares_and_no_identity_of_its_nodes(team: St
             assert share in scripts["slurm-scheduler-people"]
 
 
-def test_people_get_the_secrets_of_jobs_and_never_those_of_the_scheduler(written: Written) -> None:
+def test_people_read_secrets_of_jobs_but_not_of_the_scheduler(written: Written) -> None:
     text = (_SECTIONS / "people.yaml").read_text()
     compute = written(f"{text}vault: {{}}\n")["compute"]["resource"]
     nodes = compute["azurerm_linux_virtual_machine_scale_set"]
@@ -95,8 +95,8 @@ def test_people_get_the_secrets_of_jobs_and_never_those_of_the_scheduler(written
     assert "fairway-secrets" not in boot_data(node), "all of azureuser's jobs read it by themselves"
 
 
-def test_another_person_replaces_no_machine(team: Stacks, written: Written) -> None:
-    """Terraform makes a VM anew for other boot data."""
+def test_people_added_to_the_list_replace_no_machine(team: Stacks, written: Written) -> None:
+    """Terraform replaces a VM if its boot data changes."""
     text = (_SECTIONS / "people.yaml").read_text().replace("- name: ada", "- name: eve")
     other = written(text)
     for role in ("network", "compute"):
@@ -104,7 +104,7 @@ def test_another_person_replaces_no_machine(team: Stacks, written: Written) -> N
         assert other[role]["resource"][kind] == team[role]["resource"][kind]
 
 
-def test_an_empty_list_locks_the_last_person_and_replaces_no_machine(written: Written) -> None:
+def test_people_list_emptied_locks_accounts_and_replaces_no_machine(written: Written) -> None:
     one, none = (
         written(_LAB.format(key=_KEY, access=access, clusters=_ND))["compute"]
         for access in (_USERS, "users: []")
@@ -115,7 +115,7 @@ def test_an_empty_list_locks_the_last_person_and_replaces_no_machine(written: Wr
     assert _KEY not in _extensions(none)["slurm-scheduler-people"]
 
 
-def test_targets_say_where_each_person_is_at_home(team: Stacks) -> None:
+def test_people_have_home_folders_in_targets(team: Stacks) -> None:
     targets = {
         each["name"]: Target.model_validate(each)
         for each in team["compute"]["output"]["targets"]["value"]
@@ -133,7 +133,7 @@ def test_targets_say_where_each_person_is_at_home(team: Stacks) -> None:
     assert reserved.endswith("/capacityReservationGroups/reserved"), "a single VM, too"
 
 
-def test_people_log_in_to_login_nodes_and_not_to_the_scheduler(
+def test_people_log_in_to_login_nodes_but_not_the_scheduler(
     team: Stacks,
 ) -> None:
     scripts = _extensions(team["compute"])
@@ -157,7 +157,7 @@ def test_people_log_in_to_login_nodes_and_not_to_the_scheduler(
     assert len({target.slurm.host_of(f"person{n}") for n in range(20)}) == 2, "spread"
 
 
-def test_nodes_without_a_scheduler_share_accounts_homes_and_one_queue(written: Written) -> None:
+def test_people_on_ssh_nodes_share_accounts_homes_and_one_queue(written: Written) -> None:
     compute = written(_SECTIONS / "duo.yaml")["compute"]
     ((pair,), (box,)) = (
         compute["resource"][f"azurerm_linux_virtual_machine{kind}"].values()
@@ -169,7 +169,7 @@ def test_nodes_without_a_scheduler_share_accounts_homes_and_one_queue(written: W
     assert re.search(r"^ann \d+ no ssh-ed25519 \S+ ann$", script, re.MULTILINE)
     assert "HOMES=/data/home\nMOUNT=/data\nFENCE=''\nLOGIN=yes\n" in script
     assert "QUEUE=/data/fairway-queue\nQUEUE_MOUNT=/data\nCLUSTER=pair\n" in script
-    # Its boot data stay as they are when a person comes; a node announces itself in the queue.
+    # A new person leaves its boot data unchanged; a node announces itself in the queue.
     assert "ssh-ed25519" not in boot_data(pair)
     assert "QUEUE=/data/fairway-queue\n" in boot_data(pair)
     assert "QUEUE=" not in base64.b64decode(box["custom_data"]).decode()
@@ -189,7 +189,7 @@ def test_nodes_without_a_scheduler_share_accounts_homes_and_one_queue(written: W
     assert (mine.queue, own.queue) == ("/data/fairway-queue", "/var/lib/fairway-queue")
 
 
-def test_a_new_person_changes_the_model_of_nodes_and_not_their_boot_data(written: Written) -> None:
+def test_people_added_change_extension_of_nodes_but_not_boot_data(written: Written) -> None:
     text = (_SECTIONS / "duo.yaml").read_text()
     one, other = (
         written(each)["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]
@@ -201,7 +201,7 @@ def test_a_new_person_changes_the_model_of_nodes_and_not_their_boot_data(written
     assert changed == {"extension"}
 
 
-def test_an_environment_of_one_account_is_as_it_was(written: Written) -> None:
+def test_people_scripts_are_absent_without_users(written: Written) -> None:
     stacks = written(_SECTIONS / "hub.yaml")
     text = json.dumps(stacks)
     assert "fairway-people" not in text
@@ -281,7 +281,7 @@ def test_people_settings_that_are_invalid_are_refused_at_their_line(
     assert finding.location is not None
 
 
-def test_more_people_than_fit_a_nodes_boot_data_are_refused(written: Written) -> None:
+def test_people_exceeding_boot_data_of_a_node_are_refused(written: Written) -> None:
     many = ", ".join(f"{{name: p{n}, uid: {20_000 + n}, keys: [{_KEY}]}}" for n in range(400))
     with pytest.raises(UserError, match="cluster `nd`: its nodes boot with") as told:
         written(_LAB.format(key=_KEY, access=f"users: [{many}]", clusters=_ND))
@@ -289,7 +289,7 @@ def test_more_people_than_fit_a_nodes_boot_data_are_refused(written: Written) ->
     assert told.value.findings[0].hint == "name fewer people under `access.users`"
 
 
-def test_people_are_not_blamed_for_other_boot_data_that_is_too_long(
+def test_people_are_not_named_if_other_boot_data_is_too_long(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes, "LONGEST_CUSTOM_DATA", 10_000)
@@ -303,7 +303,7 @@ def test_people_are_not_blamed_for_other_boot_data_that_is_too_long(
     ("cluster", "more"),
     [(_PAIR, ""), ("pool: {engine: batch, size: Standard_D16s_v6, nodes: 1}", "gateway: true\n  ")],
 )
-def test_more_people_than_an_extension_takes_are_refused(
+def test_people_exceeding_size_of_an_extension_are_refused(
     written: Written, monkeypatch: pytest.MonkeyPatch, cluster: str, more: str
 ) -> None:
     assert cloud_init_people._LONGEST == 256 * 1024

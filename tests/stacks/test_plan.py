@@ -1,4 +1,4 @@
-"""Plans of an environment: what is told, in which order, and what a failure says."""
+"""Plans of an environment: output, order of the stacks, and messages of failures."""
 
 import json
 import shlex
@@ -31,7 +31,7 @@ STORAGE = f"{GROUP}/providers/Microsoft.Storage/storageAccounts"
 STACKS = ["demo-network", "demo-data", "demo-compute"]
 
 
-def test_offline_each_stack_reads_what_the_plans_before_it_promise(
+def test_plan_offline_feeds_promised_outputs_to_later_stacks(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     assert fairway("plan", "demo", "--offline", "--report", str(tmp_path / "report")) == 0
@@ -47,7 +47,7 @@ def test_offline_each_stack_reads_what_the_plans_before_it_promise(
         read = {name.removeprefix("outputs-of-") for name in call["promised"]}
         assert read == set(STACKS[: STACKS.index(call["stack"])])
         assert call["inputs"] == {}, "no state is read"
-        # The provider comes from its registry, and then meets nobody but the stand-in.
+        # `init` downloads the provider, which then contacts only the stand-in.
         assert bool(call["host"]) == (call["command"] != "init")
         assert call["client"] in ("", "0" * 8 + "-0000-0000-0000-" + "0" * 12)
     assert not (tmp_path / "out").exists()
@@ -70,7 +70,7 @@ def test_offline_each_stack_reads_what_the_plans_before_it_promise(
         (f"resource_group: {{existing: {GROUP}}}", "resource_group"),
     ],
 )
-def test_offline_what_only_azure_has_is_refused_before_terraform_is_run(
+def test_plan_offline_refuses_existing_resources_before_terraform_runs(
     terraform: StandIn,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
@@ -92,7 +92,7 @@ def test_offline_what_only_azure_has_is_refused_before_terraform_is_run(
     assert terraform.calls() == []
 
 
-def test_a_live_plan_changes_nothing(
+def test_plan_live_changes_nothing_and_keeps_plans_private(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     kept = tmp_path / "plans"
@@ -108,11 +108,11 @@ def test_a_live_plan_changes_nothing(
     assert [call["stack"] for call in quick.calls() if call["command"] == "plan"] == STACKS
     assert "apply" not in {call["command"] for call in quick.calls()}
     assert json.loads(capfd.readouterr().out)["totals"]["create"] == 3
-    # There are secrets in plans.
+    # Plans contain secrets.
     assert kept.stat().st_mode & 0o077 == 0
     assert (kept / "demo-data.json").stat().st_mode & 0o077 == 0
     capfd.readouterr()
-    # The same plans as a base: all of it was to be done before.
+    # With the same plans as a base, all changes were already pending.
     assert fairway("plan", "demo", "--base", str(kept), "--json") == 0
     review = json.loads(capfd.readouterr().out)
     assert review["compared"]
@@ -122,12 +122,12 @@ def test_a_live_plan_changes_nothing(
 def test_plan_of_a_new_environment_shows_all_stacks_before_deployment(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
-    """A stack that waits is planned with the outputs that the plans of the others promise."""
+    """A stack that waits is planned with the outputs promised by the plans of the others."""
     quick.fault(data_plan="no-inputs", compute_plan="without demo-data")
     kept = tmp_path / "plans"
     assert fairway("plan", "demo", "--out", str(kept)) == 0
     capfd.readouterr()
-    # As what was kept is reviewed again, too.
+    # The review of the kept plans shows the same.
     assert fairway("review", *map(str, sorted(kept.glob("*.json"))), "--json") == 0
     found = {each["stack"]: each for each in json.loads(capfd.readouterr().out)["stacks"]}
     assert {name: (each["state"], each["promised"]) for name, each in found.items()} == {
@@ -137,24 +137,24 @@ def test_plan_of_a_new_environment_shows_all_stacks_before_deployment(
     }
     assert found["demo-compute"]["waits_for"] == ["demo-data"]
     assert [len(each["changes"]) for each in found.values()] == [1, 1, 1]
-    # What was only promised cannot be applied, and the stacks read their states again.
+    # Promised plans cannot be applied, and the stacks read their states again.
     assert [file.stem for file in kept.glob("*.tfplan")] == ["demo-network"]
     stack = json.loads((tmp_path / "out/stacks/demo-data/cdk.tf.json").read_text())
     assert "locals" not in stack
     assert list(stack["data"]["terraform_remote_state"])
 
 
-def test_data_that_would_be_lost_sets_the_exit_code(
+def test_plan_exit_code_reports_loss_of_data(
     quick: StandIn,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     fairway: Fairway,
 ) -> None:
     quick.fault(data_plan="prevented", data_action="delete")
-    assert fairway("plan", "demo") == 3  # as `fairway review` ends
+    assert fairway("plan", "demo") == 3  # the exit code of `fairway review`
     said = "demo-data: Instance cannot be destroyed"
     assert said in capfd.readouterr().err
-    # Meant or not: Terraform refuses it.
+    # Terraform refuses the loss even if it is allowed.
     monkeypatch.setenv("FAIRWAY_ALLOW", "azurerm_managed_disk.demo-data")
     assert fairway("plan", "demo", "--json") == 5
     assert said in capfd.readouterr().err
@@ -192,7 +192,7 @@ def test_plan_reports_errors_of_terraform(
         assert errors.count("\n") == 2
 
 
-def test_without_terraform_nothing_is_synthesized(
+def test_plan_without_terraform_synthesizes_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -205,7 +205,7 @@ def test_without_terraform_nothing_is_synthesized(
     assert not (tmp_path / "out").exists()
 
 
-def test_plan_of_no_environment_or_without_its_base_starts_no_terraform(
+def test_plan_of_unknown_environment_or_base_starts_no_terraform(
     terraform: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     assert fairway("plan", "dmo") == 2
@@ -216,7 +216,7 @@ def test_plan_of_no_environment_or_without_its_base_starts_no_terraform(
     assert terraform.calls() == []
 
 
-def test_a_report_that_cannot_be_written_is_told(
+def test_plan_reports_unwritable_report_or_summary(
     quick: StandIn, tmp_path: Path, capfd: pytest.CaptureFixture[str], fairway: Fairway
 ) -> None:
     file = tmp_path / "file"
@@ -231,9 +231,9 @@ def test_a_report_that_cannot_be_written_is_told(
     assert fairway("plan", "demo", "--json", "--summary", "") == 0
 
 
-def test_inits_that_share_a_cache_wait_for_each_other(tmp_path: Path, programs: Path) -> None:
+def test_terraform_inits_sharing_a_cache_run_one_at_a_time(tmp_path: Path, programs: Path) -> None:
     (tmp_path / "cache").mkdir()
-    # It fails where another one is there.
+    # The program fails if another one is running.
     busy = f"mkdir {tmp_path}/busy && sleep 0.2 && rmdir {tmp_path}/busy"
     executable(programs / "terraform", busy)
     cache = {"TF_PLUGIN_CACHE_DIR": str(tmp_path / "cache")}
@@ -243,8 +243,8 @@ def test_inits_that_share_a_cache_wait_for_each_other(tmp_path: Path, programs: 
             done.result()
 
 
-def test_a_cached_provider_is_not_downloaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A download replaces the program that a plan beside this one runs."""
+def test_terraform_cached_provider_is_not_downloaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A download would replace the program that a concurrent plan is running."""
     keeps = {"TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE": "1"}
     monkeypatch.setenv("TF_PLUGIN_CACHE_DIR", "/cache")
     assert cache_variables() == keeps
@@ -268,7 +268,7 @@ def test_plan_in_the_same_folder_waits_for_the_first(tmp_path: Path) -> None:
     thread.join()
 
 
-def test_the_committed_lock_holds_for_each_stack(
+def test_terraform_init_uses_the_committed_lock_read_only(
     terraform: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A state that names another provider must not make the deployment download and run it."""
@@ -287,7 +287,7 @@ def test_the_committed_lock_holds_for_each_stack(
 
 
 def _state(folder: Path, stack: str, backend: str, **content: Any) -> StackFolder:
-    """A synthesized stack whose state lies in `folder`, and that state where it has content."""
+    """Writes a synthesized stack whose state is in `folder`, and the state if it has content."""
     here = folder / "cdktf.out/stacks" / stack
     here.mkdir(parents=True)
     name = f"terraform.{stack}.tfstate"
@@ -299,7 +299,7 @@ def _state(folder: Path, stack: str, backend: str, **content: Any) -> StackFolde
     return StackFolder(stack, here)
 
 
-def test_an_environment_that_was_renamed_is_told(
+def test_plan_finds_state_left_by_a_renamed_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -317,7 +317,7 @@ def test_an_environment_that_was_renamed_is_told(
     assert left_behind(new) == []
 
 
-def test_stacks_come_after_what_they_read(tmp_path: Path) -> None:
+def test_stacks_are_ordered_after_stacks_they_read(tmp_path: Path) -> None:
     stacks = {
         "c": {"workingDirectory": "stacks/c", "dependencies": ["a", "b"]},
         "b": {"workingDirectory": "stacks/b", "dependencies": ["a"]},
@@ -327,7 +327,7 @@ def test_stacks_come_after_what_they_read(tmp_path: Path) -> None:
     assert [each.name for each in in_order(tmp_path)] == ["a", "b", "c"]
 
 
-def test_a_plan_that_failed_for_more_than_its_inputs_has_failed() -> None:
+def test_plan_waits_for_inputs_only_if_nothing_else_failed() -> None:
     def log(*summaries: str) -> str:
         found = [{"diagnostic": {"severity": "error", "summary": each}} for each in summaries]
         return "\n".join(["not JSON", *map(json.dumps, found)])
@@ -338,7 +338,7 @@ def test_a_plan_that_failed_for_more_than_its_inputs_has_failed() -> None:
 
 
 @pytest.mark.parametrize("program", ["plan", "deploy"])
-def test_the_scripts_explain_themselves(repository: Path, program: str) -> None:
+def test_bin_scripts_print_usage_with_help(repository: Path, program: str) -> None:
     command = [repository / "bin" / program, "--help"]
     done = finished(command, check=True)
     assert f"Usage: fairway {program} " in done.stdout
@@ -346,7 +346,7 @@ def test_the_scripts_explain_themselves(repository: Path, program: str) -> None:
 
 @pytest.fixture
 def failing(tmp_path: Path, programs: Path) -> Callable[..., Terraform]:
-    """A Terraform that prints a text and fails."""
+    """Returns a Terraform that prints a text and fails."""
 
     def failing(text: str, code: int, *, to: int) -> Terraform:
         executable(programs / "terraform", f"printf '%s' {shlex.quote(text)} >&{to}; exit {code}")
@@ -358,7 +358,7 @@ def failing(tmp_path: Path, programs: Path) -> Callable[..., Terraform]:
 @pytest.mark.parametrize(
     ("printed", "reason"), [("panic: runtime error\nexit 11", "exit 11"), ("", "it said nothing")]
 )
-def test_a_terraform_without_a_reason_is_named_with_how_to_see_all(
+def test_terraform_failure_without_reason_suggests_the_full_command(
     tmp_path: Path, failing: Callable[..., Terraform], printed: str, reason: str
 ) -> None:
     finding = refused(lambda: failing(printed, 11, to=2).validate())
@@ -366,7 +366,7 @@ def test_a_terraform_without_a_reason_is_named_with_how_to_see_all(
     assert finding.hint == f"see all that it says: terraform -chdir={tmp_path} validate"
 
 
-def test_error_of_several_lines_is_printed_line_by_line(
+def test_terraform_error_of_several_lines_is_printed_line_by_line(
     tmp_path: Path, failing: Callable[..., Terraform]
 ) -> None:
     summary = "\nThe version is not available.\r\n\nPlease confirm \x1b[2J\u202e\n * a\n"
@@ -388,7 +388,7 @@ def test_error_of_several_lines_is_printed_line_by_line(
         ({"lab-data": Approved("failed", "")}, "its plan had failed"),
     ],
 )
-def test_a_stack_that_was_not_approved_is_named(
+def test_deploy_names_a_stack_that_was_not_approved(
     tmp_path: Path, approved: dict[str, Approved], why: str
 ) -> None:
     stack = StackFolder("lab-data", tmp_path, ())
@@ -399,7 +399,9 @@ def test_a_stack_that_was_not_approved_is_named(
     assert finding.hint == AGAIN
 
 
-def test_stand_in_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_offline_reports_azure_stand_in_that_does_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("sys.executable", "/bin/true")
     with pytest.raises(UserError) as caught, loopback_azure():
         pass

@@ -1,7 +1,7 @@
-"""Stacks planned with the outputs that other plans promise, by Terraform itself.
+"""Stacks planned by Terraform itself with the outputs that other plans promise.
 
-Its own resource `terraform_data` needs no provider. Without Terraform these tests are skipped;
-`test_plan.py` has a stand-in for it.
+Terraform's own resource `terraform_data` needs no provider. Without Terraform these tests are
+skipped; `test_plan.py` uses a stand-in for it.
 """
 
 import json
@@ -33,7 +33,7 @@ def _output(stack: str, name: str) -> str:
 
 
 def _stack(folder: Path, name: str, reads: tuple[str, ...] = (), **content: Any) -> StackFolder:
-    """A stack as cdktf writes it, whose state lies in `folder`."""
+    """Writes a stack like cdktf does, with its state in `folder`."""
     here = folder / "stacks" / name
     here.mkdir(parents=True)
     states = {
@@ -99,7 +99,7 @@ def _apply(stack: StackFolder, folder: Path) -> StackReview:
 
 
 @needs_terraform
-def test_promised_plan_leaves_unknown_values_alone_and_equals_that_after_deployment(
+def test_promised_plan_equals_later_plan_except_for_unknown_values(
     stacks: list[StackFolder], tmp_path: Path
 ) -> None:
     network, data, compute = _planned(stacks, tmp_path / "plans")
@@ -114,13 +114,13 @@ def test_promised_plan_leaves_unknown_values_alone_and_equals_that_after_deploym
     found = _apply(stacks[2], tmp_path)
     assert isinstance(found.changes[0].created["input"], str)
     assert not_as_promised(found, compute) == []
-    # Deployed, nothing waits any more; a change of the first stack is not yet one of the others.
+    # Once all stacks are deployed, none waits and nothing is left to change.
     assert [(one.state, one.changes) for one in _planned(stacks, tmp_path / "again")] == [
         ("planned", ())
     ] * 3
 
 
-def test_the_stack_reads_its_states_again_afterwards(stacks: list[StackFolder]) -> None:
+def test_promised_outputs_replace_states_only_temporarily(stacks: list[StackFolder]) -> None:
     file = stacks[2].folder / "cdk.tf.json"
     before = file.read_text()
     with reading(stacks[2], {"x-data": {"a": 1}}):
@@ -134,7 +134,7 @@ def test_the_stack_reads_its_states_again_afterwards(stacks: list[StackFolder]) 
     assert file.read_text() == before
 
 
-def test_a_plan_that_is_not_whole_promises_nothing() -> None:
+def test_promised_outputs_are_none_for_an_incomplete_plan() -> None:
     changes: dict[str, Any] = {"resource_changes": [], "output_changes": {}}
     assert outputs_of(changes) == {}
     assert outputs_of({**changes, "errored": True}) is None
@@ -154,7 +154,7 @@ def test_a_plan_that_is_not_whole_promises_nothing() -> None:
 
 
 def _add(stack: StackFolder, **content: Any) -> None:
-    """More resources and outputs in a stack that is written already."""
+    """Adds resources and outputs to a stack that is already written."""
     file = stack.folder / "cdk.tf.json"
     document = json.loads(file.read_text())
     for section, added in content.items():
@@ -168,13 +168,14 @@ def _add(stack: StackFolder, **content: Any) -> None:
 
 
 @needs_terraform
-def test_a_change_of_three_stacks_is_deployed_with_two_approvals(
+def test_promised_change_of_three_stacks_is_deployed_with_two_approvals(
     stacks: list[StackFolder],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     fairway: Callable[..., int],
 ) -> None:
-    """As a file system that is added and mounted: a zone, a share in it, nodes that mount it."""
+    """An example is adding and mounting a file system: a zone, a share in it, nodes that mount
+    it."""
     monkeypatch.setattr(deploy, "synthesize", lambda *_: stacks)
     for stack in stacks:
         _apply(stack, tmp_path)

@@ -1,4 +1,5 @@
-"""Resources with data are kept, in every environment; and docs/teardown.md takes one down."""
+"""Protection of resources with data in every environment, and its removal as in
+docs/teardown.md."""
 
 import json
 import re
@@ -21,8 +22,8 @@ OPEN = [
     if "protect: false\n" in file.read_text()
 ]
 
-# Types that can be made again from the environment file alone. A type that is neither here
-# nor known to hold data must be judged, and put in one of the two places.
+# Types that can be recreated from the environment file alone. A type that is neither here
+# nor known to hold data must be added to one of the two lists.
 HOLDS_NOTHING = re.compile(
     r"terraform_data|azurerm_(resource_group|management_lock|role_assignment|role_definition"
     r"|user_assigned_identity|federated_identity_credential|resource_group_template_deployment"
@@ -41,14 +42,14 @@ def _resources(stack: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]
 
 
 def _locked(stack: dict[str, Any]) -> set[str]:
-    """The addresses that a lock is on."""
+    """Returns the addresses that have a lock."""
     locks = stack["resource"].get("azurerm_management_lock", {}).values()
     assert {lock["lock_level"] for lock in locks} <= {"CanNotDelete"}
     return {lock["scope"].removeprefix("${").removesuffix(".id}") for lock in locks}
 
 
 def _is_locked(stack: dict[str, Any], kind: str, name: str) -> bool:
-    """True if a lock is on the resource, or on one that it stands in."""
+    """Returns True if the resource, or a resource that contains it, has a lock."""
     if f"{kind}.{name}" in _locked(stack):
         return True
     if not stands_inside_another(kind):
@@ -59,7 +60,7 @@ def _is_locked(stack: dict[str, Any], kind: str, name: str) -> bool:
 
 
 def _check_kept(stacks: Stacks) -> set[str]:
-    """Holds every resource that holds data to be kept; answers with their types."""
+    """Asserts that every resource with data is protected, and returns their types."""
     found = set()
     for role, stack in stacks.items():
         for kind, name, body in _resources(stack):
@@ -84,11 +85,13 @@ def _protected(file: Path) -> str | Path:
 
 
 @pytest.mark.parametrize("file", ENVIRONMENTS, ids=lambda file: file.stem)
-def test_every_environment_keeps_what_holds_data(written: Written, file: Path) -> None:
+def test_protection_covers_data_resources_of_every_environment(
+    written: Written, file: Path
+) -> None:
     assert "azurerm_storage_account" in _check_kept(written(_protected(file)))
 
 
-def test_an_environment_with_every_service_keeps_what_holds_data(written: Written) -> None:
+def test_protection_covers_data_resources_of_every_service(written: Written) -> None:
     assert _check_kept(written(SECTIONS / "own.yaml")) >= {
         "azurerm_managed_disk",
         "azurerm_storage_account",
@@ -102,7 +105,7 @@ def test_an_environment_with_every_service_keeps_what_holds_data(written: Writte
     }
 
 
-def test_what_is_not_protected_has_no_lock(written: Written) -> None:
+def test_protection_off_makes_no_lock(written: Written) -> None:
     assert len(OPEN) > 5
     for file in OPEN:
         _check_open(written(file))
@@ -112,7 +115,7 @@ def test_what_is_not_protected_has_no_lock(written: Written) -> None:
         _check_open(written(text))
 
 
-def test_the_state_is_kept(written: Written, everything: str) -> None:
+def test_protection_covers_the_state(written: Written, everything: str) -> None:
     assert _check_kept(written(everything, state=True)) == {
         "azurerm_storage_account",
         "azurerm_storage_container",
@@ -121,7 +124,7 @@ def test_the_state_is_kept(written: Written, everything: str) -> None:
 
 
 def _below(stack: dict[str, Any], name: str) -> set[str]:
-    """The addresses of the roles on what has that lock, or on what lies in it."""
+    """Returns the addresses of roles on resources with that lock, or inside them."""
     lock = stack["resource"]["azurerm_management_lock"][name]
     alone = {**stack, "resource": {**stack["resource"], "azurerm_management_lock": {name: lock}}}
     return {
@@ -136,8 +139,8 @@ def _reference(text: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def test_a_lock_goes_before_the_roles_below_it(written: Written, everything: str) -> None:
-    """Terraform destroys what depends on another before it, and Azure no role below a lock."""
+def test_protection_locks_depend_on_roles_below_them(written: Written, everything: str) -> None:
+    """Terraform destroys dependent resources first, and Azure removes no role below a lock."""
     seen = set()
     for stack in written(everything).values():
         for name, lock in stack["resource"].get("azurerm_management_lock", {}).items():
@@ -149,8 +152,10 @@ def test_a_lock_goes_before_the_roles_below_it(written: Written, everything: str
 
 
 @pytest.mark.parametrize("file", ENVIRONMENTS, ids=lambda file: file.stem)
-def test_no_stack_has_a_role_below_the_lock_of_another(written: Written, file: Path) -> None:
-    """Else the clusters alone could not be destroyed."""
+def test_protection_locks_have_no_roles_of_other_stacks_below_them(
+    written: Written, file: Path
+) -> None:
+    """Otherwise the clusters could not be destroyed separately."""
     stacks = written(_protected(file))
     outputs = {
         name: output["value"]
@@ -165,9 +170,9 @@ def test_no_stack_has_a_role_below_the_lock_of_another(written: Written, file: P
 
 
 class TestTeardown:
-    """docs/teardown.md, step by step."""
+    """The steps of docs/teardown.md."""
 
-    def test_switching_protection_off_changes_nothing_else(
+    def test_protection_switched_off_changes_nothing_else(
         self, written: Written, everything: str
     ) -> None:
         kept, given_up = written(everything), written(everything + "protect: false\n")
@@ -181,7 +186,7 @@ class TestTeardown:
                     body.pop("lifecycle", None)
             assert stack["resource"] == given_up[role]["resource"], role
 
-    def test_a_stack_goes_before_those_whose_outputs_it_reads(
+    def test_teardown_order_removes_stacks_before_those_they_read(
         self, written: Written, everything: str
     ) -> None:
         order = list(reversed(ROLES))
@@ -189,9 +194,7 @@ class TestTeardown:
             for other in stack.get("data", {}).get("terraform_remote_state", {}):
                 assert order.index(role) < order.index(other.rpartition("-")[2])
 
-    def test_protection_compute_stack_holds_no_data(
-        self, written: Written, everything: str
-    ) -> None:
+    def test_teardown_compute_stack_holds_no_data(self, written: Written, everything: str) -> None:
         for stacks in (written(everything), *(written(file) for file in ENVIRONMENTS)):
             held = [kind for kind in stacks["compute"]["resource"] if holds_data(kind)]
             assert held == []

@@ -1,8 +1,8 @@
 """The real provider accepts every stack of every environment, and plans it without an account.
 
 Needs the azurerm provider: from its registry, from a plugin cache (TF_PLUGIN_CACHE_DIR), or from a
-folder that FAIRWAY_PROVIDER_MIRROR names. So these tests run only when asked for, by
-`bin/test --provider`, which ends with 4 and says what to type where there is none.
+folder named by FAIRWAY_PROVIDER_MIRROR. So these tests run only on request, with `bin/test
+--provider`, which exits with 4 and prints instructions if there is no provider.
 """
 
 import json
@@ -38,13 +38,13 @@ bring the folder `mirror` here, and type
 
 
 def _platform() -> str:
-    """This machine's, as Terraform spells it."""
+    """Returns this machine's platform as Terraform spells it."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return f"{platform.system().lower()}_{machine}"
 
 
 def _kept() -> Path | None:
-    """The first of the two folders in which the provider lies, packed or not."""
+    """Returns the first of the two folders that contains the provider, packed or not."""
     for name in (MIRROR, CACHE):
         folder = Path(os.environ.get(name) or os.devnull)
         if folder.is_dir() and any(folder.glob(f"*/{PROVIDER_SOURCE}")):
@@ -53,7 +53,8 @@ def _kept() -> Path | None:
 
 
 def _variables(folder: Path) -> dict[str, str]:
-    """The variables with which Terraform gets the provider, once for all stacks."""
+    """Returns environment variables with which Terraform fetches the provider once for all
+    stacks."""
     cache = folder / "plugins"
     cache.mkdir()
     variables = {**os.environ, CACHE: str(cache), "CHECKPOINT_DISABLE": "1"}
@@ -69,7 +70,7 @@ def _variables(folder: Path) -> dict[str, str]:
 
 
 def _missing(folder: Path, variables: dict[str, str]) -> str:
-    """Why the provider cannot be had, and what to type; nothing where it can."""
+    """Returns why the provider is unavailable, with instructions, or "" if it is available."""
     if shutil.which("terraform") is None:
         return INSTALL
     stack = folder / "stack"
@@ -95,7 +96,8 @@ def _terraform(
 
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """With which Terraform has the provider; without one the run ends, and says what to type."""
+    """Returns variables with which Terraform has the provider, or ends the run with
+    instructions."""
     folder = tmp_path_factory.mktemp("provider")
     found = _variables(folder)
     missing = _missing(folder, found)
@@ -117,7 +119,7 @@ def _fairway(variables: dict[str, str], *words: str) -> str:
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda file: file.stem)
-def test_terraform_validates_every_stack(
+def test_provider_validates_every_stack(
     environment: Path, variables: dict[str, str], tmp_path: Path
 ) -> None:
     _fairway({**variables, "CDKTF_OUTDIR": str(tmp_path)}, "synth", str(environment))
@@ -128,7 +130,7 @@ def test_terraform_validates_every_stack(
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda file: file.stem)
-def test_every_stack_is_planned_without_an_account(
+def test_provider_plans_every_stack_without_an_account(
     environment: Path, variables: dict[str, str]
 ) -> None:
     printed = _fairway(variables, "plan", str(environment), "--offline", "--json")

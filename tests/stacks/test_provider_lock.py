@@ -28,7 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _mirror(folder: Path, *versions: str) -> Path:
-    """A folder as `terraform providers mirror` fills it; the providers do nothing."""
+    """Makes a folder as `terraform providers mirror` does, with providers that do nothing."""
     stack = folder / "stack"
     stack.mkdir()
     (stack / "a.tf").write_text(
@@ -51,7 +51,7 @@ def _lock(address: str) -> str:
 
 
 @needs_terraform
-def test_the_hashes_of_each_platform_are_locked(project: Path, tmp_path: Path) -> None:
+def test_lock_contains_hashes_of_each_platform(project: Path, tmp_path: Path) -> None:
     mirror = _mirror(tmp_path, "5.1.0", "5.2.0", "6.0.0")
     assert write_lock(TWO, mirror, upgrade=False) == project / LOCK
     text = (project / LOCK).read_text()
@@ -61,7 +61,7 @@ def test_the_hashes_of_each_platform_are_locked(project: Path, tmp_path: Path) -
 
 
 @needs_terraform
-def test_the_locked_version_stays_until_it_is_upgraded(project: Path, tmp_path: Path) -> None:
+def test_lock_keeps_version_until_upgrade(project: Path, tmp_path: Path) -> None:
     mirror = _mirror(tmp_path, "5.2.0")
     write_lock(TWO, mirror, upgrade=False)
     before = (project / LOCK).read_text()
@@ -75,7 +75,7 @@ def test_the_locked_version_stays_until_it_is_upgraded(project: Path, tmp_path: 
 
 
 @needs_terraform
-def test_a_platform_that_cannot_be_had_is_told_and_nothing_is_written(
+def test_lock_of_unavailable_platform_is_refused_and_writes_nothing(
     project: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError) as caught:
@@ -111,7 +111,7 @@ def test_a_platform_that_cannot_be_had_is_told_and_nothing_is_written(
         ),
     ],
 )
-def test_a_project_without_a_lock_is_told(
+def test_lock_check_refuses_missing_or_foreign_hashes(
     project: Path,
     text: str | None,
     said: str,
@@ -126,16 +126,16 @@ def test_a_project_without_a_lock_is_told(
     assert "fairway lock && git add terraform.lock.hcl" in error
 
 
-def test_the_providers_own_address_is_taken(
+def test_lock_check_accepts_the_providers_own_address(
     project: Path, capfd: pytest.CaptureFixture[str], fairway: Callable[..., int]
 ) -> None:
-    # A company's own provider beside it is nobody else's azurerm.
+    # A company's own provider does not impersonate azurerm.
     (project / LOCK).write_text(_lock(ADDRESS) + _lock("registry.example.com/lab/quota"))
     assert fairway("lock", "--check") == 0
     assert capfd.readouterr().out == f"{project / LOCK}\n"
 
 
-def test_a_lock_is_one_of_a_project(
+def test_lock_requires_a_project_and_a_valid_platform(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -148,7 +148,7 @@ def test_a_lock_is_one_of_a_project(
     assert "`../x` is not a platform of Terraform" in capfd.readouterr().err
 
 
-def test_opentofu_has_a_lock_of_its_own_registry(
+def test_lock_of_opentofu_uses_its_own_registry(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAIRWAY_TERRAFORM", "tofu")

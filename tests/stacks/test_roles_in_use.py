@@ -1,7 +1,7 @@
-"""The roles that stacks assign, held against what runs: an assignment that is missing is a 403.
+"""Roles that stacks assign, tested with the programs that need them: a missing role is a 403.
 
-The scheduler's own programs, as its VM boots with them, on a stand-in of Azure that allows what
-the synthesized stacks allow and nothing else.
+The scheduler's own programs run, as its VM boots with them, against a stand-in for Azure that
+allows only what the synthesized stacks allow.
 """
 
 import base64
@@ -46,7 +46,7 @@ clusters:
     image_id: {IMAGE}
     proximity_placement_group: {NEAR}
 """
-# What the programs ask of slurmctld here: nothing of it matters to Azure.
+# A stand-in for commands of slurmctld, which are irrelevant to Azure.
 COMMAND = """#!/bin/sh
 echo "$*" >>{folder}/told
 case "$*" in *"show partition"*) echo "PartitionName=nd State=UP" ;; esac
@@ -56,7 +56,8 @@ ENVIRONMENTS = (pytest.param("h100-slurm", marks=pytest.mark.nightly), "lab")
 
 
 def _variables(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
-    """With what the programs of boot data run: these settings, and their own libraries."""
+    """Returns the environment variables for programs of boot data: these settings and their
+    libraries."""
     (folder / "settings.json").write_text(json.dumps(settings))
     own = {"FAIRWAY_SLURM_SETTINGS": f"{folder}/settings.json", "PYTHONPATH": f"{folder}/lib"}
     return {**os.environ, **own}
@@ -74,26 +75,27 @@ class Scheduler:
     scale_sets: dict[str, Deployed] = field(default_factory=dict)
 
     def run(self, *words: str) -> int:
-        """Runs one of slurmctld's programs, or a module that systemd starts; its exit code."""
+        """Runs a program of slurmctld, or a module that systemd starts, and returns its exit
+        code."""
         script = self.folder / "programs" / words[0]
         command = [str(script)] if script.exists() else [sys.executable, "-m", words[0]]
         variables = _variables(self.folder, self.settings)
         return finished([*command, *words[1:]], env=variables).returncode
 
     def instances(self, partition: str = "nd") -> int:
-        """Number of instances in the partition's scale set."""
+        """Returns the number of instances in the partition's scale set."""
         collection = ResourcePath(f"{self.scale_sets[partition].id}/virtualMachines")
         return len(self.plane.compute.instances_in(collection))
 
     def refused(self) -> list[str]:
-        """The requests that were forbidden since the last look."""
+        """Returns the requests that were forbidden since the last call."""
         found = [f"{verb} {path}" for verb, path, status in self.plane.requests if status == 403]
         self.plane.requests.clear()
         return found
 
     @property
     def told(self) -> str:
-        """Commands that slurmctld was given."""
+        """Commands that slurmctld received."""
         file = self.folder / "told"
         return file.read_text() if file.exists() else ""
 
@@ -103,7 +105,7 @@ class Scheduler:
 
 
 def _unpacked(boot: str, folder: Path) -> dict[str, Any]:
-    """Puts the programs of a VM's boot data into a folder; answers with their settings."""
+    """Writes the programs of a VM's boot data to a folder and returns their settings."""
     found: dict[str, Any] = {}
     (folder / "programs").mkdir()
     for entry in YAML(typ="safe", pure=True).load(boot)["write_files"]:
@@ -125,7 +127,8 @@ def _unpacked(boot: str, folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(params=ENVIRONMENTS)
 def stacks(request: pytest.FixtureRequest, written: Callable[..., Stacks]) -> Stacks:
-    """The stacks of an environment with Slurm: one of ours, and one that refers to others'."""
+    """Returns the stacks of an environment with Slurm: a shipped one, and one with foreign
+    resources."""
     if request.param == "lab":
         return written(LAB)
     return written(ROOT / "stacks" / "environments" / f"{request.param}.yaml")
@@ -133,7 +136,7 @@ def stacks(request: pytest.FixtureRequest, written: Callable[..., Stacks]) -> St
 
 @pytest.fixture
 def scheduler(tmp_path: Path, stacks: Stacks) -> Iterator[Scheduler]:
-    """The environment, deployed on a stand-in of Azure that enforces its roles."""
+    """Yields the environment, deployed on a stand-in for Azure that enforces its roles."""
     folder = tmp_path / "scheduler"
     folder.mkdir()
     for name in ("scontrol", "squeue"):
@@ -171,7 +174,7 @@ def scheduler(tmp_path: Path, stacks: Stacks) -> Iterator[Scheduler]:
             yield Scheduler(folder, plane, deployed, metadata.url, settings, sets)
 
 
-def test_the_scheduler_may_do_all_that_it_does(scheduler: Scheduler) -> None:
+def test_roles_let_the_scheduler_do_all_it_does(scheduler: Scheduler) -> None:
     assert scheduler.run(f"{PROGRAMS}.munge") == 0
     assert scheduler.run("resume", "nd-[0-2]") == 0
     assert scheduler.instances() == 3
@@ -183,8 +186,8 @@ def test_the_scheduler_may_do_all_that_it_does(scheduler: Scheduler) -> None:
     assert scheduler.refused() == []
 
 
-def test_roles_of_the_scheduler_are_all_needed(scheduler: Scheduler) -> None:
-    """Narrow as they are: without any of them something that it does is forbidden."""
+def test_roles_of_the_scheduler_are_all_required(scheduler: Scheduler) -> None:
+    """Without any one of these narrow roles, some request of the scheduler is forbidden."""
     rights = scheduler.deployed.rights
     identity = scheduler.deployed.resource("azurerm_user_assigned_identity", "slurm-scheduler")
     me = scheduler.deployed.principal_of(identity.id)
@@ -197,7 +200,7 @@ def test_roles_of_the_scheduler_are_all_needed(scheduler: Scheduler) -> None:
         assert scheduler.refused(), f"{name} allows nothing that is needed"
 
 
-def test_nodes_read_the_munge_key_by_an_identity_of_their_own(
+def test_roles_let_nodes_read_the_munge_key_with_their_own_identity(
     scheduler: Scheduler, tmp_path: Path
 ) -> None:
     assert scheduler.run(f"{PROGRAMS}.munge") == 0
@@ -227,10 +230,11 @@ eviction.watch(own, machine, machine.machine().name, {{}})
 """
 
 
-def test_an_eviction_is_answered_and_seen_with_the_roles_that_there_are(
+def test_roles_suffice_to_acknowledge_and_notice_an_eviction(
     scheduler: Scheduler, tmp_path: Path
 ) -> None:
-    """The node needs none for its own; the scheduler finds out by those that it has."""
+    """The node needs no role for its own eviction; the scheduler notices it with its existing
+    roles."""
     assert scheduler.run("resume", "nd-[0-1]") == 0
     plane, node = scheduler.plane, scheduler.scale_sets["nd"]
     (folder := tmp_path / "node").mkdir()
@@ -252,7 +256,7 @@ def test_an_eviction_is_answered_and_seen_with_the_roles_that_there_are(
     assert "state=drain reason=Azure: Preempt" in scheduler.told
     assert scheduler.instances() == 1
     scheduler.refused()
-    # The instance is gone, and nobody claims its name any more.
+    # The instance is gone, and its name is no longer claimed.
     assert scheduler.run(f"{PROGRAMS}.power", "reconcile") == 0
     assert scheduler.refused() == []
     scheduler.plane.rights = scheduler.deployed.rights.without("slurm-scales-nd")
@@ -262,7 +266,7 @@ def test_an_eviction_is_answered_and_seen_with_the_roles_that_there_are(
 
 
 EVERY = sorted((ROOT / "stacks" / "environments").glob("*.yaml"))
-# The kinds of nodes, with what Azure calls them.
+# The types of nodes, with their Azure resource types.
 _NODES = {
     "azurerm_linux_virtual_machine_scale_set": "Microsoft.Compute/virtualMachineScaleSets",
     "azurerm_linux_virtual_machine": "Microsoft.Compute/virtualMachines",
@@ -272,13 +276,13 @@ _BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 
 
 @pytest.mark.parametrize("file", EVERY, ids=lambda file: file.stem)
-def test_nodes_may_use_containers_and_images_of_their_environment(
+def test_roles_let_nodes_use_containers_and_images_and_nothing_more(
     written: Callable[..., Stacks], file: Path
 ) -> None:
-    """Rights for what jobs do on them: inputs and outputs, and pulling an image; no more."""
+    """Jobs on them read inputs, write outputs and pull images; nodes may do nothing more."""
     deployed = Deployment(written(file), "localhost")
     nodes = [each for each in deployed.resources if each.type in _NODES and "cluster-" in each.key]
-    # Of Kubernetes, nodes are no resources of Azure's: see test_kubernetes.py.
+    # Nodes of Kubernetes are not Azure resources: see test_kubernetes.py.
     assert nodes or "azurerm_kubernetes_cluster" in {each.type for each in deployed.resources}
     for node in nodes:
         (identity,) = node.arguments["identity"]["identity_ids"]
@@ -299,10 +303,11 @@ def test_nodes_may_use_containers_and_images_of_their_environment(
                     assert not deployed.rights.allow(who, *action), action
 
 
-def test_the_secrets_of_peoples_jobs_are_read_by_the_identity_of_the_node(
+def test_roles_let_nodes_read_job_secrets_of_permitted_people(
     written: Callable[..., Stacks], tmp_path: Path
 ) -> None:
-    """From the vault of jobs, by the program that the node boots with, and its role there."""
+    """The program that the node boots with reads them from the vault of jobs, with the node's
+    role."""
     people = f"users: [{{name: ada, keys: ['{KEY}']}}]"
     stacks = written(LAB.replace("access: {", f"access: {{{people}, ") + "vault: {}\n")
     program = (

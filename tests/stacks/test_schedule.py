@@ -1,4 +1,4 @@
-"""Clusters that are stopped: by a schedule, or by themselves when nobody uses them."""
+"""Clusters that are stopped by a schedule, or stop themselves when idle."""
 
 import base64
 import io
@@ -54,14 +54,14 @@ clusters:
 
 
 def _workflow(deployment: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The definition of the Logic App, and the values of its template's parameters."""
+    """Returns the definition of the Logic App and the values of its template's parameters."""
     (app,) = json.loads(deployment["template_content"])["resources"]
     assert app["type"] == "Microsoft.Logic/workflows"
     values = json.loads(deployment["parameters_content"])
     return app["properties"]["definition"], {key: each["value"] for key, each in values.items()}
 
 
-def test_a_logic_app_for_each_time_asks_azure_at_that_time(written: Written) -> None:
+def test_schedule_has_a_logic_app_for_each_stop_and_start(written: Written) -> None:
     resources = written(LAB)["compute"]["resource"]
     deployments = resources["azurerm_resource_group_template_deployment"]
     assert set(deployments) == {"schedule-box-stop", "schedule-box-start", "schedule-pair-stop"}
@@ -69,7 +69,7 @@ def test_a_logic_app_for_each_time_asks_azure_at_that_time(written: Written) -> 
     for name, deployment in deployments.items():
         (trigger,) = _workflow(deployment)[0]["triggers"].values()
         recurrences[name] = trigger["recurrence"]
-        # It waits for its next time; with an offset, Azure would ignore the time zone.
+        # It must lie in the past; with an offset, Azure would ignore the time zone.
         start = datetime.fromisoformat(trigger["recurrence"]["startTime"])
         assert start.tzinfo is None
         assert start < datetime.now()  # noqa: DTZ005
@@ -91,7 +91,7 @@ def test_a_logic_app_for_each_time_asks_azure_at_that_time(written: Written) -> 
 
 
 def _granted(resources: dict[str, Any], prefix: str) -> dict[str, str]:
-    """Scopes of the role assignments whose ids begin so."""
+    """Returns scopes of the role assignments whose ids start with the prefix."""
     grants = resources["azurerm_role_assignment"].items()
     return {name: grant["scope"] for name, grant in grants if name.startswith(prefix)}
 
@@ -110,7 +110,7 @@ def test_schedule_identity_may_stop_and_start_its_machines_only(written: Written
 def test_schedule_identity_may_read_the_operations_it_started(
     written: Written, tmp_path: Path
 ) -> None:
-    """A Logic App looks at the operation as itself; what it may not look at is a failed run."""
+    """A Logic App polls the operation with its own identity; a forbidden poll fails the run."""
     with ControlPlane(tmp_path) as plane:
         deployed = Deployment(written(LAB), plane.host)
         identity = deployed.resource("azurerm_user_assigned_identity", "schedule-id")
@@ -133,7 +133,7 @@ def test_schedule_identity_may_read_the_operations_it_started(
 @pytest.mark.parametrize(
     ("busy", "ends", "minutes"), [(0, "Succeeded", 0), (3, "Succeeded", 15), (99, "Failed", 30)]
 )
-def test_a_machine_at_work_is_asked_again_and_a_stop_that_never_came_fails(
+def test_schedule_retries_busy_machine_and_fails_after_the_last_retry(
     written: Written, tmp_path: Path, busy: int, ends: str, minutes: int
 ) -> None:
     deployments = written(LAB)["compute"]["resource"]["azurerm_resource_group_template_deployment"]
@@ -154,7 +154,7 @@ def test_a_machine_at_work_is_asked_again_and_a_stop_that_never_came_fails(
         assert (app.run(), app.minutes) == (ends, minutes)
 
 
-def test_monitoring_sends_mail_of_a_schedule_that_failed(written: Written) -> None:
+def test_schedule_failure_raises_an_alert_with_monitoring(written: Written) -> None:
     assert "azurerm_monitor_metric_alert" not in written(LAB)["compute"]["resource"]
     watched = written(LAB + "monitoring: {emails: [a@example.com]}\n")["compute"]["resource"]
     alerts = watched["azurerm_monitor_metric_alert"]
@@ -170,7 +170,7 @@ def test_monitoring_sends_mail_of_a_schedule_that_failed(written: Written) -> No
     assert alert["scopes"] == [f"${{jsondecode({address}).id.value}}"]
 
 
-def test_a_schedule_that_goes_takes_its_logic_app_along(written: Written) -> None:
+def test_schedule_removed_deletes_its_logic_app(written: Written) -> None:
     stacks = written(LAB)
     deletes = {}
     for role in ("compute", "data"):
@@ -183,14 +183,14 @@ def test_a_schedule_that_goes_takes_its_logic_app_along(written: Written) -> Non
     assert "azurerm_role_definition" not in without
 
 
-def test_targets_name_the_machines_that_keep_their_disks(written: Written) -> None:
+def test_targets_list_machines_that_keep_their_disks(written: Written) -> None:
     records = written(LAB)["compute"]["output"]["targets"]["value"]
     machines = {record["name"]: record["ssh"].get("machines", "") for record in records}
     assert machines["nd"] == ""
     assert all(machines[name] for name in ("box", "pair", "free"))
 
 
-def test_targets_name_other_nodes_that_see_the_same_folder(written: Written) -> None:
+def test_targets_list_other_nodes_with_the_same_shared_folder(written: Written) -> None:
     more = LAB.replace("nodes: 2, mounts: [data]}", "nodes: 9, mounts: [data]}")
     records = written(more)["compute"]["output"]["targets"]["value"]
     others = {record["name"]: record["ssh"]["others"] for record in records}
@@ -252,8 +252,8 @@ IDLE_SETTINGS: dict[str, dict[str, Any]] = {
 def test_idle_stop_boot_data_stops_the_machine(
     written: Written, tmp_path: Path, cluster: str
 ) -> None:
-    """The program of the boot data itself, with nothing else of Fairway's, by the role that the
-    stack gives to the machine's identity."""
+    """Runs the program of the boot data without any other part of Fairway, with the role that the
+    stack assigns to the machine's identity."""
     with ControlPlane(tmp_path) as plane:
         deployed = Deployment(written(IDLE), plane.host)
         machine = deployed.resource(_VM if cluster == "box" else _SET, f"cluster-{cluster}")
@@ -287,7 +287,7 @@ def test_idle_stop_boot_data_stops_the_machine(
             assert done.returncode == 1
 
 
-def test_idle_stop_timer_looks_each_minute_at_the_queue_of_its_people(written: Written) -> None:
+def test_idle_stop_timer_checks_the_queue_every_minute(written: Written) -> None:
     compute = written(IDLE)["compute"]["resource"]
     boot = boot_data(compute[_VM]["cluster-box"])
     files = _files(boot)

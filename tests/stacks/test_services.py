@@ -1,4 +1,4 @@
-"""Services, monitoring and budget in their stacks: who reaches them, and who may do what."""
+"""Services, monitoring and budget in their stacks: network access and permissions."""
 
 import json
 from pathlib import Path
@@ -9,11 +9,11 @@ from tests.stacks.documents import Stacks, Written, only
 
 @pytest.fixture
 def full(written: Written, everything: str) -> Stacks:
-    """Every service there is."""
+    """Returns the stacks with every service."""
     return written(everything)
 
 
-def test_services_are_reached_by_private_endpoints_and_from_named_ranges(full: Stacks) -> None:
+def test_services_admit_private_endpoints_and_named_ranges(full: Stacks) -> None:
     data = full["data"]
     endpoints = data["resource"]["azurerm_private_endpoint"]
     assert {
@@ -26,7 +26,7 @@ def test_services_are_reached_by_private_endpoints_and_from_named_ranges(full: S
         "batch-endpoint": "${azurerm_batch_account.batch.id}",
         "batch-nodes-endpoint": "${azurerm_batch_account.batch.id}",
     }
-    # The zones stand beside the network that resolves names by them.
+    # The zones are in the stack of the network that resolves names with them.
     assert len(full["network"]["resource"]["azurerm_private_dns_zone"]) == 4
     assert "azurerm_private_dns_zone" not in data["resource"]
     range_ = ["203.0.113.0/24"]
@@ -41,7 +41,7 @@ def test_services_are_reached_by_private_endpoints_and_from_named_ranges(full: S
     assert [rule["ip_range"] for rule in rules["ip_rule"]] == range_
 
 
-def test_without_endpoints_the_subnet_and_the_way_out_are_let_in(
+def test_services_without_endpoints_admit_subnet_and_egress_address(
     written: Written, everything: str
 ) -> None:
     stacks = written(everything + "network: {private_endpoints: false}\n")
@@ -58,7 +58,7 @@ def test_without_endpoints_the_subnet_and_the_way_out_are_let_in(
         assert "ip_address}/32" in json.dumps(rules)
 
 
-def test_vault_is_for_jobs_where_it_is_asked_for_and_else_for_the_accounts_key_alone(
+def test_services_vault_serves_jobs_only_if_requested(
     full: Stacks, written: Written, everything: str
 ) -> None:
     targets = full["compute"]["output"]["targets"]["value"]
@@ -74,11 +74,11 @@ def test_vault_is_for_jobs_where_it_is_asked_for_and_else_for_the_accounts_key_a
 
 
 @pytest.mark.parametrize("section", ["registry", "vault", "monitoring", "budget"])
-def test_a_section_more_changes_nothing_that_holds_data(
+def test_services_section_added_changes_no_data_resource(
     written: Written, everything: str, section: str
 ) -> None:
     lines = [line for line in everything.splitlines() if not line.startswith(f"{section}:")]
-    # The budget's alerts need somebody to go to.
+    # The budget's alerts need a recipient.
     without = "\n".join(lines).replace("monthly: 50000", "monthly: 50000, emails: [a@b.de]") + "\n"
     withal = everything.replace("monthly: 50000", "monthly: 50000, emails: [a@b.de]")
     before, after = written(without), written(withal)
@@ -91,12 +91,14 @@ def test_a_section_more_changes_nothing_that_holds_data(
                     "azurerm_linux_virtual_machine_scale_set",
                 ):
                     continue  # with monitoring a machine has an identity, and the agent
-                # A lock comes after what lies below it, which changes nothing of what is there.
+                # A lock also depends on added resources below it, which changes no existing one.
                 order = {"depends_on": []} if kind == "azurerm_management_lock" else {}
                 assert {**now, **order} == {**body, **order}, f"{role}: {kind}.{name}"
 
 
-def test_machines_and_services_are_watched(full: Stacks, written: Written, everything: str) -> None:
+def test_monitoring_covers_machines_and_services(
+    full: Stacks, written: Written, everything: str
+) -> None:
     data, compute = full["data"]["resource"], full["compute"]["resource"]
     recorded = {f"{name}-is-recorded" for name in ("storage", "vault", "registry", "batch")}
     assert data["azurerm_monitor_diagnostic_setting"].keys() == recorded
@@ -110,7 +112,7 @@ def test_machines_and_services_are_watched(full: Stacks, written: Written, every
     queries = "azurerm_monitor_scheduled_query_rules_alert_v2"
     assert set(data[queries]) == {"file-server-full-alert"}
     assert set(compute[queries]) == {"gpus-idle-alert"}
-    # The agent signs in with an identity that may do nothing.
+    # The agent signs in with an identity without roles.
     (machine,) = data["azurerm_linux_virtual_machine"].values()
     (identity,) = machine["identity"]["identity_ids"]
     principal = identity.replace(".id}", ".principal_id}")
@@ -121,7 +123,7 @@ def test_machines_and_services_are_watched(full: Stacks, written: Written, every
     assert "azurerm_monitor_data_collection_rule_association" in without
 
 
-def test_the_budget_counts_all_groups_of_the_environment(full: Stacks) -> None:
+def test_budget_counts_all_resource_groups_of_the_environment(full: Stacks) -> None:
     budget = only(full["data"], "azurerm_consumption_budget_subscription")
     (groups,) = budget["filter"]["dimension"]
     assert groups["values"] == [
@@ -130,7 +132,7 @@ def test_the_budget_counts_all_groups_of_the_environment(full: Stacks) -> None:
     assert budget["notification"][0]["contact_emails"] == ["team@example.com"]
 
 
-def test_budget_counts_the_group_in_which_aks_puts_nodes(written: Written) -> None:
+def test_budget_counts_the_node_resource_group_of_aks(written: Written) -> None:
     text = (
         Path(__file__).with_name("sections").joinpath("pods.yaml").read_text()
         + "budget: {monthly: 10}\n"

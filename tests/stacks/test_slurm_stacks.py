@@ -1,4 +1,4 @@
-"""Slurm in the stacks: scheduler, partitions, what they may do, and what they do when they boot."""
+"""Slurm in the stacks: scheduler, partitions, permissions, and boot."""
 
 import base64
 import io
@@ -47,7 +47,7 @@ clusters:
 
 @pytest.fixture
 def stacks(written: Callable[..., Stacks]) -> Stacks:
-    """The stacks of an environment with every engine."""
+    """Returns the stacks of an environment with every engine."""
     return written(LAB)
 
 
@@ -65,9 +65,9 @@ def _scale_set(stacks: Stacks, name: str) -> dict[str, Any]:
 
 
 class TestTerraform:
-    """Resources that Azure is asked for."""
+    """Resources of Slurm in Azure."""
 
-    def test_the_number_of_nodes_is_slurms(self, stacks: Stacks) -> None:
+    def test_slurm_scale_sets_leave_the_number_of_nodes_to_slurm(self, stacks: Stacks) -> None:
         for name in ("nd", "spot"):
             nodes = _scale_set(stacks, name)
             assert nodes["instances"] == 0
@@ -76,7 +76,7 @@ class TestTerraform:
         assert _scale_set(stacks, "pair")["instances"] == 2
         assert "lifecycle" not in _scale_set(stacks, "pair")
 
-    def test_a_target_names_scheduler_partition_and_shared_folder(self, stacks: Stacks) -> None:
+    def test_slurm_target_names_scheduler_partition_and_shared_folder(self, stacks: Stacks) -> None:
         records = stacks["compute"]["output"]["targets"]["value"]
         target = Target.model_validate_json(json.dumps(records[0]))
         assert target.engine == "slurm"
@@ -85,7 +85,9 @@ class TestTerraform:
         assert (target.slurm.partition, target.slurm.shared) == ("nd", "/data/fairway")
         assert (target.nodes.min, target.nodes.max, target.spot) == (1, 8, False)
 
-    def test_disk_and_vault_are_with_the_data_protected_and_closed(self, stacks: Stacks) -> None:
+    def test_slurm_disk_and_vault_are_protected_and_closed_in_data_stack(
+        self, stacks: Stacks
+    ) -> None:
         data = stacks["data"]["resource"]
         vault = data["azurerm_key_vault"]["slurm-vault"]
         assert data["azurerm_managed_disk"]["slurm-disk"]["lifecycle"] == {"prevent_destroy": True}
@@ -97,7 +99,7 @@ class TestTerraform:
         assert vault["network_acls"]["default_action"] == "Deny"
         assert "slurm-vault-endpoint" in data["azurerm_private_endpoint"]
 
-    def test_slurm_roles_are_narrow_and_of_an_identity_of_its_nodes(self, stacks: Stacks) -> None:
+    def test_slurm_roles_are_narrow_and_nodes_have_their_own_identity(self, stacks: Stacks) -> None:
         data = stacks["data"]["resource"]["azurerm_role_assignment"]
         for grant, role in (("scheduler-keep", "Officer"), ("nodes-read", "User")):
             found = data[f"slurm-{grant}_munge_key"]
@@ -111,7 +113,7 @@ class TestTerraform:
         nd = "${azurerm_linux_virtual_machine_scale_set.cluster-nd.id}"
         assert assigned["slurm-scales-nd"]["scope"] == nd
         assert "slurm-scales-pair" not in assigned
-        # Why Azure made no node: operations lie in the subscription, at a location.
+        # For errors of node creation: operations belong to a location of the subscription.
         other = compute["azurerm_role_definition"]["slurm-operations-role"]
         reads = ["Microsoft.Compute/locations/operations/read"]
         assert other["permissions"] == [{"actions": reads}]
@@ -122,7 +124,7 @@ class TestTerraform:
         assert _scale_set(stacks, "pair")["identity"]["identity_ids"] != [own]
         assert "slurm-nodes" in own
 
-    def test_the_scheduler_has_a_role_on_what_new_nodes_refer_to(
+    def test_slurm_scheduler_has_roles_on_image_and_placement_group_of_nodes(
         self, written: Callable[..., Stacks]
     ) -> None:
         groups = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/g/providers"
@@ -140,14 +142,18 @@ class TestTerraform:
         (permissions,) = compute["azurerm_role_definition"]["slurm-role"]["permissions"]
         assert "Microsoft.Compute/proximityPlacementGroups/write" in permissions["actions"]
 
-    def test_no_identity_is_made_that_nothing_runs_as(self, written: Callable[..., Stacks]) -> None:
+    def test_slurm_environment_makes_no_unused_identity(
+        self, written: Callable[..., Stacks]
+    ) -> None:
         lines = [line for line in LAB.splitlines() if not line.startswith(("  pair:", "  pool:"))]
         alone = written("\n".join(lines) + "\n")["data"]["resource"]
         assert "nodes" not in alone["azurerm_user_assigned_identity"]
         principals = json.dumps(alone["azurerm_role_assignment"])
         assert "azurerm_user_assigned_identity.nodes." not in principals
 
-    def test_without_slurm_there_is_nothing_of_it(self, written: Callable[..., Stacks]) -> None:
+    def test_slurm_resources_are_absent_without_partitions(
+        self, written: Callable[..., Stacks]
+    ) -> None:
         lines = [
             line
             for line in LAB.splitlines()
@@ -155,7 +161,7 @@ class TestTerraform:
         ]
         assert "slurm" not in json.dumps(written("\n".join(lines) + "\n"))
 
-    def test_adding_a_partition_changes_no_other(self, written: Callable[..., Stacks]) -> None:
+    def test_slurm_partition_added_changes_no_other(self, written: Callable[..., Stacks]) -> None:
         before = written(LAB)
         more = "  more: {engine: slurm, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}\n"
         after = written(LAB + more)
@@ -173,7 +179,7 @@ class TestBoot:
             assert "StoragePass" not in boot_data(vm)
         assert "azurerm_key_vault_secret" not in json.dumps(stacks)
 
-    def test_more_partitions_than_fit_are_refused_before_azure_does(
+    def test_slurm_partitions_exceeding_boot_data_are_refused(
         self, written: Callable[..., Stacks]
     ) -> None:
         kind = "engine: slurm, size: Standard_HB176rs_v4, nodes: {min: 0, max: 4}, mounts: [data]"
@@ -185,10 +191,11 @@ class TestBoot:
         size, most, of_partitions = map(int, re.findall(r"\d{4,}", found.message))
         assert size - most < of_partitions < size, "without them it would fit"
 
-    def test_check_measures_no_less_than_synthesis(
+    def test_slurm_boot_data_size_in_check_is_close_above_synthesis(
         self, written: Callable[..., Stacks], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """And hardly more: else it would refuse what can be deployed."""
+        """The measure may be only slightly larger, or the check would refuse deployable
+        environments."""
         (file := tmp_path / "own.yaml").write_text(LAB)
         for place, id_ in ((slurm, "too-many-partitions"), (nodes, "long-boot-data")):
             with monkeypatch.context() as patch:
@@ -203,7 +210,7 @@ class TestBoot:
             assert {told.value.findings[0].id, found[0].id} == {id_}
             assert 0 <= sizes[1] - sizes[0] < 600
 
-    def test_the_scheduler_has_its_files_and_its_programs(self, stacks: Stacks) -> None:
+    def test_slurm_scheduler_boots_with_its_files_and_programs(self, stacks: Stacks) -> None:
         files = files_at_boot(_scheduler(stacks))
         kept = files["/etc/apt/apt.conf.d/60fairway"]
         assert all(f'"^{name}' in kept for name in ("munge", "slurmctld", "slurmdbd", "mariadb"))
@@ -226,7 +233,7 @@ class TestBoot:
         mounts = files["/etc/fairway/mounts"].split()
         assert {"/data", "/home"} <= set(mounts), "those of all partitions"
 
-    def test_a_node_knows_its_partition_and_what_it_must_have(self, stacks: Stacks) -> None:
+    def test_slurm_node_boots_with_partition_and_expected_devices(self, stacks: Stacks) -> None:
         files = files_at_boot(_scale_set(stacks, "nd"))
         settings = json.loads(files["/etc/fairway/slurm.json"])
         assert settings["partition"] == "nd"
@@ -236,7 +243,7 @@ class TestBoot:
         assert "/etc/slurm/slurm.conf" not in files, "nodes fetch it"
         assert "fairway-announce" not in json.dumps(files)
 
-    def test_units_are_ones_that_systemd_understands(self, stacks: Stacks) -> None:
+    def test_slurm_systemd_units_have_valid_sections_and_lines(self, stacks: Stacks) -> None:
         for vm in (_scheduler(stacks), _scale_set(stacks, "nd")):
             for path, text in files_at_boot(vm).items():
                 if path.startswith("/etc/systemd/system/fairway-slurm"):
@@ -249,11 +256,11 @@ class TestBoot:
 
 
 class TestSchedulerScript:
-    """The script that brings a scheduler up, with stand-ins for what it calls."""
+    """The script that starts a scheduler, with stand-ins for the commands it calls."""
 
     @pytest.fixture
     def run(self, repository: Path, tmp_path: Path) -> Run:
-        """Runs it; answers with its status and with the commands that it ran."""
+        """Runs the script and returns its exit code and the commands that it ran."""
         folder = repository / "constructs" / "fairway_constructs" / "cloud_init"
         log, state, etc = tmp_path / "log", tmp_path / "state", tmp_path / "etc"
 
@@ -289,7 +296,7 @@ class TestSchedulerScript:
                     "load() { first_load; stand_ins; }",
                     "stand_ins() {",
                     *(f'{name}() {{ echo "{name} $*" >>{log}; }}' for name in wrapped.split()),
-                    # As sacctmgr says it of what is there, with 1.
+                    # Messages of sacctmgr about existing entries, with exit code 1.
                     f'sacctmgr() {{ echo "sacctmgr $*" >>{log}; sacctmgr_says "$*"; }}',
                     'sacctmgr_says() { case $1 in *"add qos old") echo " Nothing new added." ;;',
                     '*"modify qos gone"*) echo " Nothing modified" ;; *) return 0; esac',
@@ -318,7 +325,7 @@ class TestSchedulerScript:
         ]
         assert [line for line in ran if line in order] == order
         assert any(line.startswith("mariadb-install-db") for line in ran)
-        # A database that is there is not made again.
+        # An existing database is not created again.
         (tmp_path / "state" / "mysql" / "mysql").mkdir(parents=True)
         assert not [line for line in run()[1] if line.startswith("mariadb-install-db")]
 
@@ -330,7 +337,7 @@ class TestSchedulerScript:
         assert status != 0
         assert not [line for line in ran if line.startswith("systemctl start")]
 
-    def test_nodes_that_have_not_come_are_not_looked_up_in_vain(
+    def test_slurm_scheduler_boot_writes_unreachable_addresses_of_cloud_nodes(
         self, run: Run, tmp_path: Path
     ) -> None:
         hosts = tmp_path / "hosts"
@@ -344,7 +351,7 @@ class TestSchedulerScript:
         with socket.socket() as there, pytest.raises(OSError, match="unreachable"):
             there.connect((nodes[0].split()[0], 6818))
 
-    def test_accounts_and_qualities_of_service_are_there_before_the_first_job(
+    def test_slurm_scheduler_boot_creates_accounts_and_qos_before_slurmctld(
         self, run: Run, tmp_path: Path
     ) -> None:
         (tmp_path / "rules").write_text("add qos old\n\nmodify qos old set Priority=1 Preempt=\n")

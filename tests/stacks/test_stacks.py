@@ -1,4 +1,4 @@
-"""The three stacks of an environment: what they hold, how they refer to each other, and ids."""
+"""The three stacks of an environment: content, references to each other, and ids."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def _file(clusters: str = PAIR, filesystems: str = DATA, more: str = "") -> str:
 
 @pytest.fixture
 def demo(written: Written, repository: Path) -> Stacks:
-    """The demo environment."""
+    """Returns the stacks of the demo environment."""
     return written(repository / "stacks" / "environments" / "demo.yaml")
 
 
@@ -34,7 +34,7 @@ def test_stacks_have_separate_resource_groups(demo: Stacks) -> None:
         assert document["resource"]["azurerm_resource_group"]["group"]["name"] == f"demo-rg-{role}"
 
 
-def test_targets_are_what_the_runner_reads(demo: Stacks) -> None:
+def test_stacks_targets_are_readable_by_the_runner(demo: Stacks) -> None:
     (record,) = demo["compute"]["output"]["targets"]["value"]
     target = Target.model_validate_json(json.dumps(record))
     assert (target.name, target.environment, target.engine) == ("pair", "demo", "ssh")
@@ -51,7 +51,7 @@ def test_targets_are_what_the_runner_reads(demo: Stacks) -> None:
     assert set(target.storage.containers) == {"datasets", "outputs", "code"}
 
 
-def test_nodes_mount_the_server_by_a_reference_to_its_address(
+def test_stacks_nodes_mount_the_server_by_reference_to_its_address(
     demo: Stacks,
 ) -> None:
     cluster = demo["compute"]["resource"]["azurerm_linux_virtual_machine_scale_set"]["cluster-pair"]
@@ -60,7 +60,7 @@ def test_nodes_mount_the_server_by_a_reference_to_its_address(
     assert '"@@0@@", data.terraform_remote_state.' in cluster["custom_data"]
 
 
-def test_the_public_address_is_the_nat_gateways_alone(demo: Stacks) -> None:
+def test_stacks_have_no_public_address_but_that_of_the_nat_gateway(demo: Stacks) -> None:
     text = json.dumps(demo)
     addresses = [i for d in demo.values() for i in resources_of(d) if "public_ip." in i]
     assert addresses == ["azurerm_public_ip.nat-address"]
@@ -82,7 +82,7 @@ def test_stacks_tag_all_resources(demo: Stacks) -> None:
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_no_name_of_a_cluster_collides_with_another_id(written: Written, nodes: int) -> None:
+def test_stacks_cluster_names_never_collide_with_other_ids(written: Written, nodes: int) -> None:
     names = ["group", "backend", "azurerm", "targets", "machine"]
     names += ["instances-pair", "interface-pair"]
     rest = f"{{engine: ssh, size: Standard_ND96isr_H100_v5, nodes: {nodes}, mounts: [data]}}\n"
@@ -93,7 +93,7 @@ def test_no_name_of_a_cluster_collides_with_another_id(written: Written, nodes: 
     assert made == {f"cluster-{name}" for name in ("pair", *names)}
 
 
-def test_no_name_of_a_file_system_collides_with_another_id(written: Written) -> None:
+def test_stacks_file_system_names_never_collide_with_other_ids(written: Written) -> None:
     names = ("storage", "nodes", "backend", "azurerm", "group", "data-disk-0")
     more = "".join(f"  {name}: {{kind: nfs_server, path: /{name}}}\n" for name in names)
     data = written(_file(filesystems=DATA + more))["data"]["resource"]
@@ -102,7 +102,7 @@ def test_no_name_of_a_file_system_collides_with_another_id(written: Written) -> 
     }
 
 
-def test_a_cluster_of_one_node_needs_no_file_system(written: Written) -> None:
+def test_stacks_cluster_of_one_node_needs_no_file_system(written: Written) -> None:
     box = "  box: {engine: ssh, size: Standard_NC40ads_H100_v5, nodes: 1}\n"
     text = _file(box).replace(f"filesystems:\n{DATA}", "")
     document = written(text)["compute"]
@@ -110,7 +110,7 @@ def test_a_cluster_of_one_node_needs_no_file_system(written: Written) -> None:
     assert record["ssh"]["shared"] == "/home/azureuser/fairway"
 
 
-def test_the_state_lies_beside_cdktf_json_wherever_the_output_goes(
+def test_stacks_local_state_is_beside_cdktf_json_for_any_outdir(
     tmp_path: Path, repository: Path
 ) -> None:
     project, outdir = tmp_path / "project", tmp_path / "far" / "away" / "out"
@@ -129,7 +129,7 @@ def test_the_state_lies_beside_cdktf_json_wherever_the_output_goes(
     }
 
 
-def test_a_region_without_zones_gets_none(written: Written) -> None:
+def test_stacks_in_a_region_without_zones_set_none(written: Written) -> None:
     file = Path(__file__).with_name("sections") / "regional.yaml"
     stacks = written(file)
     for stack in stacks.values():

@@ -1,4 +1,4 @@
-"""Storage of the state, and the stack of the account that keeps it."""
+"""Storage of the state, and the stack of the account that stores it."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def test_state_backend_has_a_blob_per_stack_and_no_key(written: Written, everyth
     for role, stack in remote.items():
         backend = stack["terraform"]["backend"]
         assert backend == {"azurerm": {**REMOTE, "key": f"lab-{role}.tfstate"}}
-        # Only the place of the state differs between backends.
+        # Only the location of the state differs between backends.
         assert "local" in local[role]["terraform"]["backend"]
         assert stack["resource"] == local[role]["resource"]
     # A stack finds the others by the same settings.
@@ -45,7 +45,7 @@ def test_state_backend_has_a_blob_per_stack_and_no_key(written: Written, everyth
     assert all(state["config"].items() >= REMOTE.items() for state in found)
 
 
-def test_state_stack_is_written_only_when_asked_for_and_alone(
+def test_state_stack_is_written_alone_and_only_on_request(
     tmp_path: Path, everything: str, fairway: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "lab.yaml").write_text(everything)
@@ -55,7 +55,7 @@ def test_state_stack_is_written_only_when_asked_for_and_alone(
     assert [entry.name for entry in (tmp_path / "out/stacks").iterdir()] == ["lab-state"]
 
 
-def test_state_stack_makes_the_account_of_the_others_for_its_maker_and_named_ranges(
+def test_state_stack_makes_account_open_to_deployer_and_named_ranges(
     written: Written, everything: str
 ) -> None:
     stack = written(everything, state=True)["state"]
@@ -97,7 +97,7 @@ def test_state_stack_that_nobody_could_use_is_refused(
         written(everything.replace(old, new), state=True)
 
 
-def test_state_backends_shown_in_the_document_are_accepted(repository: Path) -> None:
+def test_state_backends_in_the_documentation_are_accepted(repository: Path) -> None:
     lines = re.findall(r"^state: \{backend.*", (repository / "docs/state.md").read_text(), re.M)
     for line in lines:
         section = YAML(typ="safe", pure=True).load(line)["state"]
@@ -106,7 +106,7 @@ def test_state_backends_shown_in_the_document_are_accepted(repository: Path) -> 
     assert len(lines) >= 4
 
 
-# Settings of each kind of backend, and what is made of them for the stack `lab-network`.
+# Settings of each kind of backend, and the resulting ones for the stack `lab-network`.
 OTHERS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
     "azurerm": (
         {
@@ -167,7 +167,7 @@ OTHERS: dict[str, tuple[dict[str, object], dict[str, object]]] = {
 }
 
 
-def test_any_backend_has_a_state_for_each_stack_which_others_read(tmp_path: Path) -> None:
+def test_state_of_any_backend_is_separate_per_stack_and_read_by_others(tmp_path: Path) -> None:
     app = App(outdir=str(tmp_path))
     for backend, (settings, _) in OTHERS.items():
         state = TypeAdapter(State).validate_python({"backend": backend, **settings})
@@ -199,7 +199,7 @@ BACKENDS = table("backends")["backends"]
 
 
 def _state(backend: str, settings: dict[str, Any]) -> Any:
-    """The section with what the backend needs, as a file has it."""
+    """Validates a section with the backend's required settings, as from a file."""
     needed = dict.fromkeys(BACKENDS[backend].get("required", ()), "x")
     named = {"resource_group": "g", "storage_account": "accounts"} if backend == "azurerm" else {}
     section = {"backend": backend, **needed, **settings, **named}
@@ -207,7 +207,7 @@ def _state(backend: str, settings: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_every_setting_of_a_backend_is_taken(backend: str) -> None:
+def test_state_backend_accepts_every_setting(backend: str) -> None:
     facts = BACKENDS[backend]
     maps = facts.get("maps", ())
     settings: dict[str, Any] = {name: "x" for name in facts["optional"] if name not in maps}
@@ -225,7 +225,7 @@ CREDENTIALS = [
 
 
 @pytest.mark.parametrize(("backend", "name", "variable"), CREDENTIALS)
-def test_every_credential_of_a_backend_is_refused(backend: str, name: str, variable: str) -> None:
+def test_state_backend_refuses_every_credential(backend: str, name: str, variable: str) -> None:
     *block, last = name.split(".")
     settings: dict[str, Any] = {last: "hunter2"}
     with pytest.raises(ValidationError) as caught:
@@ -244,7 +244,7 @@ def test_every_credential_of_a_backend_is_refused(backend: str, name: str, varia
         ("{backend: kubernetes, confg: x, token: hunter2}", "state.token"),
     ],
 )
-def test_the_line_of_a_credential_is_not_shown(
+def test_state_line_with_a_credential_is_not_printed(
     tmp_path: Path, everything: str, state: str, named: str
 ) -> None:
     path = tmp_path / "lab.yaml"
@@ -277,7 +277,7 @@ def test_the_line_of_a_credential_is_not_shown(
         ("azurerm", {"oidc_request_url": "https://x/?token=hunter2"}, "ARM_OIDC_REQUEST_URL"),
     ],
 )
-def test_a_hidden_credential_is_refused(
+def test_state_backend_refuses_hidden_credentials(
     backend: str, settings: dict[str, Any], variable: str
 ) -> None:
     with pytest.raises(ValidationError) as caught:
@@ -311,7 +311,7 @@ def test_a_hidden_credential_is_refused(
         ),
     ],
 )
-def test_a_backend_is_checked_by_name(
+def test_state_backend_refuses_unknown_or_invalid_settings(
     backend: Literal["s3", "cloud", "http"], settings: dict[str, Any], message: str, hint: str
 ) -> None:
     finding = refused(lambda: OtherState(backend=backend, **settings))
@@ -319,7 +319,7 @@ def test_a_backend_is_checked_by_name(
     assert hint in finding.hint
 
 
-def test_a_field_of_its_own_is_no_setting() -> None:
+def test_state_azurerm_setting_with_own_field_suggests_the_field() -> None:
     with pytest.raises(UserError) as caught:
         AzurermState(
             backend="azurerm",
@@ -330,7 +330,7 @@ def test_a_field_of_its_own_is_no_setting() -> None:
     assert "write `container:`" in caught.value.findings[0].hint
 
 
-def test_a_misspelt_field_of_the_account_is_not_missing_too() -> None:
+def test_state_misspelled_field_is_reported_once() -> None:
     finding = refused(
         lambda: AzurermState(backend="azurerm", resource_group="g", storage_acount="accounts")
     )
@@ -338,7 +338,7 @@ def test_a_misspelt_field_of_the_account_is_not_missing_too() -> None:
     assert finding.hint == "did you mean `storage_account`?"
 
 
-def test_the_model_names_every_backend_of_the_table() -> None:
+def test_state_models_cover_every_backend_of_the_table() -> None:
     named = [
         name
         for model in (LocalState, AzurermState, OtherState)
@@ -347,7 +347,7 @@ def test_the_model_names_every_backend_of_the_table() -> None:
     assert sorted(named) == sorted(BACKENDS)
 
 
-def test_cdktf_writes_any_backend_as_hcl(tmp_path: Path) -> None:
+def test_state_backend_is_written_as_hcl_by_cdktf(tmp_path: Path) -> None:
     state = OtherState(
         backend="kubernetes",
         exec={"api_version": "v1", "command": "c", "args": ["a"]},
