@@ -74,8 +74,7 @@ def synthesize(
 
 @pytest.fixture(scope="session")
 def cloud_config() -> Callable[[str], dict[str, Any]]:
-    """Parses the cloud-config in a VM's custom data, with `@@0@@` for values that Terraform fills
-    in."""
+    """Parses the cloud-config in custom data, with `@@0@@` for values that Terraform fills in."""
 
     def cloud_config(custom_data: str) -> dict[str, Any]:
         encoded = re.search(r'base64decode\("([^"]+)"\)', custom_data)

@@ -114,8 +114,7 @@ def _login(scope: az.Construct, name: str) -> None:
 
 
 def _file_system(section: str) -> tuple[str, Statement]:
-    """Returns the name of a file system's class and the statement that builds it from its
-    section."""
+    """Returns the name of a file system's class and the statement that builds its section."""
     spec = TypeAdapter(AnyFileSystem).validate_python(YAML(typ="safe", pure=True).load(section))
     made = type(spec).__name__
 

@@ -210,8 +210,7 @@ def test_batch_pool_escapes_custom_formula_for_terraform(synthesize: Synthesize)
 
 
 def test_batch_pool_is_replaced_when_unsent_settings_change(synthesize: Synthesize) -> None:
-    """azurerm reads these settings only when it creates a pool: without the trigger a change is
-    lost."""
+    """azurerm reads these settings only at creation: without the trigger a change would be lost."""
     inputs = []
     for arguments in (
         {"size": CPU},

@@ -47,8 +47,8 @@ SUBNET = SubnetRef("subnet-id", ONE)
 
 
 def _two_networks(scope: Construct) -> tuple[Network, Network]:
-    """Returns two networks in groups with different environment names, which Azure names derive
-    from."""
+    """Returns two networks in groups whose environment names differ, as Azure names contain
+    them."""
     found = []
     for environment, space in (("one", ONE), ("two", TWO)):
         group = Construct(scope, environment)
@@ -262,7 +262,7 @@ def test_provider_attribute_assignment_is_rendered_or_refused(synthesize: Synthe
 def test_component_dependency_waits_for_all_resources_of_a_construct(
     synthesize: Synthesize,
 ) -> None:
-    """The same holds for a single resource, and for resources in a plain construct of a program."""
+    """A single resource waits too, as do resources in a plain construct of a program."""
 
     def build(stack: Stack) -> None:
         network = Network(stack, address_space=ONE)

@@ -150,8 +150,7 @@ class TestGpuMetrics:
     """Figures that a node logs about its GPUs."""
 
     def _run(self, repository: Path, tmp_path: Path, smi: str) -> tuple[int, str]:
-        """Runs the script with a stand-in for nvidia-smi; returns its exit code and logger's
-        arguments."""
+        """Runs the script with a fake nvidia-smi; returns its exit code and logger's arguments."""
         script = repository / "constructs/fairway_constructs/cloud_init/gpu_metrics.sh"
         for name, body in {"nvidia-smi": smi, "logger": f'echo "$@" >{tmp_path}/log'}.items():
             executable(tmp_path / name, body)

@@ -219,7 +219,7 @@ class TestEgress:
         links = resources["azurerm_subnet_route_table_association"]
         assert set(links) == {f"{role}-has-routes" for role in resources["azurerm_subnet"]}
 
-    def test_network_service_endpoints_are_set_on_compute_only(
+    def test_network_service_endpoints_of_compute_follow_the_argument(
         self, synthesize: Synthesize
     ) -> None:
         names = ["Microsoft.Storage", "Microsoft.KeyVault"]

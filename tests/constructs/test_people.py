@@ -38,8 +38,7 @@ export PATH="$1/bin:$PATH"
 
 @dataclass
 class Machine:
-    """A machine with its own accounts; `told` lists commands sent to systemd, iptables and
-    sacctmgr."""
+    """A machine with its own accounts, and stand-ins for systemd and iptables that log calls."""
 
     folder: Path
 
@@ -81,8 +80,7 @@ case "$*" in *--check*) grep -qxF -- "$made" {folder}/told ;; esac
 
 
 def _memory() -> str | None:
-    """Returns an in-memory folder for programs if there is one, as useradd syncs to disk each
-    time."""
+    """Returns an in-memory folder if there is one, as useradd waits for the disk each time."""
     shared = "/dev/shm"
     fits = os.access(shared, os.W_OK) and not os.statvfs(shared).f_flag & os.ST_NOEXEC
     return shared if fits else None
@@ -136,8 +134,7 @@ def _accounts(*people: Person, **more: object) -> Accounts:
 
 
 def test_people_accounts_have_fixed_uid_and_private_home(machine: Machine) -> None:
-    """People may also use AMD GPUs, which only certain groups may open; missing groups are no
-    error."""
+    """People may also use AMD GPUs, which belong to groups; missing groups are no error."""
     machine.run("groupadd --gid 110 render")
     machine.set_up(_accounts(ADA, BOB))
     machine.boot()
@@ -324,8 +321,7 @@ _DISK += "mount -t tmpfs none /mnt/resource_nvme; "
 
 
 def test_people_containers_have_own_uid_ranges_and_folders_on_local_disk(machine: Machine) -> None:
-    """Each person has a range of user ids, as from useradd, and a folder that root creates
-    beforehand."""
+    """Each person has a range of user ids, as from useradd, and a folder created by root."""
     machine.run("echo azureuser:100000:65536 >/etc/subuid; cp /etc/subuid /etc/subgid")
     for command in ("apt-get", "podman", "crun", "newuidmap"):
         shutil.copy(machine.folder / "bin/systemctl", machine.folder / "bin" / command)

@@ -235,8 +235,7 @@ class Machine:
         self.know("packages.microsoft.com/repos/x", "insiders", "microsoft", MICROSOFT)
 
     def know(self, url: str, suite: str, origin: str, packages: dict[str, str]) -> None:
-        """Writes indices as after `apt-get update`: their file names encode the repository's
-        URL."""
+        """Writes indices as after `apt-get update`: file names encode the repository's URL."""
         with (self.folder / "etc" / "sources.list").open("a") as sources:
             sources.write(f"deb [trusted=yes] http://{url} {suite} main\n")
         start = f"{url.replace('/', '_')}_dists_{suite}_"

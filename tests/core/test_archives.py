@@ -31,7 +31,7 @@ def sources() -> dict[str, bytes]:
         }
 
 
-def test_agent_archive_name_depends_only_on_content() -> None:
+def test_agent_archive_name_and_content_are_reproducible() -> None:
     name, packed = archives.agent()
     archives.agent.cache_clear()
     again, repacked = archives.agent()

@@ -57,7 +57,7 @@ def test_catalog_sizes_are_consistent() -> None:
         fabric_for(size)
 
 
-def test_catalog_retiring_sizes_name_an_available_successor() -> None:
+def test_catalog_sizes_that_are_not_current_name_an_available_successor() -> None:
     for size in SIZES:
         if size.status == "current":
             assert size.retirement_date is None, size

@@ -38,7 +38,7 @@ def test_duration_over_a_hundred_years_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["0s", "10", "ten", "-5s", "1 h", None, True])
-def test_duration_refuses_values_without_number_and_unit(value: object) -> None:
+def test_duration_refuses_values_that_are_not_a_positive_time(value: object) -> None:
     with pytest.raises(FieldError, match="is not a span of time"):
         seconds_of(value)
 

@@ -21,8 +21,7 @@ def _read(file, otherwise):
 
 
 class Call:
-    """One call with its arguments and environment variables; `say` receives each line of its
-    output."""
+    """One call with its arguments and environment variables; `say` receives each output line."""
 
     def __init__(self, words, variables, say):
         self.here = Path(variables["TERRAFORM_STAND_IN"])
@@ -121,8 +120,7 @@ class Call:
         return name if reads and not (self.here / f"{name}.applied").exists() else ""
 
     def changes_in_azure(self):
-        """Yields changes of the file's resources, locks last, as locks depend on what they
-        protect."""
+        """Yields changes of the file's resources, locks last: they depend on what they protect."""
         for address, each in sorted(self.azure.items(), key=lambda item: "lock" in item[0]):
             kind, _, name = address.partition(".")
             wanted = name in self.document["resource"].get(kind, {})

@@ -78,8 +78,7 @@ LAKE += "/Microsoft.Storage/storageAccounts/contosolake"
 
 
 def test_company_existing_storage_account_is_used_without_keys(written: Written) -> None:
-    """No part of the account is created and no key is read: roles are assigned and names are
-    used."""
+    """No part of the account is created and no key is read: it is used by roles and by name."""
     stacks = written(_SECTIONS / "company.yaml")
     data = stacks["data"]
     for made in ("account", "container", "management_policy"):

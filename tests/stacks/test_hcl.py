@@ -39,8 +39,7 @@ pytestmark = pytest.mark.skipif(shutil.which("terraform") is None, reason="needs
 
 @pytest.fixture(scope="module")
 def terraform() -> Iterator[Terraform]:
-    """Yields a function that runs Terraform in a folder, with the stand-in for its provider, and
-    returns its output."""
+    """Yields a function that runs Terraform with the provider stand-in and returns its output."""
     stand_in = [os.environ.get("JSII_NODE", "node"), str(HERE / "provider_stand_in.js"), str(KEPT)]
     with subprocess.Popen(
         stand_in, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -273,8 +273,7 @@ def test_kubernetes_monitoring_collects_nodes_and_pods_but_no_job_logs(
 
 
 def test_kubernetes_broken_node_alert_uses_health_condition(written: Written, pods: Stacks) -> None:
-    """It reads data that the agent sends anyway, and the condition set by the nodes' health
-    check."""
+    """It reads data that the agent sends anyway, and the condition set by the health check."""
     alert = _all(pods, "azurerm_monitor_scheduled_query_rules_alert_v2")["node-broken-alert"]
     [criteria] = alert["criteria"]
     table, condition = criteria["query"].splitlines()[:2]

@@ -57,7 +57,7 @@ def test_kubernetes_server_accepts_every_manifest_of_an_environment(
 
 
 def _manifests(text: str) -> list[dict[str, Any]]:
-    """Parses objects of Kubernetes' own kinds, in an existing namespace, as their own is not
+    """Parses objects of Kubernetes' own kinds, in an existing namespace, as theirs is not
     stored."""
     found = list(filter(None, YAML(typ="safe", pure=True).load_all(text.replace("$${", "${"))))
     for each in found:

@@ -174,8 +174,7 @@ def test_promised_change_of_three_stacks_is_deployed_with_two_approvals(
     monkeypatch: pytest.MonkeyPatch,
     fairway: Callable[..., int],
 ) -> None:
-    """An example is adding and mounting a file system: a zone, a share in it, nodes that mount
-    it."""
+    """Like adding and mounting a file system: a zone, a share in it, nodes that mount it."""
     monkeypatch.setattr(deploy, "synthesize", lambda *_: stacks)
     for stack in stacks:
         _apply(stack, tmp_path)

@@ -53,8 +53,7 @@ def _kept() -> Path | None:
 
 
 def _variables(folder: Path) -> dict[str, str]:
-    """Returns environment variables with which Terraform fetches the provider once for all
-    stacks."""
+    """Returns the variables with which Terraform fetches the provider once for all stacks."""
     cache = folder / "plugins"
     cache.mkdir()
     variables = {**os.environ, CACHE: str(cache), "CHECKPOINT_DISABLE": "1"}
@@ -96,8 +95,7 @@ def _terraform(
 
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Returns variables with which Terraform has the provider, or ends the run with
-    instructions."""
+    """Returns variables for Terraform to find the provider, or ends the run with instructions."""
     folder = tmp_path_factory.mktemp("provider")
     found = _variables(folder)
     missing = _missing(folder, found)

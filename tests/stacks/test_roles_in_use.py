@@ -56,8 +56,7 @@ ENVIRONMENTS = (pytest.param("h100-slurm", marks=pytest.mark.nightly), "lab")
 
 
 def _variables(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
-    """Returns the environment variables for programs of boot data: these settings and their
-    libraries."""
+    """Returns environment variables for programs of boot data: these settings and libraries."""
     (folder / "settings.json").write_text(json.dumps(settings))
     own = {"FAIRWAY_SLURM_SETTINGS": f"{folder}/settings.json", "PYTHONPATH": f"{folder}/lib"}
     return {**os.environ, **own}
@@ -75,8 +74,7 @@ class Scheduler:
     scale_sets: dict[str, Deployed] = field(default_factory=dict)
 
     def run(self, *words: str) -> int:
-        """Runs a program of slurmctld, or a module that systemd starts, and returns its exit
-        code."""
+        """Runs a program of slurmctld, or a module for systemd, and returns its exit code."""
         script = self.folder / "programs" / words[0]
         command = [str(script)] if script.exists() else [sys.executable, "-m", words[0]]
         variables = _variables(self.folder, self.settings)
@@ -127,7 +125,7 @@ def _unpacked(boot: str, folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(params=ENVIRONMENTS)
 def stacks(request: pytest.FixtureRequest, written: Callable[..., Stacks]) -> Stacks:
-    """Returns the stacks of an environment with Slurm: a shipped one, and one with foreign
+    """Returns stacks of an environment with Slurm: a shipped one, and one with foreign
     resources."""
     if request.param == "lab":
         return written(LAB)
@@ -233,8 +231,7 @@ eviction.watch(own, machine, machine.machine().name, {{}})
 def test_roles_suffice_to_acknowledge_and_notice_an_eviction(
     scheduler: Scheduler, tmp_path: Path
 ) -> None:
-    """The node needs no role for its own eviction; the scheduler notices it with its existing
-    roles."""
+    """The node needs no role for its own eviction; the scheduler's existing roles show it."""
     assert scheduler.run("resume", "nd-[0-1]") == 0
     plane, node = scheduler.plane, scheduler.scale_sets["nd"]
     (folder := tmp_path / "node").mkdir()
@@ -306,8 +303,7 @@ def test_roles_let_nodes_use_containers_and_images_and_nothing_more(
 def test_roles_let_nodes_read_job_secrets_of_permitted_people(
     written: Callable[..., Stacks], tmp_path: Path
 ) -> None:
-    """The program that the node boots with reads them from the vault of jobs, with the node's
-    role."""
+    """The program that the node boots with reads the vault of jobs with the node's role."""
     people = f"users: [{{name: ada, keys: ['{KEY}']}}]"
     stacks = written(LAB.replace("access: {", f"access: {{{people}, ") + "vault: {}\n")
     program = (

@@ -191,11 +191,10 @@ class TestBoot:
         size, most, of_partitions = map(int, re.findall(r"\d{4,}", found.message))
         assert size - most < of_partitions < size, "without them it would fit"
 
-    def test_slurm_boot_data_size_in_check_is_close_above_synthesis(
+    def test_slurm_check_estimates_boot_data_at_or_just_above_synthesis(
         self, written: Callable[..., Stacks], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The measure may be only slightly larger, or the check would refuse deployable
-        environments."""
+        """A larger estimate would make the check refuse deployable environments."""
         (file := tmp_path / "own.yaml").write_text(LAB)
         for place, id_ in ((slurm, "too-many-partitions"), (nodes, "long-boot-data")):
             with monkeypatch.context() as patch:

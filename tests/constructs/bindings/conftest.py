@@ -14,8 +14,7 @@ from fairway_constructs.bindings.provider_schema import read_provider_schema
 
 @pytest.fixture(scope="session")
 def schema_file() -> Path:
-    """Returns a schema in the format of `terraform providers schema -json`, of an invented
-    provider."""
+    """Returns an invented provider's schema in the format of `terraform providers schema -json`."""
     return Path(__file__).with_name("schema.json")
 
 

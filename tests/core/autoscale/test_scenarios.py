@@ -25,8 +25,7 @@ Evaluate = Callable[..., dict[str, Any]]
 
 
 def _samples(now: datetime, counts: dict[str, float | list[float]]) -> dict[str, Any]:
-    """Returns half an hour of samples: a constant value, or a list whose last item is the
-    newest."""
+    """Returns samples of half an hour: a constant, or a list whose last item is the newest."""
     history: dict[str, list[tuple[datetime, float]]] = {}
     for name, given in counts.items():
         values = given if isinstance(given, list) else [given] * 60

@@ -66,8 +66,7 @@ def _patterns() -> list[Any]:
 
 
 def _pieces(pattern: str, ends: list[str]) -> list[str]:
-    """Returns possible beginnings of a match: the pattern's literal words, each before each of
-    `ends`."""
+    """Returns possible beginnings of a match: the pattern's literal words before each of `ends`."""
     words = (word.replace("\\", "") for word in re.findall(r"(?:\\\W|[\w./$-])+", pattern))
     return [*_PLAIN, *(word + end for word in words if word for end in ends)]
 
@@ -82,8 +81,7 @@ def _run(code: str, **given: Any) -> subprocess.CompletedProcess[str]:
 def test_patterns_search_long_text_in_linear_time(
     pattern: re.Pattern[str], ends: list[str]
 ) -> None:
-    """Usually tests the pattern's words as names; the nightly run also tests them alone and
-    spaced."""
+    """Usually tests the pattern's words as names; the nightly run also tests them otherwise."""
     pieces = _pieces(pattern.pattern, ends)
     done = _run(
         _SEARCH, pattern=pattern.pattern, flags=int(pattern.flags), pieces=pieces, size=100_000

@@ -238,7 +238,7 @@ def test_rules_find_secrets_in_outputs(value: Any, found: bool) -> None:
 
 
 @pytest.mark.parametrize(("bypass", "named"), [("AzureServices", "v"), ("None", "v"), (None, "w")])
-def test_rules_require_batch_vault_to_let_azure_services_bypass(
+def test_rules_treat_batch_vault_with_azure_services_bypass_as_reachable(
     bypass: str | None, named: str
 ) -> None:
     vault = {"name": "v", "network_acls": {**DENY, "bypass": bypass or "AzureServices"}}
@@ -309,7 +309,7 @@ def test_rules_report_broken_fabric_for_each_wrong_argument(argument: str, value
         ("role_assignment", {"role_definition_name": "Reader"}, "this role has no description"),
     ],
 )
-def test_rules_report_a_plain_message_and_hint_for_each_resource(
+def test_rules_report_expected_message_and_hint_for_each_resource(
     kind: str, arguments: dict[str, Any], said: str
 ) -> None:
     tagged = {**arguments, "tags": TAGS}

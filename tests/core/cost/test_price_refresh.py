@@ -16,8 +16,7 @@ DAY = datetime.date(2026, 9, 1)
 
 @pytest.fixture
 def service(price_server: Any, monkeypatch: pytest.MonkeyPatch) -> PriceService:
-    """Returns a service that knows two sizes, a disk and a gateway, and is asked for nothing
-    else."""
+    """Returns a service that knows two sizes, a disk and a gateway and is asked for no others."""
     meters = {f"vm/{SIZE}", f"spot/{SIZE}", f"vm/{OTHER}", f"spot/{OTHER}"}
     meters |= {"premium/P10", "nat_gateway"}
     every = refresh.all_meters
@@ -85,8 +84,7 @@ def test_price_refresh_removes_prices_no_longer_sold_or_ambiguous(
 def test_price_refresh_keeps_prices_whose_query_failed(
     price_server: Any, service: PriceService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The rest is written: otherwise one failure would leave the weekly run with nothing to
-    propose."""
+    """The rest is written: otherwise one failure would leave the weekly run without a change."""
     known = {("eastus", f"vm/{SIZE}"): Price(90.0, "before", DAY)}
     refresh.write(tmp_path, known)
     price_server.refusals += [400]  # the first question is about that size

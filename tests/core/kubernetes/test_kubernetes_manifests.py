@@ -234,7 +234,7 @@ class TestOrder:
 class TestJobs:
     """The namespace of jobs."""
 
-    def test_topologies_of_all_pools_are_config_maps_at_the_path_of_tasks(self) -> None:
+    def test_topologies_of_all_pools_are_in_config_maps_that_tasks_use(self) -> None:
         sizes = ("ND96isr_H100_v5", "ND96isr_H200_v5", "ND96asr_v4", "NC24ads_A100_v4", "D64s_v6")
         targets = [pool(f"p{at}", f"Standard_{size}") for at, size in enumerate(sizes)]
         found = usual(*targets)["jobs/topologies.yaml"]

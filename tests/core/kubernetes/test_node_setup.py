@@ -231,7 +231,7 @@ class TestPods:
         found: dict[str, Any] = daemons["spec"]["template"]["spec"]
         return found
 
-    def test_node_setup_pod_keeps_no_privileges_after_init(self) -> None:
+    def test_node_setup_pod_keeps_minimal_privileges_after_init(self) -> None:
         spec = self.spec()
         assert spec["automountServiceAccountToken"] is False
         assert not {"hostNetwork", "hostIPC", "hostPID", "serviceAccountName"} & {*spec}

@@ -13,8 +13,7 @@ HOST = "registry.example.com/"
 
 @pytest.fixture
 def samples() -> Path:
-    """Returns the folder of plans of azurerm 5.2 by Terraform 1.11, made without an Azure
-    account."""
+    """Returns the folder of plans of azurerm 5.2 by Terraform 1.11, made without an account."""
     return Path(__file__).parent / "plans"
 
 

@@ -201,8 +201,8 @@ def zone(edit: Edit) -> None:
 
 
 def harmless(edit: Edit) -> None:
-    """Makes disks larger, ZRS → GZRS, and a pool Spot → dedicated with at most 16 nodes instead of
-    8."""
+    """Makes disks larger, ZRS → GZRS, and a pool Spot → dedicated with a maximum of 8 → 16
+    nodes."""
     for number in (0, 1):
         edit.update(f"azurerm_managed_disk.nfs-data-disk-{number}", disk_size_gb=2048)
     edit.update("azurerm_storage_account.storage", account_replication_type="GZRS")

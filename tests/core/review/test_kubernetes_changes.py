@@ -48,8 +48,7 @@ def pool(size: str = "Standard_HB176rs_v4", **more: Any) -> dict[str, Any]:
 
 
 def blobs(before: dict[str, str], after: dict[str, str]) -> list[Any]:
-    """Returns changes of the manifests whose text differs: the provider recreates each of these
-    blobs."""
+    """Returns changes of manifests whose text differs: the provider recreates their blobs."""
     return [
         (
             f"azurerm_storage_blob.manifests-{path.rpartition('/')[2].removesuffix('.yaml')}",
