@@ -66,7 +66,9 @@ def _one(document: dict[str, Any], type_: str) -> dict[str, Any]:
     return body
 
 
-def test_program_of_a_cluster_has_what_its_jobs_need(lab: az.EnvironmentStack) -> None:
+def test_program_of_a_cluster_writes_target_storage_and_dependencies(
+    lab: az.EnvironmentStack,
+) -> None:
     net = _network(lab)
     data = az.Storage(lab, "data", containers=["datasets", "outputs"], network=net)
     home = az.NfsServer(

@@ -1,4 +1,5 @@
-"""The catalog: every row is complete, sourced and consistent, and failed look-ups suggest names."""
+"""The catalogue: every row is complete, sourced and consistent, and failed look-ups suggest
+names."""
 
 import datetime
 import hashlib

@@ -1,4 +1,4 @@
-"""Suggestions for misspelled words."""
+"""Suggestions for misspelt words."""
 
 import pytest
 

@@ -264,7 +264,7 @@ def test_file_server_throughput_is_known_for_several_generations_of_sizes(
 
 
 def test_file_server_may_have_a_described_size(written: Written) -> None:
-    """File servers may also have sizes newer than the catalog."""
+    """File servers may also have sizes newer than the catalogue."""
     text = _file({"pair": "{engine: ssh, size: Standard_HB176rs_v4, nodes: 2, mounts: [data]}"})
     server = "size: {name: Standard_D32s_v9, like: Standard_D32s_v6}"
     text = text.replace("kind: nfs_server", f"kind: nfs_server, {server}")

@@ -185,7 +185,7 @@ def test_azure_files_share_has_a_private_endpoint(written: Written) -> None:
     )
 
 
-def test_file_systems_names_never_collide_with_ids_of_others(written: Written) -> None:
+def test_file_systems_may_have_names_like_ids_of_others(written: Written) -> None:
     others = """\
   account: {kind: netapp, path: /a}
   team-pool: {kind: netapp, path: /b}

@@ -89,7 +89,7 @@ def test_state_stack_makes_account_open_to_deployer_and_named_ranges(
         (STATE, "", "keeps its state in files"),
     ],
 )
-def test_state_stack_that_nobody_could_use_is_refused(
+def test_state_stack_that_is_unreachable_or_unused_is_refused(
     written: Written, everything: str, old: str, new: str, said: str
 ) -> None:
     assert old in everything

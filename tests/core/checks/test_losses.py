@@ -130,7 +130,7 @@ AGAIN = "delete create"
         (IMMUTABLE, KEPT, None, "forget", ""),
     ],
 )
-def test_losses_report_what_is_deleted_with_a_resource(
+def test_losses_report_contents_deleted_with_a_resource(
     type_: str, before: Any, after: Any, actions: str, said: str
 ) -> None:
     found = _told(type_, before, after, actions)

@@ -180,7 +180,7 @@ def test_plan_rules_hint_at_file_sections_that_replace_a_single_vm() -> None:
     assert hint(VM, "size") == hint(SET, "custom_data") != hint(VM, "custom_data")
 
 
-def test_plan_rules_report_a_deposed_resource_as_left_over_nodes() -> None:
+def test_plan_rules_report_a_deposed_resource_as_left_over() -> None:
     (found,) = _check(_resource(SET, {"instances": 2}, None, "delete") | {"deposed": "00000001"})
     assert "as it was left over when another replaced it" in found.message
 
@@ -256,7 +256,7 @@ ADDRESS = {"id": "/a", "ip_address": "203.0.113.7"}
         ),
     ],
 )
-def test_plan_rules_report_lost_gateway_and_new_address_unless_all_goes(
+def test_plan_rules_report_lost_gateway_or_address_unless_network_is_deleted(
     found: list[Any], said: dict[str, str]
 ) -> None:
     stays = _resource("azurerm_virtual_network", {"id": "/n"}, {"id": "/n"}, "no-op")

@@ -352,7 +352,7 @@ def test_rules_findings_point_to_lines_of_the_file_in_order(
         ({"location": "${var.region}"}, False, False),
     ],
 )
-def test_rules_require_zone_of_zonal_disk_unless_file_says_none(
+def test_rules_require_zone_of_zonal_disk_unless_file_sets_none(
     repository: Path, tmp_path: Path, different: dict[str, Any], zoneless: bool, refused: bool
 ) -> None:
     text = (repository / "stacks/environments/demo.yaml").read_text()

@@ -99,7 +99,7 @@ def test_price_service_converts_units_to_hourly_prices(
     assert found == (None if hourly is None else pytest.approx(hourly))
 
 
-def test_price_service_falls_back_to_the_global_region(
+def test_price_service_asks_the_global_region_for_global_prices(
     price_server: Any, service: PriceService
 ) -> None:
     fields = {"serviceName": "NAT Gateway", "meterName": "Standard Gateway", "retailPrice": 0.045}

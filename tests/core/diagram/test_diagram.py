@@ -90,7 +90,7 @@ def test_diagram_of_demo_equals_golden_markdown() -> None:
         ),
     ],
 )
-def test_diagram_arrows_connect_resources_to_what_they_use(
+def test_diagram_arrows_point_to_used_resources(
     name: str, expected: set[tuple[str, str, str]]
 ) -> None:
     picture = _picture(name)
