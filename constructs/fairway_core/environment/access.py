@@ -1,4 +1,4 @@
-"""Who gets in, by which ways, as which accounts, and who may submit jobs."""
+"""Access to an environment: accounts, ways in, and who may submit jobs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network
 
 
-# Above what Azure and Ubuntu give to accounts, and below what systemd takes for its own.
+# Above the ids that Azure and Ubuntu assign, and below those that systemd reserves.
 FIRST_UID, LAST_UID = 20_000, 59_999
 
-# Accounts and groups of the images, of Slurm and of what the nodes install. One that is missing
-# here is found by a machine when it boots: it makes no account then, and says so.
+# Accounts and groups of the images, of Slurm and of what nodes install. A machine notices one that
+# is missing here when it boots: it then creates no account, and reports that.
 _TAKEN = frozenset(
     {"root", "all", "none", "azureuser", "ubuntu", "admin", "sudo", "wheel", "docker", "fairway"}
     | {"slurm", "munge", "mysql", "mariadb", "statd", "sshd", "syslog", "nobody", "nogroup"}
@@ -78,7 +78,7 @@ class Person(Model, defer_build=True):
 
     @property
     def number(self) -> int:
-        """The user id, and that of the group.
+        """The user id, which is also the group's.
 
         >>> Person(name="ada", keys=["ssh-ed25519 AAAA"]).number
         30398
@@ -90,7 +90,7 @@ class Person(Model, defer_build=True):
 
 
 def apart(people: tuple[Person, ...]) -> tuple[Person, ...]:
-    """The people; FieldError where two of them have one name, or one number."""
+    """Returns the people. Raises FieldError if two of them share a name or a user id."""
     for index, person in enumerate(people):
         for other in people[:index]:
             if other.name == person.name:
@@ -120,15 +120,14 @@ def _own_range(network: IPv4Network) -> IPv4Network:
 
 
 def check_rules(allowed: Sequence[IPv4Network], services: Mapping[str, int]) -> None:
-    """Raises FieldError where a service takes fewer rules of addresses than the ranges need.
+    """Raises FieldError if the ranges need more address rules than a service takes.
 
-    `services` has the number of rules that each has beside them, by the service's name in
-    limits.toml.
+    `services` has the number of other rules of each service, by the service's name in limits.toml.
     """
     public = seen_outside(allowed)
     for service, own in services.items():
         most = limits()[f"{service}_ip_rules"]
-        # Of these two a range of two addresses is two rules, see `public_addresses`.
+        # For these two a range of two addresses needs two rules, see `public_addresses`.
         pairs = service in ("storage", "batch")
         rules = own + sum(2 if pairs and each.prefixlen == 31 else 1 for each in public)
         if rules > most.value:
@@ -194,7 +193,7 @@ class Access(Model, defer_build=True):
 
     @property
     def gateway_size(self) -> str | None:
-        """The VM size of the gateway; None where there is none."""
+        """The VM size of the gateway, or None without a gateway."""
         if isinstance(self.gateway, GatewayVm):
             return self.gateway.size
         return GatewayVm().size if self.gateway else None
@@ -203,14 +202,16 @@ class Access(Model, defer_build=True):
     @classmethod
     def _bastion_is_there(cls, reach: object) -> object:
         if isinstance(reach, Reach) and reach.bastion is not None:
-            parts_of("Bastion", reach.bastion)  # in a file it is never Terraform's to fill in
+            parts_of(
+                "Bastion", reach.bastion
+            )  # in a file it is never a value that Terraform fills in
         return reach
 
 
 @dataclass(frozen=True)
 class DataRole:
-    """A built-in role on a container, or on the Batch account where `container` is None; `key`
-    tells it from the others."""
+    """A built-in role on a container, or on the Batch account if `container` is None; `key` is
+    unique among them."""
 
     key: str
     role: str
@@ -220,7 +221,8 @@ class DataRole:
 
 @dataclass(frozen=True)
 class Researcher:
-    """Who gets them, by object id: None is the first deployer. `why` ends each reason."""
+    """A user or group that gets the data roles, by object id: None is the first deployer. `why`
+    ends the reason of each assignment."""
 
     key: str
     why: str
@@ -231,8 +233,8 @@ DEPLOYER = Researcher("deployer", "deployed this first")
 
 
 def data_roles(containers: Iterable[str], *, pools: bool) -> Iterator[DataRole]:
-    """All that submitting takes: Owner and Contributor allow none of it. Source: Azure
-    documentation, built-in roles for Storage and Batch."""
+    """Yields the roles that submitting needs: Owner and Contributor include none of them. Source:
+    Azure documentation, built-in roles for Storage and Batch."""
     for name in containers:
         role, reason = "Storage Blob Data Contributor", f"Reads and writes the container {name}"
         yield DataRole(f"container-{name}", role, reason, name)
@@ -241,7 +243,8 @@ def data_roles(containers: Iterable[str], *, pools: bool) -> Iterator[DataRole]:
 
 
 def researchers_of(named: Sequence[str] | None) -> list[Researcher]:
-    """The researchers named under `access.researchers`; without a list, the deployer alone."""
+    """Returns the researchers named under `access.researchers`, or the deployer alone without a
+    list."""
     if named is None:
         return [DEPLOYER]
     return [Researcher(each, "named under access.researchers", each) for each in named]

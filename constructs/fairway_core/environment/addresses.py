@@ -1,4 +1,4 @@
-"""Subnets of the address space of an environment, and its proxy."""
+"""Subnets of an environment's address space, and its proxy."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SubnetRole:
-    """A purpose of a subnet. With `everywhere` every network has one; others are there where
+    """A purpose of a subnet. With `everywhere` every network has one; other subnets exist only if
     something needs them, such as a `filesystem` whose subnet holds nothing else.
 
-    `uses_services` holds for who reads and writes Blob storage and secrets. In a `delegated` subnet
-    another service makes what is in it, which needs no way out.
+    `uses_services` is set for subnets whose machines use Blob storage and secrets. In a `delegated`
+    subnet another Azure service creates the resources, which need no internet access.
     """
 
     block: int | None = None
@@ -34,8 +34,8 @@ class SubnetRole:
     delegated: str = ""
 
 
-# The first half belongs to the compute nodes. The second half is cut into sixteen equal
-# blocks, and a role keeps its block for ever: a new role takes a free one and moves nobody.
+# The first half is for compute nodes. The second half is divided into sixteen equal blocks, and a
+# role keeps its block for ever: a new role takes a free one, so that no subnet moves.
 SUBNETS = {
     "compute": SubnetRole(everywhere=True, uses_services=True),
     "storage": SubnetRole(block=0, everywhere=True),
@@ -50,13 +50,13 @@ _BLOCK_BITS = 5
 
 EVERY_NETWORK = tuple(role for role, each in SUBNETS.items() if each.everywhere)
 
-# The smallest block must still hold Azure's largest demand on a small subnet, a /26.
+# The smallest block must still hold the largest small subnet that Azure requires, a /26.
 LONGEST_PREFIX = 26 - _BLOCK_BITS
 
 
 def check_space(space: IPv4Network) -> IPv4Network:
-    """The range; FieldError for one that Azure takes for no network, or that has no room for all
-    subnets."""
+    """Returns the range. Raises FieldError if its length is outside what Azure allows for a
+    network, or has no room for all subnets."""
     if not WIDEST_RANGE <= space.prefixlen <= LONGEST_PREFIX:
         raise FieldError(
             f"`{space}` cannot be cut into subnets",
@@ -68,13 +68,14 @@ def check_space(space: IPv4Network) -> IPv4Network:
 def require_apart(
     network: IPv4Network, other: IPv4Network, whose: str, *, path: DataPath, hint: str
 ) -> None:
-    """Raises FieldError at `path` where `network` overlaps `other`, which is `whose`."""
+    """Raises FieldError at `path` if `network` overlaps `other`; the message names its owner,
+    `whose`."""
     if network.overlaps(other):
         raise FieldError(f"`{network}` overlaps {whose} {other}", hint, path)
 
 
 def subnet_plan(address_space: IPv4Network) -> dict[str, IPv4Network]:
-    """The subnet of each role; `address_space` has a prefix of LONGEST_PREFIX or shorter.
+    """Returns the subnet of each role; `address_space` has a prefix of LONGEST_PREFIX or shorter.
 
     >>> plan = subnet_plan(IPv4Network("10.40.0.0/16"))
     >>> str(plan["compute"]), str(plan["storage"]), str(plan["management"])
@@ -92,7 +93,7 @@ def subnet_plan(address_space: IPv4Network) -> dict[str, IPv4Network]:
 
 _URL = re.compile(r"https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[0-9]{1,5}")
 _LARGEST_PORT = 65_535
-# Names, addresses and ranges, also with a leading dot: nothing that ends a list or a line.
+# Names, addresses and ranges, also with a leading dot: no character that ends a list or a line.
 _DIRECT_NAME = matching(
     r"[A-Za-z0-9.*][A-Za-z0-9.:/_-]*",
     "`{}` is neither a name nor an address",
@@ -164,7 +165,7 @@ class Proxy(Model, defer_build=True):
 
     @property
     def addresses(self) -> list[IPv4Address]:
-        """Its addresses, where they are no names."""
+        """The proxy's IP addresses; host names are left out."""
         found = []
         for url in (self.http, self.https or self.http):
             with suppress(AddressValueError):

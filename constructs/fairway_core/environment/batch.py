@@ -1,4 +1,4 @@
-"""Clusters whose jobs Azure Batch queues and runs: pools, how they scale, and their account."""
+"""Clusters whose jobs Azure Batch queues and runs: pools, their scaling, and their account."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from fairway_core.catalog import Image, VmSize
 
-# "Microsoft Azure Batch" in every directory of Entra ID. Source: Azure documentation, create
-# a Batch account.
+# "Microsoft Azure Batch" in every Entra ID directory. Source: Azure documentation, create a Batch
+# account.
 BATCH_APPLICATION_ID = "ddbf3205-c6bd-46ae-8127-60eb93363864"
 
 _HOW_TO_FIND_IT = f"az ad sp show --id {BATCH_APPLICATION_ID} --query id --output tsv"
@@ -82,7 +82,7 @@ class Batch(Model, defer_build=True):
 
 
 def _has_infiniband(fields: Mapping[str, Any]) -> bool:
-    """True where the size of a pool has InfiniBand, or where the size itself is refused."""
+    """Returns True if a pool's size has InfiniBand, or if the size itself is refused."""
     return "size" not in fields or vm_size(fields["size"]).rdma
 
 
@@ -152,7 +152,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
     @rule
     def _nodes_fit_a_pool(self) -> None:
-        # The account may lower it, see `check_batch`.
+        # The account's mode may lower the limit, see `check_batch`.
         check_pool_nodes(self.shape, path=most_nodes_path(self.nodes))
 
     @rule
@@ -195,33 +195,33 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
     @property
     def nodes_of_a_job(self) -> int:
-        """The most nodes that one job can take."""
+        """The maximum number of nodes of one job."""
         return self.node_range.max if self.mpi else 1
 
     @property
     def system_disks(self) -> list[Part]:
-        """The system disks to pay for, of which nothing is known."""
+        """The system disks to pay for, whose kind and size are unknown."""
         reason = "Batch does not tell the kind and size of its nodes' system disks"
         return [Part("system disks of the nodes", counts=self.counts, reason=reason)]
 
     @property
     def chosen_image(self) -> Image:
-        """The image of every node: the one named, or the one for such a pool."""
+        """The image of every node: the one named, or the default for such a pool."""
         return image(self.image) if self.image else pool_image(vm_size(self.size))
 
     @property
     def runs_containers(self) -> bool:
-        """True if every job names a container's image."""
+        """True if every job names a container image."""
         return self.containers is not False
 
     @property
     def pulled_images(self) -> tuple[str, ...]:
-        """The images that a node has from its start."""
+        """The images that a node pulls when it starts."""
         return self.containers if isinstance(self.containers, tuple) else ()
 
     @property
     def autoscaling(self) -> Autoscale | None:
-        """The settings by which the pool scales by itself; None where it does not."""
+        """The settings by which the pool scales, or None if it does not scale by itself."""
         if isinstance(self.autoscale, Autoscale):
             return self.autoscale
         if self.autoscale == "manual" or not self._has_a_range:
@@ -235,7 +235,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
     @property
     def shape(self) -> PoolShape:
-        """Facts about the pool that its formula needs."""
+        """Facts about the pool that its autoscale formula needs."""
         nodes = self.node_range
         return PoolShape(
             minimum=nodes.min,
@@ -251,10 +251,10 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
 
 def pool_image(size: VmSize) -> Image:
-    """The image of a pool of that size where none is named; UserError where none fits.
+    """Returns the default image of a pool of that size. Raises UserError if none fits.
 
-    Drivers for GPUs are on the HPC images alone. Batch lists those for sizes with InfiniBand, and
-    one of them was seen to work on others; of the rest `rdma-only-image` warns.
+    Only the HPC images have GPU drivers. Batch lists them for sizes with InfiniBand, and one of
+    them was seen to work on other sizes; the check `rdma-only-image` warns about the rest.
     """
     if size.rdma:
         return default_image(size)
@@ -266,7 +266,7 @@ def pool_image(size: VmSize) -> Image:
 
 
 def check_batch(pools: Mapping[str, BatchCluster], *, mode: str, is_reached: bool) -> None:
-    """Raises FieldError where pools, their account and the network do not go together."""
+    """Raises FieldError if pools, their account and the network do not fit together."""
     most = most_pool_nodes(mode, mpi=True)
     for name, pool in pools.items():
         if pool.mpi and pool.node_range.max > most:

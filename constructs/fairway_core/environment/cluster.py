@@ -27,10 +27,10 @@ from fairway_core.target import NodeRange
 if TYPE_CHECKING:
     from fairway_core.catalog import Image
 
-# Azure's own ranges, in minutes.
+# Azure's ranges, in minutes.
 _RESTORE_MINUTES = (15, 120)
 _GRACE_MINUTES = (10, 90)
-# Sooner, one would hardly have logged in after a start.
+# With less, users would hardly have time to log in after a start.
 _SHORTEST_IDLE_MINUTES = 10
 _LARGEST_OS_DISK = 4095
 
@@ -95,10 +95,10 @@ class Repair(Model, defer_build=True):
 class HasNodes:
     """Nodes of one size, as many as `nodes:` says: a number, or a range.
 
-    What others ask about a cluster is here, with the answer of most kinds.
+    Other modules read a cluster's properties here; the defaults hold for most kinds.
     """
 
-    if TYPE_CHECKING:  # fields of each model, in their own places there
+    if TYPE_CHECKING:  # fields that each model declares itself
         size: str
         nodes: int | NodeRange
 
@@ -107,13 +107,13 @@ class HasNodes:
     is_partition: ClassVar[bool] = False
     """True if Slurm queues its jobs, and starts and deletes its nodes."""
     hides_home: ClassVar[bool] = False
-    """True if its nodes have users of their own below /home."""
+    """True if its nodes have their own users below /home."""
     machines: ClassVar[tuple[str, str]] = ("scale set", "linux_virtual_machine_scale_set")
-    """Its machines in a diagram, and the kind of their resource; "" where Azure names them."""
+    """Its machines in a diagram, and the kind of their resource, or "" if Azure names them."""
     manager: ClassVar[tuple[str, str]] = ("", "")
-    """The starter of its jobs in a diagram: an arrow's label, and the box at its end."""
+    """Its job manager in a diagram: an arrow's label, and the box at the end of the arrow."""
     acts_as: ClassVar[tuple[str, str]] = ("runs as", "nodes")
-    """Who its jobs are, likewise."""
+    """The identity of its jobs in a diagram, in the same form."""
 
     @property
     def is_single(self) -> bool:
@@ -122,22 +122,22 @@ class HasNodes:
 
     @property
     def node_range(self) -> NodeRange:
-        """The least and the largest number of nodes."""
+        """The minimum and maximum number of nodes."""
         return NodeRange.of(self.nodes)
 
     @property
     def counts(self) -> Counts:
-        """Numbers of nodes to pay for: at rest the least number of them runs."""
+        """Numbers of nodes to pay for: at rest the minimum number runs."""
         return Counts(self.node_range.min, self.node_range.max, self.node_range.min)
 
     @property
     def nodes_of_a_job(self) -> int:
-        """The most nodes that one job can take."""
+        """The maximum number of nodes of one job."""
         return self.node_range.max
 
 
 class HasSystemDisk(HasNodes):
-    """Nodes whose system disks are on themselves, or managed disks."""
+    """Nodes with local or managed system disks."""
 
     if TYPE_CHECKING:
         os_disk: Literal["local", "managed"] | None
@@ -147,7 +147,7 @@ class HasSystemDisk(HasNodes):
 
     @property
     def has_local_disk(self) -> bool:
-        """True if system disks are on the nodes themselves, and lost with them."""
+        """True if system disks are local to the nodes, and lost with them."""
         if self.os_disk is not None:
             return self.os_disk == "local"
         return fits_local_disk(self.size, self.os_gib)
@@ -217,14 +217,14 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
 
     @property
     def spot_options(self) -> Spot | None:
-        """The settings for Spot nodes; None where the nodes are dedicated."""
+        """The settings for Spot nodes, or None if the nodes are dedicated."""
         if isinstance(self.spot, Spot):
             return self.spot
         return Spot() if self.spot else None
 
     @property
     def eviction(self) -> str | None:
-        """Eviction policy of Spot nodes; None where the nodes are dedicated."""
+        """The eviction policy of Spot nodes, or None if the nodes are dedicated."""
         return self.spot_options.eviction if self.spot_options else None
 
     @property
@@ -320,7 +320,7 @@ class Cluster(Nodes, defer_build=True):
 
     @property
     def is_single(self) -> bool:
-        """True with one node."""
+        """True if the cluster has one node."""
         return self.nodes == 1
 
     @property
@@ -330,7 +330,7 @@ class Cluster(Nodes, defer_build=True):
 
     @property
     def has_local_disk(self) -> bool:
-        """True if system disks are on the nodes themselves, by the rules of scale sets and VMs."""
+        """True if system disks are local to the nodes, by the rules of scale sets and VMs."""
         if self.os_disk is not None:
             return self.os_disk == "local"
         return self.nodes > 1 and prefers_local_disk(self.size, self.os_gib, self.eviction)

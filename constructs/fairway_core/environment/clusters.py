@@ -16,4 +16,4 @@ AnyCluster = Annotated[
 ]
 
 MachineCluster = Cluster | SlurmNodes | BatchCluster
-"""Clusters whose nodes boot an image of the environment's choice."""
+"""Clusters whose nodes boot an image that the environment chooses."""

@@ -1,4 +1,5 @@
-"""Values from elsewhere: those under `defaults:` of the file, and `${env:NAME}` of its caller."""
+"""Values from elsewhere: from the file's `defaults:`, and from `${env:NAME}` in the caller's
+environment."""
 
 from __future__ import annotations
 
@@ -41,10 +42,10 @@ class Defaults(Model, defer_build=True):
 
 
 def apply_defaults(document: Document, model: type[BaseModel]) -> Document:
-    """The document with its `defaults:` under each item of the section that they are for.
+    """Returns the document with its `defaults:` merged under each item of their section.
 
-    What comes from there keeps its own line. Raises UserError for a key that no cluster or
-    no file system knows.
+    Inherited values keep their own line numbers. Raises UserError for a key that no cluster or no
+    file system has.
     """
     data = document.data
     defaults = data.get("defaults") if isinstance(data, dict) else None
@@ -70,7 +71,7 @@ def apply_defaults(document: Document, model: type[BaseModel]) -> Document:
 
 @dataclass
 class _Inherited:
-    """Puts defaults under values, and remembers where all that is inherited really stands."""
+    """Merges defaults under values, and records the source location of each inherited value."""
 
     document: Document
     locations: dict[DataPath, Location]
@@ -96,14 +97,16 @@ class _Inherited:
 
 
 def typed_as(path: DataPath) -> DataPath:
-    """The path of the field that a default stands for; any other path is its own."""
+    """Returns the path of the field that a default stands for; any other path is returned
+    unchanged."""
     if len(path) > 1 and path[0] == "defaults" and path[1] in _SECTIONS:
         return (_SECTIONS[str(path[1])], "any", *path[2:])
     return path
 
 
 def once_each(error: UserError, document: Document) -> UserError:
-    """The error without repetitions: a wrong default is wrong in every item that takes it."""
+    """Returns the error without repeated findings: a wrong default is wrong in every item that
+    inherits it."""
     inherited = {location for path, location in document.overrides.items() if path[0] != "defaults"}
     seen: set[tuple[str, Location | None]] = set()
     findings = []
@@ -144,11 +147,11 @@ def substitute(
     environ: Mapping[str, str],
     typed_as: Callable[[DataPath], DataPath] = lambda path: path,
 ) -> Document:
-    """The document with each `${env:NAME}` in its values, never in its keys, replaced.
+    """Returns the document with each `${env:NAME}` in its values, never in its keys, replaced.
 
-    The text becomes what the model's field is, so that `zone: ${env:ZONE}` is a number;
-    `typed_as` answers with the path of the field that says so. Raises UserError with a
-    located finding for each variable that is not set and has no default.
+    The text is parsed as the type of the model's field, so that `zone: ${env:ZONE}` is a number;
+    `typed_as` returns the path of the field that gives the type. Raises UserError with a located
+    finding for each variable that is not set and has no default.
     """
     findings: list[Finding] = []
 
@@ -194,7 +197,7 @@ def _fault(text: str, environ: Mapping[str, str]) -> Finding | None:
 
 
 def _as_field(text: str, annotations: list[Any]) -> Any:
-    """The text as one value of YAML, where the field takes anything but text."""
+    """Parses the text as one YAML value if the field takes anything but text."""
     if not annotations or any(_takes_text(each, text) for each in annotations):
         return text
     try:

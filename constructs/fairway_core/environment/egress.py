@@ -1,4 +1,4 @@
-"""Names on the internet that an environment's machines need, for the owner of a firewall."""
+"""Host names on the internet that an environment's machines need, for the owner of a firewall."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from fairway_core.environment.kubernetes import Kubernetes
     from fairway_core.environment.model import Environment
 
-# What a row's names may hold, and that Azure alone knows before the first deployment.
+# A placeholder in a row's names, whose value is unknown before the first deployment.
 _WORKSPACE = "WORKSPACE-ID"
 
 
 @dataclass(frozen=True)
 class Outbound:
-    """A name, its port, and what it is needed for; rows of egress.toml."""
+    """A host name, its port, and the reason it is needed; rows of egress.toml."""
 
     name: str
     port: int
@@ -31,9 +31,9 @@ class Outbound:
 
 
 def outbound(environment: Environment) -> list[Outbound]:
-    """Names that a firewall or a proxy has to let through; none where neither is on the way out.
+    """Returns the names that a firewall or a proxy must allow, or none without either.
 
-    Names that only jobs ask for are not among them.
+    Names that only jobs ask for are not included.
     """
     network = environment.network
     is_own = network.existing is None and not isinstance(network.egress, Firewall)
@@ -58,7 +58,7 @@ def outbound(environment: Environment) -> list[Outbound]:
 
 
 def _needs(environment: Environment) -> Iterator[str]:
-    """The kinds of rows that the environment's parts need."""
+    """Yields the kinds of rows of egress.toml that the environment's parts need."""
     servers = environment.scheduler is not None or environment.access.gateway
     if servers:
         yield "ubuntu"

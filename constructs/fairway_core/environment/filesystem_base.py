@@ -1,4 +1,4 @@
-"""The base of shared file systems: their common fields, and the facts that each kind states."""
+"""The base of shared file systems: their common fields, and the facts that each kind provides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _BYTES_PER_MIB = 1024**2
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentParts:
-    """The parts of an environment that file systems need; `zone` is None where it names none."""
+    """The parts of an environment that file systems need; `zone` is None without an availability
+    zone."""
 
     filesystems: Mapping[str, FileSystem]
     clusters: Mapping[str, AnyCluster]
@@ -42,34 +43,34 @@ class FileSystem(Model, defer_build=True):
     """The path at which nodes mount the file system, for example /data."""
 
     resource_kind: ClassVar[str] = ""
-    """The kind of resource in names.toml that it is called as."""
+    """The kind of resource in names.toml that determines its name."""
     subnet_role: ClassVar[str | None] = None
-    """The subnet that it is in; None where nodes reach it otherwise."""
+    """The role of its subnet, or None if nodes reach it otherwise."""
     mount_type: ClassVar[str] = "nfs"
-    """Type of the file system on nodes, for mount(8)."""
+    """The file system type for mount(8) on nodes."""
     private_link: ClassVar[str] = ""
     """The service of private_links.toml by which nodes reach it."""
     is_server: ClassVar[bool] = False
-    """True for a VM of the environment: it takes SSH keys, and itself opens its top folder."""
+    """True for a VM of the environment: it takes SSH keys, and opens its top folder itself."""
     egress: ClassVar[tuple[str, ...]] = ()
     """The kinds of rows of egress.toml that it needs."""
     holds_runs: ClassVar[bool] = True
-    """True if it has the locks and owners that runs and homes need."""
+    """True if it supports the locks and owners that runs and homes need."""
     is_container: ClassVar[bool] = False
-    """True for a container of the storage account, which only the identity of nodes reads."""
+    """True for a container of the storage account, which only the nodes' identity can read."""
     encrypted: ClassVar[dict[str, str]] = {}
-    """Its parts for which a company can require its own keys, by the kind in `policies:`."""
+    """Its parts for which a company can require customer-managed keys, by kind in `policies:`."""
     raised_by: ClassVar[dict[str, str]] = {}
-    """The ways to raise each of `limits_mbps`, for a hint."""
+    """How to raise each of `limits_mbps`, for a hint."""
 
     @property
     def source(self) -> str | None:
-        """The server and its export, where another has made it; None where the environment does."""
+        """The server and its export if it exists already, or None if the environment creates it."""
         return None
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Lines on what it is, for a diagram."""
+        """Lines that describe it in a diagram."""
         raise NotImplementedError
 
     @property
@@ -78,8 +79,8 @@ class FileSystem(Model, defer_build=True):
         raise NotImplementedError
 
     def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002  # for kinds with copies
-        """The parts that it is paid for, without its private endpoint; `zone` is the environment's.
-        What a kind without any costs is a part of something else."""
+        """Returns the billed parts, without its private endpoint; `zone` is the environment's. A
+        kind without parts is billed with another resource."""
         return []
 
     @property
@@ -99,52 +100,53 @@ class FileSystem(Model, defer_build=True):
 
     @property
     def data_disks(self) -> str | None:
-        """The kind of its data disks; None where they are Azure's own."""
+        """The kind of its data disks, or None if Azure manages them."""
         return None
 
     @property
     def is_zone_redundant(self) -> bool:
-        """True if it asks for copies in several zones."""
+        """True if the file asks for copies in several zones."""
         return False
 
     @property
     def imported(self) -> str | None:
-        """The container that it is filled from, with the account's keys; None without one."""
+        """The container that it imports with the account's keys, or None."""
         return None
 
     @property
     def is_backed_up(self) -> bool:
-        """True if a vault of the environment has backups of it."""
+        """True if a vault of the environment backs it up."""
         return False
 
     def check(self, name: str, parts: EnvironmentParts) -> None:
-        """Raises FieldError where the rest of the environment cannot do what the file system needs.
+        """Raises FieldError if the rest of the environment cannot do what the file system needs.
 
-        The subnet that it is in is known to be there.
+        The caller has checked that its subnet exists.
         """
 
     def check_mount(self, cluster: AnyCluster, path: DataPath) -> None:
-        """Raises FieldError where nodes of a cluster cannot mount it, which they do at `path`."""
+        """Raises FieldError if the nodes of a cluster cannot mount it; `path` is the field that
+        mounts it."""
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:
-        """MB/s that each of its parts can pass on, by what a message calls the part."""
+        """Throughput of each of its parts in MB/s, by the part's name in messages."""
         raise NotImplementedError
 
     @property
     def throughput_mbps(self) -> int:
-        """MB/s to expect: the least of the limits."""
+        """Expected throughput in MB/s: the lowest of the limits."""
         return min(self.limits_mbps.values())
 
     @property
     def limited_by(self) -> str:
-        """The limit that binds."""
+        """The part with the lowest throughput."""
         limits = self.limits_mbps
         return min(limits, key=lambda what: limits[what])
 
 
 def mbps(mibps: float) -> int:
-    """MiB/s, in which Azure counts for its file services, as MB/s, in which it does for disks.
+    """Converts MiB/s, Azure's unit for file services, to MB/s, its unit for disks.
 
     >>> mbps(4500)
     4718

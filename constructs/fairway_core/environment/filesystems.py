@@ -1,4 +1,4 @@
-"""File systems of an environment: what they ask of the rest of it, and whose homes they have."""
+"""File systems of an environment: what they need from the rest of it, and which holds the homes."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ HOME = "/home"
 
 
 def optional_roles(filesystems: Mapping[str, FileSystem]) -> frozenset[str]:
-    """The subnets that only some kinds of file systems need: `netapp`, `lustre`."""
+    """Returns the subnet roles that only some kinds of file systems need: `netapp`, `lustre`."""
     roles = (each.subnet_role for each in filesystems.values())
     return frozenset(role for role in roles if role and SUBNETS[role].filesystem)
 
 
 def speaks_nfs_3(filesystems: Mapping[str, FileSystem]) -> bool:
-    """True if a server offers NFS 3, which needs several ports."""
+    """Returns True if a server offers NFS 3, which needs several ports."""
     return any(3 in each.nfs_versions for each in filesystems.values())
 
 
 def scheduler_mounts(
     filesystems: Mapping[str, AnyFileSystem], clusters: Mapping[str, AnyCluster]
 ) -> dict[str, AnyFileSystem]:
-    """The file systems that the scheduler and login nodes of Slurm mount: all that its nodes do,
-    but for blobs, which only the identity of nodes reads."""
+    """Returns the file systems that Slurm's scheduler and login nodes mount: all that its nodes
+    mount except blob containers, which only the nodes' identity can read."""
     slurm = (each for each in clusters.values() if each.is_partition)
     mounts = (name for each in slurm for name in each.mounts)
     return {
@@ -55,9 +55,9 @@ def scheduler_mounts(
 
 
 def check_filesystems(parts: EnvironmentParts) -> None:
-    """Raises FieldError where the rest of the environment cannot do what its file systems need.
+    """Raises FieldError if the rest of the environment cannot do what its file systems need.
 
-    The names under `mounts:` of the clusters are known to be right.
+    The caller has checked the names under `mounts:` of the clusters.
     """
     filesystems, network = parts.filesystems, parts.network
     if network.existing:
@@ -84,7 +84,8 @@ def check_filesystems(parts: EnvironmentParts) -> None:
 
 
 def _check_roles(parts: EnvironmentParts, roles: Collection[str]) -> None:
-    """Raises FieldError with all the subnets that the environment needs and the network lacks."""
+    """Raises FieldError with all subnets that the environment needs and the existing network
+    lacks."""
     missing: dict[str, list[str]] = {}
     for name, filesystem in parts.filesystems.items():
         role = filesystem.subnet_role
@@ -104,16 +105,16 @@ def _check_roles(parts: EnvironmentParts, roles: Collection[str]) -> None:
 def home_filesystem(
     filesystems: Mapping[str, FileSystem], clusters: Mapping[str, AnyCluster]
 ) -> str | None:
-    """The file system with the homes, by name: of those that all partitions mount the one at
-    /home, or else the first; None where there is none."""
+    """Returns the name of the file system with the homes: of those that all partitions mount, the
+    one at /home, or else the first. None if they have none in common."""
     mounts = [cluster.mounts for cluster in clusters.values() if cluster.is_partition]
     return _best(filesystems, mounts)
 
 
 @dataclass(frozen=True)
 class Homes:
-    """The folder of the homes on a machine, and the path of the file system that it is on: "" for
-    the machine's own disk."""
+    """The folder of the homes on a machine, and the path of the file system that holds it, or ""
+    for the machine's own disk."""
 
     folder: str = "/home"
     mount: str = ""
@@ -122,8 +123,8 @@ class Homes:
 def homes(
     filesystems: Mapping[str, FileSystem], clusters: Mapping[str, AnyCluster], mounts: Sequence[str]
 ) -> Homes:
-    """Homes on a machine with these mounts: on the file system of the partitions' homes if that is
-    among them, otherwise on one of its own mounts, or on its own disk."""
+    """Returns the homes of a machine with these mounts: on the file system of the partitions' homes
+    if the machine mounts it, otherwise on one of its own mounts, or on its own disk."""
     shared = home_filesystem(filesystems, clusters)
     name = shared if shared in mounts else _best(filesystems, [mounts])
     if name is None:
@@ -134,8 +135,8 @@ def homes(
 
 @dataclass(frozen=True)
 class SharedQueue:
-    """The queue of all people's runs for the nodes of a cluster: a `folder` of the machines' own on
-    the file system at `mount`; "" is the one machine's own disk."""
+    """The queue of all users' runs for a cluster's nodes: a `folder` owned by the machines, on the
+    file system at `mount`, or on the own disk of a single machine if that is ""."""
 
     cluster: str
     folder: str
@@ -143,7 +144,8 @@ class SharedQueue:
 
 
 def shared_queue(filesystems: Mapping[str, FileSystem], name: str, cluster: Cluster) -> SharedQueue:
-    """Queue of a cluster without a scheduler, on the first file system that its nodes mount."""
+    """Returns the queue of a cluster without a scheduler, on the first file system that its nodes
+    mount."""
     if cluster.nodes == 1:
         return SharedQueue(name, "/var/lib/fairway-queue")
     path = filesystems[cluster.mounts[0]].path
@@ -157,7 +159,7 @@ def check_people(
     *,
     gateway: bool,
 ) -> None:
-    """Raises FieldError where people cannot have accounts, or homes that all nodes see."""
+    """Raises FieldError if people cannot have accounts, or homes that all nodes see."""
     if not people:
         return
     path = ("access", "users")
@@ -180,7 +182,7 @@ def check_people(
 def _check_sign_in(
     people: Sequence[Person], clusters: Mapping[str, AnyCluster], *, gateway: bool
 ) -> None:
-    """Raises FieldError where somebody could not sign in by Entra ID."""
+    """Raises FieldError if a person could not sign in with Entra ID."""
     for index, person in enumerate(people):
         if person.entra is None:
             continue

@@ -1,5 +1,5 @@
-"""File systems that are no resource of their own: exports of existing NFS servers in a network
-within reach, and containers of Blob storage that nodes see as folders, by blobfuse2."""
+"""File systems that are no resources of their own: exports of existing NFS servers in a reachable
+network, and Blob storage containers that nodes mount with blobfuse2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fairway_core.environment.clusters import AnyCluster
     from fairway_core.yaml_text import DataPath
 
-# Both become words of a line that nodes read: nothing that ends a word or a line.
+# Nodes read both as fields of a line, so neither has a space or a line break.
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
 _EXPORT = r"/([A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*)?"
 _LIMIT = "its server"
@@ -65,22 +65,22 @@ class NfsExport(FileSystem, defer_build=True):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Nothing but that it is there."""
+        """Its kind alone: nothing else is known of an existing server."""
         return ("NFS server, existing",)
 
     @property
     def size_gib(self) -> int:
-        """A number for Kubernetes, which wants one and compares it with nothing."""
+        """A placeholder for Kubernetes, which requires a size and ignores it."""
         return 1
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:
-        """MB/s of the server."""
+        """Throughput of the server in MB/s."""
         return {_LIMIT: self.mbps}
 
     def check(self, name: str, parts: EnvironmentParts) -> None:
-        """Raises FieldError where nodes are in a network of their own without a way out but to the
-        internet, over which nobody mounts NFS."""
+        """Raises FieldError if the nodes' network is connected to no other but the internet, over
+        which NFS is never mounted."""
         if not (parts.network.existing or parts.network.peerings):
             raise FieldError(
                 f"`{self.host}` is in no connected network",
@@ -89,7 +89,7 @@ class NfsExport(FileSystem, defer_build=True):
             )
 
 
-# 50 Gb/s: what every region lets out of an account; some let out 200. Source: Azure
+# 50 Gb/s: the egress limit of an account in every region; some allow 200. Source: Azure
 # documentation, scalability and performance targets for standard storage accounts.
 _ACCOUNT_MBPS = 6250
 
@@ -119,12 +119,12 @@ class Blobfuse(FileSystem, defer_build=True):
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:
-        """MB/s that the account passes on to all nodes together."""
+        """Throughput of the account in MB/s, for all nodes together."""
         return {"its storage account": _ACCOUNT_MBPS}
 
     def check(self, name: str, parts: EnvironmentParts) -> None:
-        """Raises FieldError without the container, without a way to install blobfuse2, and on
-        /home."""
+        """Raises FieldError if the container is missing, blobfuse2 cannot be installed, or the path
+        is /home."""
         path = ("filesystems", name)
         parts.storage.check_container(self.container, (*path, "container"))
         if parts.network.is_closed:
@@ -141,8 +141,8 @@ class Blobfuse(FileSystem, defer_build=True):
             )
 
     def check_mount(self, cluster: AnyCluster, path: DataPath) -> None:
-        """Raises FieldError for an engine or an image that cannot mount it, and in the place of the
-        folder of runs."""
+        """Raises FieldError if the engine or the image cannot mount it, or if it would hold the
+        runs."""
         if isinstance(cluster, KubernetesNodes):
             raise FieldError(
                 "nodes of Kubernetes cannot mount a container",

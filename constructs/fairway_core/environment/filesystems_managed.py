@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from fairway_core.environment.storage import Storage
     from fairway_core.yaml_text import DataPath
 
-# "HPC Cache Resource Provider" in every directory of Entra ID, as which Managed Lustre reads
-# Blob storage. Source: Azure documentation, Azure Managed Lustre prerequisites.
+# "HPC Cache Resource Provider" in every Entra ID directory: the identity with which Managed Lustre
+# reads Blob storage. Source: Azure documentation, Azure Managed Lustre prerequisites.
 LUSTRE_APPLICATION_ID = "4392ab71-2ce2-4b0d-8770-b352745c73f5"
 
-# MiB/s for each TiB of a volume. Source: Azure documentation, service levels for Azure NetApp
-# Files.
+# MiB/s per TiB of a volume. Source: Azure documentation, service levels for Azure NetApp Files.
 _NETAPP_LEVELS = {"Standard": 16, "Premium": 64, "Ultra": 128}
 
 
@@ -59,21 +58,21 @@ class AzureFiles(FileSystem, defer_build=True):
         return self.gib
 
     def cost(self, zone: int | None) -> list[Part]:
-        """The provisioned size."""
+        """Returns the provisioned size."""
         return [Part(f"{self.gib} GiB", f"files/{self.copies(zone)}", ONE.times(self.gib))]
 
     @property
     def is_zone_redundant(self) -> bool:
-        """True where the file says so: the default does not ask for more than there is."""
+        """True if the file says ZRS: the default adapts to the environment's zone."""
         return self.replication == "ZRS"
 
     def copies(self, zone: int | None) -> Literal["LRS", "ZRS"]:
-        """The replication, where it was left to the environment's zone too."""
+        """Returns the replication; the default depends on the environment's zone."""
         return self.replication or ("ZRS" if zone else "LRS")
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:
-        """MB/s that come with its size, bursts not counted."""
+        """Throughput in MB/s that comes with its size, without bursts."""
         # Source: Azure documentation, understand Azure Files billing, provisioned v1 model.
         mibps = 100 + math.ceil(0.04 * self.gib) + math.ceil(0.06 * self.gib)
         return {"its size": mbps(min(mibps, limit("azure_files_most_mibps")))}
@@ -104,16 +103,16 @@ class NetApp(FileSystem, defer_build=True):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Its size and level."""
+        """Its size and service level."""
         return ("NetApp Files volume", f"{self.size_gib:,} GiB, {self.service_level}")
 
     def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
-        """Price of the capacity pool that holds the volume."""
+        """Returns the price of the capacity pool that holds the volume."""
         return [netapp_pool(self.service_level, self.tib)]
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """Azure NetApp Files' own."""
+        """The resource provider of Azure NetApp Files."""
         return ("Microsoft.NetApp",)
 
     @property
@@ -148,7 +147,7 @@ class NetApp(FileSystem, defer_build=True):
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:
-        """MB/s that come with its size and level, and what one volume can reach at all."""
+        """Throughput in MB/s that comes with its size and level, and the maximum of one volume."""
         mibps = self.mibps or _NETAPP_LEVELS[self.service_level] * self.tib
         return {
             "its service level and size": mbps(mibps),
@@ -196,12 +195,12 @@ class Lustre(FileSystem, defer_build=True):
         return ("Managed Lustre", f"{self.tib} TiB, {self.mbps_per_tib} MB/s per TiB")
 
     def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
-        """All of it, whose price is not known."""
+        """Returns the file system as one part, whose price is unknown."""
         return without_meter("azurerm_managed_lustre_file_system", f"{self.tib} TiB")
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """Managed Lustre's own."""
+        """The resource provider of Managed Lustre."""
         return ("Microsoft.StorageCache",)
 
     @property
@@ -244,12 +243,12 @@ class Lustre(FileSystem, defer_build=True):
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:
-        """MB/s that come with its size and level."""
+        """Throughput in MB/s that comes with its size and level."""
         return {"its size": self.tib * self.mbps_per_tib}
 
     def check(self, name: str, parts: EnvironmentParts) -> None:
-        """Raises FieldError for an import that cannot work, and without Azure's services, a zone,
-        or addresses for all the file systems of this kind."""
+        """Raises FieldError if the import cannot work, or if Azure's services, a zone, or addresses
+        for all Lustre file systems are missing."""
         network, path = parts.network, ("filesystems", name)
         self._check_import(name, parts.storage)
         if network.egress == "none":
@@ -299,7 +298,7 @@ class Lustre(FileSystem, defer_build=True):
             )
 
     def check_mount(self, cluster: AnyCluster, path: DataPath) -> None:
-        """Raises FieldError for an image without a client; node pools get one by a driver."""
+        """Raises FieldError if the image has no Lustre client; node pools get one from a driver."""
         if cluster.engine != "kubernetes" and not cluster.chosen_image.lustre_client:
             raise FieldError(
                 f"image `{cluster.chosen_image.alias}` has no Lustre client",
@@ -309,5 +308,5 @@ class Lustre(FileSystem, defer_build=True):
 
 
 def lustre_log_container(name: str) -> str:
-    """The container in which the Lustre file system of that name logs what it imports."""
+    """Returns the container in which the Lustre file system of that name logs its imports."""
     return f"lustre-{name}-logs"

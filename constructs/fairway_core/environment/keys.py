@@ -1,4 +1,4 @@
-"""The SSH public keys that may log in: given as keys, as files, or the user's own."""
+"""SSH public keys that may log in: given as keys, as files, or the user's own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOBODYS_KEY = (
 )
 """The key of examples and of new projects: nobody has its private half."""
 
-# Azure takes no others; the user's own are looked for in this order.
+# Azure accepts no others; the user's own keys are searched in this order.
 _OWN_KEYS = ("id_ed25519.pub", "id_rsa.pub")
 _TYPES = ("ssh-ed25519", "ssh-rsa")
 _KEY = re.compile(r"(?P<type>\S+)\s+(?P<body>[A-Za-z0-9+/]+=*)(\s+.*)?")
@@ -29,9 +29,10 @@ _LOOKS_LIKE_A_KEY = ("ssh-", "ecdsa-", "sk-")
 
 
 def read_public_keys(entry: str, *, folder: Path) -> tuple[str, ...]:
-    """The keys of an entry: itself, or each line of the file that it names from `folder`.
+    """Returns the keys of an entry: the entry itself, or each line of the file that it names,
+    relative to `folder`.
 
-    Raises UserError for a missing file, a private key, or a key that Azure does not take.
+    Raises UserError for a missing file, a private key, or a key that Azure does not accept.
     """
     if entry.startswith(_LOOKS_LIKE_A_KEY):
         return (_checked(entry, "the key"),)
@@ -56,8 +57,8 @@ def read_public_keys(entry: str, *, folder: Path) -> tuple[str, ...]:
 
 
 def read_repository_key(entry: str, *, folder: Path) -> str:
-    """The public key of an apt repository: the entry itself, or the file that it names from
-    `folder`. Raises UserError for anything but an armoured public key."""
+    """Returns the public key of an apt repository: the entry itself, or the file that it names,
+    relative to `folder`. Raises UserError for anything but an armoured public key."""
     if entry.startswith(_ARMOUR):
         return entry.strip()
     how = f"write it with `gpg --export --armor KEY >{entry}`"
@@ -85,14 +86,16 @@ SshKey = Annotated[str, accepted_by(_public_key)]
 
 
 def _text_of(file: Path, encoding: str) -> str:
-    """Reads a file; a device or a pipe, which may never end, is none."""
+    """Reads a regular file. Raises FileNotFoundError for a device or a pipe, which may never
+    end."""
     if not file.is_file():
         raise FileNotFoundError(file)
     return file.read_text(encoding=encoding)
 
 
 def own_public_keys(home: Path) -> tuple[str, ...]:
-    """The user's own key; UserError with the command that makes one where there is none."""
+    """Returns the user's own key. Raises UserError, with the command that makes one, if there is
+    none."""
     for name in _OWN_KEYS:
         path = home / ".ssh" / name
         if path.is_file():

@@ -36,24 +36,24 @@ if TYPE_CHECKING:
     from fairway_core.environment.network import Network
     from fairway_core.environment.storage import Storage
 
-# The pool of what AKS and Fairway themselves run.
+# The pool for the pods of AKS and Fairway themselves.
 SYSTEM_POOL = "system"
-# The last part of the name of the group in which AKS puts the machines of all pools.
+# The last part of the name of the resource group in which AKS creates the machines of all pools.
 NODES_GROUP = "kubernetes-nodes"
-# The container of the storage account in which the manifests are that Flux applies: longer than
-# the name of any other can be.
+# The storage container of the manifests that Flux applies: longer than the name of any other
+# container can be.
 CONFIGURATION = "cluster-configuration"
 _SYSTEM_SIZE = "Standard_D4s_v6"
-# Of a node: what Kubernetes itself recommends at most, and within the addresses that it has.
+# Pods per node: the maximum that Kubernetes recommends, and within the node's addresses.
 MAX_PODS = 110
-# The system of every node: NVIDIA's operators take one alone in a cluster, and `Ubuntu` means
-# another with another version of Kubernetes. Source: Azure documentation, AKS: NVIDIA GPU operator.
+# The operating system of every node: NVIDIA's operators support only one per cluster, and `Ubuntu`
+# depends on the version of Kubernetes. Source: Azure documentation, AKS: NVIDIA GPU operator.
 OS_SKU = "Ubuntu2404"
-# The disk of a system node: images of what runs there, and logs.
+# The disk of a system node, for container images and logs.
 SYSTEM_GIB = 128
-# Images for training are of tens of GiB each.
+# Images for training have tens of GiB each.
 _OS_GIB = 256
-# A name of a pool for Linux. Source: Azure documentation, AKS: limitations of node pools.
+# The name of a Linux pool. Source: Azure documentation, AKS: limitations of node pools.
 _POOL_NAME = re.compile(r"[a-z][a-z0-9]{0,11}")
 _VERSION = re.compile(r"1\.([0-9]{2})")
 _LABEL_KEY = re.compile(
@@ -61,7 +61,7 @@ _LABEL_KEY = re.compile(
 )
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 _TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^=:]*))?:(NoSchedule|NoExecute)")
-# What a ResourceQuota may limit. Source: Kubernetes documentation, resource quotas: "for extended
+# Resources that a ResourceQuota may limit. Source: Kubernetes documentation: "for extended
 # resources, only quota items with prefix requests. are allowed".
 _QUOTA = re.compile(
     r"((requests|limits)\.)?(cpu|memory|ephemeral-storage|hugepages-[0-9A-Za-z]+)"
@@ -73,7 +73,7 @@ _QUOTA = re.compile(
 )
 # Labels and taints that AKS or Fairway set themselves.
 _TAKEN = ("kubernetes.azure.com/", "kubernetes.io/", "k8s.io/", "fairway.dev/")
-# Namespaces of Flux, of Kueue, of the operators and of what AKS adds.
+# Namespaces of Flux, of Kueue, of the operators and of AKS's add-ons.
 _INSTALLED = frozenset(
     {
         *("fairway-flux", "flux-system", "kueue-system", "gpu-operator", "network-operator"),
@@ -81,14 +81,13 @@ _INSTALLED = frozenset(
         *("aks-command", "aks-istio-system", "app-routing-system", "gatekeeper-system"),
     }
 )
-# What a node takes of the range of pods with the overlay network. Source: Azure documentation,
-# Azure CNI Overlay: a /24 for each node.
+# The prefix length of a node's part of the pod range. Source: Azure documentation, Azure CNI
+# Overlay: a /24 for each node.
 _PREFIX_OF_A_NODE = 24
-# The lengths of the range of services: Kubernetes takes none that is wider, and the address of its
-# DNS, the tenth, has to be in it.
+# Prefix lengths of the range of services: Kubernetes accepts none that is wider, and the tenth
+# address, that of its DNS, must be in it.
 _SERVICE_PREFIXES = (12, 28)
-# The least and the most that a maintenance window lasts. Source: Azure documentation, AKS planned
-# maintenance.
+# The shortest and longest maintenance window. Source: Azure documentation, AKS planned maintenance.
 _WINDOW_HOURS = (4, 24)
 # In minutes. Source: Azure documentation, AKS rolling upgrades: customize node soak time.
 _LONGEST_SOAK = 30
@@ -142,7 +141,7 @@ def _namespace(text: str) -> str:
         raise FieldError(
             f"`{text}` belongs to Kubernetes itself", "choose another, for example `training`"
         )
-    # Who may submit jobs may act as any account of their namespace, and Flux's may do anything.
+    # Who may submit jobs may act as any account of the namespace, and Flux's has all rights.
     if text in _INSTALLED:
         raise FieldError(
             f"`{text}` is reserved for what Azure or Fairway installs",
@@ -289,7 +288,8 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
 
     @property
     def nodes_of_a_job(self) -> int:
-        """One without InfiniBand: pods of many small jobs share such a pool."""
+        """The maximum number of nodes of one job: 1 without InfiniBand, as pods of many small jobs
+        share such a pool."""
         return self.node_range.max if vm_size(self.size).rdma else 1
 
     @property
@@ -299,18 +299,18 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
 
     @property
     def tainted_keys(self) -> tuple[str, ...]:
-        """The keys of the taints that a pod of a job has to tolerate, beside those of Spot."""
+        """The keys of the taints that a job's pod must tolerate, besides those of Spot."""
         return (POOL_TAINT, *(each.partition(":")[0].partition("=")[0] for each in self.taints))
 
     @property
     def offers_infiniband(self) -> bool:
-        """True if jobs are given the InfiniBand adapters."""
+        """True if jobs get the InfiniBand adapters."""
         if not vm_size(self.size).rdma:
             return False
         return self.node_range.min > 0 if self.infiniband is None else self.infiniband
 
     def node_zones(self, zone: int | None) -> list[str] | None:
-        """The zones of the nodes, where `zone` is the environment's; None where there are none."""
+        """Returns the zones of the nodes, or None without any; `zone` is the environment's."""
         if self.zones is not None:
             return [str(each) for each in sorted(self.zones)]
         return None if zone is None else [str(zone)]
@@ -463,7 +463,7 @@ def check_kubernetes(
     access: Access,
     storage: Storage,
 ) -> None:
-    """Raises FieldError where node pools, their cluster and the network do not go together."""
+    """Raises FieldError if node pools, their cluster and the network do not fit together."""
     for name in pools:
         if not _POOL_NAME.fullmatch(name) or name == SYSTEM_POOL:
             raise FieldError(
@@ -499,7 +499,8 @@ def _check_ranges(spec: Kubernetes, network: Network) -> None:
 
 
 def _check_room(spec: Kubernetes, pools: Mapping[str, KubernetesNodes]) -> None:
-    """Each node takes a part of the pods' range, and one more while it is replaced."""
+    """Raises FieldError if the pods' range is too small: each node takes a part of it, and one more
+    while it is replaced."""
     nodes = spec.system.node_range.max + sum(each.node_range.max for each in pools.values())
     room = 2 ** max(0, _PREFIX_OF_A_NODE - spec.pod_range.prefixlen)
     if nodes > room:

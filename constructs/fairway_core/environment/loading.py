@@ -1,4 +1,4 @@
-"""Reads an environment file: its variables, its defaults, and the SSH keys that it means."""
+"""Reads an environment file: its variables, its defaults, and the SSH keys that it refers to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairway_core.environment.slurm import Slurm
     from fairway_core.yaml_text import DataPath
 
-# Top-level keys that hold nothing but YAML anchors, as in Compose files.
+# Top-level keys that hold only YAML anchors, as in Compose files.
 _ANCHORS = "x-"
 
 # By engine.
@@ -35,7 +35,7 @@ _IN_PLACE_OF_IDLE = {
 
 @dataclass(frozen=True)
 class LoadedEnvironment:
-    """An environment, and the document that it was read from, which knows every line."""
+    """An environment, and the document that it was read from, with the line of every value."""
 
     environment: Environment
     document: Document
@@ -44,10 +44,10 @@ class LoadedEnvironment:
 def load_environment(
     file: str | Path, *, overrides: Sequence[str] = (), home: Path | None = None
 ) -> Environment:
-    """The environment in `file`, with each `dotted.path=value` of `overrides` set over it.
+    """Returns the environment in `file`, with each `dotted.path=value` of `overrides` applied.
 
-    Paths of keys are taken from the file's folder; `home` is where the user's own are.
-    Raises UserError with a located finding for each fault.
+    Paths of keys are relative to the file's folder; `home` holds the user's own keys. Raises
+    UserError with a located finding for each fault.
     """
     return read_environment(file, overrides=overrides, home=home).environment
 
@@ -59,9 +59,9 @@ def read_environment(
     home: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> LoadedEnvironment:
-    """Like `load_environment`, with the document, by which checks find their lines.
+    """Loads an environment like `load_environment`, with the document, in which checks find lines.
 
-    `environ` is where `${env:NAME}` looks, the process's own environment by default.
+    `${env:NAME}` is looked up in `environ`, by default the environment of the process.
     """
     document = read(file)
     if isinstance(document.data, dict):
@@ -92,7 +92,7 @@ def read_environment(
 
 
 def _with_repository_key(slurm: Slurm | None, document: Document) -> Slurm | None:
-    """Slurm with the text of its repository's key in place of its file."""
+    """Returns Slurm's settings with the text of the repository's key in place of its file."""
     if slurm is None or isinstance(slurm.packages, str):
         return slurm
     with _at(("slurm", "packages", "key"), document):
@@ -102,7 +102,8 @@ def _with_repository_key(slurm: Slurm | None, document: Document) -> Slurm | Non
 
 
 def _said_of_idle(finding: Finding, document: Document) -> Finding:
-    """The finding, with a hint on what replaces `idle:` where nodes come and go by themselves."""
+    """Returns the finding, with a hint on what replaces `idle:` if the engine starts and deletes
+    nodes."""
     match = re.fullmatch(r"clusters\.([^.]+)\.idle", finding.path)
     if match is None or finding.id != "unknown-key":
         return finding
@@ -117,7 +118,8 @@ def _said_of_idle(finding: Finding, document: Document) -> Finding:
 
 @contextmanager
 def _at(path: DataPath, document: Document, *, of_key: bool = False) -> Iterator[None]:
-    """Says what is wrong with a key of the field at the path; a private one is not shown."""
+    """Adds the path and location of a field to errors about its keys; a private key is not
+    shown."""
     try:
         yield
     except UserError as error:
@@ -131,8 +133,8 @@ def _at(path: DataPath, document: Document, *, of_key: bool = False) -> Iterator
 
 
 def _keys(environment: Environment, document: Document, home: Path) -> tuple[str, ...]:
-    """The keys of the file, or the user's own, where there is a machine that takes one; Batch's
-    nodes take none."""
+    """Returns the keys of the file, or the user's own if a machine takes one; nodes of Batch take
+    none."""
     if environment.access.ssh_keys is not None:
         return _read(environment.access.ssh_keys, document, ("access", "ssh_keys"))
     machine = environment.first_machine
@@ -154,7 +156,7 @@ def _people(environment: Environment, document: Document) -> tuple[Person, ...]:
 
 
 def _read(entries: Sequence[str], document: Document, where: DataPath) -> tuple[str, ...]:
-    """The keys that a list of keys and files means, each once."""
+    """Returns the keys that a list of keys and files refers to, without duplicates."""
     keys: dict[str, None] = {}
     for index, entry in enumerate(entries):
         with _at((*where, index), document):

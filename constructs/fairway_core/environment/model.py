@@ -1,4 +1,4 @@
-"""The model of an environment file: it validates fields first, then what they say of each other."""
+"""The model of an environment file, which validates each field and then the fields together."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Address = Annotated[
         "such as azurerm_virtual_network.vnet, or network/azurerm_resource_group.group",
     ),
 ]
-# In which Terraform finds nothing to evaluate.
+# Without characters that Terraform would evaluate.
 ResourceId = Annotated[
     str,
     matching(r"/[^\s${}%]+", "`{}` is not the id of a resource", "az resource list --query [].id"),
@@ -128,12 +128,12 @@ class Environment(Model):
         return Naming(self.naming.pattern, self.naming.unique)
 
     def resource_name(self, kind: str, *parts: str) -> str:
-        """The name of a resource of that kind, Terraform's type without `azurerm_`."""
+        """Returns the name of a resource; `kind` is Terraform's type without `azurerm_`."""
         return self.names.name(kind, self.name, *parts, region=self.location)
 
     @property
     def zone_number(self) -> Zone | None:
-        """The zone; None where nothing is put into one."""
+        """The availability zone, or None for `zone: none`."""
         return None if self.zone == "none" else self.zone
 
     @property
@@ -148,8 +148,8 @@ class Environment(Model):
 
     @property
     def owns_pool_nodes(self) -> bool:
-        """True if Batch makes the nodes of pools in the subscription, with its quota and disks, and
-        the account has a vault."""
+        """True if Batch creates the nodes of pools in the subscription, with its quota and disks,
+        and the account has a vault."""
         return self.batch is not None and self.batch.mode == "UserSubscription"
 
     @property
@@ -159,26 +159,27 @@ class Environment(Model):
 
     @property
     def machine_clusters(self) -> dict[str, MachineCluster]:
-        """The clusters whose nodes boot an image of the environment's choice, by name: all but
-        node pools of Kubernetes, whose nodes have AKS' own."""
+        """The clusters whose nodes boot an image that the environment chooses, by name: all except
+        Kubernetes node pools, whose image AKS chooses."""
         return {
             n: each for n, each in self.clusters.items() if not isinstance(each, KubernetesNodes)
         }
 
     @property
     def orchestrator(self) -> Kubernetes | None:
-        """The Kubernetes cluster of the node pools; None where there is none."""
+        """The Kubernetes cluster of the node pools, or None without node pools."""
         return (self.kubernetes or Kubernetes()) if self.node_pools else None
 
     @property
     def node_roles(self) -> list[str]:
-        """The subnets in which nodes of clusters are."""
+        """The subnets that contain clusters' nodes."""
         roles = ["compute", *([self.network.kubernetes_role] if self.node_pools else [])]
         return list(dict.fromkeys(roles))
 
     @property
     def first_machine(self) -> tuple[str, str] | None:
-        """The first part that is a VM or a scale set, and so takes SSH keys: section and name."""
+        """Section and name of the first part that is a VM or a scale set, and so takes SSH keys;
+        None without one."""
         for name, cluster in self.clusters.items():
             if cluster.takes_logins:
                 return ("clusters", name)
@@ -189,19 +190,19 @@ class Environment(Model):
 
     @property
     def scheduler(self) -> Slurm | None:
-        """The scheduler of the clusters with `engine: slurm`; None where there is none."""
+        """The scheduler of the clusters with `engine: slurm`, or None without any."""
         if any(cluster.is_partition for cluster in self.clusters.values()):
             return self.slurm or Slurm()
         return None
 
     @property
     def new_registry(self) -> Registry | None:
-        """The container registry that is made; None where there is none, or another's."""
+        """The container registry to create, or None without one or with an existing one."""
         return None if self.registry is None or self.registry.existing else self.registry
 
     @property
     def has_vault(self) -> bool:
-        """True if there is a vault: asked for, or for the key of the storage account."""
+        """True if the environment has a vault, of its own or for the storage account's key."""
         return self.vault is not None or self.storage.customer_managed_key
 
     @rule
@@ -279,7 +280,7 @@ class Environment(Model):
             seen[filesystem.path] = name
 
     def _check_network(self) -> None:
-        """Raises FieldError where the network cannot do what the rest of the environment needs."""
+        """Raises FieldError if the network cannot do what the rest of the environment needs."""
         self._check_ways_in()
         network = self.network
         services = {
@@ -300,7 +301,7 @@ class Environment(Model):
             self.access.allowed, {name: own for name, (there, own) in limited.items() if there}
         )
         used = [name for name, there in services.items() if there]
-        # The services with private endpoints, as private_links.toml has them.
+        # The services with private endpoints, by their names in private_links.toml.
         linked = {*used, *(each.private_link for each in self.filesystems.values())} - {""}
         network.dns.check_zones({*linked, *(["blob"] if self.storage.has_endpoint else [])})
         if network.is_closed:
@@ -331,7 +332,7 @@ class Environment(Model):
             )
 
     def _check_closed(self) -> None:
-        """Refuses what needs the internet, in a network without a way out."""
+        """Raises FieldError for parts that need the internet, in a network without access to it."""
         if self.scheduler is not None:
             raise FieldError(
                 "scheduler and nodes install Slurm from the internet, which `egress: none` closes",
@@ -359,7 +360,7 @@ class Environment(Model):
             ranges = [each.node_range for each in self.node_pools.values()]
             ranges.append(orchestrator.system.node_range)
             role = self.network.kubernetes_role
-            # One more each while AKS replaces nodes.
+            # Each pool has one more while AKS replaces nodes.
             nodes[role] = nodes.get(role, 0) + sum(each.max + 1 for each in ranges)
         for role, count in nodes.items():
             subnet = self.network.subnet_range(role)

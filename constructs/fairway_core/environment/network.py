@@ -1,4 +1,4 @@
-"""The network of an environment: new or existing, its way out, and its DNS."""
+"""The network of an environment: new or existing, its internet access, and its DNS."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class Dns(Model, defer_build=True):
 
     @property
     def existing_zones(self) -> dict[str, str] | None:
-        """The ids of existing zones, by their names; None where zones are made."""
+        """The ids of existing zones by name, or None if Fairway creates the zones."""
         if self.zones == "make":
             return None
         found = self.zones if isinstance(self.zones, dict) else {}
         return {private_link(service).zone: zone for service, zone in found.items()}
 
     def check_zones(self, services: Iterable[str]) -> None:
-        """Raises FieldError where private endpoints of these services have no zone."""
+        """Raises FieldError if the private endpoints of these services have no zone."""
         if not isinstance(self.zones, dict):
             return
         known = self.existing_zones or {}
@@ -90,7 +90,7 @@ def require_free(
     path: DataPath = (),
     hint: str = "use another range, for example 10.40.0.0/16",
 ) -> None:
-    """Raises FieldError for a range that overlaps one that is reserved for such a purpose."""
+    """Raises FieldError if the range overlaps one that is reserved for one of these purposes."""
     for purpose in purposes:
         for reserved in reserved_ranges(purpose):
             if network.overlaps(reserved):
@@ -155,7 +155,7 @@ class ExistingSubnets(Model, defer_build=True):
 
     @property
     def by_role(self) -> dict[str, ExistingSubnet]:
-        """The subnets that there are, by role."""
+        """The subnets that are given, by role."""
         subnets = {role: getattr(self, role) for role in type(self).model_fields}
         return {role: subnet for role, subnet in subnets.items() if subnet is not None}
 
@@ -301,7 +301,7 @@ class Network(Model, defer_build=True):
 
     @property
     def ranges(self) -> dict[DataPath, IPv4Network]:
-        """Its addresses, as far as they are known, by where they are named in this section."""
+        """The known address ranges, by their paths in this section."""
         if self.existing is None:
             return {("address_space",): self.address_space}
         return {
@@ -310,31 +310,31 @@ class Network(Model, defer_build=True):
         }
 
     def subnet_range(self, role: str) -> IPv4Network:
-        """The addresses of the subnet with a role, which is there."""
+        """Returns the address range of the subnet with a role, which must exist."""
         if self.existing is not None:
             return self.existing.subnets.by_role[role].range
         return subnet_plan(self.address_space)[role]
 
     def too_small(self, message: str) -> FieldError:
-        """The fault of a subnet that has too few addresses."""
+        """Returns the error for a subnet that has too few addresses."""
         where = "existing" if self.existing else "address_space"
         hint = "use a larger subnet" if self.existing else "use a larger `address_space:`"
         return FieldError(message, hint, ("network", where))
 
     @property
     def kubernetes_role(self) -> str:
-        """The subnet of Kubernetes' nodes: their own, where an existing network has none theirs
-        are among the others."""
+        """The role of the subnet with Kubernetes nodes: `kubernetes`, or `compute` in an existing
+        network without that subnet."""
         if self.existing is not None and self.existing.subnets.kubernetes is None:
             return "compute"
         return "kubernetes"
 
     @property
     def makes_zones(self) -> bool:
-        """True where private DNS zones are made, for the names of private endpoints."""
+        """True if Fairway creates private DNS zones for the private endpoints."""
         return self.private_endpoints and self.dns.zones == "make"
 
     @property
     def has_nat(self) -> bool:
-        """True if services see nodes at the one address of a NAT gateway."""
+        """True if services see all nodes at the one address of a NAT gateway."""
         return self.existing is None and self.egress == "nat"

@@ -1,4 +1,4 @@
-"""An NFS server in the environment: a VM, its disks, and how they are backed up."""
+"""An NFS server in the environment: a VM, its disks, and their backup."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from fairway_core.catalog.disks import Provisioned
     from fairway_core.catalog.sizes import VmSize
 
-# Those of disks.toml, so that schema and messages list them.
+# The names in disks.toml, so that schema and messages list them.
 if TYPE_CHECKING:
     DiskName = str
 else:
     DiskName = Literal[tuple(disk_kinds())]
 
-# Azure Backup's own range for daily recovery points.
+# Azure Backup's range for daily recovery points.
 _KEPT_DAYS = (7, 9999)
 
 HalfHour = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):(00|30)$")]
@@ -119,7 +119,7 @@ class Disks(Model, defer_build=True):
 
     @property
     def disk_iops(self) -> int:
-        """IOPS of each disk: those chosen, the least that one has, or those of its tier."""
+        """IOPS of each disk: as chosen, the minimum of such a disk, or those of its tier."""
         kind = disk_kind(self.kind)
         if kind.provisioned is None:
             return kind.tier(self.gib).iops
@@ -127,7 +127,7 @@ class Disks(Model, defer_build=True):
 
     @property
     def disk_mbps(self) -> int:
-        """MB/s of each disk, by the same rule."""
+        """Throughput of each disk in MB/s: as chosen, the minimum, or that of its tier."""
         kind = disk_kind(self.kind)
         if kind.provisioned is None:
             return kind.tier(self.gib).mbps
@@ -196,27 +196,28 @@ class NfsServer(FileSystem, defer_build=True):
             )
 
     def _vm_mbps(self, size: VmSize) -> int | None:
-        """MB/s that a VM of that size passes on from such disks; None where it is not known."""
+        """Returns the throughput in MB/s from such disks that a VM of that size allows, or None if
+        unknown."""
         if not size.premium_ssd_v2:
             return None
-        # Azure tells these apart by whether the throughput of the disk is chosen.
+        # Azure's limits differ for disks with a provisioned throughput.
         chosen = disk_kind(self.disks.kind).provisioned is not None
         return size.remote_disk_mbps if chosen else size.premium_ssd_mbps
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Its VM size, and how many disks of which size and kind."""
+        """Its VM size, and the number, size and kind of its disks."""
         disks, sku = self.disks, disk_kind(self.disks.kind).sku
         number = f"{disks.count} disks" if disks.count > 1 else "a disk"
         return (f"VM, {self.size}", f"{number} of {disks.gib:,} GiB {sku}")
 
     @property
     def size_gib(self) -> int:
-        """The size of all its disks."""
+        """The size of all disks in GiB."""
         return self.disks.count * self.disks.gib
 
     def cost(self, zone: int | None) -> list[Part]:  # noqa: ARG002
-        """The VM, its disks, and their backup."""
+        """Returns the parts: the VM, its disks, and their backup."""
         own = self.disks
         counts, speed = ONE.times(own.count), {"iops": own.disk_iops, "mbps": own.disk_mbps}
         backup = without_meter("azurerm_recovery_services_vault", "backup") if self.backup else ()
@@ -224,17 +225,17 @@ class NfsServer(FileSystem, defer_build=True):
 
     @property
     def is_backed_up(self) -> bool:
-        """True with `backup:`."""
+        """True if the file has `backup:`."""
         return self.backup is not None
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """Azure Backup's, with `backup:`."""
+        """The resource provider of Azure Backup if the file has `backup:`."""
         return ("Microsoft.RecoveryServices",) if self.backup else ()
 
     @property
     def nfs_versions(self) -> tuple[float, ...]:
-        """The versions of NFS that the server offers."""
+        """The NFS versions that the server offers."""
         return self.versions
 
     @property
@@ -243,7 +244,7 @@ class NfsServer(FileSystem, defer_build=True):
         return self.disks.kind
 
     def check(self, name: str, parts: EnvironmentParts) -> None:
-        """Raises FieldError where the server could not install its software."""
+        """Raises FieldError if the server could not install its software."""
         if parts.network.is_closed:
             raise FieldError(
                 f"`{name}` installs its NFS server from the internet, which `egress: none` closes",
@@ -253,7 +254,7 @@ class NfsServer(FileSystem, defer_build=True):
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:
-        """MB/s that the disks together, the VM and its network interface pass on."""
+        """Throughput in MB/s of all disks, of the VM, and of its network interface."""
         size = vm_size(self.size)
         of_vm = self._vm_mbps(size)
         assert of_vm is not None

@@ -1,6 +1,6 @@
-"""Rules on nodes that hold for a section of an environment file and for a construct alike.
+"""Rules on nodes that apply to environment files and to constructs.
 
-Each raises FieldError, whose path is that of the file's field, and so are the words of its hint.
+Each raises FieldError with the path of the file's field, and the hint names fields of the file.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ ScaleSetNodes = Annotated[int, Field(ge=1, le=limit("placement_group_vms"))]
 def check_image(
     size: VmSize, chosen: Image, *, own: bool, usual: Callable[[VmSize], Image] = default_image
 ) -> None:
-    """Devices of the size have to work with the image, or with an `own` one that was made from it;
-    `usual` is the one to use in its place, and raises UserError where there is none."""
+    """Raises FieldError if the image, or an `own` image made from it, does not support the size's
+    devices; `usual` returns the image to suggest, or raises UserError without one."""
     if not chosen.fits(size, own=own):
         hint = f"use `{usual(size).alias}`, or leave `image:` out"
         raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", hint, ("image",))
 
 
 def check_scale_set(nodes: int, path: DataPath, *, infiniband: bool = True) -> None:
-    """One scale set has to hold the nodes of a cluster, or of a node pool: with InfiniBand in one
-    placement group."""
+    """Raises FieldError if one scale set cannot hold the nodes of a cluster or node pool; with
+    InfiniBand they share a placement group."""
     most = limit("placement_group_vms" if infiniband else "kubernetes_pool_nodes")
     if nodes > most:
         between = " with InfiniBand" if infiniband else ""
@@ -58,8 +58,8 @@ def check_scale_set(nodes: int, path: DataPath, *, infiniband: bool = True) -> N
 def check_os_disk(
     size: str | VmSize, chosen: Image, gib: int | None, *, local: bool, eviction: str | None
 ) -> None:
-    """The image has to fit into a system disk of `gib` GiB, and that on the node where it is to be
-    `local`: Spot nodes that are kept by their `eviction` would lose it there."""
+    """Raises FieldError if the image does not fit in a system disk of `gib` GiB, or that on a
+    `local` disk; Spot nodes that their `eviction` policy keeps would lose a local one."""
     if gib is not None and gib < chosen.os_disk_gib:
         raise FieldError(
             f"image `{chosen.alias}` needs {chosen.os_disk_gib} GiB, not {gib}",
@@ -78,7 +78,8 @@ def check_os_disk(
 
 
 def check_local_disk(size: str | VmSize, gib: int, smaller: str = "") -> None:
-    """A system disk has to have room on the node's own; `smaller` is another way out."""
+    """Raises FieldError if the node's local disk is too small for a system disk; `smaller` extends
+    the hint."""
     if not fits_local_disk(size, gib):
         name = size if isinstance(size, str) else size.name
         raise FieldError(
@@ -89,19 +90,20 @@ def check_local_disk(size: str | VmSize, gib: int, smaller: str = "") -> None:
 
 
 def fits_local_disk(size: str | VmSize, gib: int) -> bool:
-    """True if the own disk of a node of that size has room for a system disk of `gib` GiB."""
+    """Returns True if the local disk of a size has room for a system disk of `gib` GiB."""
     known = vm_size(size) if isinstance(size, str) else size
     return known.ephemeral_os and known.temp_disk_gib > gib
 
 
 def prefers_local_disk(size: str | VmSize, gib: int, eviction: str | None) -> bool:
-    """True if nodes of a scale set have their system disk on themselves by default: that is faster,
-    and free. Spot nodes that are kept when they are evicted do not, as they would lose it."""
+    """Returns True if nodes of a scale set have local system disks by default, which are faster and
+    free. Spot nodes that are kept when evicted have not, as they would lose them."""
     return eviction != "deallocate" and fits_local_disk(size, gib)
 
 
 def most_pool_nodes(mode: str, *, mpi: bool, spot: bool = False) -> int:
-    """The most nodes in a pool of an account with that `mode`, as Azure documents it."""
+    """Returns the maximum number of nodes of a pool in an account with that `mode`, as Azure
+    documents."""
     if mpi:
         return limit(_POOL_LIMITS[mode])
     return limit("batch_spot_nodes" if spot else "batch_dedicated_nodes")
@@ -110,7 +112,7 @@ def most_pool_nodes(mode: str, *, mpi: bool, spot: bool = False) -> int:
 def check_pool_nodes(
     shape: PoolShape, mode: str = "BatchService", path: DataPath = ("nodes",)
 ) -> None:
-    """A pool of Batch has to hold its nodes."""
+    """Raises FieldError if the pool has more nodes than Batch allows."""
     most = most_pool_nodes(mode, mpi=shape.mpi, spot=shape.spot)
     if shape.maximum > most:
         raise FieldError(
@@ -122,7 +124,8 @@ def check_pool_nodes(
 
 
 def check_slots(shape: PoolShape, size: VmSize) -> None:
-    """Jobs of several nodes take whole ones, and the slots of a node have a limit."""
+    """Raises FieldError if jobs of several nodes would share nodes, or a node has too many task
+    slots."""
     if shape.task_slots > 1 and shape.mpi:
         raise FieldError(
             "jobs of several nodes run only where a node has one task slot",
@@ -136,7 +139,8 @@ def check_slots(shape: PoolShape, size: VmSize) -> None:
 
 
 def check_mix(shape: PoolShape, autoscale: Autoscale | None) -> None:
-    """Dedicated and Spot nodes may be side by side in a pool of Spot nodes without MPI alone."""
+    """Raises FieldError unless dedicated and Spot nodes are mixed only in a Spot pool without
+    MPI."""
     if autoscale is None or not autoscale.mixes:
         return
     path = ("autoscale", "rebalance") if autoscale.rebalance else ("autoscale",)

@@ -1,4 +1,4 @@
-"""When a cluster runs: it is stopped at night, and started again in the morning."""
+"""The schedule of a cluster, by which its nodes stop at night and start again in the morning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MINUTES_A_DAY = 24 * 60
 
 
 def minutes(time: str) -> int:
-    """The minutes since midnight of a time of day.
+    """Returns the minutes since midnight of a time of day.
 
     >>> minutes("08:30")
     510
@@ -59,7 +59,7 @@ class Schedule(Model, defer_build=True):
 
     @property
     def hours_a_week(self) -> float | None:
-        """For how many hours of a week nodes run; None where nothing starts them.
+        """The hours per week that nodes run, or None if nothing starts them.
 
         >>> Schedule(stop="20:00", start="08:00").hours_a_week
         60.0

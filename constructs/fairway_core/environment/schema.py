@@ -7,17 +7,16 @@ from typing import Any
 from fairway_core.environment.model import Environment
 from fairway_core.schema import schema_of
 
-# A value may be taken from a variable, see `variables`.
+# A value may come from an environment variable, see `variables`.
 _REFERENCE = r"\$\{env:"
 
 _WITH_DEFAULTS = {"clusters": "cluster", "filesystems": "filesystem"}
 
 
 def environment_schema() -> dict[str, Any]:
-    """The schema of an environment file, with `defaults:`, variables and keys for anchors.
+    """Returns the schema of an environment file, with `defaults:`, variables and keys for anchors.
 
-    An item whose section has defaults need not be complete: what is missing may come from
-    them.
+    An item whose section has defaults may be incomplete: the defaults may have the missing fields.
     """
     schema = schema_of(Environment, title="Fairway environment", reference=_REFERENCE)
     definitions, properties = schema["$defs"], schema["properties"]
@@ -43,7 +42,7 @@ def environment_schema() -> dict[str, Any]:
 
 
 def _incomplete(item: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """The schema of items that need not be complete, whose definitions are added."""
+    """Returns the schema of items that may be incomplete, and adds their definitions."""
     branches = []
     for branch in item.get("anyOf", [item]):
         name = branch["$ref"].rpartition("/")[2]
@@ -54,7 +53,7 @@ def _incomplete(item: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _default_fields(incomplete: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """The fields of every kind of item; which of them fit is seen when they are merged."""
+    """Returns the fields of every kind of item; merging decides which of them fit."""
     fields: dict[str, Any] = {}
     for branch in incomplete["anyOf"]:
         name = branch.get("$ref", "").rpartition("/")[2]

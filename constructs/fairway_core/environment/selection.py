@@ -1,4 +1,4 @@
-"""Which environment is meant: a file, or the name of one: of the project, or of Fairway."""
+"""Selection of an environment: by file, or by the name of one in the project or in Fairway."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ VARIABLE = "FAIRWAY_ENVIRONMENT"
 
 _ROOT = Path(__file__).resolve().parents[2]
 
-# In the repository, and in a wheel, where the four packages lie side by side.
+# In the repository, and in a wheel, which has the four packages side by side.
 _FOLDERS = (_ROOT.parent / "stacks/environments", _ROOT / "fairway_stacks/environments")
 
 
 def project_folder() -> Path | None:
-    """The nearest folder with a cdktf.json: where we are, or above."""
+    """Returns the nearest folder with a cdktf.json, from the current one upwards, or None."""
     here = Path.cwd()
     return next((each for each in (here, *here.parents) if (each / "cdktf.json").is_file()), None)
 
 
 def environment_file(choice: str | None = None) -> Path:
-    """The file that `choice` (FAIRWAY_ENVIRONMENT by default) names, by path or by name.
+    """Returns the file that `choice` (FAIRWAY_ENVIRONMENT by default) names, by path or by name.
 
-    A name is looked for in the folder `environments` of the project, which is that of
-    cdktf.json, and among those that come with Fairway. Without a choice it is what
-    `environment:` in the project's fairway.yaml says, or the only environment of the project.
+    A name is looked up in the folder `environments` of the project, next to cdktf.json, and among
+    the environments that come with Fairway. Without a choice, `environment:` in the project's
+    fairway.yaml decides, or the project's only environment is taken.
 
-    Raises UserError where there is none, with the nearest name.
+    Raises UserError if there is none, with the nearest name.
 
     >>> environment_file("demo").name
     'demo.yaml'
@@ -41,7 +41,7 @@ def environment_file(choice: str | None = None) -> Path:
     path = from_home(choice)
     if path.is_file():
         return path
-    # What looks like a path is one: `load` then says that it is missing.
+    # Text that looks like a path is one: `load` then reports that it is missing.
     if "/" in choice or path.suffix in (".yaml", ".yml"):
         return path
     known = known_environments()
@@ -57,13 +57,13 @@ def environment_file(choice: str | None = None) -> Path:
 
 
 def known_environments() -> dict[str, Path]:
-    """The project's environments and those that come with Fairway, by name."""
+    """Returns the project's environments and those that come with Fairway, by name."""
     files = (file for folder in _FOLDERS for file in sorted(folder.glob("*.yaml")))
     return {file.stem: file for file in files} | _own_environments()
 
 
 def _own_environments() -> dict[str, Path]:
-    """The environments of the project that we stand in, by name."""
+    """Returns the environments of the current project, by name."""
     project = project_folder()
     if project is None:
         return {}
@@ -92,7 +92,8 @@ def _default() -> Path:
 
 
 def _named_by_the_project() -> Path | None:
-    """The file that `environment:` of fairway.yaml names; a path is relative to fairway.yaml."""
+    """Returns the file that `environment:` of fairway.yaml names; paths are relative to
+    fairway.yaml."""
     from fairway_core.documents import read
     from fairway_core.project import Project
 

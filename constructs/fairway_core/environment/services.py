@@ -1,4 +1,4 @@
-"""Smaller sections of the file: registry, vault, monitoring, budget, policies."""
+"""Small sections of the file: registry, vault, monitoring, budget, policies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairway_core.environment.values import Location
 from fairway_core.fields import Days, Emails, between, each_once
 from fairway_core.resource_ids import RegistryId, ResourceGroupId, WorkspaceId
 
-# Azure's own range, in days.
+# Azure's range, in days.
 Retention = Annotated[Days, between(1, 365, "a registry keeps manifests without a tag")]
 _USUAL_RETENTION = 30
 
@@ -55,7 +55,8 @@ class Registry(Model, defer_build=True):
             )
 
     def check_network(self, *, private_endpoints: bool) -> None:
-        """Raises FieldError where nodes were to reach it inside the network and cannot."""
+        """Raises FieldError if nodes need a private endpoint that the registry's tier does not
+        have."""
         if private_endpoints and not self.existing and self.sku != "Premium":
             raise FieldError(
                 f"a {self.sku} registry has no private endpoint and is open to the internet",
@@ -65,7 +66,7 @@ class Registry(Model, defer_build=True):
 
     @property
     def retention_days(self) -> int | None:
-        """Days until a manifest without a tag is deleted; None where the sku never does."""
+        """Days until a manifest without a tag is deleted, or None if the tier keeps it for ever."""
         return (self.retention or _USUAL_RETENTION) if self.sku == "Premium" else None
 
 
@@ -124,7 +125,7 @@ class Policies(Model, defer_build=True):
     """Kinds of resources that must be encrypted with a customer-managed key."""
 
 
-# Azure's own ranges: days that a workspace keeps logs, and alerts of one budget.
+# Azure's ranges: days that a workspace keeps logs, and alerts of one budget.
 _RETENTION_DAYS = (30, 730)
 Amount = Annotated[float, Field(ge=1)]
 LogDays = Annotated[Days, between(*_RETENTION_DAYS, "logs can be kept")]
@@ -197,7 +198,7 @@ class Budget(Model, defer_build=True):
 
 
 def budget_contacts(budget: Budget, monitoring: Monitoring | None) -> tuple[str, ...]:
-    """To whom the budget's alerts go; FieldError where it would be to nobody."""
+    """Returns the addresses for the budget's alerts. Raises FieldError if there are none."""
     contacts = budget.emails or (monitoring.emails if monitoring else ())
     if not contacts:
         raise FieldError(

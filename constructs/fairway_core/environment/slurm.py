@@ -1,4 +1,4 @@
-"""Clusters whose jobs Slurm queues: partitions of nodes that come and go, and their scheduler."""
+"""Clusters whose jobs Slurm queues: partitions with nodes on demand, and their scheduler."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from fairway_core.target import NodeRange
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Slurm looks each half minute, and Azure takes some minutes for a node either way.
+# Slurm checks every half minute, and Azure takes minutes to start or delete a node.
 _SHORTEST_IDLE = 60.0
-# A partition of this name would be the pattern of all others.
+# In slurm.conf a partition of this name sets the defaults of all others.
 _SLURMS_OWN = "default"
-# What every cluster of Slurm's has.
+# The quality of service that every Slurm cluster has.
 _NORMAL = "normal"
 _TAKEN = frozenset({"root", "all", "none"})
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,29}")
-# What the scheduler's own resources are called.
+# Names of the scheduler's own resources.
 _SCHEDULER = "slurm-scheduler"
 _LOGIN = "slurm-login"
-# The first that reaches each node where it registered from.
+# The first version that reaches each node at the address from which it registered.
 _OLDEST = "23.11"
-# Of the scheduler and of login nodes, where nothing is said.
+# The default size of the scheduler and of login nodes.
 _SIZE = "Standard_D4s_v6"
 
 
@@ -271,7 +271,7 @@ class SlurmNodes(Nodes, defer_build=True):
 
 
 def check_slurm(clusters: Mapping[str, object], slurm: Slurm) -> None:
-    """Raises FieldError where partitions, of which there are some, and their scheduler do not go
+    """Raises FieldError if partitions, of which at least one exists, and their scheduler do not fit
     together."""
     has_login = slurm.login is not None
     for name, cluster in clusters.items():
@@ -289,10 +289,10 @@ def check_slurm(clusters: Mapping[str, object], slurm: Slurm) -> None:
 
 
 def slurm_memory_mib(size: str) -> int:
-    """Memory of a node that jobs may use, in MiB; the rest is the system's.
+    """Returns the memory of a node that jobs may use, in MiB; the rest is for the system.
 
-    A node that has less than Slurm was told takes no jobs. What a VM sees is a little less
-    than Azure's number, and the system and its file caches need some of it.
+    A node with less memory than Slurm is configured for takes no jobs. A VM sees a little less than
+    Azure's number, and the system and its file caches need some of it.
 
     >>> slurm_memory_mib("Standard_ND96isr_H100_v5")
     1848320

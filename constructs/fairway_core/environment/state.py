@@ -17,16 +17,16 @@ from fairway_core.suggestions import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-# A list, and no tuple: a validator that comes first has made it of the file's text.
+# A list, not a tuple: an earlier validator has made it from the file's text.
 _Value = str | int | bool | list[str]
 _Path = tuple[str, ...]
-# Of these and what a backend calls `named` Fairway makes text of its own.
+# Fairway extends the text of these settings, and of the one that a backend's row calls `named`.
 _TEXTS = frozenset({"address", "lock_address", "unlock_address", "path", "workspace_dir"})
 _TEXTS |= {"organization", "hostname", "prefix", "project", "name"}
 
 
 class _Backend(Model, defer_build=True):
-    """A backend of Terraform's; its settings stand beside the fields, by Terraform's own names."""
+    """A Terraform backend; its settings, by Terraform's own names, stand beside the fields."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, _Value | dict[str, Any]]
@@ -35,17 +35,18 @@ class _Backend(Model, defer_build=True):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All that is given for Terraform alone."""
+        """The settings that are for Terraform alone."""
         return self.__pydantic_extra__
 
     @model_validator(mode="before")
     @classmethod
     def _settings_are_known(cls, given: Any) -> Any:
-        """Before the fields: one that is misspelt is not missing."""
+        """Checks the settings before the fields, so that a misspelt one is not reported as
+        missing."""
         backend = str(given.get("backend", "local")) if isinstance(given, dict) else ""
         facts = table("backends")["backends"].get(backend)
         if facts is None:
-            return given  # made in Python before, or refused by its field
+            return given  # already built in Python, or refused by its field
         settings = {name: given[name] for name in given if name not in cls.model_fields}
         for path, value in _each(settings):
             _refuse_credential(path, value, facts, str(settings.get("hostname", "")))
@@ -64,7 +65,8 @@ class _Backend(Model, defer_build=True):
 
 
 def _each(settings: Any, above: _Path = ()) -> Iterator[tuple[_Path, Any]]:
-    """The settings with their paths; those in a block after it, also where that is in a list."""
+    """Yields the settings with their paths; a block, or list of blocks, is followed by its
+    settings."""
     for name, value in settings.items():
         path = (*above, name)
         yield path, value
@@ -74,14 +76,14 @@ def _each(settings: Any, above: _Path = ()) -> Iterator[tuple[_Path, Any]]:
 
 
 def _refuse_credential(path: _Path, value: Any, facts: dict[str, Any], host: str) -> None:
-    """FieldError for a secret, with the variable of the environment that is to hold it."""
-    from fairway_core.secret_values import is_secret_name, tells_secret  # most files need it not
+    """Raises FieldError for a secret, with the environment variable that must hold it instead."""
+    from fairway_core.secret_values import is_secret_name, tells_secret  # most files do not need it
 
     name = ".".join(path)
     variable = facts.get("credentials", {}).get(name)
     if variable or (len(path) > 1 and is_secret_name(path[-1]) and isinstance(value, str)):
         variable = variable or path[-1]
-        if "{host}" in variable:  # as HCP Terraform's own documents write it
+        if "{host}" in variable:  # as in HCP Terraform's documentation
             host = (host or "app.terraform.io").replace(".", "_").replace("-", "__")
             variable = variable.format(host=host)
         raise FieldError(
@@ -103,7 +105,7 @@ def _refuse_credential(path: _Path, value: Any, facts: dict[str, Any], host: str
 
 
 def _hides_secret(text: str) -> bool:
-    """True for an address with a user or a secret in its query, and for `password=…`."""
+    """Returns True for an address with a user or a secret in its query, and for `password=…`."""
     from urllib.parse import parse_qsl
 
     from fairway_core.secret_values import is_secret_name
@@ -117,7 +119,8 @@ def _hides_secret(text: str) -> bool:
 def _refuse_unknown(
     path: _Path, value: Any, facts: dict[str, Any], backend: str, fields: list[str]
 ) -> None:
-    """FieldError for a setting that the backend does not have, and for a block that is none."""
+    """Raises FieldError for a setting that the backend does not have, and for a block that should
+    be a value, or a value that should be a block."""
     name, (*block, last) = ".".join(path), path
     nested, maps = facts.get("nested", {}), facts.get("maps", ())
     if ".".join(block) in maps:
@@ -141,7 +144,8 @@ def _refuse_unknown(
 
 
 def _refuse_misspelt_stack(path: _Path, text: str) -> None:
-    """FieldError for what looks like `{stack}` in an address and is not: no address has braces."""
+    """Raises FieldError for a misspelt `{stack}` in an address: no address contains other
+    braces."""
     for mark in re.findall(r"\{[^{}]*\}", text):
         if mark != "{stack}":
             message = f"`{'.'.join(path)}` has `{mark}`, which stands for nothing"

@@ -1,4 +1,4 @@
-"""Blob storage: the account's containers, how long they keep what is in them, its encryption."""
+"""Blob storage: the account's containers, their retention, and its encryption."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ class Storage(Model, defer_build=True):
 
     @property
     def has_endpoint(self) -> bool:
-        """True if the account has a private endpoint in a network that has any."""
+        """True if the account gets a private endpoint, provided that the network has any."""
         return self.private_endpoint or not self.existing
 
     def check_container(self, name: str, path: DataPath) -> None:
-        """Raises FieldError where there is no such container, which the field at `path` names."""
+        """Raises FieldError if the container that the field at `path` names does not exist."""
         if name not in self.containers:
             from fairway_core.suggestions import did_you_mean
 
@@ -89,7 +89,7 @@ class Storage(Model, defer_build=True):
             raise FieldError(f"no `{name}` under `storage.containers:`", hint, path)
 
     def check_network(self, network: Network) -> None:
-        """Raises FieldError where the network cannot have the endpoint that is asked for."""
+        """Raises FieldError if the network cannot have the requested private endpoint."""
         if not self.private_endpoint:
             return
         path = ("storage", "private_endpoint")

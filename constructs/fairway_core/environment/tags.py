@@ -1,4 +1,4 @@
-"""The tags of an environment, as every resource takes them, and how resources are called."""
+"""Tags of an environment's resources, and the patterns of their names."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from fairway_core.environment.values import accepted_by
 from fairway_core.naming import DEFAULT_PATTERN, check_pattern
 
 _Tags = TypeVar("_Tags", bound=Mapping[str, str])
-# The checks hold that every resource has them: fairway_core.checks.terraform.general.
+# fairway_core.checks.terraform.general checks that every resource has them.
 OWN = ("environment", "managed-by")
 """The names of the tags that Fairway itself puts on every resource."""
 
 _FORBIDDEN = frozenset("<>%&\\?/")
-# Azure DNS takes no name with a space or another special character, nor one that begins with a
-# digit: private zones drop such a tag, and each plan adds it again. Source: Azure documentation,
+# Azure DNS accepts no tag name with a space or another special character, nor one that begins with
+# a digit: private zones drop such a tag, and each plan adds it again. Source: Azure documentation,
 # use tags to organize your Azure resources, limitations.
 _DNS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _RESERVED = ("microsoft", "azure", "windows")
 
 
 def as_azure_takes_them(tags: _Tags) -> _Tags:
-    """The tags; FieldError for one that Azure would refuse."""
+    """Returns the tags. Raises FieldError for one that Azure would refuse."""
     seen: dict[str, str] = {}
     for name, value in tags.items():
         _check_name(name)
@@ -78,8 +78,8 @@ def _check_name(name: str) -> None:
 
 
 def check_tags(tags: Mapping[str, str], *, makes_zones: bool) -> None:
-    """Raises FieldError where a resource of the environment would not take all tags: with
-    `makes_zones` there are private DNS zones, which take fewer and plainer ones."""
+    """Raises FieldError if a resource of the environment would not take all tags: with
+    `makes_zones` there are private DNS zones, which take fewer tags and restrict their names."""
     most, where = limit("tags_of_resource"), "a resource"
     if makes_zones:
         most, where = limit("tags_of_private_dns_zone"), "the DNS zone of a private endpoint"

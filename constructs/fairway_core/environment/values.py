@@ -1,4 +1,5 @@
-"""The small values of an environment file: names, ranges, sizes; each with its own message."""
+"""Small values of an environment file, such as names, ranges and sizes, each with its own
+message."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
 _Named = TypeVar("_Named", bound="Mapping[str, Any]")
 
-# Wider than this is no range that someone owns, but a part of the internet.
+# A wider range is not one that somebody owns, but a part of the internet.
 WIDEST_RANGE = 8
 _ENVIRONMENT_NAME = r"[a-z][a-z0-9-]{0,10}[a-z0-9]"
 _ITEM_NAME = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
-# A file server's volume group is called as its file system, and so is a folder below /dev:
-# these names are taken.
+# A file server's volume group has its file system's name, and so has a folder below /dev: these
+# names are taken.
 _DEVICE_FOLDERS = frozenset(
     {
         "block",
@@ -61,7 +62,7 @@ def _location(location: str) -> str:
 
 
 def ip_range(value: object) -> IPv4Network:
-    """The range that a text or a network is; FieldError for anything else."""
+    """Converts text or a network to a range. Raises FieldError for anything else."""
     if isinstance(value, IPv4Network):
         return value
     if not isinstance(value, str):
@@ -88,14 +89,15 @@ def _mount_path(path: str) -> str:
     return path
 
 
-# Words of Azure Batch and of AKS for spare capacity.
+# Terms of Azure Batch and AKS for spare capacity.
 FOREIGN_SPOT = dict.fromkeys(
     ("low_priority", "priority", "low_priority_nodes"), "for spare capacity write `spot: true`"
 )
 
 
 def named(items: _Named) -> _Named:
-    """The items; FieldError for the first key that cannot be a part of an Azure name."""
+    """Returns the items. Raises FieldError for the first key that cannot be part of an Azure
+    name."""
     for name in items:
         if not _ITEM_NAME.fullmatch(name):
             raise FieldError(
@@ -107,8 +109,8 @@ def named(items: _Named) -> _Named:
 
 
 def named_unlike_devices(filesystems: _Named) -> _Named:
-    """The file systems; FieldError for the first name that would meet a folder of Linux's
-    devices."""
+    """Returns the file systems. Raises FieldError for the first name that collides with a folder of
+    Linux's devices."""
     for name in filesystems:
         if name in _DEVICE_FOLDERS:
             hint = f"choose another name, for example {name}-data"
@@ -117,7 +119,7 @@ def named_unlike_devices(filesystems: _Named) -> _Named:
 
 
 def named_unlike_this_machine(clusters: _Named) -> _Named:
-    """The clusters; FieldError for one that would be a target of the name that this machine has."""
+    """Returns the clusters. Raises FieldError for one named `local`, the target of this machine."""
     if "local" in clusters:
         raise FieldError(
             "`local` is the target on your own machine", "choose another name", ("local",)
@@ -126,7 +128,7 @@ def named_unlike_this_machine(clusters: _Named) -> _Named:
 
 
 def offered_size(name: str) -> VmSize:
-    """The size of that name; FieldError where it is unknown, or where Azure switched it off."""
+    """Returns the size of that name. Raises FieldError if it is unknown, retired or unsupported."""
     from fairway_core.catalog import vm_size
 
     try:
@@ -142,7 +144,8 @@ def offered_size(name: str) -> VmSize:
 
 
 def x64(usual: str) -> AfterValidator:
-    """Refuses a size that is not offered, and an Arm one: for machines of Fairway's own."""
+    """Returns a validator that refuses unavailable and Arm sizes, for machines of Fairway
+    itself."""
 
     def check(name: str) -> str:
         if offered_size(name).architecture != "x64":
@@ -153,12 +156,12 @@ def x64(usual: str) -> AfterValidator:
 
 
 def most_nodes_path(nodes: object) -> tuple[str, ...]:
-    """The path to the largest number of nodes: `nodes:` itself, or its `max`."""
+    """Returns the path to the maximum number of nodes: `nodes:` itself, or its `max`."""
     return ("nodes",) if isinstance(nodes, int) else ("nodes", "max")
 
 
 def require_mounts(mounts: Sequence[str], why: str) -> None:
-    """Raises FieldError where nothing is mounted that all nodes of a cluster could see."""
+    """Raises FieldError if a cluster mounts nothing that all its nodes could see."""
     if not mounts:
         raise FieldError(why, "add `mounts: [NAME]` with a name under `filesystems:`")
 
@@ -173,13 +176,13 @@ def _ip_address(value: object) -> IPv4Address:
 
 
 def as_field_error(error: UserError, path: tuple[str | int, ...] = ()) -> FieldError:
-    """The first finding of an error, as the fault of a field."""
+    """Returns the first finding of an error as a FieldError."""
     finding = error.findings[0]
     return FieldError(finding.message, finding.hint, path=path)
 
 
 def are_nested(path: str, other: str) -> bool:
-    """True if one of two folders is the other, or inside it.
+    """Returns True if one of two folders is the other, or inside it.
 
     >>> are_nested("/data/home", "/data"), are_nested("/data", "/data2")
     (True, False)
@@ -188,7 +191,7 @@ def are_nested(path: str, other: str) -> bool:
 
 
 def accepted_by(check: Callable[[str], object]) -> AfterValidator:
-    """Refuses text for which `check` raises an error, with its message."""
+    """Returns a validator that refuses text for which `check` raises an error, with its message."""
 
     def accepted(text: str) -> str:
         try:

@@ -1,4 +1,4 @@
-"""The environment's page: `fairway serve` for all of its people, on a login node of Slurm."""
+"""The environment's page: `fairway serve` for all its users, on a login node of Slurm."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from fairway_core.environment.slurm import Slurm
 
 USER = "fairway-web"
-"""The account of the server itself, on the login node alone."""
+"""The account of the server itself, only on the login node."""
 
 _URL = re.compile(r"https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
-# By pip: what a file is called says which version of what it is.
+# For pip, which reads project and version from the file's name.
 _WHEEL = matching(
     r"(https://[\w./%+~-]+|file:///[\w./%+~-]+)/fairway_hpc-[\w.+-]+\.whl#sha256=[0-9a-f]{64}",
     "the login node installs a wheel of Fairway whose digest is known, and nothing else",
@@ -103,12 +103,13 @@ class Web(Model, defer_build=True):
 
     @property
     def package_host(self) -> str:
-        """Whom the login node asks for the wheel; "" where it lies on a file system."""
+        """The host from which the login node downloads the wheel, or "" if it is on a file
+        system."""
         return urlsplit(self.package).hostname or ""
 
 
 def check_web(web: Web | None, slurm: Slurm | None, access: Access, network: Network) -> None:
-    """Raises FieldError where the rest of the environment has no place for the page."""
+    """Raises FieldError if the rest of the environment cannot host the page."""
     if web is None:
         return
     if slurm is None or slurm.login is None:
