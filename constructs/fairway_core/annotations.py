@@ -1,4 +1,4 @@
-"""Types of fields: what each says about a place in a document, and of a wrong value there."""
+"""Types of fields at a place in a document, and hints for a wrong value there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def fields_at(model: type[BaseModel], path: DataPath, data: Any) -> list[str]:
-    """The keys that the models at `path` know; `data` chooses between branches of a union."""
+    """Returns the keys that the models at `path` have; `data` chooses between branches of a
+    union."""
     names: list[str] = []
     value = data
     for step in path:
@@ -35,7 +36,7 @@ def fields_at(model: type[BaseModel], path: DataPath, data: Any) -> list[str]:
 
 
 def annotations_at(model: type[BaseModel], path: DataPath) -> list[Any]:
-    """All types that the value at `path` may have, unions taken apart; empty where unknown."""
+    """Returns all types that the value at `path` may have, with unions split; empty if unknown."""
     current: list[Any] = list(_branches(model))
     for step in path:
         current = [inner for each in current for inner in _step_into(each, step)]
@@ -70,7 +71,7 @@ def _step_into(annotation: Any, step: str | int) -> Iterator[Any]:
 
 
 def _item_of(annotation: Any, *kinds: type) -> Any:
-    """The type of the items of a list or mapping; None for what is of none of the `kinds`."""
+    """Returns the type of the items of a list or mapping, or None if it is none of the `kinds`."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if not isinstance(origin, type) or not issubclass(origin, kinds) or not arguments:
         return None
@@ -78,7 +79,7 @@ def _item_of(annotation: Any, *kinds: type) -> Any:
 
 
 def extra_annotations(model: type[BaseModel]) -> Iterator[Any]:
-    """The types of the keys that a model takes besides those that it names."""
+    """Yields the types of the extra keys that a model accepts besides its fields."""
     for each in model.__mro__[: model.__mro__.index(BaseModel)]:
         if "__pydantic_extra__" in inspect.get_annotations(each):
             mapping = inspect.get_annotations(each, eval_str=True)["__pydantic_extra__"]
@@ -87,7 +88,8 @@ def extra_annotations(model: type[BaseModel]) -> Iterator[Any]:
 
 
 def _literals_agree(model: type[BaseModel], value: Any) -> bool:
-    """True unless the document has another `kind` than the `kind: Literal[...]` of the model."""
+    """Returns True unless the document's `kind` differs from the `kind: Literal[...]` of the
+    model."""
     if not isinstance(value, Mapping):
         return True
     for name, field in model.model_fields.items():
@@ -100,16 +102,17 @@ def _literals_agree(model: type[BaseModel], value: Any) -> bool:
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([mgt])(?:i?b)?", re.IGNORECASE)
 _RANGE = re.compile(r"(\d+)\s*(?:-|\.\.|to|:)\s*(\d+)")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-# Fields whose name is their unit, each in MiB.
+# Fields named after their unit, in MiB.
 _UNITS = {"mib": 1, "gib": 2**10, "tib": 2**20}
 _LONGEST = 5  # values that an example repeats
-_SIGNS = re.compile(r"[\[\]{},]")  # of which YAML would make lists and mappings
+_SIGNS = re.compile(r"[\[\]{},]")  # YAML would read these as lists and mappings
 
 
 def value_hint(key: str, value: Any, expected: Collection[str], types: Iterable[Any]) -> str:
-    """The field as it should be written; empty where the value does not tell.
+    """Returns a hint with the field as it should be written, or "" if the value does not suggest
+    it.
 
-    `expected` are the words for what fits ("a list"), `types` the annotations of the field.
+    `expected` describes what fits ("a list"), `types` are the annotations of the field.
 
     >>> value_hint("gib", "2TiB", ["a whole number"], [int])
     'write the number alone: `gib: 2048`'
@@ -133,7 +136,7 @@ def value_hint(key: str, value: Any, expected: Collection[str], types: Iterable[
 
 
 def _of_text(key: str, value: str, types: Iterable[Any]) -> str:
-    """A size, a range or a number with words around it, where a number belongs."""
+    """Returns the hint for a size, a range or a number with other text in place of a number."""
     text = value.strip()
     if (ends := _RANGE.fullmatch(text)) and any(
         _is_model(each) and {"min", "max"} <= each.model_fields.keys() for each in types
@@ -148,7 +151,7 @@ def _of_text(key: str, value: str, types: Iterable[Any]) -> str:
 
 
 def _of_list(key: str, value: list[Any], types: Iterable[Any]) -> str:
-    """A list where each of its parts is to have a name."""
+    """Returns the hint for a list in place of named items or of fields."""
     for annotation in types:
         if (item := _item_of(annotation, Mapping)) is not None:
             compound = item is not str and _is_compound(value[0] if value else {})
@@ -163,7 +166,8 @@ def _of_list(key: str, value: list[Any], types: Iterable[Any]) -> str:
 
 
 def _of_one(key: str, value: Any, types: Iterable[Any]) -> str:
-    """One value where fields are wanted: in those that must be there, or in the first."""
+    """Returns the hint for one value in place of fields: with the required fields, or the first
+    one."""
     for annotation in filter(_is_model, types):
         fields = {field.alias or name: field for name, field in annotation.model_fields.items()}
         needed = [name for name, field in fields.items() if field.is_required()]

@@ -1,9 +1,9 @@
-"""Archives that are the same bytes whenever their contents are: the agent's, and boot code's.
+"""Reproducible archives: of the agent, and of the code that VMs boot with.
 
 `agent` is all that runs where jobs run: hosts and nodes fetch it when a run needs it. `boot` is a
 part of `fairway_boot`: the code that a VM of a Slurm cluster boots with, or one that stops itself.
-Terraform replaces such a VM whenever it changes, so that each kind has no modules but its own, and
-none of their comments and docstrings.
+Terraform replaces such a VM when that code changes, so each kind gets only the modules that it
+needs, without their comments and docstrings.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ NODE = (*LOGIN, "slurm/eviction", "slurm/node", "slurm/people")
 """The modules that a node boots with."""
 
 IDLE = ("cluster", "files", "gpus", "http", "identity", "idle_stop", "imds")
-"""The modules that a machine boots with that stops itself."""
+"""The modules that a machine with an idle stop boots with."""
 
 
 def pack(files: Iterable[tuple[str, bytes | Path, bool]]) -> bytes:
-    """A tar.gz of files, each a path, its bytes or where they lie, and whether it is executable;
-    where the path ends with `/`, of an empty folder.
+    """Returns a tar.gz of files, each given as a path, its bytes or its source, and whether it is
+    executable; a path that ends with `/` is an empty folder.
 
-    What lies in a file is read as it is packed: it may be very large.
+    Source files are read while they are packed: they may be very large.
     """
     import gzip
     import tarfile
@@ -58,7 +58,7 @@ def pack(files: Iterable[tuple[str, bytes | Path, bool]]) -> bytes:
 
 
 def pack_folder(folder: Path) -> bytes:
-    """All files and empty folders below a folder; links to files are packed as these."""
+    """Packs all files and empty folders below a folder; links to files are packed as the files."""
     files: list[tuple[str, bytes | Path, bool]] = []
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
@@ -71,14 +71,14 @@ def pack_folder(folder: Path) -> bytes:
 
 @cache
 def agent() -> tuple[str, bytes]:
-    """All that runs where jobs run, as an archive, and its digest: a folder that Python can run,
-    with the programs that Batch starts at its top."""
+    """Returns the digest and the archive of all that runs where jobs run: a folder that Python can
+    run, with the programs that Batch starts at its top."""
     return agent_digest(), pack(_agent_files())
 
 
 @cache
 def agent_digest() -> str:
-    """The digest alone: most hosts have the archive already, and packing takes long."""
+    """Returns only the agent's digest: most hosts have the archive already, and packing is slow."""
     return _digest(_agent_files())
 
 
@@ -95,7 +95,8 @@ def _agent_files() -> Sequence[tuple[str, bytes, bool]]:
 
 
 def boot_files(modules: Iterable[str]) -> dict[str, str]:
-    """The code of modules of `fairway_boot` by paths on a VM, where its packages are empty."""
+    """Returns the code of modules of `fairway_boot` by paths on a VM; their packages are empty
+    there."""
     files, folders = {}, {"fairway_boot"}
     for module in modules:
         text = (_BOOT / f"{module}.py").read_text(encoding="utf-8")
@@ -105,7 +106,7 @@ def boot_files(modules: Iterable[str]) -> dict[str, str]:
 
 
 def module_files(modules: Iterable[str]) -> dict[str, str]:
-    """The code of modules of the agent's packages by their paths, which lie in one folder.
+    """Returns the code of modules of the agent's packages by their paths below one folder.
 
     >>> list(module_files(["fairway_boot/files"]))
     ['fairway_boot/files.py']
@@ -116,11 +117,11 @@ def module_files(modules: Iterable[str]) -> dict[str, str]:
 
 @cache
 def code(text: str) -> str:
-    """A module's text without comments, docstrings and empty lines.
+    """Returns a module's text without comments, docstrings and empty lines.
 
-    The rest is as it is written. `ast.unparse` words it differently from one Python to the next, so
-    that a VM would be replaced because somebody has another one. As lines are gone, a traceback of
-    a VM counts them by the file that lies there, and not by the source.
+    The rest is unchanged. `ast.unparse` differs between versions of Python, so that a VM would be
+    replaced because a user has another one. As lines are missing, a traceback on a VM has the line
+    numbers of the file there, not of the source.
 
     >>> code("x = 1  # why\\n\\n# because\\ny = '#'\\n")
     "x = 1\\ny = '#'\\n"
@@ -129,7 +130,7 @@ def code(text: str) -> str:
     import tokenize
 
     lines = text.splitlines()
-    quoted: set[int] = set()  # lines that go on with a string, where empty ones count
+    quoted: set[int] = set()  # lines that continue a string, in which empty ones count
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         (first, column), (last, _) = token.start, token.end
         if token.type == tokenize.COMMENT:
@@ -157,10 +158,10 @@ def code(text: str) -> str:
 
 
 def boot(modules: Iterable[str]) -> tuple[str, bytes]:
-    """These modules as an archive that bzip2 has made small, and its digest.
+    """Returns the digest of these modules, and their archive compressed with bzip2.
 
-    Other compressors have several implementations, whose bytes differ; and where these differ
-    Terraform would replace a VM.
+    Other compressors have several implementations with different output, and Terraform would
+    replace a VM when the output differs.
     """
     import bz2
     import tarfile
@@ -176,7 +177,8 @@ def _write_tar(
     files: Iterable[tuple[str, bytes | Path, bool]],
     format: int,  # noqa: A002
 ) -> None:
-    """Without times and owners, so that the same files are the same archive anywhere."""
+    """Writes the files without times and owners, so that equal files give an equal archive
+    anywhere."""
     import tarfile
 
     with tarfile.open(fileobj=out, mode="w", format=format) as archive:

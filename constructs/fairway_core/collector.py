@@ -1,4 +1,4 @@
-"""Python's garbage collector, where what is made stays until the end."""
+"""Control of Python's garbage collector, for code whose objects live until the end."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Leaves the garbage collector out: it would look at what is large and stays, such as a
-    plan, again and again.
-    """
+    """Disables the garbage collector, which would scan large, long-lived data such as a plan
+    repeatedly."""
     collecting = gc.isenabled()
     gc.disable()
     try:

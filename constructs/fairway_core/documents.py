@@ -1,7 +1,7 @@
 """Documents that people write: YAML files validated into models, with line numbers kept.
 
-A `Document` is plain data that knows where each value stands, so that whatever is
-found wrong later, by a model or by a check, can be shown at its line.
+A `Document` is plain data with the location of each value, so that an error found later, by a model
+or by a check, can be shown at its line.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ else:
     _Metaclass = type(BaseModel)
 
 BY_HAND = "by_hand"
-"""In the context of a validation: what is validated is a document, as people write it; in that of a
-dump, that it is to be one."""
-_LARGEST_FILE = 2**20  # the parser takes some seconds for that
-_MOST_OF_A_RANGE = 10**6  # numbers, which is more than any field takes
+"""A key of the context: the data to validate is a document, as people write it, or the dump is to
+become one."""
+_LARGEST_FILE = 2**20  # the parser takes some seconds for this size
+_MOST_OF_A_RANGE = 10**6  # numbers: more than any field takes
 
 
 def plain(value: Any) -> Any:
-    """Arguments of a program as a document has them: numbers and arrays of NumPy, ranges and paths
-    are the numbers, lists and text that they stand for.
+    """Converts a program's arguments to the values of a document: NumPy's numbers and arrays,
+    ranges and paths become numbers, lists and text.
 
     >>> plain({"x": range(3), "y": (Path("a"), 0.5)})
     {'x': [0, 1, 2], 'y': ['a', 0.5]}
@@ -71,18 +71,19 @@ def plain(value: Any) -> Any:
 
 
 class _MadeInPython(_Metaclass):
-    """Lets what is wrong with the arguments of a model be said as of a document: `UserError`."""
+    """A metaclass that reports wrong arguments of a model like errors in a document: as
+    `UserError`."""
 
-    # Type checkers are to see the arguments of the model.
+    # Type checkers must see the arguments of the model.
     if not TYPE_CHECKING:
 
         def __call__(cls, *args, **fields):  # noqa: N805  # of a metaclass
-            # A key that is a word of Python's, such as `finally`, is written `finally_` there.
+            # A key that is a Python keyword, such as `finally`, is written `finally_` in Python.
             known = {name: each.alias or name for name, each in cls.__pydantic_fields__.items()}
             try:
                 fields = {known.get(name, name): plain(each) for name, each in fields.items()}
                 return super().__call__(*args, **fields)
-            except RecursionError:  # one may hold itself
+            except RecursionError:  # a value may contain itself
                 raise UserError.of("bad-value", f"`{cls.__name__}`: {DEEP}", FLATTER) from None
             except ValidationError as error:
                 from fairway_core.validation import Arguments, findings_of
@@ -103,7 +104,8 @@ class Model(BaseModel, metaclass=_MadeInPython):
 
     @classmethod
     def with_defaults(cls, **given: object) -> Self:
-        """Made of what is given; what is None has its default. UserError for what cannot be.
+        """Returns a model with the given fields; None stands for the default. Raises UserError for
+        wrong values.
 
         >>> Model.with_defaults(name=None)
         Model()
@@ -112,7 +114,8 @@ class Model(BaseModel, metaclass=_MadeInPython):
 
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
-        """The schema of its documents, with all models that these may have."""
+        """Returns the schema of the model's documents, including all models that they may
+        contain."""
         Later.is_imported = True
         try:
             cls.model_rebuild(force=True)
@@ -122,12 +125,12 @@ class Model(BaseModel, metaclass=_MadeInPython):
 
     @classmethod
     def model_rebuild(cls, **options: Any) -> bool | None:
-        """Makes its validator, when that is needed first."""
+        """Builds the validator when it is first needed."""
         if cls.__pydantic_complete__ and not options.get("force"):
             return None
-        # The names of the caller's are looked up, who is one frame further away.
+        # Names are looked up in the caller's namespace, which is one frame further away.
         depth = options.pop("_parent_namespace_depth", 2) + 1
-        # Those of its defaults come first, and are a part of its own: else they are made twice.
+        # Validators of defaults come first, as parts of this one: else they are built twice.
         for each in cls.model_fields.values():
             default = each.default_factory
             if isinstance(default, type) and issubclass(default, Model):
@@ -142,9 +145,9 @@ _LOADER = "pydantic.plugin._loader"
 
 @contextmanager
 def _without_plugins() -> Iterator[None]:
-    """Keeps pydantic from looking for plugins in all installed packages, and from importing what
-    that takes (importlib.metadata, email, zipfile), which costs more than to make the validators.
-    Other models have their plugins afterwards."""
+    """Keeps pydantic from looking for plugins in all installed packages, and so from importing
+    importlib.metadata, email and zipfile, which takes longer than building the validators. Models
+    of other packages still get their plugins afterwards."""
     with _BUILDING:
         before = sys.modules.get(_LOADER)
         sys.modules[_LOADER] = _NO_PLUGINS
@@ -170,10 +173,11 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class Later(type):
-    """Stands for a model that is imported when a document has it, with all that it imports.
+    """A stand-in for a model that is imported, with its dependencies, only when a document contains
+    it.
 
-    What walks annotations finds the model by `__value__`, as that of an alias. Type checkers are
-    shown the model itself:
+    Code that walks annotations finds the model by `__value__`, as for a type alias. Type checkers
+    see the model itself:
 
     >>> Notify = Later.of("fairway_core.notifications", "Notify")
     >>> Notify.__value__.__name__
@@ -185,7 +189,7 @@ class Later(type):
 
     @classmethod
     def of(cls, module: str, name: str) -> Any:
-        """A field type for the model `name` of `module`, which is imported when it is needed."""
+        """Returns a field type for the model `name` of `module`, which is imported when needed."""
         return cls(name, (), {"module": module})
 
     @property
@@ -211,10 +215,10 @@ class Later(type):
 
 
 class FieldError(ValueError):
-    """Raised by a model's validator: what is wrong with the field, and how to fix it.
+    """Error of a model's validator: what is wrong with the field, and how to fix it.
 
-    `path` points below the validated value, where the fault is in a part of it, and with `of_key`
-    at the key there; the line of a `secret` is not shown.
+    `path` points below the validated value if only a part of it is wrong, and with `of_key` at the
+    key there; the line of a `secret` is not shown.
     """
 
     def __init__(
@@ -233,7 +237,7 @@ class FieldError(ValueError):
 
 
 def rule(check: Callable[[Any], None]) -> Any:
-    """Makes a method a rule of its model: it raises FieldError where fields do not go together.
+    """Makes a method a rule of its model: it raises FieldError if fields do not fit together.
 
     >>> class Range(Model):
     ...     min: int
@@ -253,7 +257,8 @@ def rule(check: Callable[[Any], None]) -> Any:
 
 
 def matching(pattern: str, message: str, hint: str) -> AfterValidator:
-    """Refuses text that is not of a pattern; `{}` in the message stands for the text."""
+    """Returns a validator that refuses text unlike `pattern`; `{}` in the message stands for the
+    text."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -264,7 +269,7 @@ def matching(pattern: str, message: str, hint: str) -> AfterValidator:
 
 
 def written_as(pattern: str) -> WithJsonSchema:
-    """The pattern of text that a validator checks, for the schema of editors.
+    """Returns a pattern for editors' schemas; a validator checks the text.
 
     >>> written_as("[a-z]+").json_schema
     {'type': 'string', 'pattern': '^(?:[a-z]+)$'}
@@ -274,7 +279,7 @@ def written_as(pattern: str) -> WithJsonSchema:
 
 @dataclass(frozen=True)
 class Document:
-    """Plain data read from a file, the places it came from, and what was set over it."""
+    """Plain data read from a file, the locations of its values, and its overrides."""
 
     text: YamlText
     data: Any
@@ -286,7 +291,8 @@ class Document:
         return self.text.file
 
     def location(self, path: DataPath, *, of_key: bool = False) -> Location:
-        """Location of the value (or with `of_key` the key), or of its nearest ancestor."""
+        """Returns the location of the value (or with `of_key` the key), or of its nearest
+        ancestor."""
         for end in range(len(path), 0, -1):
             if path[:end] in self.overrides:
                 return self.overrides[path[:end]]
@@ -298,19 +304,19 @@ class Document:
     def finding(
         self, rule: str, path: DataPath, message: str, hint: str, *, of_key: bool = False
     ) -> Finding:
-        """A fault of the value (or with `of_key` the key) at a path, with its line."""
+        """Returns a finding on the value (or with `of_key` the key) at a path, with its line."""
         location = self.location(path, of_key=of_key)
         return Finding(rule, message, hint, ".".join(map(str, path)), location=location)
 
     def error(
         self, rule: str, path: DataPath, message: str, hint: str, *, of_key: bool = False
     ) -> UserError:
-        """The error of one such fault."""
+        """Returns an error with one such finding."""
         return UserError([self.finding(rule, path, message, hint, of_key=of_key)])
 
     def written(self, path: DataPath, value: Any) -> str:
-        """The number or truth value at the path as it is typed, in the file or behind `-s`; as
-        templates print it where something else made it."""
+        """Returns the number or boolean at the path as typed in the file or after `-s`, or as
+        templates print it if it was not typed."""
         shown = str(value).lower() if isinstance(value, bool) else str(value)
         text = self.text
         try:
@@ -322,23 +328,23 @@ class Document:
             mark = text.values.get(path)
             found = text.location(mark) if mark else None
             word = found.text[found.column - 1 :][: found.length] if found else shown
-            word = word.rpartition(" ")[2]  # an anchor stands before it
+            word = word.rpartition(" ")[2]  # an anchor may precede it
             read = value if word == shown else parse_yaml(word, self.file).data
         except UserError:
             return shown
         return word if (type(read), read) == (type(value), value) else shown
 
     def quoted(self, path: DataPath, value: Any) -> str:
-        """The text to type in place of the number or truth value at the path for it to be text."""
+        """Returns the text to type so that the number or boolean at the path is read as text."""
         text, typed = f'"{self.written(path, value)}"', self.overrides.get(path)
         return f"-s '{typed.text[3 : typed.column - 1]}{text}'" if typed else text
 
     def part(self, start: Location, text: str) -> Location:
-        """Location of a part of the value that begins at `start`, if it is there to the letter and
-        not made by a template; otherwise of the value itself."""
+        """Returns the location of a part of the value that begins at `start`, if it is there
+        verbatim and not rendered by a template; otherwise that of the value."""
         lines = self.text.lines
         if start.file != self.file or lines[start.line - 1] != start.text:
-            return start  # it is of the command line
+            return start  # it is on the command line
         following = (mark.line for mark in self.text.keys.values() if mark.line > start.line)
         for line in range(start.line, min(following, default=len(lines) + 1)):
             written = lines[line - 1]
@@ -349,7 +355,7 @@ class Document:
 
     @contextmanager
     def locating(self) -> Iterator[None]:
-        """Gives findings about fields their lines, where the fields are written in the document."""
+        """Adds lines to findings about fields that are written in the document."""
         try:
             yield
         except UserError as error:
@@ -371,12 +377,12 @@ class Document:
         return replace(finding, location=self.location(tuple(path)))
 
     def validate(self, model: type[ModelT]) -> ModelT:
-        """The document as a model; UserError with a finding for each fault in it."""
+        """Validates the document as a model. Raises UserError with a finding for each fault."""
         import json
 
         try:
-            # JSON's strict mode is the one that takes a list for a tuple and text for a path,
-            # but never "4" for 4.
+            # Only JSON's strict mode accepts a list for a tuple and text for a path, but never
+            # "4" for 4.
             text, context = json.dumps(self.data), {BY_HAND: True}
             return model.model_validate_json(text, strict=True, context=context)
         except ValidationError as error:
@@ -385,7 +391,8 @@ class Document:
             raise UserError(findings_of(error, self, model)) from None
 
     def override(self, assignments: Sequence[str], model: type[BaseModel]) -> Document:
-        """The document with each `dotted.path=value` set, typed as the model's field is."""
+        """Returns the document with each `dotted.path=value` set, parsed as the type of the model's
+        field."""
         if not assignments:
             return self
         from fairway_core.overrides import apply
@@ -400,7 +407,7 @@ class Document:
 
 
 def read(file: str | Path) -> Document:
-    """Reads a YAML file; UserError where it is missing, unreadable or not plain YAML."""
+    """Reads a YAML file. Raises UserError if it is missing, unreadable or not plain YAML."""
     text = parse_yaml(text_of(Path(file)), str(file))
     return Document(text, text.data)
 
@@ -414,12 +421,13 @@ def load(file: str | Path, model: type[ModelT]) -> ModelT:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file; UserError where it is missing, unreadable or no text."""
+    """Returns the text of a file. Raises UserError if it is missing, unreadable, too large or not
+    text."""
     try:
         if path.is_fifo() and not path.is_relative_to("/dev"):
-            # It would be waited for until somebody writes; `<(command)` lies under /dev.
+            # Reading would wait until somebody writes; `<(command)` is under /dev.
             raise UserError.of("not-a-file", f"{path}: is a pipe", "name a YAML file")
-        # Not by its size: a pipe or a device has none.
+        # The limit does not use the file's size: a pipe or a device has none.
         with path.open("rb") as file:
             content = file.read(_LARGEST_FILE + 1)
     except FileNotFoundError:

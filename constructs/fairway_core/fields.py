@@ -1,4 +1,4 @@
-"""Fields that several files have: spans of time, emails, names of images, ways to a host."""
+"""Fields that several files have: durations, email addresses, image names, routes to a host."""
 
 from __future__ import annotations
 
@@ -24,23 +24,21 @@ if TYPE_CHECKING:
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST = (
-    36_500 * 86400
-)  # far beyond what any job or retention wants, and within what services take
+_LONGEST = 36_500 * 86400  # far beyond any job or retention, and within the limits of services
 _SPAN_PATTERN = r"([0-9]+(?:\.[0-9]+)?)([smhd])"
 _SPAN = {"type": "string", "pattern": f"^{_SPAN_PATTERN}$", "examples": ["25s", "12h"]}
 _DAYS = {**_SPAN, "examples": ["14d", "90d"]}
 
 
 def seconds_of(value: object) -> float:
-    """The span in seconds; FieldError where it is not a positive one of a hundred
-    years at most.
+    """Returns the duration in seconds. Raises FieldError unless it is positive and at most a
+    hundred years.
 
     >>> seconds_of("1.5h")
     5400.0
     """
     if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-        return float(value)  # an argument, or a model's own dump, read again
+        return float(value)  # an argument, or from a model's own dump
     match = re.fullmatch(_SPAN_PATTERN, value) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0:
         raise FieldError(f"`{value}` is not a span of time", "write it as 25s, 10m, 12h or 90d")
@@ -60,17 +58,17 @@ def _as_written(seconds: float, info: SerializationInfo) -> Any:
 
 
 Span = Annotated[float, BeforeValidator(_span), PlainSerializer(_as_written), WithJsonSchema(_SPAN)]
-"""A span in a document, in seconds once it is read."""
+"""A duration in a document, in seconds after validation."""
 
 
 def days_of(value: object) -> int:
-    """The span in days; FieldError where it is not a number of whole days.
+    """Returns the duration in days. Raises FieldError unless it is a number of whole days.
 
     >>> days_of("90d")
     90
     """
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return value  # a model's own dump, read again
+        return value  # from a model's own dump
     days, rest = divmod(seconds_of(value), _SECONDS["d"])
     if rest or isinstance(value, int | float):
         raise FieldError(f"`{value}` is not a number of whole days", "write it as 90d")
@@ -83,11 +81,11 @@ def _days(value: object, info: ValidationInfo) -> int:
 
 
 Days = Annotated[int, BeforeValidator(_days), WithJsonSchema(_DAYS)]
-"""A span in a document of whole days, in days once it is read."""
+"""A duration in whole days in a document, in days after validation."""
 
 
 def between(least: int, most: int, what: str) -> AfterValidator:
-    """Refuses days outside of Azure's own range for `what`, such as "logs can be kept"."""
+    """Returns a validator for days within Azure's range for `what`, such as "logs can be kept"."""
 
     def check(days: int) -> int:
         if not least <= days <= most:
@@ -101,15 +99,15 @@ def between(least: int, most: int, what: str) -> AfterValidator:
 
 
 Count = Annotated[int, Field(ge=1)]
-"""A number of things, of which there is one."""
+"""A number of things, at least one."""
 Number = Annotated[int, Field(ge=0)]
-"""A number of things, of which there may be none."""
+"""A number of things, possibly zero."""
 
 
 def _require_unit(value: object, info: ValidationInfo, units: Sequence[str]) -> None:
-    """FieldError for a number alone in what a person wrote: a model's own dump has such."""
+    """Raises FieldError for a bare number in a document; a model's own dump may contain one."""
     if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
-        return  # whatever else is wrong with it
+        return  # other validators report what else is wrong with it
     if (info.context or {}).get(BY_HAND):
         fit = [f"{value}{unit}" for unit in units if value * _SECONDS[unit] <= _LONGEST]
         *others, last = fit or ["36500d or less"]
@@ -118,7 +116,8 @@ def _require_unit(value: object, info: ValidationInfo, units: Sequence[str]) -> 
 
 
 def written_span(value: Any, schema: Mapping[str, Any]) -> Any:
-    """A field's default as people write it: a span with its unit, anything else as it is.
+    """Returns a field's default as people write it: a duration with its unit, anything else
+    unchanged.
 
     >>> written_span(600, _SPAN), written_span(5400.0, _SPAN), written_span(30, _DAYS)
     ('10m', '90m', '30d')
@@ -141,9 +140,9 @@ def written_span(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 PLACEHOLDER = "you@example.com"
-"""The address of examples and of new projects, which nobody reads."""
+"""The address in examples and new projects, which nobody reads."""
 
-# A pattern that few commands need is compiled where it is used.
+# Few commands need this pattern, so it is compiled on use.
 _EMAIL = r"[^@\s,;<>]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+"
 
 
@@ -160,8 +159,8 @@ def each_once(
     *,
     fold: Callable[[Any], object] = lambda item: item,
 ) -> None:
-    """Raises FieldError for the first item that a list at `path` holds a second time; with `fold`
-    those are one that it makes the same."""
+    """Raises FieldError for the first repeated item of a list at `path`; items that `fold` maps to
+    one value count as equal."""
     seen = set()
     for index, item in enumerate(items):
         if fold(item) in seen:
@@ -185,11 +184,11 @@ def _someone(addresses: Sequence[str]) -> Sequence[str]:
 
 
 Contacts = Annotated[Sequence[Email], AfterValidator(_someone)]
-"""Addresses to write to, of which there is one."""
+"""Addresses for mail, at least one."""
 Emails = Annotated[tuple[Email, ...], AfterValidator(_emails)]
 
 
-# As https://github.com/distribution/reference has it.
+# Source: https://github.com/distribution/reference.
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _HOST = rf"{_LABEL}(?:\.{_LABEL})*(?::[0-9]+)?"
@@ -199,7 +198,7 @@ _IMAGE = rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::{_TAG})?(?:@{_DIGEST})?"
 
 
 def is_image(text: str) -> bool:
-    """True for a name that an image in a registry may have.
+    """Returns True if an image in a registry may have that name.
 
     >>> is_image("myregistry.azurecr.io/team/train:1"), is_image("Train:1"), is_image("train:")
     (True, False, False)
@@ -207,12 +206,12 @@ def is_image(text: str) -> bool:
     return len(text) <= 255 and re.fullmatch(_IMAGE, text, re.ASCII) is not None
 
 
-# As ssh's ProxyJump takes them: a name that ssh knows, or an address.
+# Jump hosts as in ssh's ProxyJump: a name that ssh knows, or an address.
 _JUMP = r"(?:[\w.][\w.+-]*@)?(?:[\w.][\w.-]*|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?"
 
 
 def _bastion(text: str) -> str:
-    # What Terraform will fill in, in the output of a stack.
+    # In the output of a stack Terraform fills in the id later.
     if not text.startswith("${"):
         from fairway_core.resource_ids import parts_of
 

@@ -1,8 +1,7 @@
-"""Findings of checks and parsers, and how they are printed.
+"""Findings of checks and parsers, and their text format.
 
-A finding names what is wrong, where, and how to fix it. Errors that the user can
-cause travel as `UserError`, which carries findings and the exit code; the command
-line prints them and nothing else.
+A finding has a fault, its location, and how to fix it. Errors that the user can cause are raised as
+`UserError`, with findings and the exit code; the command line prints only those.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
 
 _NOT_SHOWN = "(not shown)"
 _QUOTED = re.compile("`([^`]+)`")
-# A longer line is shown as this many characters around the place that is meant.
+# Longer lines are cut to this many characters around the location.
 _WINDOW = 120
 
 
 class Severity(StrEnum):
-    """Severity of a finding: an error stops what was asked for, a warning does not."""
+    """Severity of a finding: an error stops the command, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -35,8 +34,8 @@ class Severity(StrEnum):
 class Location:
     """A location in a text file.
 
-    `line` and `column` count from 1; `text` is the whole line without its end, and
-    `length` the number of characters to underline.
+    `line` and `column` count from 1; `text` is the complete line without its end, and `length` the
+    number of characters to underline.
     """
 
     file: str
@@ -47,22 +46,22 @@ class Location:
 
     @classmethod
     def of_line(cls, file: str, line: int, text: str) -> Self:
-        """All of a line but its indentation."""
+        """Returns the location of a complete line except its indentation."""
         column = len(text) - len(text.lstrip()) + 1
         return cls(file, line, column, text, max(1, len(text.strip())))
 
     @property
     def hidden(self) -> Self:
-        """The line without its text, which may hold a secret."""
+        """The location without the line's text, which may contain a secret."""
         return type(self)(self.file, self.line, 1, _NOT_SHOWN, len(_NOT_SHOWN))
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake or a warning, with its location and a hint.
+    """An error or a warning, with its location and a hint.
 
-    `id` names the rule (`unknown-key`), `path` the field (`clusters.nd.size`), `message` tells
-    what is wrong, `hint` how to fix it.
+    `id` names the rule (`unknown-key`), `path` the field (`clusters.nd.size`), `message` describes
+    the fault, and `hint` how to fix it.
     """
 
     id: str
@@ -73,19 +72,19 @@ class Finding:
     location: Location | None = None
 
     def __post_init__(self) -> None:
-        """Keeps secrets that are quoted out of the message, wherever it is shown."""
+        """Removes quoted secrets from the message, wherever it is shown."""
         object.__setattr__(self, "message", _QUOTED.sub(_without_secret, self.message))
 
     @property
     def position(self) -> tuple[int, int]:
-        """The line and the column in its file; zeros where it has none, which come first."""
+        """The line and column in its file; zeros, which sort first, without a location."""
         return (self.location.line, self.location.column) if self.location else (0, 0)
 
 
 class UserError(Exception):
     """An error that the user can fix; printed as its findings, never as a traceback.
 
-    As text it has each message and, below it, the hint.
+    Its text has each message with the hint below.
 
     >>> raise UserError.of("no-such-file", "job.yaml: no such file", "fairway render JOB")
     Traceback (most recent call last):
@@ -99,7 +98,7 @@ class UserError(Exception):
         super().__init__("; ".join(finding.message for finding in self.findings))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # As it is, also one of a subclass: it goes from one process to another.
+        # Pickles subclasses with their attributes: errors pass from one process to another.
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
     def __str__(self) -> str:
@@ -116,12 +115,12 @@ class UserError(Exception):
 
     @classmethod
     def of(cls, id: str, message: str, hint: str = "", *, exit_code: int = 2) -> UserError:  # noqa: A002
-        """An error with one finding that has no location."""
+        """Returns an error with one finding without a location."""
         return cls([Finding(id=id, message=message, hint=hint)], exit_code=exit_code)
 
 
 def finding_facts(finding: Finding) -> dict[str, str | int | None]:
-    """One finding as plain data; its line and column count from 1, and are null where it has no
+    """Returns a finding as plain data; line and column count from 1, and are null without a
     location."""
     location = finding.location
     return {
@@ -137,7 +136,7 @@ def finding_facts(finding: Finding) -> dict[str, str | int | None]:
 
 
 def format_finding(finding: Finding) -> str:
-    """The finding as a person reads it: location and message, the line with a caret, the hint.
+    """Formats a finding for people: location and message, the line with a caret, the hint.
 
     >>> location = Location("job.yaml", 3, 1, "comand: python train.py", 6)
     >>> print(format_finding(Finding("unknown-key", "unknown key", "did you mean `command`?",
@@ -161,7 +160,7 @@ def format_finding(finding: Finding) -> str:
 
 
 def _tells_secret(text: str) -> bool:
-    from fairway_core.secret_values import secrets_in, tells_secret  # few commands have a finding
+    from fairway_core.secret_values import secrets_in, tells_secret  # rarely needed
 
     return tells_secret(text) or bool(secrets_in(text, tokens=True))
 
@@ -171,14 +170,14 @@ def _without_secret(quoted: re.Match[str]) -> str:
 
 
 def excerpt(location: Location) -> list[str]:
-    """The line, cut to a window around its column, and a caret under what is meant; nothing of a
-    line that holds a secret, whatever the finding is about."""
+    """Returns the line, cut to a window around its column, and a caret line; the text of a line
+    that contains a secret is hidden, whatever the finding is about."""
     if _tells_secret(location.text):
         location = location.hidden
     start = max(0, location.column - 1 - _WINDOW // 2) if len(location.text) > _WINDOW else 0
     text = printable(location.text[start : start + _WINDOW])
     column = location.column - 1 - start
-    # Tabs stay tabs, so that the caret stands under its character in any terminal.
+    # Tabs stay tabs, so that the caret is below its character in any terminal.
     indent = "".join("\t" if character == "\t" else " " for character in text[:column])
     caret = "^" * max(1, min(location.length, len(text) - column))
     number = f"{location.line:>5}"
@@ -186,14 +185,14 @@ def excerpt(location: Location) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """The text without the control characters that could move a terminal's cursor."""
+    """Replaces control characters that could move a terminal's cursor."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things in words.
+    """Formats a number of things.
 
     >>> counted(1, "file"), counted(12345, "file")
     ('1 file', '12,345 files')

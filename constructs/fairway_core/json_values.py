@@ -1,4 +1,4 @@
-"""Values of JSON that may be anything: somebody else wrote the file."""
+"""JSON values of unknown type, from files that another program wrote."""
 
 from __future__ import annotations
 
@@ -15,35 +15,37 @@ _MOST = 10**9
 
 
 def at(value: Any, steps: Sequence[str]) -> Any:
-    """Returns the value at a path, of blocks the first; True if a mask covers all of it."""
+    """Returns the value at a path, through the first of repeated blocks; True if a mask covers all
+    of it."""
     for step in steps:
         value = first(value).get(step) if value is not True else True
     return value
 
 
 def first(value: Any) -> Mapping[str, Any]:
-    """A block: itself, or the first of a list."""
+    """Returns a block: the value itself, or the first of a list; empty if it is neither."""
     one = value[0] if isinstance(value, list) and value else value
     return one if isinstance(one, dict) else {}
 
 
 def blocks(value: Any) -> list[Mapping[str, Any]]:
-    """All blocks of a list; Terraform's JSON may have a single one as an object."""
+    """Returns all blocks of a list; Terraform's JSON may have a single block as an object."""
     return [each for each in listed(value) or [value] if isinstance(each, dict)]
 
 
 def number(value: Any) -> float:
-    """A number or a switch; 0 for nothing, and no more than can be written shortly."""
+    """Returns a number or boolean, limited to what can be printed briefly; 0 for anything else."""
     return max(-_MOST, min(value, _MOST)) if isinstance(value, int | float) else 0
 
 
 def listed(value: Any) -> list[Any]:
-    """A list, as it is or in place of what is none: hidden or unknown."""
+    """Returns a list unchanged, or an empty one for anything else, such as a hidden or unknown
+    value."""
     return value if isinstance(value, list) else []
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Each value that is no object and no list, at any depth."""
+    """Yields each value that is neither object nor list, at any depth."""
     if isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
             yield from leaves(item)
@@ -52,7 +54,8 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def as_read(text: str) -> Any:
-    """Parses a text that holds a JSON object or list, since Azure rewrites its spaces.
+    """Parses text that contains a JSON object or list, whose spaces Azure rewrites; other text is
+    returned unchanged.
 
     >>> as_read('{"a": 1}') == as_read('{"a":1}')
     True
@@ -66,8 +69,8 @@ def as_read(text: str) -> Any:
 
 
 NO_JSON = object()
-"""In place of what is no JSON."""
-# Terraform's own plans stay far below; what is deeper would end in Python's own limit.
+"""The result for invalid JSON."""
+# Terraform's plans stay far below; deeper values would exceed Python's recursion limit.
 DEEPEST = 100
 _LONGEST_NAME = 60
 _BRACKETS = b"[]{}"
@@ -76,13 +79,13 @@ _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 class KeyTwice(Exception):
-    """A key appears twice in one object: which value is meant, each reader decides for itself."""
+    """A key appears twice in one object; readers disagree on which value counts."""
 
 
 def parsed(content: bytes) -> Any:
-    """The JSON, or a mark of our own where it is none; raises KeyTwice.
+    """Parses JSON; returns NO_JSON if it is invalid. Raises KeyTwice.
 
-    Neither `NaN`, which Python's parser takes, nor a number that no float holds is JSON here.
+    `NaN`, which Python's parser accepts, and numbers beyond a float's range are invalid here.
     """
     try:
         return json.loads(
@@ -111,10 +114,10 @@ def _finite(text: str) -> float:
 
 
 def is_deep(content: bytes) -> bool:
-    """True if brackets are nested more than `DEEPEST` levels deep.
+    """Returns True if brackets are nested more than `DEEPEST` levels deep.
 
-    Each round takes the innermost pairs away. Brackets in texts may hide some pairs, so that
-    many are left over: then the texts go first.
+    Each round removes the innermost pairs. Brackets in strings may keep some pairs from matching,
+    so that many are left: then the strings are removed first.
     """
     rest = _unpaired(content.translate(None, _OTHERS))
     if len(rest) <= DEEPEST:
@@ -124,7 +127,7 @@ def is_deep(content: bytes) -> bool:
 
 
 def _unpaired(brackets: bytes) -> bytes:
-    """The brackets that are left when those of the allowed levels are taken away."""
+    """Returns the brackets that are left after removing pairs of the allowed levels."""
     for _ in range(DEEPEST):
         shorter = brackets.replace(b"[]", b"").replace(b"{}", b"")
         if len(shorter) == len(brackets):

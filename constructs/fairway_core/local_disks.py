@@ -1,4 +1,4 @@
-"""The local NVMe disks of nodes, which Azure hands over raw: where they are mounted, and how."""
+"""Local NVMe disks of nodes, which Azure delivers raw: their mount point and setup."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PLACE = "# local_disks.sh\n"
 
 
 def with_local_disks(script: str) -> str:
-    """A script of a node, with the functions that mount its disks in their place.
+    """Returns a node's script with the functions that mount its disks inserted.
 
     >>> "mount_scratch() {" in with_local_disks("# local_disks.sh\\n")
     True

@@ -1,4 +1,4 @@
-"""Which machine of Azure's a node is, as those must know who report it as broken."""
+"""Identity of a node's machine in Azure, which reports of broken hardware need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Machine:
-    """A VM: its resource id, its unique id, and the physical host that it is on, where known."""
+    """A VM: its resource id, its unique id, and its physical host if known."""
 
     resource: str
     vm: str = ""
@@ -15,7 +15,7 @@ class Machine:
 
     @classmethod
     def parse(cls, text: str) -> Machine | None:
-        """Reads what a node's own code notes of its VM; None where that is nothing.
+        """Parses what a node's own code records about its VM; None if there is no resource id.
 
         >>> Machine.parse("host=DSM01,vm=aa-7,resource=/subscriptions/s/x").host
         'DSM01'
@@ -26,7 +26,7 @@ class Machine:
 
     @property
     def subscription(self) -> str:
-        """The subscription that it is in.
+        """The id of its subscription.
 
         >>> Machine("/subscriptions/s/resourceGroups/g").subscription
         's'

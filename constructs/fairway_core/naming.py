@@ -1,9 +1,9 @@
-"""The names of all Azure resources, by one rule and within Azure's limits.
+"""Names of all Azure resources, by one rule and within Azure's limits.
 
 By default a name is the environment's name, the abbreviation of Azure's Cloud Adoption Framework
-and what tells the resource from its like: `h100-vnet`, `h100-snet-compute`, `h100-vmss-nd`.
-Another `Naming` has a pattern, or a function, for it.
-Where a name is taken in all of Azure a suffix is put at the end, see `unique_suffix`.
+and the resource's own part: `h100-vnet`, `h100-snet-compute`, `h100-vmss-nd`. Another `Naming` has
+a pattern or a function instead. Names that must be unique in all of Azure end with a suffix, see
+`unique_suffix`.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROLE_TAG, NAME_TAG = "fairway-role", "fairway-name"
-"""The tags by which rules and pictures know what a resource is for, wherever it stands."""
+"""Tags by which rules and diagrams know a resource's purpose, wherever it is defined."""
 
 SLURM_TAG = "fairway-slurm"
-"""The tag of a scheduler with its version of Slurm, by which rules know another one."""
+"""The tag of a scheduler with its version of Slurm, by which rules detect a new version."""
 
-# Of the hash that makes a name unique: 16^8 values are enough for all that share a name.
+# Digits of the hash that makes a name unique: 16^8 values are enough for all who share a name.
 SUFFIX_LENGTH = 8
 
 
 @dataclass(frozen=True)
 class NameRule:
-    """Azure's rule for the names of one kind of resource; lengths in characters. `signs` may stand
-    between letters and digits, of which `lower` takes no capitals, and with `single` no two in a
-    row. `room` is for what tells it from its like."""
+    """Azure's rule for the names of one kind of resource; lengths in characters. `signs` are
+    allowed between letters and digits: with `lower` no capitals, with `single` not two signs in a
+    row. `room` is the length reserved for the resource's own part."""
 
     abbreviation: str
     shortest: int
@@ -46,7 +46,7 @@ class NameRule:
     room: int = 24
 
     def accepts(self, name: str) -> bool:
-        """True if Azure takes all characters of the name."""
+        """Returns True if Azure accepts all characters of the name."""
         one = "[a-z0-9]" if self.lower else "[A-Za-z0-9]"
         pattern = f"{one}+"
         if self.signs:
@@ -55,7 +55,7 @@ class NameRule:
 
     @property
     def takes(self) -> str:
-        """Its characters in words."""
+        """A description of the allowed characters."""
         letters = "lower-case letters" if self.lower else "letters"
         between = [_SIGNS[sign] for sign in self.signs]
         each = "single " if self.single else ""
@@ -64,7 +64,8 @@ class NameRule:
         )
 
     def fit(self, name: str) -> str:
-        """The name without what it may not hold: a hyphen in place of another sign, no capitals."""
+        """Returns the name with disallowed signs replaced by hyphens, and capitals lowered if
+        necessary."""
         for sign in _SIGNS:
             if sign not in self.signs:
                 name = name.replace(sign, self.signs[:1])
@@ -74,7 +75,7 @@ class NameRule:
 _SIGNS = {"-": "hyphens", "_": "underscores", ".": "periods"}
 DEFAULT_PATTERN = "{environment}-{type}-{name}"
 TOKENS = ("type", "environment", "name", "region")
-# Without these two resources, or those of two environments, would have one name.
+# Without one of these, two resources, or resources of two environments, would share a name.
 _NEEDED = ("type", "environment", "name")
 _TOKEN = re.compile(r"\{([^{}]*)\}")
 _PARTS = re.compile(r"([._-]?)([^._-]*)")
@@ -83,10 +84,10 @@ _LITERAL = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 @dataclass(frozen=True)
 class NameParts:
-    """The parts of a resource's name: its kind (Terraform's type without `azurerm_`) with the
-    abbreviation of that, the environment, the region, and the resource's own name.
+    """The parts of a resource's name: its kind (Terraform's type without `azurerm_`) and the kind's
+    abbreviation, the environment, the region, and the resource's own name.
 
-    `default` is the name by Fairway's own rule. With `unique` the name is taken in all of Azure,
+    `default` is the name by Fairway's own rule. With `unique` the name is unique in all of Azure,
     and a suffix of eight characters follows it.
     """
 
@@ -107,8 +108,8 @@ class NameParts:
         return self.fill(DEFAULT_PATTERN)
 
     def fill(self, pattern: str) -> str:
-        """The pattern with these parts, as the kind takes it: a sign goes where nothing is left
-        beside it.
+        """Fills a pattern with these parts, in characters that the kind allows; a sign next to an
+        empty part is dropped.
 
         >>> NameParts("virtual_network", "vnet", "h100", "westeurope", "", unique=False).fill(
         ...     "{type}_{name}_Corp.{environment}")
@@ -123,7 +124,7 @@ class NameParts:
 
 @dataclass(frozen=True)
 class Naming:
-    """Names of resources: by a pattern, with another one for names that must be unique in all of
+    """Names of resources: by a pattern, with a second one for names that must be unique in all of
     Azure, or by a function.
 
     >>> Naming("{type}-{region}-{environment}-{name}").name("subnet", "a", "b", region="westeurope")
@@ -137,13 +138,13 @@ class Naming:
     def name(
         self, kind: str, environment: str, *parts: str, region: str = "", suffix: str = ""
     ) -> str:
-        """The name of a resource of that kind (Terraform's type without `azurerm_`).
+        """Returns the name of a resource of that kind (Terraform's type without `azurerm_`).
 
-        `suffix` is the Terraform expression of `unique_suffix` where the kind needs one; it
-        counts as the SUFFIX_LENGTH characters that it will have.
+        `suffix` is the Terraform expression of `unique_suffix`, required for kinds with unique
+        names; it counts as the SUFFIX_LENGTH characters that it will have.
 
-        Raises UserError `name-too-long` where the parts cannot fit, `bad-name` where Azure
-        takes none of the characters.
+        Raises UserError `name-too-long` if the parts do not fit, `bad-name` if Azure does not
+        accept the characters.
 
         >>> Naming().name("subnet", "h100", "compute")
         'h100-snet-compute'
@@ -163,8 +164,8 @@ class Naming:
         return self.unique if rule.unique else self.pattern
 
     def faults(self, environment: str, region: str) -> Iterator[tuple[str, str, str]]:
-        """Yields a fault for each pattern that leaves too little room for names that an environment
-        may have: which of the two patterns, a message and a hint."""
+        """Yields the patterns that leave too little room for names that an environment may have:
+        the pattern's field, a message and a hint."""
         for kind, rule in _rules().items():
             pattern = self._pattern_of(rule)
             name = "x" * rule.room
@@ -181,12 +182,12 @@ class Naming:
                 )
 
 
-# Longer than any name that Azure takes with its tokens filled in.
+# Longer than any pattern whose names Azure accepts.
 _LONGEST_PATTERN = 200
 
 
 def check_pattern(pattern: str) -> None:
-    """Raises UserError for a pattern that makes no names, or one name for two resources.
+    """Raises UserError for a pattern that makes invalid names, or one name for two resources.
 
     >>> check_pattern("{type}-{environment}")
     Traceback (most recent call last):
@@ -216,12 +217,12 @@ def check_pattern(pattern: str) -> None:
 
 
 def check_name(kind: str, name: str) -> None:
-    """Raises UserError where Azure would refuse the whole name, which someone chose."""
+    """Raises UserError if Azure would refuse a complete name that a user chose."""
     _check(kind, look_up(kind, _rules(), "resource-kind"), name, 0)
 
 
 def name_rule(kind: str) -> NameRule | None:
-    """The rule for that kind of resource, or None where it has none.
+    """Returns the rule for that kind of resource, or None if it has none.
 
     >>> name_rule("storage_account").longest
     24
@@ -230,10 +231,11 @@ def name_rule(kind: str) -> NameRule | None:
 
 
 def unique_suffix(subscription_id: str, environment: str) -> str:
-    """A Terraform expression of SUFFIX_LENGTH characters, stable and different for everyone.
+    """Returns a Terraform expression of SUFFIX_LENGTH characters, stable and unique to a
+    subscription.
 
-    Terraform computes it from the subscription's id, which is an expression too: two people
-    may use the same environment name, and neither the id nor a random number is to be kept.
+    Terraform computes it from the subscription's id, which is an expression too: two people may use
+    the same environment name, and neither the id nor a random number has to be stored.
 
     >>> unique_suffix("local.subscription_id", "h100")
     '${substr(sha256(join("-", [local.subscription_id, "h100"])), 0, 8)}'

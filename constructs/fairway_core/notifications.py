@@ -1,4 +1,4 @@
-"""Notifications about runs, to whom and of what: the section `notify:` of jobs and of projects."""
+"""Notifications about runs: the section `notify:` of jobs and projects."""
 
 import re
 from typing import Annotated, Literal
@@ -10,7 +10,7 @@ from fairway_core.documents import FieldError, Model, matching, rule
 from fairway_core.fields import Email, Emails
 
 _LOOPBACK = r"(localhost|127\.0\.0\.1|\[::1\])"
-_SECRET = "secret:"  # noqa: S105 - how one is named
+_SECRET = "secret:"  # noqa: S105 - a prefix, not a secret
 
 
 def _receiver(value: str) -> str:
@@ -30,7 +30,7 @@ def _is_readable(value: str) -> bool:
     try:
         parts = urlsplit(value)
         return bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets without an address in them, or a port that is none
+    except ValueError:  # brackets without an address in them, or an invalid port
         return False
 
 
@@ -74,7 +74,7 @@ class Mail(Model):
 
     @property
     def secret(self) -> str | None:
-        """The name of the secret that the password is in."""
+        """The name of the secret that holds the password, or None."""
         return None if self.password is None else self.password.removeprefix(_SECRET)
 
 
@@ -105,12 +105,12 @@ class Notify(Model):
 
     @property
     def secret(self) -> str | None:
-        """The name of the secret that the address is in."""
+        """The name of the secret that holds the webhook's address, or None."""
         found = self.webhook is not None and self.webhook.startswith(_SECRET)
         return self.webhook.removeprefix(_SECRET) if found and self.webhook else None
 
     @property
     def secrets(self) -> dict[str, str]:
-        """The secrets that it takes, each by the field that names it."""
+        """The secrets that it needs, each by the field that names it."""
         named = {"webhook": self.secret, "mail.password": self.mail.secret if self.mail else None}
         return {field: name for field, name in named.items() if name is not None}

@@ -1,4 +1,4 @@
-"""Fields set on the command line: `-s params.epochs=2`, typed as the field is."""
+"""Fields set on the command line: `-s params.epochs=2`, parsed as the type of the field."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from fairway_core.validation import describe
 from fairway_core.yaml_text import DataPath, parse_yaml, unfit_character
 
 COMMAND_LINE = "command line"
-"""The name that stands in place of a file in findings about the command line."""
+"""The name in place of a file in findings about the command line."""
 
 
 def apply(data: Any, assignment: str, model: type[BaseModel]) -> tuple[Any, DataPath, Location]:
-    """A copy of `data` with one `dotted.path=value` set, the path, and where that was said.
+    """Returns a copy of `data` with one `dotted.path=value` set, the path, and the assignment's
+    location.
 
-    A field of text takes the value as it stands; any other takes it as YAML. A parameter
-    whose type the model leaves open keeps the kind of value that it had; a new one is text
-    where YAML would make of it something that a parameter cannot be.
+    A text field takes the value verbatim; any other parses it as YAML. A parameter whose type the
+    model leaves open keeps the type that it had; a new one is text if YAML would make it a value
+    that a parameter cannot have.
     """
     key, separator, text = assignment.partition("=")
     steps = key.split(".")
@@ -102,7 +103,8 @@ def _typed(text: str, before: Any, annotations: list[Any], location: Location, k
 
 
 def _value(text: str, location: Location, *, takes_text: bool) -> Any:
-    """The text as YAML, or as it stands where it is none and the field takes text too."""
+    """Parses the text as YAML, or returns it unchanged if that fails and the field takes text
+    too."""
     if not text.strip():
         return text if takes_text else None
     try:
@@ -114,7 +116,7 @@ def _value(text: str, location: Location, *, takes_text: bool) -> Any:
 
 
 def _is_open(annotations: list[Any]) -> bool:
-    """True if the model leaves it to the document what kind of value this is."""
+    """Returns True if the model leaves the type of the value to the document."""
     return Any in annotations or {str, int, float} <= set(annotations)
 
 

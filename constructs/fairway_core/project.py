@@ -1,4 +1,4 @@
-"""The file `fairway.yaml` of a project: its usual environment, and targets written by hand."""
+"""The file `fairway.yaml` of a project: its default environment, and targets written by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LocalTarget(Model):
 
 
 def _kind(target: Any) -> str:
-    """Which of the two an entry is, so that only what is wrong with it as that is told."""
+    """Returns the kind of an entry, so that it is validated as that kind alone."""
     name = target.get("name") if isinstance(target, dict) else getattr(target, "name", "")
     return "local" if name == "local" else "target"
 

@@ -1,4 +1,4 @@
-"""The folder of a project: its `fairway.yaml`, the targets that were read, and the runs."""
+"""The folder of a project, and its `fairway.yaml`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ FILE = "fairway.yaml"
 
 
 def from_home(path: str) -> Path:
-    """The path, with a home for its `~`; one that is nobody's stays, where Path's own fails.
+    """Returns the path with `~` expanded; an unknown user's stays, for which Path's own method
+    fails.
 
     >>> from_home("~nobody-has-this-name/x")
     PosixPath('~nobody-has-this-name/x')
@@ -21,11 +22,11 @@ def from_home(path: str) -> Path:
 
 
 def find_project(start: Path | None = None) -> tuple[Path, Path | None]:
-    """The project's folder, and its `fairway.yaml` where it has one.
+    """Returns the project's folder, and its `fairway.yaml` if it has one.
 
-    It is the folder that FAIRWAY_FOLDER names, or the nearest with a `fairway.yaml`: where we
-    are, or above; where there is none, the one where we are. With `start` it is looked for from
-    there, whatever the variable says. UserError where there is no such folder.
+    The folder is the one that FAIRWAY_FOLDER names, or the nearest with a `fairway.yaml`, from the
+    current folder upwards, or else the current folder. With `start` the search begins there, and
+    the variable is ignored. Raises UserError if that folder does not exist.
     """
     named = os.environ.get(VARIABLE)
     if start is None and named:

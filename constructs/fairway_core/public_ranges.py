@@ -1,4 +1,4 @@
-"""The public ones among the ranges that users connect from."""
+"""Public ranges among those that users connect from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Never seen by a service from outside: who works from these comes in by a private endpoint.
+# Services never see these addresses: users in these ranges connect to a private endpoint.
 _PRIVATE = tuple(
     IPv4Network(text)
     for text in (
@@ -23,12 +23,12 @@ _PRIVATE = tuple(
 
 
 def is_private(network: IPv4Network) -> bool:
-    """True if no address of a range is ever seen on the internet."""
+    """Returns True if no address of a range is ever visible on the internet."""
     return any(network.subnet_of(private) for private in _PRIVATE)
 
 
 def seen_outside(ranges: Sequence[IPv4Network | str]) -> list[IPv4Network]:
-    """The ranges that are seen on the internet; ValueError for a text that is no range.
+    """Returns the ranges that are visible on the internet. Raises ValueError for invalid text.
 
     >>> seen_outside([IPv4Network("203.0.113.7/32"), IPv4Network("10.0.0.0/8")])
     [IPv4Network('203.0.113.7/32')]

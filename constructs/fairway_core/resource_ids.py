@@ -1,4 +1,4 @@
-"""Ids of existing Azure resources, as an environment file names them."""
+"""Ids of existing Azure resources in an environment file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairway_core.documents import FieldError, matching
 _GROUP = "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers"
 _RESOURCE_GROUP = "/subscriptions/{subscription}/resourceGroups/{name}"
 
-# What follows the resource group, and the command that shows the id of yours.
+# The part after the resource group, and the command that shows the id of an existing resource.
 _KINDS = {
     "resource group": ("", "az group show -o tsv --query id -n NAME"),
     "storage account": (
@@ -69,13 +69,13 @@ _KINDS = {
         "az ppg show -o tsv --query id -g GROUP -n NAME",
     ),
 }
-# No slash, and nothing that Terraform would evaluate, or that ends a text of its own.
+# No slash, and no character that Terraform would evaluate, or that ends a Terraform string.
 _WORD = r"[^/\s${%}\"\\]+"
 GUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
 def parts_of(kind: str, text: str) -> dict[str, str]:
-    """The named parts of an id: `subscription`, `resource_group`, `name`, and its parents.
+    """Returns the named parts of an id: `subscription`, `resource_group`, `name`, and its parents.
 
     Raises FieldError for the id of anything else.
 
@@ -87,7 +87,7 @@ def parts_of(kind: str, text: str) -> dict[str, str]:
     ('hub', 'v')
     """
     form, command = _KINDS[kind]
-    # `az identity` writes `resourcegroups`; what others write Terraform has to be given as it is.
+    # `az identity` prints `resourcegroups`; ids of other kinds must match Terraform's spelling.
     flags = re.IGNORECASE if kind == "managed identity" else 0
     match = re.fullmatch(_pattern(form), text, flags)
     if match is None:
@@ -96,12 +96,12 @@ def parts_of(kind: str, text: str) -> dict[str, str]:
 
 
 def network_of(subnet_id: str) -> str:
-    """The id of the virtual network that a subnet is a part of."""
+    """Returns the id of the virtual network that contains a subnet."""
     return subnet_id.partition("/subnets/")[0]
 
 
 def _pattern(form: str) -> str:
-    """A regular expression of the form, with a group for each of its names."""
+    """Returns a regular expression for the form, with a group for each of its names."""
 
     def group(match: re.Match[str]) -> str:
         return f"(?P<{match[1]}>{GUID if match[1] == 'subscription' else _WORD})"

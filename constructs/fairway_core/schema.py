@@ -1,7 +1,7 @@
-"""The JSON schema (2020-12) of a model, as editors take it, with each field's own words.
+"""JSON schemas (2020-12) of models for editors, with a description of each field.
 
-A field's words are the string below it in its class. They are read from the source when a schema
-is asked for, and cost nothing otherwise.
+A field's description is the string below it in its class. It is read from the source only when a
+schema is requested.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 Schema = dict[str, Any]
 
-# What may stand in place of a value of any kind.
+# Types of values that a reference may replace.
 _LEAVES = frozenset({"string", "integer", "number", "boolean"})
 
 
 def schema_of(model: type[BaseModel], *, title: str, reference: str | None = None) -> Schema:
-    """The schema of files that hold that model.
+    """Returns the schema of files that contain that model.
 
-    `reference` is a regular expression: text that it matches is taken for any value, because
-    it is replaced by one when the file is read.
+    `reference` is a regular expression: text that matches it is accepted for any value, because it
+    is replaced when the file is read.
     """
     schema = model.model_json_schema()
     words = _words_by_title(model)
@@ -46,7 +46,7 @@ def schema_of(model: type[BaseModel], *, title: str, reference: str | None = Non
 
 
 def field_words(model: type[BaseModel]) -> dict[str, str]:
-    """Docstrings of a model's fields, by field; without fields that have none.
+    """Returns the docstrings of a model's fields, by field; fields without one are left out.
 
     >>> field_words(Defaults)["filesystem"]  # doctest: +SKIP
     'Fields of every file system, for example `kind` or `size`.'
@@ -59,7 +59,7 @@ def field_words(model: type[BaseModel]) -> dict[str, str]:
 
 
 def models_in(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """The model and all models in its fields, by name, each before those below it."""
+    """Returns the model and all models in its fields, by name, parents first."""
     found: dict[str, type[BaseModel]] = {}
 
     def visit(annotation: Any) -> None:
@@ -73,7 +73,7 @@ def models_in(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
             for field in annotation.model_fields.values():
                 visit(field.annotation)
                 for each in field.metadata:
-                    # What a validator takes in place of the field's own type.
+                    # The type that a validator accepts besides the field's own.
                     visit(getattr(each, "json_schema_input_type", None))
             for extra in extra_annotations(annotation):
                 visit(extra)
@@ -113,7 +113,7 @@ def _words_by_title(model: type[BaseModel]) -> dict[str, dict[str, str]]:
 
 
 def _describe(definition: Schema, words: Mapping[str, str]) -> None:
-    """Gives each property its words, and takes away the titles that pydantic makes of names."""
+    """Adds descriptions to properties, and removes the titles that pydantic makes from names."""
     definition.pop("title", None)
     if "description" in definition:
         definition["description"] = inspect.cleandoc(definition["description"])
@@ -126,7 +126,7 @@ def _describe(definition: Schema, words: Mapping[str, str]) -> None:
 
 
 def _lenient(schema: Any, reference: str) -> Any:
-    """The schema, in which a reference may stand for each value that is no list or mapping."""
+    """Returns the schema, in which a reference may replace each value except lists and mappings."""
     if isinstance(schema, list):
         return [_lenient(each, reference) for each in schema]
     if not isinstance(schema, dict):
@@ -144,7 +144,7 @@ def _lenient(schema: Any, reference: str) -> Any:
 
 
 def _within(key: str, value: Any, reference: str) -> Any:
-    """A keyword's value; only where it holds schemas is there anything to change."""
+    """Returns a keyword's value; it changes only if it contains schemas."""
     if key in ("properties", "patternProperties", "$defs"):
         return {name: _lenient(each, reference) for name, each in value.items()}
     if key in ("anyOf", "oneOf") and any(
@@ -159,7 +159,7 @@ def _within(key: str, value: Any, reference: str) -> Any:
 
 
 def _is_narrow_leaf(schema: Schema) -> bool:
-    """True if a schema takes single values, but not any text."""
+    """Returns True if a schema accepts single values, but not any text."""
     if "const" in schema or "enum" in schema:
         return True
     narrow = {"pattern", "format", "minLength", "maxLength"} & schema.keys()

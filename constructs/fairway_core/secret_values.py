@@ -1,8 +1,8 @@
 """Secrets, recognised by the name of a field or by their text.
 
-In reviews of plans they are hidden, because the provider does not mark all of them: to hide too
-much costs a reader a value, to hide too little puts a password into a comment. In files that people
-write they are refused, so only text counts that can hardly be anything else.
+Reviews of plans hide them, because the provider does not mark all of them: hiding too much costs a
+reader a value, hiding too little puts a password into a comment. Files that people write are
+refused for them, so only text counts that can hardly be anything else.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from functools import cache, lru_cache
 from typing import Any
 
-# The last word of a name, in whatever way it is written: `DB_PASSWORD`, `adminPassword`, `apikey`.
+# The last word of a name, in any style: `DB_PASSWORD`, `adminPassword`, `apikey`.
 _NAME = re.compile(
     r"(^|_)(password|passwd|passphrase|passwort|pass|pwd|secret|credential|token|bearer|jwt"
     r"|authorization|cookie|sas|sas_url|sas_uri|shared_access_signature|connection_string"
@@ -25,8 +25,8 @@ _NAME = re.compile(
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SIGNS = re.compile(r"[^a-z0-9]+")
 
-# `password=…`, `"client_secret": "…"`, `--token …`: at any place of a text, also in JSON that
-# stands in JSON. What is read from elsewhere, as `$TOKEN` or `<secret>`, is none.
+# `password=…`, `"client_secret": "…"`, `--token …`: anywhere in a text, also in nested JSON. A
+# placeholder such as `$TOKEN` or `<secret>` is not a secret.
 _GIVEN = re.compile(
     r"(?:password|passwd|passphrase|pwd|secret|credentials?|token|authorization"
     r"|(?:access|account|api|auth|client|master|primary|private|secondary|secret|shared|signing"
@@ -46,7 +46,7 @@ _TOLD = re.compile(
     r"|(?<![a-z0-9+/])[a-z0-9+/]{86}==",
     re.IGNORECASE,
 )
-# What services give out: Hugging Face, GitHub, GitLab, OpenAI, Slack, AWS; and web tokens.
+# Tokens of Hugging Face, GitHub, GitLab, OpenAI, Slack, AWS; and JSON web tokens.
 _TOKEN = re.compile(
     r"\b(?:(?:hf_|gh[opsru]_|github_pat_|glpat-|sk-|xox[abpr]-)(?=\S{0,200}[0-9])[A-Za-z0-9_-]{16,}"
     r"|AKIA[A-Z0-9]{16}|eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,})"
@@ -61,18 +61,18 @@ _KINDS = {
         r"(?im)^[ \t]*(?:export[ \t]+)?\w*(?:password|passwd)\s*[=:]\s*[\"']?[^\s$#\"']"
     ),
 }
-# Short values of such names are no keys: `eos_token=<s>`.
+# Short values of such names are not keys: `eos_token=<s>`.
 _KEY = re.compile(
     r"(?i)(?:secret|access_key|api_key|token)\s*[=:]\s*[\"']?(?=\S{0,200}[0-9])[a-z0-9+/_.-]{16}"
     r"|key[=:\s]\s*[\"']?[a-z0-9+/]{86}=="
 )
-# An attribute of a resource, as Terraform refers to it; `value` and `secret` are those of secrets.
+# A Terraform reference to a resource's attribute; `value` and `secret` are attributes of secrets.
 _REFERENCE = re.compile(r"azurerm_\w{1,100}\.[\w-]+(?:\[\d+\])?\.(?P<name>\w+)(?!-)")
 
 
 @cache
 def is_secret_name(name: str) -> bool:
-    """True if a value of that name is a secret.
+    """Returns True if a value of that name is a secret.
 
     >>> is_secret_name("DB_PASSWORD"), is_secret_name("key_vault_id")
     (True, False)
@@ -82,8 +82,8 @@ def is_secret_name(name: str) -> bool:
 
 
 def secrets_in(text: str, *, tokens: bool = False) -> list[str]:
-    """The secrets that the text holds, each as its kind; with `tokens` what is of none of these
-    and looks like a key or a token, too.
+    """Returns the kind of each secret in the text; with `tokens` also text that only looks like a
+    key or a token.
 
     >>> secrets_in("https://a.blob.core.windows.net/c?sig=abcdefghijklmnopqrstuvwx")
     ['a shared access signature']
@@ -94,7 +94,8 @@ def secrets_in(text: str, *, tokens: bool = False) -> list[str]:
 
 
 def secret_reference(text: str) -> str | None:
-    """The first reference in a text to a secret attribute, which Terraform would show there.
+    """Returns the first reference in a text to a secret attribute, which Terraform would insert, or
+    None.
 
     >>> secret_reference("${azurerm_storage_account.storage.primary_access_key}")
     'azurerm_storage_account.storage.primary_access_key'
@@ -107,14 +108,14 @@ def secret_reference(text: str) -> str | None:
 
 @lru_cache(1 << 16)
 def tells_secret(text: str) -> bool:
-    """True if the text holds a key, a token, a password or a signature.
+    """Returns True if the text contains a key, a token, a password or a signature.
 
     >>> tells_secret("mysql --password hunter2"), tells_secret("--password $PASSWORD")
     (True, False)
     """
-    from fairway_core.json_values import as_read  # a job is looked at without it
+    from fairway_core.json_values import as_read  # most jobs do not need it
 
-    # Most texts are names, sizes and ids of resources, and hold none.
+    # Most texts are names, sizes and ids of resources, without secrets.
     if len(text) < _SHORTEST:
         return False
     if "=" in text or ":" in text or "--" in text:
@@ -128,7 +129,7 @@ def tells_secret(text: str) -> bool:
 
 
 def _is_named(value: Any) -> bool:
-    """True if the value holds anything below a secret's name, at any depth."""
+    """Returns True if the value contains anything under a secret's name, at any depth."""
     if isinstance(value, dict):
         return any(
             _is_named(item) or (is_secret_name(key) and bool(item) and item is not True)
@@ -138,7 +139,7 @@ def _is_named(value: Any) -> bool:
 
 
 def _is_given(found: re.Match[str]) -> bool:
-    """True if a name is followed by its value, and not only by the next word of a sentence."""
+    """Returns True if the name is followed by its value, and not by the next word of a sentence."""
     between = found.string[found.start() : found.start("value")]
     if "=" in between or ":" in between:
         return True

@@ -1,4 +1,4 @@
-"""The nearest right word for a wrong one."""
+"""Suggestions: the nearest known word for an unknown one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NEAR_ENOUGH = 65
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that is most like `word`, or None where none is near.
+    """Returns the known word most similar to `word`, or None if none is near.
 
     >>> nearest("comand", ["command", "name"])
     'command'
@@ -26,7 +26,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str], most: int = 12) -> str:
-    """A sentence that names the nearest word, or all where there are `most` or fewer, or nothing.
+    """Returns a sentence with the nearest word, or with all if there are at most `most`, or "".
 
     >>> did_you_mean("openmp", ["openmpi", "torchrun"])
     'did you mean `openmpi`?'

@@ -1,7 +1,7 @@
-"""The target: what a cluster offers to the runner, and all that the runner knows of it.
+"""The target: what a cluster offers to the runner, and all that the runner knows about it.
 
-The compute stack's Terraform output `targets` is a list of these, and so is what
-`fairway.yaml` may hold by hand. `local`, the machine itself, always exists.
+The compute stack's Terraform output `targets` is a list of these, and `fairway.yaml` may contain
+some. `local`, this machine, always exists.
 """
 
 import re
@@ -19,7 +19,7 @@ HEAD_IMAGE = "python:3.12.14-slim-trixie"
 """The image of the head pod and of the pods of nodes. Source: docker-library/official-images."""
 
 POOL_TAINT = "fairway.dev/pool"
-"""The key of the taint that keeps others off the nodes of a pool; its value is the pool's name."""
+"""The key of the taint that keeps other pods off a pool's nodes; its value is the pool's name."""
 
 Engine = Literal["local", "ssh", "slurm", "batch", "kubernetes"]
 
@@ -31,11 +31,12 @@ def _printable(value: str) -> str:
 
 
 def _word(value: str) -> str:
-    """Text for the command lines of programs; FieldError if it has a space or begins with `-`."""
+    """Returns text that is safe on command lines. Raises FieldError if it has a space or begins
+    with `-`."""
     _printable(value)
     if value.startswith("-"):
         raise FieldError("this begins with `-`, as options of programs do", "remove it")
-    # Terraform has its own words where an address is not known yet.
+    # Terraform writes an expression while an address is unknown.
     if not value.startswith("${") and any(character.isspace() for character in value):
         raise FieldError("this holds a space", "remove it")
     return value
@@ -56,7 +57,7 @@ def _region(value: str) -> str:
 
 
 def _image(value: str) -> str:
-    """No node ever pulls another one: its pods would wait for ever."""
+    """Refuses names that no node could pull: pods would wait for ever."""
     if not value.startswith("${") and not is_image(value):
         raise FieldError(
             f"`{value[:60]}` is not a container image",
@@ -66,7 +67,8 @@ def _image(value: str) -> str:
 
 
 def _exact(value: str) -> str:
-    """An image that runs with rights on every node changes by a change of its name alone.
+    """Returns an image name with a version: an image that runs with rights on every node must
+    change only with its name.
 
     >>> _exact("localhost:5000/python:3.12.14-slim")
     'localhost:5000/python:3.12.14-slim'
@@ -133,12 +135,12 @@ class NodeRange(Model):
 
     @classmethod
     def of(cls, nodes: int | Self) -> Self:
-        """The range that `nodes:` of an environment file stands for: a number is a fixed one."""
+        """Returns the range for `nodes:` of an environment file: a number is a fixed range."""
         return cls(min=nodes, max=nodes) if isinstance(nodes, int) else nodes
 
     @property
     def scales(self) -> bool:
-        """True if nodes are started and deleted by need."""
+        """True if nodes are started and deleted on demand."""
         return self.min < self.max
 
     @rule
@@ -180,7 +182,7 @@ class SshAccess(Model):
 
     @property
     def all_hosts(self) -> tuple[str, ...]:
-        """Every host that commands may go to."""
+        """All hosts that commands may connect to."""
         return self.host, *self.others
 
 
@@ -198,11 +200,11 @@ class SlurmAccess(Model):
 
     @property
     def all_hosts(self) -> tuple[str, ...]:
-        """Every host that commands may go to."""
+        """All hosts that commands may connect to."""
         return self.host, *(self.hosts or ())
 
     def host_of(self, name: str) -> str:
-        """The login node of a person: each has one of their own, and all are about as full."""
+        """Returns a user's login node: always the same one, with users spread evenly over all."""
         if not self.hosts:
             return self.host
         return self.hosts[zlib.crc32(name.encode()) % len(self.hosts)]
@@ -361,12 +363,12 @@ class Target(Model):
 
     @property
     def access(self) -> SshAccess | SlurmAccess | None:
-        """Access to the target's host; None for an engine that has none."""
+        """Access to the target's host, or None for an engine without one."""
         return self.ssh or self.slurm
 
     def is_same_cluster(self, other: Self) -> bool:
-        """True if another target is the same cluster, perhaps at another address: with the same
-        environment, engine and shared folder, or for Batch the same account and pool."""
+        """Returns True if another target is the same cluster, possibly at another address: with the
+        same environment, engine and shared folder, or for Batch the same account and pool."""
         if (self.environment, self.engine) != (other.environment, other.engine):
             return False
         if self.access is None or other.access is None:
@@ -375,18 +377,17 @@ class Target(Model):
 
     @property
     def machines(self) -> str:
-        """The id of the VM or scale set that can be stopped and started; "" for none."""
+        """The id of the VM or scale set that can be stopped and started, or ""."""
         return self.ssh.machines if self.ssh else ""
 
     @property
     def user(self) -> str:
-        """The account with which its hosts are reached; "" where none is."""
+        """The account for its hosts, or "" without hosts."""
         reached = self.access or self.gateway
         return reached.user if reached else ""
 
     def as_user(self, name: str) -> Self:
-        """The target as a person reaches it, who has an account of their own there; as it is where
-        they have none."""
+        """Returns the target with a person's own account, or unchanged if they have none."""
         if name not in (self.users or {}):
             return self
         shared = (self.users or {})[name]
@@ -401,8 +402,7 @@ class Target(Model):
         return self.model_copy(update=changes)
 
     def written_in(self, folder: Path) -> Self:
-        """The target, whose relative paths on this machine begin in the folder of the file that
-        has it."""
+        """Returns the target with local relative paths resolved against the folder of its file."""
         if self.kubernetes is None or not self.kubernetes.kubeconfig:
             return self
         file = str(folder / from_home(self.kubernetes.kubeconfig))
@@ -411,9 +411,10 @@ class Target(Model):
 
     @classmethod
     def local(cls) -> Self:
-        """This machine, which always exists and counts as many nodes as a job asks for."""
+        """Returns the target of this machine, which always exists and counts as any number of
+        nodes."""
         return cls(name="local", engine="local", nodes=NodeRange(min=1, max=10_000))
 
     def record(self) -> dict[str, Any]:
-        """The target as plain data, as the Terraform output and `targets.json` hold it."""
+        """Returns the target as plain data, as in the Terraform output and `targets.json`."""
         return self.model_dump(mode="json", exclude_none=True)

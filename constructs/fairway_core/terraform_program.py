@@ -1,4 +1,4 @@
-"""The program that plans and applies: Terraform, or OpenTofu, which takes the same files."""
+"""The program that plans and applies: Terraform, or OpenTofu, which reads the same files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INSTALL = {
 
 
 def program() -> str:
-    """Returns the program that FAIRWAY_TERRAFORM names, by name or path; else the one on PATH,
+    """Returns the program that FAIRWAY_TERRAFORM names, by name or path, or else the one on PATH,
     Terraform first.
 
     Raises UserError for another program.
@@ -35,27 +35,28 @@ def program() -> str:
 
 
 def lock_file() -> str:
-    """The name of the program's lock file in a project: each has its own registry's providers."""
+    """Returns the name of the program's lock file in a project: each program has its own
+    registry."""
     return f"{_name(program())}.lock.hcl"
 
 
 def registry() -> str:
-    """The host of the providers that have none in their source."""
+    """Returns the registry host for providers whose source names none."""
     return _REGISTRIES[_name(program())]
 
 
 def title() -> str:
-    """The program's own name, such as `OpenTofu`."""
+    """Returns the program's display name, such as `OpenTofu`."""
     return _TITLES[_name(program())]
 
 
 def how_to_install() -> str:
-    """The hint where the program is missing or too old."""
+    """Returns a hint for a missing or outdated program."""
     return f"install it: {_INSTALL[_name(program())]}"
 
 
 def missing() -> UserError:
-    """The program is not on PATH; exit code 4."""
+    """Returns the error for a program that is not on PATH; exit code 4."""
     message = f"{title()} is not on PATH, and plans need it, 1.9 or newer"
     return UserError.of("no-terraform", message, how_to_install(), exit_code=4)
 

@@ -1,4 +1,4 @@
-"""Errors that pydantic found in a document, in words for the person who wrote it."""
+"""Findings from pydantic's errors in a document, worded for its author."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fairway_core.yaml_text import DataPath
 
-# The kinds of error that know what would have been right.
+# The types of errors that list the allowed values.
 _OF_CHOICES = ("literal_error", "enum", "union_tag_invalid")
 
 _EXPECTED = {
@@ -38,45 +38,46 @@ _EXPECTED = {
 
 
 class Source(Protocol):
-    """Plain data that knows where each value stands: a `Document`."""
+    """Plain data with the location of each value: a `Document`."""
 
     @property
     def data(self) -> Any:
         """The data that was validated."""
 
     def location(self, path: DataPath, *, of_key: bool = False) -> Location | None:
-        """Location of the value (or with `of_key` the key); None where that is no file."""
+        """Returns the location of the value (or with `of_key` the key), or None outside of a
+        file."""
 
     def quoted(self, path: DataPath, value: Any) -> str:
-        """The text to type in place of a number or a truth value for it to be text."""
+        """Returns the text to type so that a number or a boolean is read as text."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a model that is made in Python."""
+    """The arguments of a model that is created in Python."""
 
     data: Mapping[str, Any]
 
     def location(self, path: DataPath, *, of_key: bool = False) -> None:
-        """They stand in no file."""
+        """Returns None: arguments have no file."""
 
     def quoted(self, path: DataPath, value: Any) -> str:  # noqa: ARG002  # as a document has it
-        """The number or truth value as text."""
+        """Returns the number or boolean as a quoted string."""
         return repr(str(value))
 
 
 def findings_of(error: ValidationError, document: Source, model: type[BaseModel]) -> list[Finding]:
-    """One finding for each faulty place, in the order of the document."""
+    """Returns one finding per faulty place, in document order."""
     by_path: dict[DataPath, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
         by_path.setdefault(_document_path(details, document.data), []).append(details)
-    # A fault deep inside a value says more than that the other branches of a union fail on it.
+    # An error deep inside a value is more specific than errors of the union's other branches.
     telling = [
         path
         for path in by_path
         if not any(len(other) > len(path) > 0 and other[: len(path)] == path for other in by_path)
     ]
-    # A key that is only misspelt is unknown, and not missing too.
+    # A misspelt key is reported as unknown, but not as missing too.
     meant = {
         _meant_key(path, document, model)
         for path in telling
@@ -95,7 +96,7 @@ def _meant_key(path: DataPath, document: Source, model: type[BaseModel]) -> Data
 
 
 def describe(value: Any) -> str:
-    """A value as a message names it: its kind, and itself where it is short.
+    """Describes a value for a message: by its type, and with the value itself if it is short.
 
     >>> describe("three"), describe(2), describe(None), describe([1]), describe(object())
     ('the text `three`', 'the number 2', 'nothing', 'a list', 'an `object`')
@@ -114,12 +115,13 @@ def describe(value: Any) -> str:
             return "a mapping"
         case list() | tuple():
             return "a list"
-    name = type(value).__name__  # a program gave it: no document has such
+    name = type(value).__name__  # from a program: no document contains such a value
     return f"a{'n' if name[0] in 'AEIOUaeiou' else ''} `{name}`"
 
 
 def require_list(name: str, given: object) -> None:
-    """UserError for text as an argument that takes several: each of its letters would be one."""
+    """Raises UserError for text in place of several arguments: each of its letters would become
+    one."""
     if isinstance(given, str):
         message = f"`{name}`: expected a list, found {describe(given)}"
         hint = f"write a list, of one value too: {name}=[{given[:60]!r}]"
@@ -127,7 +129,8 @@ def require_list(name: str, given: object) -> None:
 
 
 def _document_path(details: ErrorDetails, data: Any) -> DataPath:
-    """The error's place in the document: pydantic's own, without the names of union branches."""
+    """Returns the error's path in the document: pydantic's path without the names of union
+    branches."""
     path: list[str | int] = []
     value = data
     steps = details["loc"]
@@ -168,7 +171,7 @@ def _finding(
             location = document.location(path, of_key=True)
             message = f"unknown key `{path[-1]}`"
             return Finding("unknown-key", message, hint, dotted, location=location)
-    # Of the branches of a union, what says something itself is the one that was meant.
+    # Among the branches of a union, the one with an error of its own is the one meant.
     said = (details.get("ctx", {}).get("error") for details in errors)
     cause = next(filter(None, said), None)
     of_key = first["loc"][-1:] == ("[key]",) or getattr(cause, "of_key", False)
@@ -184,7 +187,7 @@ def _finding(
 
 
 def _foreign(path: DataPath, model: type[BaseModel]) -> str:
-    """The model's hint on a key of another program; "" for any other key."""
+    """Returns the model's hint for a key of another program, or "" for any other key."""
     for annotation in annotations_at(model, path[:-1]):
         known: Mapping[str, str] = getattr(annotation, "FOREIGN", {})
         if path[-1] in known:
@@ -202,7 +205,7 @@ def _type_finding(
     first = errors[0]
     dotted = ".".join(str(step) for step in path)
     label = f"`{dotted}`: " if dotted else ""
-    # Those of all branches of a union are one list.
+    # The choices of all branches of a union are joined.
     chosen = [details["type"] in _OF_CHOICES for details in errors]
     choices = [each for details in compress(errors, chosen) for each in _choices(details)]
     one_of = "one of " + ", ".join(f"`{choice}`" for choice in dict.fromkeys(choices))
@@ -219,7 +222,7 @@ def _type_finding(
     elif first["type"] in _OF_CHOICES:
         near = nearest(str(value), choices)
         hint = f"did you mean `{near}`?" if near else ""
-        if near == value:  # the choice is no text
+        if near == value:  # the choice is not text
             hint = f"write it without quotes: {near}"
     else:
         key = next((step for step in reversed(path) if isinstance(step, str)), "")
@@ -232,7 +235,7 @@ def _expected(details: ErrorDetails) -> str:
     kind = details["type"]
     ctx = details.get("ctx", {})
     if kind == "float_type" and type(details["input"]) is int:
-        return "a finite number"  # it is beyond what a float holds
+        return "a finite number"  # it exceeds the range of a float
     for stem, words in _EXPECTED.items():
         if kind in (f"{stem}_type", f"{stem}_parsing", stem):
             return words

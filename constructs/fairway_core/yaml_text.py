@@ -1,8 +1,8 @@
-"""YAML text to plain data, with the place of every key and value.
+"""YAML parser that returns plain data, with the location of every key and value.
 
-Reads the JSON-like core of YAML 1.2 with anchors and merge keys, and refuses what a
-configuration file has no use for: tags, duplicate keys, infinities, and aliases that
-expand without end. All failures are `UserError`s that point at the offending text.
+Reads the JSON-like core of YAML 1.2 with anchors and merge keys, and refuses what a configuration
+file does not need: tags, duplicate keys, infinities, and aliases that expand without end. All
+failures are `UserError`s that point at the offending text.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _HINTS = {
     "<stream end>": "close the bracket that is open here",
 }
 USUAL = "look at its indentation, brackets and quotes"
-"""The hint for a fault that the YAML library does not name."""
+"""The hint for an error that the YAML library does not name."""
 
 DEEP = "lists or mappings are nested too deeply"
 FLATTER = "write it with fewer levels"
 
 
 def syntax_hint(problem: str) -> str:
-    """The usual remedy for a problem that the YAML library reports.
+    """Returns the usual fix for a problem that the YAML library reports.
 
     >>> syntax_hint("found undefined alias 'x'")
     'name an `&anchor` above it, or quote the `*`'
@@ -56,13 +56,13 @@ _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = {_TAG + name for name in ("null", "bool", "int", "float", "str", "timestamp")}
 _PLAIN_TAGS |= {_TAG + name for name in ("map", "seq", "merge")}
 
-# A document may say a thing again through aliases, but not ten times its own size.
+# Aliases may repeat parts of a document, but not to ten times its own size.
 _ALIAS_ALLOWANCE = 10_000
 _ALIAS_FACTOR = 10
 
-# Far more than any file needs, and few enough for all that walks over the data later.
+# Far more than any file needs, and few enough for recursive code that walks the data later.
 _DEEPEST = 64
-# The largest power of two that a number with a fraction can be near.
+# The largest power of two below the maximum of a float.
 _LONGEST_INTEGER = 1023
 
 _EMPTY = "to start with an example: fairway init FOLDER"
@@ -80,7 +80,7 @@ class Mark:
 
 @dataclass
 class YamlText:
-    """Plain data and the places that it came from; `keys` and `values` map paths to marks."""
+    """Plain data and its source locations; `keys` and `values` map paths to marks."""
 
     file: str
     source: str
@@ -90,19 +90,19 @@ class YamlText:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The text's lines without their ends, as YAML counts them."""
+        """The text's lines without line ends, split as YAML does."""
         return _LINE_END.split(self.source)
 
     def location(self, mark: Mark) -> Location:
-        """The mark with its file and its line's text, as findings carry it."""
+        """Returns the location of a mark, with its file and its line's text, for findings."""
         text = self.lines[mark.line - 1] if mark.line <= len(self.lines) else ""
         return Location(self.file, mark.line, mark.column, text, mark.length)
 
 
 def parse_yaml(text: str, file: str) -> YamlText:
-    """Parses one YAML document; `file` is only its name for messages.
+    """Parses one YAML document; `file` is only a name for messages.
 
-    Raises UserError for everything that is not a single document of plain data.
+    Raises UserError for anything but a single document of plain data.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -125,7 +125,7 @@ def parse_yaml(text: str, file: str) -> YamlText:
         message = f"this is not YAML: it holds the character U+{ord(text[error.position]):04X}"
         _fail(result, "yaml-syntax", message, mark, "remove it, or write it as an escape")
     except (ValueError, OverflowError):
-        # The reader has no error of its own for this, and so no place.
+        # The reader has no error of its own for this, and so no location.
         found = re.search(r"\\U(?!000|0010)", text)
         mark = _mark_at(text, found.start() if found else 0)
         _fail(
@@ -147,8 +147,8 @@ def parse_yaml(text: str, file: str) -> YamlText:
 
 @cache
 def _composer() -> type[Composer]:
-    """A composer that ends at the first level that is too deep: to the library's own each bracket
-    costs time for all that are open, and it goes on to the end of Python's stack."""
+    """Returns a composer that stops at the first level that is too deep: in the library's own, each
+    bracket takes time for all that are open, until Python's stack overflows."""
     from ruamel.yaml.composer import Composer, ComposerError
     from ruamel.yaml.events import CollectionStartEvent
 
@@ -167,7 +167,8 @@ def _fail(text: YamlText, id: str, message: str, mark: Mark, hint: str) -> NoRet
 
 
 def _refuse_tags(text: YamlText) -> None:
-    """Also those of plain values: composed nodes do not tell `!!int 3` from `3`, events do."""
+    """Raises UserError for any tag, also of plain values: composed nodes do not distinguish `!!int
+    3` from `3`, but events do."""
     from ruamel.yaml import YAML
 
     for event in YAML(typ="safe", pure=True).parse(text.source):
@@ -180,13 +181,13 @@ def _refuse_tags(text: YamlText) -> None:
 
 
 def unfit_character(text: str) -> str | None:
-    """The name of the first character that no program can be given, or None.
+    """Returns the name of the first character that cannot be passed to a program, or None.
 
     >>> unfit_character("a\\x00"), unfit_character("a")
     ('U+0000', None)
     """
     if text.isascii() and "\0" not in text:
-        return None  # in a fraction of the time: there are scripts of very many tasks
+        return None  # much faster: there are scripts of very many tasks
     found = re.search("[\x00\ud800-\udfff]", text)
     return f"U+{ord(found[0]):04X}" if found else None
 
@@ -203,7 +204,7 @@ def _mark(node: Node) -> Mark:
 
 
 class _Reader:
-    """Turns composed nodes into plain data, noting marks on the way."""
+    """A converter from composed nodes to plain data that records marks."""
 
     def __init__(self, text: YamlText) -> None:
         self._text = text
@@ -216,7 +217,7 @@ class _Reader:
 
         self._count(node)
         nothing = node.start_mark.index == node.end_mark.index
-        # What is not there has the next line's mark: its key says more.
+        # A missing value has the mark of the next line: the mark of its key is better.
         mark = self._text.keys.get(path) if nothing else None
         self._text.values.setdefault(path, mark or _mark(node))
         if isinstance(node, ScalarNode):
@@ -249,8 +250,8 @@ class _Reader:
     def _mapping(
         self, node: Node, path: DataPath, into: dict[str, Any], *, merged: bool = False
     ) -> dict[str, Any]:
-        """Adds the keys of a mapping, and then those of its merge keys; of one that is `merged`
-        itself those that are not there yet."""
+        """Adds the keys of a mapping, then those of its merge keys; a `merged` mapping adds only
+        missing keys."""
         from ruamel.yaml.nodes import MappingNode
 
         if not isinstance(node, MappingNode):
@@ -307,7 +308,7 @@ class _Reader:
                 return self._string(text, node)
 
     def _string(self, text: str, node: ScalarNode) -> str:
-        # JSON writes a character beyond U+FFFF as two escapes, which belong together.
+        # JSON escapes a character beyond U+FFFF as a surrogate pair, which is joined here.
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         if character := unfit_character(text):
             self._fail(
@@ -323,7 +324,7 @@ class _Reader:
     def _integer(self, text: str, node: ScalarNode) -> int:
         digits = text.replace("_", "")
         try:
-            # A leading zero is decimal in YAML 1.2; prefixes 0x and 0o are not.
+            # A number with a leading zero is decimal in YAML 1.2; one with 0x or 0o is not.
             base = 0 if digits.lstrip("+-")[:2].lower() in ("0x", "0o", "0b") else 10
             value = int(digits, base)
         except ValueError:
@@ -355,7 +356,7 @@ def _is_sequence(node: Node) -> bool:
 
 
 def nearest_mark(path: DataPath, *tables: Mapping[DataPath, Mark]) -> Mark | None:
-    """The mark of the path, or of its nearest ancestor that has one."""
+    """Returns the mark of the path, or of its nearest ancestor that has one."""
     for end in range(len(path), -1, -1):
         for table in tables:
             if path[:end] in table:
