@@ -41,7 +41,7 @@ class PoolShape:
 
 
 def scale_formula(autoscale: Autoscale, pool: PoolShape) -> str:
-    """The formula of a scenario for that pool, or the user's own as it is."""
+    """Returns the formula of a scenario for that pool, or the user's own as it is."""
     if autoscale.formula is not None:
         return autoscale.formula
     statements = [f"minNodes = {pool.minimum}", f"maxNodes = {pool.maximum}"]
@@ -63,7 +63,7 @@ def scale_formula(autoscale: Autoscale, pool: PoolShape) -> str:
 
 
 def iso_duration(seconds: float) -> str:
-    """A span as Azure takes it, in ISO 8601.
+    """Returns a span as Azure takes it, in ISO 8601.
 
     >>> iso_duration(300), iso_duration(90)
     ('PT5M', 'PT90S')
@@ -73,7 +73,8 @@ def iso_duration(seconds: float) -> str:
 
 
 def _wanted_by_tasks(autoscale: Autoscale, pool: PoolShape) -> list[str]:
-    """Statements that end in `wanted`: what the tasks need, or `before` on too few samples."""
+    """Returns statements that end in `wanted`: what the tasks need, or `before` on too few
+    samples."""
     statements = [f"lookback = {int(autoscale.lookback)} * TimeInterval_Second"]
     waiting_only = autoscale.scenario == "active_tasks"
     if not pool.mpi:
@@ -100,7 +101,7 @@ def _wanted_by_tasks(autoscale: Autoscale, pool: PoolShape) -> list[str]:
 
 
 def _arrived(autoscale: Autoscale, pool: PoolShape) -> list[str]:
-    """Statements that end in `arrived`: the instances that wait since the last evaluation.
+    """Returns statements that end in `arrived`: the instances that wait since the last evaluation.
 
     How many nodes a running job has is not known, so that what is new comes on top of the nodes
     that there are, and once. The sample before the interval is a part of it: what is new from its
@@ -122,7 +123,8 @@ def _arrived(autoscale: Autoscale, pool: PoolShape) -> list[str]:
 
 
 def _measured(name: str, metric: str, autoscale: Autoscale) -> list[str]:
-    """The metric's mean as `name`, at least its last sample if asked for; and `nameKnown`."""
+    """Returns the metric's mean as `name`, at least its last sample if asked for; and
+    `nameKnown`."""
     known = f"{name}Known"
     statements = [
         f"{known} = {metric}.GetSamplePercent(lookback) >= {autoscale.sample_percent}",
@@ -135,7 +137,7 @@ def _measured(name: str, metric: str, autoscale: Autoscale) -> list[str]:
 
 
 def _peak(autoscale: Autoscale) -> list[str]:
-    """Statements that end in `peak`: whether it is the scenario's time now."""
+    """Returns statements that end in `peak`: whether it is the scenario's time now."""
     minutes = round(autoscale.utc_offset * 60)
     now = "time()" if minutes == 0 else f"time() + {minutes} * TimeInterval_Minute"
     # Monday is 1. Whether Sunday is 0 or 7 does not matter: the weekend is what remains.
@@ -158,7 +160,7 @@ def _within_limits(autoscale: Autoscale) -> list[str]:
 
 
 def _rebalanced(autoscale: Autoscale) -> list[str]:
-    """Dedicated nodes for those that were evicted throughout; all else is Spot.
+    """Returns dedicated nodes for those that were evicted throughout; all else is Spot.
 
     The share is in percent of the Spot nodes, of which the evicted ones are a part.
     """
@@ -199,10 +201,10 @@ _SHORTER = "shorten it, or name a `scenario:` in its place"
 
 
 def check_formula(formula: str, *, spot: bool, mpi: bool) -> None:
-    """Raises FieldError where Batch would refuse the formula, or where it would do harm.
+    """Raises FieldError if Batch would refuse the formula, or where it would do harm.
 
-    It must be within Batch's size, set the target of the pool's kind of nodes, leave the
-    other kind at 0 where the nodes talk to each other, and see whether samples are there.
+    It must be within Batch's size, set the target of the pool's kind of nodes, leave the other kind
+    at 0 where the nodes talk to each other, and see whether samples are there.
     """
     _check_size(formula)
     text = _COMMENT.sub(" ", formula)
@@ -229,7 +231,7 @@ def check_formula(formula: str, *, spot: bool, mpi: bool) -> None:
 
 
 def _has_second(arguments: str) -> bool:
-    """True if a call has a second argument; the text starts after its opening bracket."""
+    """Returns True if a call has a second argument; the text starts after its opening bracket."""
     depth = 0
     for character in arguments:
         if character == "," and depth == 0:

@@ -25,11 +25,11 @@ class Provisioned:
     default: bool = False
 
     def iops_range(self, gib: int) -> tuple[int, int]:
-        """The least and the most IOPS of a disk of that size."""
+        """Returns the least and the most IOPS of a disk of that size."""
         return self.least_iops, max(self.least_iops, min(self.most_iops, gib * self.iops_per_gib))
 
     def mbps_range(self, iops: int) -> tuple[int, int]:
-        """The least and the most MB/s of a disk with that many IOPS."""
+        """Returns the least and the most MB/s of a disk with that many IOPS."""
         return self.least_mbps, min(self.most_mbps, iops // self.iops_per_mbps)
 
 
@@ -60,12 +60,12 @@ class DiskKind:
     tiers: tuple[Tier, ...] = ()
 
     def tier(self, gib: int) -> Tier:
-        """The tier of a disk of that size, which is within the kind's limits."""
+        """Returns the tier of a disk of that size, which is within the kind's limits."""
         return next(tier for tier in self.tiers if gib <= tier.gib)
 
 
 def disk_kind(name: str) -> DiskKind:
-    """The kind of that name; UserError with the nearest name where there is none.
+    """Returns the kind of that name; UserError with the nearest name where there is none.
 
     >>> disk_kind("premium").tier(1000).mbps
     200
@@ -75,7 +75,7 @@ def disk_kind(name: str) -> DiskKind:
 
 @cache
 def disk_kinds() -> dict[str, DiskKind]:
-    """All kinds by name."""
+    """Returns all kinds by name."""
     kinds = {}
     for name, row in table("disks")["disk"].items():
         values = dict(row)
@@ -88,12 +88,12 @@ def disk_kinds() -> dict[str, DiskKind]:
 
 @cache
 def disk_skus() -> dict[str, str]:
-    """The name of each kind by Azure's own."""
+    """Returns the name of each kind by Azure's own."""
     return {kind.sku: name for name, kind in disk_kinds().items()}
 
 
 def is_kind_of_its_own(sku: str) -> bool:
-    """True for a kind of disk that cannot be converted into another.
+    """Returns True for a kind of disk that cannot be converted into another.
 
     >>> is_kind_of_its_own("PremiumV2_LRS"), is_kind_of_its_own("Premium_LRS")
     (True, False)

@@ -32,7 +32,7 @@ class Fabric:
     def mpirun_arguments(
         self, mpi: str, *, processes_per_node: int, size: VmSize
     ) -> tuple[str, ...]:
-        """Placement and transport arguments for that kind of MPI; none where it has no row.
+        """Returns placement and transport arguments for that kind of MPI, or none if it has no row.
 
         >>> from fairway_core.catalog import fabric_for, vm_size
         >>> hb = vm_size("Standard_HB176rs_v4")
@@ -50,7 +50,7 @@ class Fabric:
 
     @property
     def topology(self) -> Topology | None:
-        """Topology of nodes with this fabric; None where no row of the catalogue says it."""
+        """Topology of nodes with this fabric, or None if no row of the catalogue says it."""
         return topologies().get(self.environment.get("NCCL_TOPO_FILE", ""))
 
 
@@ -73,10 +73,10 @@ class Topology:
     numa: Sequence[Mapping[str, Any]]
 
     def xml(self) -> str:
-        """The file that NCCL_TOPO_FILE names, with what NCCL needs of each element.
+        """Returns the file that NCCL_TOPO_FILE names, with what NCCL needs of each element.
 
-        Its parser takes neither a declaration nor a space before the end of an element.
-        Source: NVIDIA/nccl 5067397, src/graph/xml.cc and topo.cc.
+        Its parser takes neither a declaration nor a space before the end of an element. Source:
+        NVIDIA/nccl 5067397, src/graph/xml.cc and topo.cc.
         """
         return "\n".join(['<system version="1">', *self._nodes(), "</system>", ""])
 
@@ -104,7 +104,8 @@ class Topology:
         return f'busid="{bus}" class="{kind}" {link}'
 
     def _affinity(self, node: int) -> str:
-        """The node's cores as the kernel writes a set of them: words of 32, the highest first."""
+        """Returns the node's cores as the kernel writes a set of them: words of 32, the highest
+        first."""
         mask = ((1 << self.cores) - 1) << (node * self.cores)
         words = -(-self.cores * len(self.numa) // 32)
         return ",".join(
@@ -114,19 +115,20 @@ class Topology:
 
 @cache
 def topologies() -> Mapping[str, Topology]:
-    """All rows by the paths of their files."""
+    """Returns all rows by the paths of their files."""
     rows = table("fabrics")["topology"]
     return MappingProxyType({path: Topology(path=path, **row) for path, row in rows.items()})
 
 
 def fabric_for(size: VmSize) -> Fabric:
-    """The settings for nodes of that size."""
+    """Returns the settings for nodes of that size."""
     return look_up(size.fabric, fabrics(), "fabric")
 
 
 @cache
 def socket_interfaces() -> Mapping[str, str]:
-    """The variables by which each library is told its network interface, and that interface.
+    """Returns the variables by which each library is told its network interface, and that
+    interface.
 
     >>> socket_interfaces()["GLOO_SOCKET_IFNAME"]
     'eth0'
@@ -137,14 +139,15 @@ def socket_interfaces() -> Mapping[str, str]:
 
 @cache
 def infiniband_settings() -> Mapping[str, str]:
-    """Environment variables of every rank on sizes with InfiniBand, whatever their series."""
+    """Returns environment variables of every rank on sizes with InfiniBand, whatever their
+    series."""
     settings: dict[str, str] = table("fabrics")["infiniband"]["environment"]
     return MappingProxyType(settings)
 
 
 @cache
 def fabrics() -> Mapping[str, Fabric]:
-    """All rows by name."""
+    """Returns all rows by name."""
     rows: dict[str, Fabric] = {}
     for name, row in table("fabrics")["fabric"].items():
         mpirun = {mpi: tuple(arguments) for mpi, arguments in row["mpirun"].items()}

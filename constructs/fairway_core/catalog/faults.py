@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @cache
 def fatal_xids() -> Mapping[int, str]:
-    """Meanings of the XID numbers that NVIDIA's driver logs for a GPU that is lost.
+    """Returns meanings of the XID numbers that NVIDIA's driver logs for a GPU that is lost.
 
     >>> fatal_xids()[79]
     'GPU has fallen off the bus'
@@ -24,7 +24,7 @@ def fatal_xids() -> Mapping[int, str]:
 
 
 def least_cuda(architecture: str) -> tuple[int, int] | None:
-    """The first CUDA version that knows the architecture; None where it is not NVIDIA's.
+    """Returns the first CUDA version that knows the architecture, or None if it is not NVIDIA's.
 
     >>> least_cuda("hopper"), least_cuda("cdna3")
     ((11, 8), None)
@@ -42,7 +42,7 @@ def _versions() -> dict[str, tuple[int, int]]:
 
 
 def impact_category(name: str) -> str:
-    """The category in Azure's words for a short name; UserError where there is none.
+    """Returns the category in Azure's words for a short name. Raises UserError if there is none.
 
     >>> impact_category("HpcMissingGpu"), impact_category("Healthy")
     ('Resource.Hpc.Unhealthy.HpcMissingGpu', 'Resource.Hpc.Healthy')
@@ -51,13 +51,13 @@ def impact_category(name: str) -> str:
 
 
 def impact_categories() -> list[str]:
-    """Short names of all categories, as `fairway nodes report` takes them."""
+    """Returns short names of all categories, as `fairway nodes report` takes them."""
     return list(_categories())
 
 
 @cache
 def final_answers() -> Mapping[str, str]:
-    """Azure's final answers to a report of a node's health, by code."""
+    """Returns Azure's final answers to a report of a node's health, by code."""
     return MappingProxyType(dict(table("guest_health")["final"]))
 
 

@@ -74,8 +74,8 @@ class Image:
         return self.version != "latest"
 
     def fits(self, size: VmSize, *, own: bool = False) -> bool:
-        """True if a VM of that size can run this image with its devices working; `own` is for one
-        that was made from it, which may have a driver that no image here has."""
+        """Returns True if a VM of that size can run this image with its devices working; `own` is
+        for one that was made from it, which may have a driver that no image here has."""
         has_driver = size.image_family in self.families
         return (
             (has_driver or (own and size.image_family in _missing_drivers()))
@@ -96,7 +96,7 @@ SERVER_IMAGE = "ubuntu-2404"
 
 
 def image(name: str) -> Image:
-    """The image of that alias, or of a whole URN whose publisher, offer and sku are known.
+    """Returns the image of that alias, or of a whole URN whose publisher, offer and sku are known.
 
     >>> named = image("microsoft-dsvm:ubuntu-hpc:2404:24.04.2026010101")
     >>> named.alias, named.version
@@ -113,7 +113,7 @@ def image(name: str) -> Image:
 
 
 def default_image(size: VmSize) -> Image:
-    """The image that a cluster of that size gets where it names none."""
+    """Returns the image that a cluster of that size gets where it names none."""
     for row in images().values():
         if size.image_family in row.default_for and row.fits(size):
             return row
@@ -124,19 +124,19 @@ def default_image(size: VmSize) -> Image:
 
 
 def has_image(size: VmSize) -> bool:
-    """True if an image in the catalogue fits the size."""
+    """Returns True if an image in the catalogue fits the size."""
     return any(row.fits(size) for row in images().values())
 
 
 @cache
 def _missing_drivers() -> Mapping[str, str]:
-    """Drivers of the image families for which the catalogue has no image, by family."""
+    """Returns drivers of the image families for which the catalogue has no image, by family."""
     return MappingProxyType({name: row["driver"] for name, row in table("images")["own"].items()})
 
 
 @cache
 def images() -> Mapping[str, Image]:
-    """All images by alias, in the order of the table."""
+    """Returns all images by alias, in the order of the table."""
     rows: dict[str, Image] = {}
     for alias, row in table("images")["image"].items():
         for key in ("families", "default_for"):

@@ -28,7 +28,7 @@ class Limit:
 
 
 def limit(name: str) -> int:
-    """The number of that name.
+    """Returns the number of that name.
 
     >>> limit("subnet_reserved_addresses")
     5
@@ -38,20 +38,21 @@ def limit(name: str) -> int:
 
 @cache
 def limits() -> Mapping[str, Limit]:
-    """All limits by name."""
+    """Returns all limits by name."""
     return MappingProxyType({name: Limit(**row) for name, row in table("limits")["limit"].items()})
 
 
 @cache
 def kubernetes_ends() -> Mapping[str, datetime.date]:
-    """The last day on which AKS supports each minor version of Kubernetes, the oldest first."""
+    """Returns the last day on which AKS supports each minor version of Kubernetes, the oldest
+    first."""
     return MappingProxyType(table("limits")["kubernetes_versions"]["end_of_life"])
 
 
 @cache
 def reserved_ranges(purpose: str) -> tuple[IPv4Network, ...]:
-    """The address ranges that nothing of an environment may overlap, because of `infiniband` or
-    `kubernetes`, or because Azure takes them for no `virtual_network`."""
+    """Returns the address ranges that nothing of an environment may overlap, because of
+    `infiniband` or `kubernetes`, or because Azure takes them for no `virtual_network`."""
     from ipaddress import IPv4Network
 
     ranges = table("limits")["address_ranges"][purpose]["value"]
@@ -67,7 +68,7 @@ class LustreLevel:
 
 
 def lustre_level(mbps_per_tib: int) -> LustreLevel:
-    """The level with that many MB/s for each TiB, which Azure offers.
+    """Returns the level with that many MB/s for each TiB, which Azure offers.
 
     >>> lustre_level(250).least_tib
     8
@@ -76,7 +77,8 @@ def lustre_level(mbps_per_tib: int) -> LustreLevel:
 
 
 def lustre_addresses(tib: int) -> int:
-    """The addresses that a file system of that size needs in its subnet, Azure's own included.
+    """Returns the addresses that a file system of that size needs in its subnet, Azure's own
+    included.
 
     >>> lustre_addresses(48)
     128
@@ -93,7 +95,7 @@ def _facts() -> dict[str, Any]:
 
 @cache
 def regions() -> frozenset[str]:
-    """The names that resources take as their location.
+    """Returns the names that resources take as their location.
 
     >>> "southcentralus" in regions(), "southcentral" in regions()
     (True, False)
@@ -103,7 +105,7 @@ def regions() -> frozenset[str]:
 
 @cache
 def regions_without_zones() -> frozenset[str]:
-    """The regions that are known to have no availability zones; of others nothing is said.
+    """Returns the regions that are known to have no availability zones; of others nothing is said.
 
     >>> "northcentralus" in regions_without_zones(), "southcentralus" in regions_without_zones()
     (True, False)
@@ -126,7 +128,7 @@ def require_region(option: str, name: str, if_new: str) -> None:
 
 
 def windows_time_zone(name: str) -> str:
-    """Azure's name of a time zone; UserError for a name that is not known.
+    """Returns Azure's name of a time zone. Raises UserError for a name that is not known.
 
     >>> windows_time_zone("Europe/Berlin")
     'W. Europe Standard Time'

@@ -25,14 +25,15 @@ class Permission:
     data_actions: tuple[str, ...] = ()
 
     def allows(self, action: str, *, data: bool = False) -> bool:
-        """True if the permission allows the action; Azure ignores case."""
+        """Returns True if the permission allows the action; Azure ignores case."""
         if data:
             return _matches(self.data_actions, action)
         return _matches(self.actions, action) and not _matches(self.not_actions, action)
 
 
 def allowed(action: str, permissions: Iterable[Permission], *, data: bool = False) -> bool:
-    """True if any of the permissions allows the action: what one leaves out, another may give.
+    """Returns True if any of the permissions allows the action: what one leaves out, another may
+    give.
 
     >>> allowed("Microsoft.Authorization/locks/write", [built_in_roles()["Contributor"]])
     False
@@ -42,7 +43,7 @@ def allowed(action: str, permissions: Iterable[Permission], *, data: bool = Fals
 
 @cache
 def built_in_roles() -> Mapping[str, Permission]:
-    """The built-in roles that a deployment may need, and those that it assigns, by name."""
+    """Returns the built-in roles that a deployment may need, and those that it assigns, by name."""
     return {
         name: Permission(
             *(tuple(row.get(key, ())) for key in ("actions", "not_actions", "data_actions"))
@@ -52,14 +53,15 @@ def built_in_roles() -> Mapping[str, Permission]:
 
 
 def action_that_makes(type: str) -> str | None:  # noqa: A002
-    """The action that making a resource of that type takes, where it is one that is looked for."""
+    """Returns the action that making a resource of that type takes, where it is one that is looked
+    for."""
     found: str | None = table("roles")["actions"].get(type)
     return found
 
 
 def reads_of(type: str) -> tuple[str | None, str | None]:  # noqa: A002
-    """The action, and the action on data, that a plan takes for a resource of that type beyond
-    those that the role Reader allows; None where it takes none."""
+    """Returns the action, and the action on data, that a plan takes for a resource of that type
+    beyond those that the role Reader allows, or None if it takes none."""
     found = table("roles")
     return found["reads"].get(type), found["data_reads"].get(type)
 

@@ -126,7 +126,7 @@ class VmSize:
         return self.gpu.count if self.gpu else self.cores
 
     def is_retired(self, today: datetime.date | None = None) -> bool:
-        """True if Azure has switched the size off by `today` (the real one by default)."""
+        """Returns True if Azure has switched the size off by `today` (the real one by default)."""
         if self.status == "retired" or self.retirement_date is None:
             return self.status == "retired"
         import datetime
@@ -136,7 +136,7 @@ class VmSize:
 
 @cache
 def vm_size(name: str) -> VmSize:
-    """The size of that name; UserError with the nearest name where there is none.
+    """Returns the size of that name; UserError with the nearest name where there is none.
 
     A size that is not in the table may be described by one that is, see `described_size`.
 
@@ -154,7 +154,7 @@ def vm_size(name: str) -> VmSize:
 
 
 def described_size(name: str, like: str, changes: Mapping[str, int]) -> str:
-    """The text for a size that the table lacks: a near size, and the values that differ.
+    """Returns the text for a size that the table lacks: a near size, and the values that differ.
 
     >>> text = described_size("Standard_HB200rs_v9", "Standard_HB176rs_v4", {"vcpus": 200})
     >>> text
@@ -167,7 +167,7 @@ def described_size(name: str, like: str, changes: Mapping[str, int]) -> str:
 
 
 def plain_name(size: str) -> str:
-    """Azure's name of a size that is named or described, known or not.
+    """Returns Azure's name of a size that is named or described, known or not.
 
     >>> plain_name("Standard_HB200rs_v9 like Standard_HB176rs_v4 with vcpus=200")
     'Standard_HB200rs_v9'
@@ -177,7 +177,8 @@ def plain_name(size: str) -> str:
 
 
 def _changed(name: str, text: str, like: VmSize, changes: Mapping[str, int]) -> VmSize:
-    """A size like another with some changes, without the rates and the quota of that one."""
+    """Returns a size like another with some changes, without the rates and the quota of that
+    one."""
     vcpus, gpus = changes.get("vcpus", like.vcpus), changes.get("gpus")
     cores = vcpus * like.cores // like.vcpus
     domains = like.numa_domains if not cores % (like.numa_domains or 1) else None
@@ -203,7 +204,8 @@ def _changed(name: str, text: str, like: VmSize, changes: Mapping[str, int]) -> 
 
 @cache
 def known_size(name: str) -> VmSize | None:
-    """The size of that name in capitals or not, as Batch writes it; None for an unknown one."""
+    """Returns the size of that name in capitals or not, as Batch writes it; None for an unknown
+    one."""
     if name in _rows_beside(name):
         return vm_size(name)
     found = next((row for row in _rows() if row.lower() == name.lower()), None)
@@ -212,18 +214,18 @@ def known_size(name: str) -> VmSize | None:
 
 @cache
 def vm_sizes() -> Mapping[str, VmSize]:
-    """All sizes by name, in the order of the table."""
+    """Returns all sizes by name, in the order of the table."""
     return MappingProxyType({name: vm_size(name) for name in _rows()})
 
 
 @cache
 def _rows() -> Mapping[str, dict[str, Any]]:
-    """Each size's own values over those of its series."""
+    """Returns each size's own values over those of its series."""
     return _rows_of(table("vm_sizes"))
 
 
 def _rows_beside(name: str) -> Mapping[str, dict[str, Any]]:
-    """The rows of the series of a size that has a row of its own; none for any other.
+    """Returns the rows of the series of a size that has a row of its own; none for any other.
 
     To parse the table takes as long as all else that a command asks of a size, and of it no more
     than one series is needed.
@@ -252,7 +254,7 @@ def _rows_of(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _constrained_name(name: str, vcpus: int) -> str:
-    """Azure's name: the vCPUs that there are to see behind those of the machine.
+    """Returns Azure's name: the vCPUs that there are to see behind those of the machine.
 
     >>> _constrained_name("Standard_HB176rs_v4", 96)
     'Standard_HB176-96rs_v4'

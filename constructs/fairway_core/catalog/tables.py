@@ -17,19 +17,19 @@ _T = TypeVar("_T")
 
 @cache
 def table(name: str) -> dict[str, Any]:
-    """The file `name`.toml as plain data, which nobody changes: it is read once."""
+    """Returns the file `name`.toml as plain data, which nobody changes: it is read once."""
     return tomllib.loads(text_of(name))
 
 
 @cache
 def text_of(name: str) -> str:
-    """The text of the file `name`.toml."""
+    """Returns the text of the file `name`.toml."""
     return Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")
 
 
 def look_up(name: str, rows: Mapping[str, _T], what: str, listed_by: str = "") -> _T:
-    """The row of that name; UserError `unknown-WHAT` with the nearest name where there is none,
-    or with the command that lists them."""
+    """Returns the row of that name; UserError `unknown-WHAT` with the nearest name where there is
+    none, or with the command that lists them."""
     try:
         return rows[name]
     except KeyError:

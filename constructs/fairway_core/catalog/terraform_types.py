@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def holds_data(type: str) -> bool:  # noqa: A002
-    """True if deleting a resource of that type deletes data.
+    """Returns True if deleting a resource of that type deletes data.
 
     >>> holds_data("azurerm_managed_disk"), holds_data("azurerm_subnet")
     (True, False)
@@ -24,7 +24,8 @@ def holds_data(type: str) -> bool:  # noqa: A002
 
 
 def is_lost_with(type: str) -> bool:  # noqa: A002
-    """True if something is lost with a resource of that type, its own data or that of others.
+    """Returns True if something is lost with a resource of that type, its own data or that of
+    others.
 
     >>> is_lost_with("azurerm_managed_disk"), is_lost_with("azurerm_resource_group")
     (True, True)
@@ -33,7 +34,7 @@ def is_lost_with(type: str) -> bool:  # noqa: A002
 
 
 def lost_with(type: str) -> str:  # noqa: A002
-    """The loss that comes with a resource of that type, as the end of a sentence.
+    """Returns the loss that comes with a resource of that type, as the end of a sentence.
 
     >>> lost_with("azurerm_managed_disk")
     'what it holds'
@@ -43,12 +44,12 @@ def lost_with(type: str) -> str:  # noqa: A002
 
 
 def stands_inside_another(type: str) -> bool:  # noqa: A002
-    """True if a delete lock on the resource around one of that type keeps this one too."""
+    """Returns True if a delete lock on the resource around one of that type keeps this one too."""
     return type in _types("inside_another")
 
 
 def takes_tags(type: str) -> bool:  # noqa: A002
-    """True if a resource of that type can carry tags; for the types with bindings."""
+    """Returns True if a resource of that type can carry tags; for the types with bindings."""
     return type.startswith("azurerm_") and type not in _types("untaggable")
 
 
@@ -66,7 +67,7 @@ class PrivateLink:
 
 
 def private_link(service: str) -> PrivateLink:
-    """The facts that a private endpoint to that service needs.
+    """Returns the facts that a private endpoint to that service needs.
 
     >>> private_link("blob").zone
     'privatelink.blob.core.windows.net'
@@ -76,13 +77,13 @@ def private_link(service: str) -> PrivateLink:
 
 @cache
 def private_links() -> dict[str, PrivateLink]:
-    """All services by name."""
+    """Returns all services by name."""
     rows = table("private_links")["service"]
     return {service: PrivateLink(**row) for service, row in rows.items()}
 
 
 def blob_host(account: str) -> str:
-    """The name under which Blob storage of an account answers.
+    """Returns the name under which Blob storage of an account answers.
 
     >>> blob_host("contoso")
     'contoso.blob.core.windows.net'
@@ -92,7 +93,7 @@ def blob_host(account: str) -> str:
 
 @cache
 def made_with(type: str) -> tuple[str, ...]:  # noqa: A002
-    """The attributes of a scale set or a pool that its nodes keep until they are reimaged.
+    """Returns the attributes of a scale set or a pool that its nodes keep until they are reimaged.
 
     >>> "start_task" in made_with("azurerm_batch_pool")
     True
@@ -103,7 +104,8 @@ def made_with(type: str) -> tuple[str, ...]:  # noqa: A002
 
 
 def restarts() -> tuple[str, ...]:
-    """The dotted paths of a machine's attributes for whose change it is stopped and started."""
+    """Returns the dotted paths of a machine's attributes for whose change it is stopped and
+    started."""
     return tuple(table("dangers")["restarts"])
 
 
@@ -124,7 +126,7 @@ class Server:
 
 
 def server_of(machine: Mapping[str, Any]) -> Server | None:
-    """The server that a machine with these attributes is, by its tags.
+    """Returns the server that a machine with these attributes is, by its tags.
 
     >>> server_of({"tags": {"fairway-role": "nfs-server", "fairway-name": "home"}}).what
     'the file server `home`'
@@ -160,7 +162,7 @@ class Keeping:
 
 @cache
 def keeping(type: str) -> Keeping:  # noqa: A002
-    """The attributes of that type that keep data, from the catalogue.
+    """Returns the attributes of that type that keep data, from the catalogue.
 
     >>> keeping("azurerm_storage_share").room
     (('quota', 'GiB'),)
@@ -182,7 +184,7 @@ def keeping(type: str) -> Keeping:  # noqa: A002
 
 
 def is_broad_role(name: str) -> bool:
-    """True if a holder of that role may change much.
+    """Returns True if a holder of that role may change much.
 
     >>> is_broad_role("Owner"), is_broad_role("Storage Blob Data Reader")
     (True, False)
@@ -191,6 +193,6 @@ def is_broad_role(name: str) -> bool:
 
 
 def open_when() -> Mapping[str, object]:
-    """The attributes that open a service to the internet, each with the value that does."""
+    """Returns the attributes that open a service to the internet, each with the value that does."""
     found: Mapping[str, object] = table("dangers")["open_when"]
     return found

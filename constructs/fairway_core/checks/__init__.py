@@ -1,10 +1,9 @@
-"""Checks that run before anything is deployed: one rule a function.
+"""Checks that run before anything is deployed: one rule per function.
 
-`check_environment` asks what was asked for, `check_stack` the Terraform that was made of
-it, `check_plan` what Terraform would do with it, and `check_job` what a job asks of its
-target. Each answers with findings; none of them needs a network or credentials. A check on
-an environment or its Terraform can be ignored by its id, on the command line or under
-`checks:` in the environment file.
+`check_environment` checks the environment file, `check_stack` the Terraform generated from it,
+`check_plan` what Terraform would do, and `check_job` a job on its target. Each returns findings;
+none of them needs a network or credentials. A check on an environment or its Terraform can be
+ignored by its id, on the command line or under `checks:` in the environment file.
 
 >>> [finding.id for finding in check_environment(environment)]  # doctest: +SKIP
 ['no-budget']

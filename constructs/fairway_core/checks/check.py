@@ -1,10 +1,9 @@
-"""A check: one rule about what was asked for or what would be deployed, and where it applies.
+"""A check: one rule about a file, its Terraform or a plan, and the places where it applies.
 
-A rule is a pure function that yields faults. It names as its arguments the parts of what is
-checked that it looks at, see `Subject`; or those that a function takes out of these, wherever the
-rule applies. The decorator beside it gives it an id and a severity. A rule's docstring says in its
-first line what it looks at, and ends in two fragments of YAML, one that trips it and one that does
-not.
+A rule is a pure function that yields faults. Its arguments are named after the parts of the subject
+that it reads, see `Subject`, or are those that the function `at` yields for each place. The
+decorator gives the rule an id and a severity. The first line of its docstring is its summary; the
+docstring ends in two YAML fragments, one that violates the rule and one that does not.
 """
 
 from __future__ import annotations
@@ -27,28 +26,28 @@ if TYPE_CHECKING:
 
 
 Occurrence = tuple["DataPath", Mapping[str, Any]]
-"""A place where a rule applies, from the root of what is checked, and the rule's arguments."""
+"""The path of a place where a rule applies, in the subject, and the rule's arguments."""
 
 
 class Subject(StrEnum):
-    """The subject of a check, with the arguments that its rule may have."""
+    """The subject of a check, with the arguments that its rule may take."""
 
     ENVIRONMENT = "environment"
-    """`environment`, and `today`, the date against which retirements are set."""
+    """`environment`, and `today`, the date that retirements are compared with."""
     TERRAFORM = "terraform"
-    """`resources` and `outputs` of a synthesized stack, without nulls and comments, and what was
-    `asked` for."""
+    """`resources` and `outputs` of a synthesized stack, without nulls and comments, and `asked`,
+    the settings of the environment."""
     PLAN = "plan"
-    """Its `changes`, those of its `outputs` by their names, those in the plans of `others`, and the
+    """Its `changes`, changes of its `outputs` by name, the changes in the plans of `others`, and the
     ids of the environment's `own` identities."""
     JOB = "job"
-    """The `job` as plain data, with no more than its file says, and its `target`."""
+    """The `job` as plain data, without defaults, and its `target`."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault that a rule has found: `path` leads from where the rule applies to what is wrong,
-    and `within` is the part of a text there that is meant."""
+    """A fault that a rule has found: `path` leads from the rule's place to the wrong value, and
+    `within` is the relevant part of its text."""
 
     message: str
     hint: str
@@ -58,8 +57,8 @@ class Fault:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A rule's docstring taken apart; `wrong` and `right` are YAML. Resources, and their changes in
-    a plan, stand under their addresses there."""
+    """The parts of a rule's docstring; `wrong` and `right` are YAML. Resources, or their changes in
+    a plan, are keyed by address there."""
 
     text: str
     wrong: str
@@ -73,7 +72,7 @@ Rule = TypeVar("Rule", bound=Callable[..., Iterator[Fault]])
 
 @dataclass(frozen=True)
 class Check:
-    """A rule with its id, its severity, and where it applies: once, or `at` several places."""
+    """A rule with its id and severity, which applies once, or `at` several places."""
 
     id: str
     severity: Severity
@@ -83,12 +82,12 @@ class Check:
 
     @property
     def summary(self) -> str:
-        """The subject of the check: the first line of the rule's docstring."""
+        """The first line of the rule's docstring."""
         return (self.rule.__doc__ or "").partition("\n")[0]
 
     @property
     def explanation(self) -> Explanation:
-        """The rule's docstring; ValueError where it lacks an example."""
+        """The parts of the rule's docstring. Raises ValueError if an example is missing."""
         parts = _HEADINGS.split(inspect.getdoc(self.rule) or "")
         if parts[1::2] != ["Wrong", "Right"]:
             raise ValueError(f"{self.id}: its docstring must end in `Wrong:` and `Right:`")
@@ -97,8 +96,8 @@ class Check:
         return Explanation(text.strip(), *examples)
 
     def findings(self, parts: Mapping[str, Any]) -> Iterator[tuple[DataPath, str, Finding]]:
-        """Yields the rule's findings wherever it applies, each with its path in the subject and the
-        part of the text there that is meant."""
+        """Yields the rule's findings at all places, each with its path in the subject and the
+        relevant part of the text there."""
         given = {name: parts[name] for name in _parameters(self.at or self.rule)}
         for start, arguments in self.at(**given) if self.at else [((), given)]:
             for fault in self.rule(**arguments):
@@ -113,12 +112,12 @@ class Check:
 
 @cache
 def _parameters(rule: Callable[..., object]) -> tuple[str, ...]:
-    """The parts of a subject that a rule takes: asked for each of an environment's stacks."""
+    """Returns the parts of a subject that a rule takes. Cached, as it is called for each stack."""
     return tuple(inspect.signature(rule).parameters)
 
 
 REGISTERED: dict[str, Check] = {}
-"""Every check by its id, in the order in which they are read; see `all_checks`."""
+"""All checks by id, in the order of imports; see `all_checks`."""
 
 
 def check(
@@ -127,7 +126,7 @@ def check(
     subject: Subject,
     at: Callable[..., Iterator[Occurrence]] | None = None,
 ) -> Callable[[Rule], Rule]:
-    """Makes a rule a check; ValueError where another has its id.
+    """Registers a rule as a check. Raises ValueError if the id is taken.
 
     >>> @check("no-owner", Severity.WARNING, Subject.ENVIRONMENT)  # doctest: +SKIP
     ... def no_owner(environment: Environment) -> Iterator[Fault]: ...
@@ -144,10 +143,10 @@ def check(
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Settings of the environment file that decide what Terraform may hold.
+    """Settings of the environment file that decide what its Terraform may contain.
 
-    `public_accounts` are the names of storage accounts that may answer to every network. With
-    `zoneless` it is said that nothing is put into a zone, and not merely left open.
+    `public_accounts` are the names of storage accounts that may be open to every network. With
+    `zoneless` the file says explicitly that nothing is in a zone.
     """
 
     protect: bool = True
@@ -159,8 +158,8 @@ class Asked:
 
     @classmethod
     def by(cls, environment: Environment) -> Asked:
-        """Settings that an environment asks for."""
-        # Imported here: a review of plans needs no environment, and is to start at once.
+        """Returns the settings of an environment."""
+        # Imported here: a review of plans needs no environment, and must start quickly.
         from fairway_core.environment.state import AzurermState
 
         access, state = environment.access, environment.state

@@ -1,4 +1,4 @@
-"""Rules on a job and the target that it is sent to: its secrets, its nodes, its launcher."""
+"""Rules on a job and its target: secrets, nodes, launcher."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _texts(job: Job) -> Iterator[Occurrence]:
         yield from ((path, {"text": str(text)}) for path, text in texts.items() if text)
     for section in ("env", "params"):
         for name, value in job.get(section, {}).items():
-            # With its name, by which a password is known.
+            # The name is included, as it identifies a password.
             yield (section, name), {"text": f"{name}={value}"}
 
 
@@ -84,10 +84,10 @@ def spot_without_checkpoint(job: Job, target: Target) -> Iterator[Fault]:
 
 
 def _known_size(name: str | None) -> VmSize | None:
-    """The size as the catalogue has it; None where that, or the target, does not."""
+    """Returns the size from the catalogue, or None if the target has none or it is unknown."""
     if not name:
         return None
-    from fairway_core.catalog import vm_size, vm_sizes  # much to read for a target without a size
+    from fairway_core.catalog import vm_size, vm_sizes  # slow to load, and rarely needed
 
     return vm_size(name) if name in vm_sizes() else None
 
@@ -148,7 +148,7 @@ def no_sharp(job: Job, target: Target) -> Iterator[Fault]:
         )
 
 
-# Templates that run the command once for each rank.
+# Templates that run the command once per rank.
 _START_RANKS = frozenset(
     {
         "deepspeed",
@@ -162,7 +162,7 @@ _START_RANKS = frozenset(
         "torchrun",
     }
 )
-# A launcher where a command begins, behind variables that are set for it.
+# A launcher at the start of a command, after variable assignments.
 _LAUNCHER = re.compile(
     r"(?m)(?:^|[;&|(]|(?<![^\s;&|(])exec[ \t])[ \t]*(?:\w+=(?:\$\([^()\n]*\)|[^\s;&|(])*[ \t]+)*"
     r"(mpirun|mpiexec|mpiexec\.hydra|torchrun|srun|deepspeed|horovodrun|accelerate\s+launch"
@@ -198,8 +198,8 @@ def nested_launcher(job: Job) -> Iterator[Fault]:
         )
 
 
-# What every command may use beside its inputs and outputs, as docs/job.md lists it, and what
-# templates have besides.
+# Variables of every command besides inputs and outputs, as listed in docs/job.md, and those of
+# templates.
 _ALWAYS = frozenset(
     {
         *("ATTEMPT", "CHECKPOINT_DIR", "CORES", "GPUS", "HOSTS", "MAIN_HOST", "MAIN_PORT"),
@@ -211,7 +211,7 @@ _ALWAYS = frozenset(
 _OF_LAST = "TASKS_DIR"
 _SECTIONS = {"INPUT": ("inputs", "MOUNT:PATH"), "OUTPUT": ("outputs", "{}")}
 
-# `$NAME` and `${NAME…}`, not `\$NAME`; what follows the name tells whether it may be unset.
+# `$NAME` and `${NAME…}`, not `\$NAME`; the operator after the name allows it to be unset.
 _USED = re.compile(r"(?<!\\)\$(?:FAIRWAY_(\w*)|\{FAIRWAY_(\w*)(:?[-=+?])?)")
 _SET = re.compile(r"\bFAIRWAY_(\w+)=")
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
@@ -232,7 +232,7 @@ def _commands(job: Job) -> Iterator[Occurrence]:
 
 
 def _named(kind: str, entries: Mapping[str, Any] | None) -> list[str]:
-    """The variables of a section, without FAIRWAY_."""
+    """Returns the names of a section's variables, without FAIRWAY_."""
     return [f"{kind}_{name.upper()}" for name in entries or ()]
 
 
@@ -269,7 +269,7 @@ def unknown_variable(text: str, own: Collection[str]) -> Iterator[Fault]:
 
 
 def _instead(name: str, known: Collection[str]) -> str:
-    """A hint on what to write for an unknown variable; "" for a name that may be somebody's own."""
+    """Returns a hint for an unknown variable, or "" for one that the user may have set."""
     kind, _, rest = name.partition("_")
     if kind not in _SECTIONS:
         near = nearest(name, known)

@@ -1,7 +1,7 @@
-"""The checks that ask Azure: their ids, and what each looks at.
+"""Checks that query Azure: their ids, and what each reads.
 
-The rules themselves stand with the code that asks: the core needs no network. Here they are known
-so that they can be ignored by their ids and explained.
+The rules themselves are with the code that queries, as the core needs no network. They are listed
+here so that they can be ignored by id and explained.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LiveCheck:
-    """A check in one sentence (`text`), and the path below the subscription that it `reads`."""
+    """A check, described in one sentence (`text`), and the path below the subscription that it
+    `reads`."""
 
     severity: Severity
     text: str
@@ -131,9 +132,9 @@ LIVE: Mapping[str, LiveCheck] = {
         "nothing more",
     ),
 }
-"""By id."""
+"""All live checks, by id."""
 
 ENDINGS = frozenset(
     {*("image-deprecated", "image-ending"), *("ended-kubernetes", "ending-kubernetes", "retiring")}
 )
-"""The checks of days on which Azure ends something, live and other: they come true by waiting."""
+"""Checks of dates on which Azure ends something, live and other: they fail as time passes."""

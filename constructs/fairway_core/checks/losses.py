@@ -1,4 +1,4 @@
-"""In which ways a change of one resource loses data; each answer is the end of a sentence."""
+"""Losses of data by the change of one resource, each as the end of a sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ LIFE_CYCLE = "azurerm_storage_management_policy"
 
 @dataclass(frozen=True, order=True)
 class _Scope:
-    """Of which blobs a rule deletes what: all versions of a `type` whose name begins so."""
+    """The blobs that a life-cycle rule deletes: those of a `type` with a name `prefix` and `tags`;
+    `kind` is the blob itself, its snapshots or its versions."""
 
     kind: str
     prefix: str
@@ -28,7 +29,7 @@ class _Scope:
     tags: tuple[str, ...]
 
     def covers(self, other: _Scope) -> bool:
-        """True if all of those blobs are among these."""
+        """Returns True if this scope contains all blobs of the other."""
         return (
             self.kind == other.kind
             and other.prefix.startswith(self.prefix)
@@ -43,15 +44,15 @@ def expires_sooner(
     unknown: Mapping[str, Any],
     created: Collection[tuple[str, str]],
 ) -> Iterator[str]:
-    """Blobs that would be deleted sooner than before, each as the end of a sentence.
+    """Yields the blobs that would be deleted sooner than before, each as the end of a sentence.
 
-    `created` holds account and name of the containers that the plan makes: they are empty.
+    `created` has account and name of the containers that the plan creates: they are empty.
     """
     account = after.get("storage_account_id")
     if not before and (not isinstance(account, str) or unknown.get("storage_account_id")):
         return  # a new account holds nothing yet
     if isinstance(account, str) and before.get("storage_account_id", account) != account:
-        before = {}  # it was that of another account
+        before = {}  # the policy belonged to another account
     told = set()
     old, new = _expiry(before), _expiry(after)
     for scope, days in sorted(new.items()):
@@ -68,7 +69,7 @@ def expires_sooner(
 
 
 def _expiry(policy: Mapping[str, Any]) -> dict[_Scope, float]:
-    """After how many days each is deleted."""
+    """Returns the days after which the blobs of each scope are deleted."""
     found: dict[_Scope, float] = {}
     for rule in blocks(policy.get("rule")):
         if rule.get("enabled") is False:
@@ -95,12 +96,12 @@ def _scopes(kind: str, filters: Mapping[str, Any]) -> Iterator[_Scope]:
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts of a list; an empty one, which stands for all, where there is none."""
+    """Returns the texts of a list, or one empty text, which stands for all, without a list."""
     return [str(item) for item in value] if isinstance(value, list) and value else [""]
 
 
 def _deletions(action: Mapping[str, Any]) -> Iterator[float]:
-    """The days after which it deletes; the provider writes -1 for never."""
+    """Yields the days after which the action deletes; the provider writes -1 for never."""
     for key, days in action.items():
         if key.startswith("delete_after_days") and isinstance(days, int | float) and days >= 0:
             yield number(days)
@@ -115,9 +116,10 @@ _MACHINES = frozenset(
 
 
 def by_deletion(sides: ResourceChange, gone: Collection[str], *, replaced: bool) -> Iterator[str]:
-    """Losses that come with deleting the resource, each as the end of a sentence.
+    """Yields the losses from deleting the resource, each as the end of a sentence.
 
-    `gone` holds the ids of all that the plan deletes."""
+    `gone` has the ids of all resources that the plan deletes.
+    """
     before = sides.before
     if (before.get("tags") or {}).get(ROLE_TAG) == "nfs-disk":
         yield "and with it all files of its file server, which are striped over its disks"
@@ -134,20 +136,20 @@ def by_deletion(sides: ResourceChange, gone: Collection[str], *, replaced: bool)
 
 
 def _is_terraforms_own(sides: ResourceChange) -> bool:
-    """True for a blob that holds what Terraform itself writes, such as a cluster's manifests."""
+    """Returns True for a blob whose content Terraform writes, such as a cluster's manifests."""
     return sides.type == "azurerm_storage_blob" and bool(sides.before.get("source_content"))
 
 
 def _has_own_disk(machine: Mapping[str, Any]) -> bool:
-    """True if a VM's system disk keeps what is written to it: one on the host does not."""
+    """Returns True if a VM's system disk is persistent: one on the host is not."""
     disk = first(machine.get("os_disk"))
     return not disk.get("diff_disk_settings")
 
 
 def by_change(sides: ResourceChange, created: Collection[tuple[str, str]]) -> Iterator[str]:
-    """Losses by a change, now or later, of a resource that is there afterwards too.
+    """Yields the losses, now or later, from changing a resource that stays.
 
-    `created` holds account and name of the containers that the plan makes: they are empty.
+    `created` has account and name of the containers that the plan creates: they are empty.
     """
     yield from _kept_less(sides)
     yield from _smaller(sides)
@@ -221,6 +223,6 @@ def _backed_up_less(sides: ResourceChange) -> Iterator[str]:
 
 
 def _more(path: str, sides: ResourceChange, *, back: bool = False) -> bool:
-    """True if the list gains an item by the change; with `back`, if it loses one."""
+    """Returns True if the change adds an item to the list; with `back`, if it removes one."""
     old, new = map(listed, sides.values(path) or ([], []))
     return any(item not in (new if back else old) for item in (old if back else new))

@@ -1,4 +1,4 @@
-"""Changes of resources in a plan as rules read them, and those that rules are about."""
+"""Changes of resources in a plan, for rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Changes = Collection["ResourceChange"]
 
-# Terraform's own words for why a resource is replaced although no attribute forces it.
+# Terraform's reasons for replacing a resource although no attribute forces it.
 _REASONS = {
     "replace_by_request": "it was requested (-replace)",
     "replace_by_triggers": "something that it depends on changes (replace_triggered_by)",
@@ -29,7 +29,7 @@ class ResourceChange:
     """One resource in a plan: the actions on it, and its attributes before and after, empty if it
     does not exist then.
 
-    `unknown` names the attributes of which all or a part is known only after apply.
+    `unknown` marks the attributes that are wholly or partly known only after apply.
     """
 
     address: str
@@ -42,7 +42,7 @@ class ResourceChange:
 
     @classmethod
     def of(cls, resource: Mapping[str, Any]) -> ResourceChange:
-        """One entry of `resource_changes`, as `terraform show -json` writes it."""
+        """Parses an entry of `resource_changes` from `terraform show -json`."""
         change = resource["change"]
         return cls(
             resource["address"],
@@ -70,7 +70,7 @@ class ResourceChange:
         return self.actions == ["update"]
 
     def values(self, path: str) -> tuple[Any, Any] | None:
-        """The attribute on both sides; None where the new value is not known."""
+        """Returns the attribute before and after, or None if the new value is unknown."""
         steps = path.split(".")
         if at(self.unknown, steps) is True:
             return None
@@ -78,7 +78,7 @@ class ResourceChange:
 
     @property
     def reason(self) -> str:
-        """Why it is destroyed or recreated, as what follows on "as"."""
+        """The reason for destroying or recreating it, as a clause after "as"."""
         if self.raw.get("deposed"):
             return "it was left over when another replaced it"
         paths = self.raw["change"].get("replace_paths") or ()
@@ -91,7 +91,7 @@ class ResourceChange:
         return _REASONS.get(asked, "") if isinstance(asked, str) else ""
 
     def _changed(self) -> list[str]:
-        """Attributes with other values than before, as far as these are known."""
+        """Returns the attributes with changed values, as far as these are known."""
         before = self.before
         known = (name for name, value in self.after.items() if value is not None)
         return sorted(
@@ -100,19 +100,19 @@ class ResourceChange:
 
     @property
     def because(self) -> str:
-        """The reason as the end of a clause; "" where there is none."""
+        """The reason as the end of a clause, or "" if there is none."""
         return f", as {self.reason}" if self.reason else ""
 
     @property
     def fate(self) -> str:
-        """The end of a resource that goes, as what follows on "would be"."""
+        """The fate of a resource that is destroyed, as a phrase after "would be"."""
         return "destroyed and recreated" if "create" in self.actions else "destroyed"
 
     def shown(self, side: str) -> Mapping[str, Any]:
-        """The attributes before or after the change, whose secrets no message may repeat."""
+        """Returns the attributes before or after the change with secrets masked, for messages."""
         change = self.raw["change"]
         found = masked(change.get(side), change.get(f"{side}_sensitive"))
-        return found if isinstance(found, dict) else {}  # nothing, or all of it is a secret
+        return found if isinstance(found, dict) else {}  # missing, or secret as a whole
 
 
 SCALE_SETS = (
@@ -126,7 +126,7 @@ LOCK = "azurerm_management_lock"
 
 
 def changed(*types: str) -> Callable[[Changes], Iterator[Occurrence]]:
-    """The resources of these types with which anything is done: `change`."""
+    """Returns a function that yields the changed resources of these types: `change`."""
 
     def occurrences(changes: Changes) -> Iterator[Occurrence]:
         for each in changes:
@@ -137,14 +137,15 @@ def changed(*types: str) -> Callable[[Changes], Iterator[Occurrence]]:
 
 
 def deleted(changes: Iterable[ResourceChange], *types: str) -> Iterator[Mapping[str, Any]]:
-    """Yields the deleted resources of these types, or of all, as they were before."""
+    """Yields the attributes, before deletion, of the deleted resources of these types, or of
+    all."""
     for each in changes:
         if each.goes and (not types or each.type in types):
             yield each.before
 
 
 def stopped_for(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """The attributes for whose change a machine is stopped and started again."""
+    """Returns the changed attributes that require a restart of the machine."""
     changed = []
     for path in restarts():
         old, new = (at(side, path.split(".")) for side in (before, after))
@@ -154,13 +155,13 @@ def stopped_for(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
 
 
 def held(changes: Collection[ResourceChange]) -> Iterator[tuple[ResourceChange, ResourceChange]]:
-    """Each deletion below a lock that the plan keeps or makes, with that lock.
+    """Yields each deletion below a lock that the plan keeps or creates, with that lock.
 
-    What has a lock of its own goes with it. Source: Azure documentation, "Lock your Azure
-    resources to protect your infrastructure".
+    A resource with its own lock is deleted together with it, and does not count. Source: Azure
+    documentation, "Lock your Azure resources to protect your infrastructure".
     """
     locks = [
-        (f"{scope}/", f"{scope}|", each)  # the provider's ids of diagnostic settings have a bar
+        (f"{scope}/", f"{scope}|", each)  # the provider's ids of diagnostic settings contain a bar
         for each in changes
         if each.type == LOCK and (scope := lower_text(each.after, "scope"))
     ]
@@ -171,7 +172,8 @@ def held(changes: Collection[ResourceChange]) -> Iterator[tuple[ResourceChange, 
 
 
 def minor_version(cluster: Mapping[str, Any]) -> int | None:
-    """The 36 of Kubernetes "1.36" or "1.36.2"; None where a cluster or a pool has no version."""
+    """Returns the minor version of Kubernetes, such as 36 for "1.36" or "1.36.2", or None if a
+    cluster or pool has no version."""
     for name in ("kubernetes_version", "orchestrator_version"):
         _, _, rest = str(cluster.get(name) or "").partition("1.")
         if (minor := rest.partition(".")[0]).isdecimal():
@@ -180,13 +182,13 @@ def minor_version(cluster: Mapping[str, Any]) -> int | None:
 
 
 def lower_text(attributes: Mapping[str, Any], name: str) -> str:
-    """An attribute; Azure ignores case in ids."""
+    """Returns an attribute in lower case, as Azure ignores case in ids; "" if it is not text."""
     value = attributes.get(name)
     return value.lower() if isinstance(value, str) else ""
 
 
 def locks_to_lift(changes: Iterable[Mapping[str, Any]], allow: Collection[str]) -> tuple[str, ...]:
-    """The addresses of the locks without which the plan can be applied, of those that are not there
-    yet or that may be taken away, as `allow` says."""
+    """Returns the addresses of locks that prevent the plan from being applied, if they do not exist
+    yet or `allow` names them."""
     locks = {lock.address: lock for _, lock in held([*map(ResourceChange.of, changes)])}
     return tuple(address for address, lock in locks.items() if address in allow or not lock.before)

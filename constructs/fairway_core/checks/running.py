@@ -1,4 +1,4 @@
-"""All checks: the modules that hold their rules, and runs of those of one subject."""
+"""All checks: the modules with their rules, and functions that run the checks of one subject."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ RULES: Mapping[Subject, tuple[str, ...]] = {
     ),
     Subject.JOB: ("job",),
 }
-"""The modules that hold the rules."""
+"""The modules with the rules, by subject."""
 
 
 def all_checks(subject: Subject | None = None) -> tuple[Check, ...]:
-    """Every check, or those of one subject, in the order of their modules."""
+    """Returns all checks, or those of one subject, in the order of their modules."""
     for each in [subject] if subject else Subject:
         for module in RULES[each]:
             import_module(f"fairway_core.checks.{module}")
@@ -47,19 +47,19 @@ def all_checks(subject: Subject | None = None) -> tuple[Check, ...]:
 
 
 def _position(check: Check) -> tuple[int, int]:
-    """Subject and module; not the order in which modules happened to be imported."""
+    """Returns a sort key by subject and module, which does not depend on the order of imports."""
     module = check.rule.__module__.removeprefix("fairway_core.checks.")
     modules = RULES[check.subject]
-    # A rule that stands elsewhere, as a test's may, comes last.
+    # A rule in another module, such as a test's, comes last.
     return list(Subject).index(check.subject), [*modules, module].index(module)
 
 
 def unknown(ids: Collection[str]) -> Iterator[tuple[int, str, str]]:
-    """The ids that no check has: the position of each, a message, and a hint with the nearest."""
+    """Yields the unknown ids: the position of each, a message, and a hint with the nearest id."""
     from fairway_core.checks.live import LIVE
 
     if not REGISTERED.keys() >= set(ids):
-        all_checks()  # imports those that are not: one of them may be meant
+        all_checks()  # imports the rest, which may have these ids
     known = (*REGISTERED, *LIVE)
     for position, each in enumerate(ids):
         if each not in known:
@@ -70,7 +70,7 @@ def unknown(ids: Collection[str]) -> Iterator[tuple[int, str, str]]:
 
 
 def require_known(ids: Collection[str]) -> None:
-    """Raises UserError, with the nearest id, for one that no check has."""
+    """Raises UserError, with the nearest id, for an unknown one."""
     for _, message, hint in unknown(ids):
         raise UserError.of("unknown-check", message, hint)
 
@@ -82,9 +82,10 @@ def check_environment(
     ignore: Collection[str] = (),
     today: datetime.date | None = None,
 ) -> list[Finding]:
-    """Findings of the environment checks, in the order of `document`, at its lines.
+    """Runs the environment checks and returns their findings, in the order of `document`, with its
+    lines.
 
-    `today` is the date against which retirements are set, the real one by default.
+    `today` is the date that retirements are compared with, by default the current one.
     """
     if today is None:
         import datetime
@@ -101,9 +102,10 @@ def check_environment(
 def check_stack(
     stack: Mapping[str, Any], asked: Asked, *, ignore: Collection[str] = ()
 ) -> list[Finding]:
-    """Findings of the Terraform checks in one synthesized stack, a `cdk.tf.json` as plain data.
+    """Runs the Terraform checks on one synthesized stack, a `cdk.tf.json` as plain data, and
+    returns their findings.
 
-    A finding's path is the resource's address and what follows: "azurerm_subnet.compute.name".
+    A finding's path begins with the resource's address: "azurerm_subnet.compute.name".
     """
     from fairway_core.checks.terraform.stack import without_nulls
 
@@ -119,9 +121,9 @@ def check_plan(
     others: Collection[Mapping[str, Any]] = (),
     own: Collection[str] = (),
 ) -> list[Finding]:
-    """Findings of the plan checks in a plan as `terraform show -json` writes it.
+    """Runs the plan checks on a plan from `terraform show -json` and returns their findings.
 
-    `others` are the changes of other stacks' plans, and `own` the ids of the environment's own
+    `others` are the changes in other stacks' plans, and `own` the ids of the environment's own
     identities.
     """
     from fairway_core.checks.resource_change import ResourceChange
@@ -138,7 +140,8 @@ def check_plan(
 def check_job(
     job: Mapping[str, Any], target: Target, document: Document | None = None
 ) -> list[Finding]:
-    """Findings of the job checks in a job, as plain data without defaults, on its target."""
+    """Runs the job checks on a job, as plain data without defaults, and its target; returns the
+    findings."""
     found = []
     for path, within, finding in _run(Subject.JOB, {"job": job, "target": target}):
         location = _line_of(path, document) if document else None
@@ -157,12 +160,13 @@ def _run(
 
 
 def _line_of(path: DataPath, document: Document) -> Location:
-    """Location of the path, or of as much of it as the document holds: defaults have no line."""
+    """Returns the location of the path, or of its part that the document has: defaults have no
+    line."""
     value, present = document.data, 0
     for step in path:
         holds = isinstance(value, dict) and step in value
         if not holds and not (isinstance(value, list) and isinstance(step, int)):
             break
         value, present = value[step], present + 1
-    # A mapping is shown by its key, not by the first of its lines.
+    # A mapping is shown by its key, not by its first line.
     return document.location(path[:present], of_key=isinstance(value, dict))

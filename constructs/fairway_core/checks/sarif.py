@@ -20,7 +20,7 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def sarif(findings: Sequence[Finding]) -> dict[str, Any]:
-    """One run of Fairway with these results; files are named from the folder that we are in."""
+    """Returns the findings as one SARIF run; files are relative to the current folder."""
     summaries = {check.id: check.summary for check in all_checks()}
     ids = dict.fromkeys(finding.id for finding in findings)
     rules = [

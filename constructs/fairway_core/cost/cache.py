@@ -28,7 +28,7 @@ _VERSION = 1
 
 
 def cache_folder() -> Path:
-    """The folder of cached prices: below XDG_CACHE_HOME, `~/.cache` by default."""
+    """Returns the folder of cached prices: below XDG_CACHE_HOME, `~/.cache` by default."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     # By the XDG Base Directory Specification a relative path is ignored.
     if Path(named).is_absolute():
@@ -62,7 +62,8 @@ class CachedPrices:
         return "USD"
 
     def price(self, meter_name: str, region: str) -> Price | None:
-        """The price that is kept or, where that is too old, the one that the service says."""
+        """Returns the price that is kept or, where that is too old, the one that the service
+        says."""
         kept = self._region(region)
         entry = kept.get(meter_name)
         if self.service is not None and (entry is None or self._is_old(entry)):
@@ -122,7 +123,7 @@ class AskedOrAtHand:
         return self.asked.currency
 
     def price(self, meter_name: str, region: str) -> Price | None:
-        """The price that the service says, or what is known without it."""
+        """Returns the price that the service says, or what is known without it."""
         if not self.is_away:
             try:
                 return self.asked.price(meter_name, region)
@@ -133,14 +134,14 @@ class AskedOrAtHand:
 
 
 def prices_at_hand(file: Path | None = None) -> Prices:
-    """Prices without asking anybody: those of `file`, or the kept ones and the snapshot."""
+    """Returns prices without asking anybody: those of `file`, or the kept ones and the snapshot."""
     if file is not None:
         return read_prices(file)
     return FirstOf((CachedPrices(), snapshot()))
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """The entries of a file; none where it is missing, broken, or of another service."""
+    """Returns the entries of a file, or none if it is missing, broken, or of another service."""
     try:
         facts = json.loads(file.read_text(encoding="utf-8"))
         if facts["version"] != _VERSION or facts["url"] != service_url():

@@ -34,7 +34,8 @@ _Resource = tuple[str, list[Part]]
 
 
 def parts_of(environment: Environment, *, region: str | None = None) -> list[Part]:
-    """Every part, cluster by cluster first; `region` takes the place of the environment's."""
+    """Returns every part, cluster by cluster first; `region` takes the place of the
+    environment's."""
     place = region or environment.location
     resources = (*_machines(environment), *_network(environment), *_services(environment))
     return [
@@ -45,7 +46,7 @@ def parts_of(environment: Environment, *, region: str | None = None) -> list[Par
 
 
 def _machines(environment: Environment) -> Iterator[_Resource]:
-    """Clusters, what manages them, and file systems."""
+    """Yields clusters, what manages them, and file systems."""
     for name, cluster in environment.clusters.items():
         nodes = vms(cluster.size, cluster.counts, spot=bool(cluster.spot), cluster=True)
         yield f"cluster {name}", [nodes, *cluster.system_disks]
@@ -97,7 +98,7 @@ def _services(environment: Environment) -> Iterator[_Resource]:
 
 
 def _endpoint(environment: Environment) -> list[Part]:
-    """The private endpoint of a service, where services have one."""
+    """Returns the private endpoint of a service, where services have one."""
     return [PRIVATE_ENDPOINT] if environment.network.private_endpoints else []
 
 
@@ -146,7 +147,7 @@ def idle_savings(environment: Environment, found: Estimate) -> list[IdleSaving]:
 
 
 def _stopping(environment: Environment, found: Estimate) -> Iterator[tuple[Cluster, Line]]:
-    """The clusters whose nodes can be stopped, each with the line of its nodes."""
+    """Yields the clusters whose nodes can be stopped, each with the line of its nodes."""
     for line in found.lines:
         cluster = environment.clusters.get(line.part.resource.removeprefix("cluster "))
         if line.part.cluster and isinstance(cluster, Cluster):

@@ -73,7 +73,8 @@ class Estimate:
         return Amounts(*(None if each is None else each * HOURS_A_MONTH for each in amounts))
 
     def month_of_days(self, hours: float) -> float | None:
-        """A month in which clusters are at their most for `hours` a day, and else at rest."""
+        """Returns a month in which clusters are at their most for `hours` a day, and else at
+        rest."""
         hourly = self.hourly
         if hourly.maximum is None or hourly.rest is None:
             return None
@@ -112,7 +113,7 @@ class Offer:
 
 
 def estimate(parts: Iterable[Part], prices: Prices) -> Estimate:
-    """The parts with their prices, in their order."""
+    """Returns the parts with their prices, in their order."""
     lines = (
         Line(part, prices.price(part.meter, part.region) if part.meter else None) for part in parts
     )
@@ -120,7 +121,7 @@ def estimate(parts: Iterable[Part], prices: Prices) -> Estimate:
 
 
 def offers(parts: Iterable[Part], prices: Prices) -> list[Offer]:
-    """Dedicated against Spot, for each cluster."""
+    """Returns dedicated against Spot, for each cluster."""
     found = []
     for part in parts:
         if part.cluster and part.meter is not None:
@@ -135,7 +136,7 @@ def offers(parts: Iterable[Part], prices: Prices) -> list[Offer]:
 def known_elsewhere(
     parts: Sequence[Part], prices: Prices, regions: Iterable[str]
 ) -> tuple[str, int] | None:
-    """The region with the most priced parts, and their number; None where none has more."""
+    """Returns the region with the most priced parts, and their number, or None if none has more."""
     here = estimate(parts, prices).known[0]
     found = [
         (region, estimate([replace(part, region=region) for part in parts], prices).known[0])
@@ -146,7 +147,7 @@ def known_elsewhere(
 
 
 def _sum(amounts: Iterable[float | None]) -> float | None:
-    """The sum of what is known; None where something is unknown and nothing known costs."""
+    """Returns the sum of what is known, or None if something is unknown and nothing known costs."""
     all_ = list(amounts)
     total = sum(amount for amount in all_ if amount is not None)
     return None if total == 0 and None in all_ else total

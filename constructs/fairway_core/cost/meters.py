@@ -46,7 +46,7 @@ _FIELDS = {
 
 @cache
 def meter(name: str) -> Meter:
-    """The meter of that name, such as `nat_gateway` or `vm/Standard_HB176rs_v4`.
+    """Returns the meter of that name, such as `nat_gateway` or `vm/Standard_HB176rs_v4`.
 
     Raises KeyError where the table has none.
 
@@ -65,7 +65,8 @@ def meter(name: str) -> Meter:
 
 
 def service_url() -> str:
-    """The service's address; UserError where VARIABLE names one that is neither safe nor here."""
+    """Returns the service's address. Raises UserError if VARIABLE names one that is neither safe
+    nor here."""
     url = os.environ.get(VARIABLE) or _URL
     parts = urlsplit(url)
     here = parts.hostname in ("127.0.0.1", "::1", "localhost")
@@ -76,7 +77,8 @@ def service_url() -> str:
 
 
 def all_meters(sizes: Iterable[str]) -> list[Meter]:
-    """Every meter that there is for VMs of these sizes, and for whatever else is paid for."""
+    """Returns every meter that there is for VMs of these sizes, and for whatever else is paid
+    for."""
     tiers, found = _table()["disk_tiers"]["number"], []
     for name, row in _table()["meter"].items():
         family, _, rest = name.partition("/")
@@ -90,7 +92,7 @@ def all_meters(sizes: Iterable[str]) -> list[Meter]:
 
 
 def disk_tier(gib: int) -> int | None:
-    """The number in the name of the tier of a disk of `gib` GiB; None for one too large.
+    """Returns the number in the name of the tier of a disk of `gib` GiB; None for one too large.
 
     >>> disk_tier(100)
     10
@@ -101,13 +103,13 @@ def disk_tier(gib: int) -> int | None:
 
 
 def included(kind: str) -> tuple[int, int]:
-    """The IOPS and the MB/s that disks of that kind have without paying for them."""
+    """Returns the IOPS and the MB/s that disks of that kind have without paying for them."""
     row = _table()["included"].get(kind, {"iops": 0, "mbps": 0})
     return row["iops"], row["mbps"]
 
 
 def paid_by_use(type: str) -> str | None:  # noqa: A002
-    """Text on how a resource of that Terraform type is paid for by use; None for others."""
+    """Returns text on how a resource of that Terraform type is paid for by use; None for others."""
     found: str | None = _table()["by_use"].get(type)
     return found
 

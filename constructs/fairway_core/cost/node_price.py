@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 def node_price(
     prices: Prices, *, size: str, region: str, spot: bool = False, own: float | None = None
 ) -> float | None:
-    """The target's own price, or the list price of the size in the region; None where neither is
-    known.
+    """Returns the target's own price, or the list price of the size in the region, or None if
+    neither is known.
 
     >>> from fairway_core.cost.prices import PriceTable
     >>> node_price(PriceTable(), size="Standard_ND96isr_H100_v5", region="eastus", own=12.5)
@@ -30,7 +30,8 @@ def node_price(
 
 
 def price_of(target: Target, prices: Prices) -> float | None:
-    """Hourly price of a node of a target, from the target's own record; None if it is not known."""
+    """Returns hourly price of a node of a target, from the target's own record; None if it is not
+    known."""
     return node_price(
         prices, size=target.vm_size, region=target.region, spot=target.spot, own=target.price
     )

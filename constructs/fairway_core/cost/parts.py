@@ -27,7 +27,7 @@ class Counts:
         return most if least == most else f"{least}–{most}"
 
     def times(self, units: float) -> Counts:
-        """The counts multiplied by `units`."""
+        """Returns the counts multiplied by `units`."""
         return Counts(self.minimum * units, self.maximum * units, self.rest * units)
 
 
@@ -67,7 +67,7 @@ PRIVATE_ENDPOINT = Part("private endpoint", "private_endpoint")
 
 
 def vms(size: str, counts: Counts = ONE, *, spot: bool = False, cluster: bool = False) -> Part:
-    """VMs of one size, which run."""
+    """Returns VMs of one size, which run."""
     name = plain_name(size)
     what, meter = f"{counts} × {name}", f"{'spot' if spot else 'vm'}/{name}"
     what += " (Spot)" if spot else ""
@@ -82,8 +82,8 @@ def disks(
     iops: int | None = None,
     mbps: int | None = None,
 ) -> list[Part]:
-    """Disks that cost what their tier costs or, where their speed is chosen, their capacity, IOPS
-    and MB/s; `kind` is a row of disks.toml, or HARD_DISK."""
+    """Returns disks that cost what their tier costs or, where their speed is chosen, their
+    capacity, IOPS and MB/s; `kind` is a row of disks.toml, or HARD_DISK."""
     what = f"disk of {gib} GiB" if gib else "disk"
     if kind == HARD_DISK or disk_kind(kind).provisioned is None:
         number = disk_tier(gib) if gib else None
@@ -104,17 +104,17 @@ def disks(
 
 
 def server(size: str) -> list[Part]:
-    """A VM that always runs, such as a file server, with its system disk."""
+    """Returns a VM that always runs, such as a file server, with its system disk."""
     return [vms(size), *disks("premium", image(SERVER_IMAGE).os_disk_gib)]
 
 
 def api_server(tier: str) -> list[Part]:
-    """The API server of a Kubernetes cluster, which costs nothing with the tier Free."""
+    """Returns the API server of a Kubernetes cluster, which costs nothing with the tier Free."""
     return [] if tier == "Free" else [Part(f"{tier} API server", f"kubernetes/{tier}")]
 
 
 def netapp_pool(level: str, tib: int) -> Part:
-    """A capacity pool; what a Flexible one costs depends on its throughput too."""
+    """Returns a capacity pool; what a Flexible one costs depends on its throughput too."""
     what = f"{tib} TiB, {level}"
     if level == "Flexible":
         return Part(what, reason="no price of the level Flexible is known")
@@ -122,7 +122,8 @@ def netapp_pool(level: str, tib: int) -> Part:
 
 
 def without_meter(type: str, what: str) -> list[Part]:  # noqa: A002
-    """A resource of a Terraform type that is paid for as it is used, or has no known price."""
+    """Returns a resource of a Terraform type that is paid for as it is used, or has no known
+    price."""
     by_use = paid_by_use(type)
     reason = by_use or never_priced(type)
     return [Part(what, reason=reason, by_use=by_use is not None)] if reason else []

@@ -41,10 +41,10 @@ _UNKNOWN_NUMBER = "its number is known after apply"
 
 
 def parts_of_resource(type: str, attributes: _Attributes, region: str) -> list[Part]:  # noqa: A002
-    """The priced parts of a resource with these attributes; none for what costs nothing.
+    """Returns the priced parts of a resource with these attributes; none for what costs nothing.
 
-    `attributes` are those before or after the change, as `terraform show -json` writes them:
-    what is known only after apply is missing there. `region` is where it stands.
+    `attributes` are those before or after the change, as `terraform show -json` writes them: what
+    is known only after apply is missing there. `region` is where it stands.
     """
     maker = _MAKERS.get(type)
     found = without_meter(type, type) if maker is None else maker(attributes)
@@ -52,7 +52,7 @@ def parts_of_resource(type: str, attributes: _Attributes, region: str) -> list[P
 
 
 def is_priced(type: str) -> bool:  # noqa: A002
-    """True if a resource of that type may have parts with a price, known or not."""
+    """Returns True if a resource of that type may have parts with a price, known or not."""
     return type in _MAKERS or never_priced(type) is not None
 
 
@@ -96,8 +96,8 @@ def _disk(attributes: _Attributes) -> list[Part]:
 
 
 def _pool(attributes: _Attributes) -> list[Part]:
-    """Nodes of Batch: as many as the plan says, or between the limits that a formula of Fairway's
-    own begins with. Batch writes their size in capitals."""
+    """Returns nodes of Batch: as many as the plan says, or between the limits that a formula of
+    Fairway's own begins with. Batch writes their size in capitals."""
     named = str(attributes.get("vm_size"))
     known = known_size(named)
     size = known.name if known else named
@@ -119,13 +119,13 @@ def _pool(attributes: _Attributes) -> list[Part]:
 
 
 def _kubernetes(attributes: _Attributes) -> list[Part]:
-    """A cluster: its API server, and its first nodes."""
+    """Returns a cluster: its API server, and its first nodes."""
     nodes = _node_pool(first(attributes.get("default_node_pool")))
     return [*api_server(attributes.get("sku_tier") or "Free"), *nodes]
 
 
 def _node_pool(attributes: _Attributes) -> list[Part]:
-    """Nodes between the limits of the autoscaler, or as many as the plan says."""
+    """Returns nodes between the limits of the autoscaler, or as many as the plan says."""
     size = attributes.get("vm_size")
     scaled = attributes.get("auto_scaling_enabled") is True
     limits = ("min_count", "max_count") if scaled else ("node_count", "node_count")
@@ -177,7 +177,7 @@ def _of_sku(family: str, attributes: _Attributes) -> list[Part]:
 
 
 def _number(value: Any) -> int | None:
-    """A whole number; None for what is none, or for more than Azure has of anything."""
+    """Returns a whole number; None for what is none, or for more than Azure has of anything."""
     known = isinstance(value, int | float) and abs(value) < _MOST
     return int(value) if known else None
 

@@ -54,7 +54,7 @@ class Prices(Protocol):
         """Of all its prices, by ISO code."""
 
     def price(self, meter: str, region: str) -> Price | None:
-        """The price of a meter in a region; None where it is not known."""
+        """Returns the price of a meter in a region, or None if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class PriceTable:
     rows: Mapping[tuple[str, str], Price] = field(default_factory=dict)
 
     def price(self, meter: str, region: str) -> Price | None:
-        """The price in the region, or the one that is the same everywhere."""
+        """Returns the price in the region, or the one that is the same everywhere."""
         return self.rows.get((region, meter)) or self.rows.get((GLOBAL, meter))
 
 
@@ -81,7 +81,7 @@ class FirstOf:
         return self.sources[0].currency
 
     def price(self, meter: str, region: str) -> Price | None:
-        """The price by the first source that knows one; None where none does."""
+        """Returns the price by the first source that knows one, or None if none does."""
         found = (source.price(meter, region) for source in self.sources)
         return next((price for price in found if price is not None), None)
 
@@ -94,7 +94,7 @@ class Snapshot:
     currency: str = "USD"
 
     def price(self, meter: str, region: str) -> Price | None:
-        """The price in the region, or the one that is the same everywhere."""
+        """Returns the price in the region, or the one that is the same everywhere."""
         rows = _of_region(self.folder, region), _of_region(self.folder, GLOBAL)
         return rows[0].get((region, meter)) or rows[1].get((GLOBAL, meter))
 
@@ -111,7 +111,7 @@ class Snapshot:
 
 
 def snapshot() -> Snapshot:
-    """The prices that come with Fairway, in US dollars.
+    """Returns the prices that come with Fairway, in US dollars.
 
     >>> snapshot().price("nat_gateway", "westeurope").hourly
     0.045
@@ -131,7 +131,7 @@ def _of_region(folder: Path, region: str) -> Mapping[tuple[str, str], Price]:
 
 
 def read_prices(file: Path) -> PriceTable:
-    """The prices in a file; UserError where it is missing or is no price file."""
+    """Returns the prices in a file. Raises UserError if it is missing or is no price file."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -104,7 +104,7 @@ def write(folder: Path, prices: Mapping[tuple[str, str], Price]) -> None:
 
 
 def _tables(region: str, rows: Mapping[str, Price]) -> Iterator[str]:
-    """A table for each source and date."""
+    """Yields a table for each source and date."""
     tables: dict[tuple[str, datetime.date], dict[str, float]] = defaultdict(dict)
     for name, price in rows.items():
         tables[price.source, price.date][name] = price.hourly
@@ -116,14 +116,14 @@ def _tables(region: str, rows: Mapping[str, Price]) -> Iterator[str]:
 
 
 def _number(amount: float) -> str:
-    """Ten digits, as a price by the month has no end by the hour."""
+    """Returns ten digits, as a price by the month has no end by the hour."""
     text = f"{amount:.10f}".rstrip("0")
     return f"{text}0" if text.endswith(".") else text
 
 
 def _groups(known: Iterable[tuple[str, str]] = ()) -> Iterator[Sequence[Meter]]:
-    """Meters that one question is for: those of a VM and of it as Spot have the same rows. A size
-    of which a price is known is asked for, too."""
+    """Yields meters that one question is for: those of a VM and of it as Spot have the same rows. A
+    size of which a price is known is asked for, too."""
     more = {name.removeprefix("vm/") for _, name in known if name.startswith("vm/")}
     groups: dict[tuple[tuple[str, str], ...], list[Meter]] = defaultdict(list)
     for meter in all_meters(dict.fromkeys([*_sizes(), *sorted(more)])):
@@ -136,8 +136,9 @@ def _sizes() -> list[str]:
 
 
 def main(arguments: Sequence[str], service: PriceService | None = None) -> int:
-    """The program; its exit code: 5 where nothing was written. That a few meters got no answer is
-    told, and no failure: the weekly run of it would propose nothing for the sake of one."""
+    """Returns the program; its exit code: 5 where nothing was written. That a few meters got no
+    answer is told, and no failure: the weekly run of it would propose nothing for the sake of
+    one."""
     folder = Path(arguments[0]) if arguments else FOLDER
     known = {
         key: price

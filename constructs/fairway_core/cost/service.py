@@ -51,7 +51,7 @@ class PriceService:
     clock: Callable[[], float] = time.monotonic
 
     def hourly(self, meter: Meter, region: str) -> float | None:
-        """US dollars an hour for one unit of the meter; None where there is no one price.
+        """Returns US dollars an hour for one unit of the meter, or None if there is no one price.
 
         Raises UserError, exit code 5, where the service cannot be reached or gives up.
         """
@@ -60,8 +60,8 @@ class PriceService:
         return prices.pop() if len(prices) == 1 else None
 
     def everywhere(self, meters: Sequence[Meter]) -> dict[tuple[str, str], float]:
-        """US dollars an hour for one unit of each meter, by region and name of the meter, in every
-        region that the service names. The meters have the same fields.
+        """Returns US dollars an hour for one unit of each meter, by region and name of the meter,
+        in every region that the service names. The meters have the same fields.
 
         A meter without one price in a region is left out there. Raises UserError, exit code 5,
         where the service cannot be reached or gives up.
@@ -125,7 +125,8 @@ class PriceService:
 
 
 def hourly_price(row: dict[str, Any], meter: Meter) -> float | None:
-    """The price an hour of one unit in a row of the service; None for a row of something else."""
+    """Returns the price an hour of one unit in a row of the service; None for a row of something
+    else."""
     price, name = row.get("retailPrice"), str(row.get("skuName"))
     if not isinstance(price, int | float) or isinstance(price, bool):
         return None
@@ -145,7 +146,8 @@ def hourly_price(row: dict[str, Any], meter: Meter) -> float | None:
 
 
 def _unit(text: str) -> tuple[float, float | None]:
-    """Units and hours that a price is for, from text such as `1 GiB/Month`, `1 Hour` or `1/Day`."""
+    """Returns units and hours that a price is for, from text such as `1 GiB/Month`, `1 Hour` or
+    `1/Day`."""
     number, _, _ = text.partition(" ")
     number = number.partition("/")[0].replace(",", "")
     hours = _HOURS.get(text.replace("/", " ").rpartition(" ")[2].lower())
@@ -153,7 +155,7 @@ def _unit(text: str) -> tuple[float, float | None]:
 
 
 def _filter(meter: Meter, region: str | None) -> str:
-    """`region` of None is every one."""
+    """Returns `region` of None is every one."""
     of_region = () if region is None else (("armRegionName", region),)
     fields = (*of_region, ("priceType", "Consumption"), *meter.fields)
     return " and ".join(f"{name} eq '{_escaped(value)}'" for name, value in fields)
@@ -164,7 +166,7 @@ def _escaped(value: str) -> str:
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port; the service writes the port of https where nobody needs it."""
+    """Returns scheme, host and port; the service writes the port of https where nobody needs it."""
     parts = urllib.parse.urlsplit(url)
     port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
     return parts.scheme, parts.hostname, port

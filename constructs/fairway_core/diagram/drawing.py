@@ -21,7 +21,8 @@ EXISTING = "existing"
 
 
 def draw(environment: Environment, title: str) -> Picture:
-    """The picture of an environment. What stands in no subnet stands beside the networks."""
+    """Returns the picture of an environment. What stands in no subnet stands beside the
+    networks."""
     drawing = _Drawing(environment, title)
     drawing.network(environment.network.existing)
     drawing.services()
@@ -54,7 +55,7 @@ class _Drawing:
         return environment.names.name(kind, environment.name, *parts, region=region, suffix=suffix)
 
     def _box(self, id: str, kind: Kind, title: str, *lines: str, role: str = "") -> Node:  # noqa: A002
-        """A box in the subnet with that role, or beside the networks."""
+        """Returns a box in the subnet with that role, or beside the networks."""
         node = self._nodes[id] = Node(id.replace("-", "_"), kind, title, lines)
         (self._subnets[role] if role else self.picture).nodes.append(node)
         return node

@@ -62,7 +62,7 @@ class Picture:
     arrows: list[Arrow] = field(default_factory=list)
 
     def all_nodes(self) -> Iterator[Node]:
-        """Every box, those in groups first."""
+        """Yields every box, those in groups first."""
         for network in self.groups:
             for group in (network, *network.groups):
                 yield from group.nodes
@@ -104,13 +104,13 @@ _MERMAID = str.maketrans(
 
 
 def markdown(picture: Picture) -> str:
-    """A Markdown page with the picture in it."""
+    """Returns a Markdown page with the picture in it."""
     title = _MARKS.sub(r"\\\1", _printable(picture.title))
     return f"# {title}\n\n```mermaid\n{mermaid(picture)}```\n"
 
 
 def mermaid(picture: Picture) -> str:
-    """The text of a Mermaid flowchart, a line a box and an arrow."""
+    """Returns the text of a Mermaid flowchart, a line a box and an arrow."""
     lines = [_WIDE, "flowchart LR"]
     for network in picture.groups:
         lines += _mermaid_group(network, "  ")
@@ -143,7 +143,7 @@ def _mermaid_node(node: Node) -> str:
 
 
 def graphviz(picture: Picture) -> str:
-    """The text of a directed graph in Graphviz's language."""
+    """Returns the text of a directed graph in Graphviz's language."""
     title = _escaped(picture.title, _GRAPHVIZ)
     lines = [f"digraph environment {{\n{_HEAD}", f"  label=<<b>{title}</b>>;"]
     for network in picture.groups:

@@ -61,7 +61,7 @@ class FileSystem(Model, defer_build=True):
     encrypted: ClassVar[dict[str, str]] = {}
     """Its parts for which a company can require customer-managed keys, by kind in `policies:`."""
     raised_by: ClassVar[dict[str, str]] = {}
-    """How to raise each of `limits_mbps`, for a hint."""
+    """Ways to raise each of `limits_mbps`, for a hint."""
 
     @property
     def source(self) -> str | None:

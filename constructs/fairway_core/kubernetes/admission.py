@@ -65,7 +65,7 @@ _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 
 def policy(targets: Sequence[Target]) -> list[Manifest]:
-    """The policy, and its binding to the namespace of the targets' jobs."""
+    """Returns the policy, and its binding to the namespace of the targets' jobs."""
     access = access_of(targets[0])
     space = access.namespace
     name = f"{space}-pods"
@@ -112,8 +112,8 @@ def _enforced(
     validations: Mapping[str, str],
     where: Mapping[str, Any],
 ) -> list[Manifest]:
-    """A policy by which expressions hold of what is done to resources, each by its message, and the
-    binding that denies anything else; what cannot be judged is refused."""
+    """Returns a policy by which expressions hold of what is done to resources, each by its message,
+    and the binding that denies anything else; what cannot be judged is refused."""
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
@@ -137,9 +137,9 @@ def _enforced(
 
 
 def policy_of_head(access: KubernetesAccess) -> list[Manifest]:
-    """The policies of the head's account, which every submitter can act as: it may change of nodes
-    whether they take pods, and whose closing that is, and of pods nothing but to take Kueue's mark
-    away. Kubernetes' roles have a verb for all of an object."""
+    """Returns the policies of the head's account, which every submitter can act as: it may change
+    of nodes whether they take pods, and whose closing that is, and of pods nothing but to take
+    Kueue's mark away. Kubernetes' roles have a verb for all of an object."""
     name = f"{access.namespace}-{access.head}"
     kept = {"no spec": "object.spec == oldObject.spec"}
     fields = ("labels", "finalizers", "ownerReferences")
@@ -166,9 +166,9 @@ def node_policy(
     notes: Sequence[str],
     more: Mapping[str, str] | None = None,
 ) -> list[Manifest]:
-    """A policy, and its binding, by which an account changes no labels of nodes, no taints, and no
-    annotations but `notes`: the others are the word of other accounts. `more` are expressions that
-    hold too, by what each refuses."""
+    """Returns a policy, and its binding, by which an account changes no labels of nodes, no taints,
+    and no annotations but `notes`: the others are the word of other accounts. `more` are
+    expressions that hold too, by what each refuses."""
     validations = {
         **(more or {}),
         "no labels": _kept("metadata.labels"),
@@ -181,8 +181,8 @@ def node_policy(
 def _policy_of_account(
     names: tuple[str, str, str], resources: Sequence[str], validations: Mapping[str, str]
 ) -> list[Manifest]:
-    """A policy of what an account changes of resources: its name, and the account's namespace and
-    name."""
+    """Returns a policy of what an account changes of resources: its name, and the account's
+    namespace and name."""
     name, namespace, account = names
     user = f"system:serviceaccount:{namespace}:{account}"
     is_account = {"name": "account", "expression": f'request.userInfo.username == "{user}"'}
@@ -199,13 +199,13 @@ def _policy_of_account(
 
 
 def _kept(field: str) -> str:
-    """An expression that holds where a field is as it was."""
+    """Returns an expression that holds where a field is as it was."""
     new, old = f"object.{field}", f"oldObject.{field}"
     return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
 
 
 def _notes_kept(notes: Sequence[str]) -> dict[str, str]:
-    """An expression that holds where all annotations but these are as they were."""
+    """Returns an expression that holds where all annotations but these are as they were."""
     own = json.dumps(list(notes))
     new, old = "variables.notes", "variables.before"
     return {

@@ -9,7 +9,7 @@ from fairway_core.resource_ids import parts_of
 
 
 def credentials(name: str, group: str, subscription: str = "") -> str:
-    """The commands, which need no rights in the cluster but to find it.
+    """Returns the commands, which need no rights in the cluster but to find it.
 
     >>> credentials("lab-aks", "lab-rg-compute").partition(" && ")[0]
     'az aks get-credentials --name lab-aks --resource-group lab-rg-compute'
@@ -23,7 +23,7 @@ def credentials(name: str, group: str, subscription: str = "") -> str:
 
 
 def credentials_of(cluster: str) -> str:
-    """The commands for the cluster of that resource id; "" for text that is no such id."""
+    """Returns the commands for the cluster of that resource id; "" for text that is no such id."""
     try:
         parts = parts_of("AKS cluster", cluster)
     except FieldError:

@@ -27,20 +27,22 @@ _NO_TEXT = frozenset({"y", "yes", "n", "no", "on", "off", "true", "false", "null
 
 
 def manifest(version: str, kind: str, name: str, namespace: str = "") -> Manifest:
-    """The beginning of every object; without `namespace` for one that the whole cluster shares."""
+    """Returns the beginning of every object; without `namespace` for one that the whole cluster
+    shares."""
     where = {"namespace": namespace} if namespace else {}
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **where}}
 
 
 def privileged_namespace(name: str) -> Manifest:
-    """A namespace whose pods may do on nodes what their administrators may, as drivers have to."""
+    """Returns a namespace whose pods may do on nodes what their administrators may, as drivers have
+    to."""
     found = manifest("v1", "Namespace", name)
     found["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "privileged"}
     return found
 
 
 def text(objects: Iterable[Manifest]) -> str:
-    """The objects as YAML, a document each.
+    """Returns the objects as YAML, a document each.
 
     >>> print(text([{"kind": "Example", "answer": "no"}]), end="")
     ---
@@ -76,8 +78,8 @@ _DEEPEST = 64
 
 @lru_cache(maxsize=64)
 def objects_of(text: str) -> dict[str, Any] | None:
-    """The objects of manifests by kind, namespace and name; None for any other text. All who ask
-    for those of one text have the same ones.
+    """Returns the objects of manifests by kind, namespace and name; None for any other text. All
+    who ask for those of one text have the same ones.
 
     >>> objects_of("kind: Namespace\\nmetadata: {name: training}")
     {'Namespace training': {'kind': 'Namespace', 'metadata': {'name': 'training'}}}
@@ -105,7 +107,7 @@ class _PlainComposer(Composer):
 
 
 def _name(found: Any) -> str:
-    """`Kind name` or `Kind namespace/name`; "" for what is no object of Kubernetes."""
+    """Returns `Kind name` or `Kind namespace/name`; "" for what is no object of Kubernetes."""
     metadata = found.get("metadata") if isinstance(found, dict) else None
     if not isinstance(metadata, dict):
         return ""

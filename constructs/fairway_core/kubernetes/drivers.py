@@ -43,7 +43,8 @@ _LUSTRE_CONTROLLER = "csi-azurelustre-controller"
 def installation(
     targets: Sequence[Target], volume_types: Collection[str], versions: Operators
 ) -> list[Manifest]:
-    """Manifests of the drivers that the targets' nodes and volumes need; none if they need none."""
+    """Returns manifests of the drivers that the targets' nodes and volumes need; none if they need
+    none."""
     fast = [each for each in targets if offers_infiniband(each)]
     nvidia = [each for each in targets if has_nvidia(each)]
     found: list[Manifest] = []
@@ -62,7 +63,8 @@ def installation(
 
 
 def devices(targets: Sequence[Target], versions: Operators) -> list[Manifest]:
-    """The policy by which pods are given InfiniBand adapters; nothing where no target has them."""
+    """Returns the policy by which pods are given InfiniBand adapters; nothing where no target has
+    them."""
     fast = [each for each in targets if offers_infiniband(each)]
     return [_node_feature_rule(), _nic_cluster_policy(fast, versions)] if fast else []
 
@@ -102,7 +104,8 @@ def _gpu_operator(versions: Operators, targets: Sequence[Target], *, rdma: bool)
 
 
 def _discovery(targets: Sequence[Target]) -> dict[str, Any]:
-    """Values of what finds the devices of nodes: a program on each of them, and two beside."""
+    """Returns values of what finds the devices of nodes: a program on each of them, and two
+    beside."""
     beside = {"tolerations": ON_SYSTEM}
     return {"worker": {"tolerations": tolerations(targets)}, "master": beside, "gc": beside}
 
@@ -123,7 +126,7 @@ def _node_feature_rule() -> Manifest:
 
 
 def _nic_cluster_policy(targets: Sequence[Target], versions: Operators) -> Manifest:
-    """The only one that the operator takes, by the name that it takes."""
+    """Returns the only one that the operator takes, by the name that it takes."""
     prefix, _, name = RDMA.partition("/")
     selectors = {"vendors": ["15b3"], "linkTypes": ["infiniband"], "isRdma": True}
     offered = {"resourcePrefix": prefix, "resourceName": name, "selectors": selectors}

@@ -24,7 +24,7 @@ _RETRIES = {"remediation": {"retries": 3}}
 
 
 def kustomizations(paths: Iterable[str]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """A name, a path and what it depends on, of each folder that has manifests.
+    """Returns a name, a path and what it depends on, of each folder that has manifests.
 
     >>> kustomizations(["queues/queues.yaml", "kueue/kueue.yaml", "jobs/head.yaml"])
     [('jobs', './jobs', ()), ('kueue', './kueue', ()), ('queues', './queues', ('jobs', 'kueue'))]
@@ -37,7 +37,7 @@ def kustomizations(paths: Iterable[str]) -> list[tuple[str, str, tuple[str, ...]
 
 
 def chart_repository(name: str, url: str) -> Manifest:
-    """A source of charts; its type follows from the address."""
+    """Returns a source of charts; its type follows from the address."""
     spec = {"interval": "24h", "url": url}
     if url.startswith("oci://"):
         spec["type"] = "oci"
@@ -53,7 +53,7 @@ def release(
     namespace: str,
     after: tuple[str, ...] = (),
 ) -> Manifest:
-    """A chart of an exact version, installed in a namespace; `after` are other releases."""
+    """Returns a chart of an exact version, installed in a namespace; `after` are other releases."""
     source = {"kind": "HelmRepository", "name": repository}
     spec: dict[str, Any] = {
         "interval": "1h",
@@ -75,7 +75,7 @@ def release(
 def repository_files(
     name: str, url: str, tag: str, folder: str, ignored: tuple[str, ...], deployment: str
 ) -> list[Manifest]:
-    """The manifests in a folder of a git repository, as they were at a tag; the pods of the
+    """Returns the manifests in a folder of a git repository, as they were at a tag; the pods of the
     `deployment` among them may be on nodes of the system."""
     tolerating = {
         **manifest("apps/v1", "Deployment", deployment),

@@ -38,8 +38,9 @@ _RULES_EVERYWHERE = [
 
 
 def rights(target: Target) -> dict[str, bool]:
-    """Rights of the head's account in `kubectl auth can-i`'s words, each True for all namespaces or
-    False for its own alone; with Kueue's objects where the target has a queue of Kueue's."""
+    """Returns rights of the head's account in `kubectl auth can-i`'s words, each True for all
+    namespaces or False for its own alone; with Kueue's objects where the target has a queue of
+    Kueue's."""
     access = access_of(target)
     return {
         f"{verb} {'.'.join(filter(None, (resource, group)))}": everywhere
@@ -53,8 +54,8 @@ def rights(target: Target) -> dict[str, bool]:
 
 
 def objects(target: Target, *, client_id: str = "") -> list[Manifest]:
-    """The head pod's Deployment, its account and that of tasks, which has no rights, and the head's
-    rights: in the namespace, to see and to drain nodes, and to see quotas.
+    """Returns the head pod's Deployment, its account and that of tasks, which has no rights, and
+    the head's rights: in the namespace, to see and to drain nodes, and to see quotas.
 
     With `client_id` tasks are that identity of Azure's, where AKS' workload identity is on.
     """
@@ -74,7 +75,8 @@ def objects(target: Target, *, client_id: str = "") -> list[Manifest]:
 
 
 def topologies(targets: Sequence[Target]) -> list[Manifest]:
-    """A ConfigMap with NCCL's topology file for each kind of nodes of the targets that has one."""
+    """Returns a ConfigMap with NCCL's topology file for each kind of nodes of the targets that has
+    one."""
     access = access_of(targets[0])
     found = {each.path: each for target in targets if (each := topology_of(target)) is not None}
     return [
@@ -96,7 +98,8 @@ def _account_of_tasks(access: KubernetesAccess, client_id: str) -> Manifest:
 def binding(
     kind: str, name: str, namespace: str, account: str, role_kind: str, role: str
 ) -> Manifest:
-    """A role that an account of the namespace has: in it, or by a ClusterRoleBinding everywhere."""
+    """Returns a role that an account of the namespace has: in it, or by a ClusterRoleBinding
+    everywhere."""
     where = namespace if kind == "RoleBinding" else ""
     return {
         **manifest(f"{RBAC}/v1", kind, name, where),

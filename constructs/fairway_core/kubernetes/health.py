@@ -47,8 +47,8 @@ _NODE_CLAIM = "authentication.kubernetes.io/node-name"
 
 
 def objects(targets: Sequence[Target]) -> list[Manifest]:
-    """A DaemonSet for each pool that has something to check, its program, and the rights that it
-    has: on the node on which it runs; nothing where no pool has any."""
+    """Returns a DaemonSet for each pool that has something to check, its program, and the rights
+    that it has: on the node on which it runs; nothing where no pool has any."""
     facts = {each.name: _facts(each) for each in targets}
     checked = [each for each in targets if facts[each.name] != _NOTHING]
     if not checked:
@@ -70,8 +70,8 @@ _NOTHING = NodeFacts(folders=())
 
 
 def _facts(target: Target) -> NodeFacts:
-    """The devices that the pool's nodes offer to pods, and so must have. Mounts belong to pods, and
-    the kubelet watches the disks."""
+    """Returns the devices that the pool's nodes offer to pods, and so must have. Mounts belong to
+    pods, and the kubelet watches the disks."""
     size = size_of(target)
     if size is None:
         return _NOTHING
@@ -86,8 +86,8 @@ def _check_of(target: Target) -> str:
 
 
 def _rights() -> list[Manifest]:
-    """Any node by its role; by a policy that alone on which the pod of the token is. So a node that
-    somebody has taken over takes no other with it, and no pods by labels."""
+    """Returns any node by its role; by a policy that alone on which the pod of the token is. So a
+    node that somebody has taken over takes no other with it, and no pods by labels."""
     rules = [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},

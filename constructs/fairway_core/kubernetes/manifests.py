@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 def manifests(
     targets: Sequence[Target], shared: Sequence[Volume], spec: Kubernetes, *, client_id: str = ""
 ) -> dict[str, str]:
-    """Files by their paths, for pools that are `targets` and the file systems that they mount.
+    """Returns files by their paths, for pools that are `targets` and the file systems that they
+    mount.
 
     `client_id` is of the identity that tasks' pods have in Azure; it may be a reference of
     Terraform's, as may be what volumes come from.
@@ -59,7 +60,7 @@ def manifests(
 
 
 def namespace(name: str, quota: Mapping[str, str]) -> list[Manifest]:
-    """The namespace of jobs, and what it may have at most."""
+    """Returns the namespace of jobs, and what it may have at most."""
     # Nothing of a job's gets a public address or a port of every node.
     closed = {"services.loadbalancers": "0", "services.nodeports": "0"}
     spec = {"hard": {**closed, **quota}}
@@ -70,7 +71,7 @@ def namespace(name: str, quota: Mapping[str, str]) -> list[Manifest]:
 
 
 def _of_all(targets: Sequence[Target]) -> Target:
-    """One with the volumes of all, for the head pod that they share."""
+    """Returns one with the volumes of all, for the head pod that they share."""
     claims: dict[str, str] = {}
     mounts: dict[str, str] = {}
     for target in targets:

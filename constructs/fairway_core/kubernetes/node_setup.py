@@ -35,7 +35,7 @@ _SMALL = {"cpu": "10m", "memory": "32Mi"}
 
 
 def objects(targets: Sequence[Target]) -> list[Manifest]:
-    """The namespace, the scripts and the DaemonSet for nodes of the targets."""
+    """Returns the namespace, the scripts and the DaemonSet for nodes of the targets."""
     scripts = {_SET_UP: set_up_script(), _CLEAN_UP: _text("node_cleanup.sh")}
     labels = {"app": _NAME}
     # Pods that have the scripts of before are replaced.
@@ -56,7 +56,7 @@ def objects(targets: Sequence[Target]) -> list[Manifest]:
 
 
 def set_up_script() -> str:
-    """The program that sets up a node."""
+    """Returns the program that sets up a node."""
     return local_disks.with_local_disks(_text("node_setup.sh"))
 
 
@@ -110,7 +110,7 @@ def _pod(targets: Sequence[Target]) -> dict[str, Any]:
 
 
 def _nodes_of(targets: Sequence[Target]) -> dict[str, Any]:
-    """Nodes of any of the targets, and no others, such as those of the system."""
+    """Returns nodes of any of the targets, and no others, such as those of the system."""
     terms = [
         {
             "matchExpressions": [

@@ -31,13 +31,13 @@ _SPOT = {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effec
 
 
 def access_of(target: Target) -> KubernetesAccess:
-    """The section of a target with the engine `kubernetes`."""
+    """Returns the section of a target with the engine `kubernetes`."""
     assert target.kubernetes is not None, "a target with this engine has the section"
     return target.kubernetes
 
 
 def taints(target: Target) -> list[dict[str, str]]:
-    """Taints that an environment and AKS give the target's nodes."""
+    """Returns taints that an environment and AKS give the target's nodes."""
     own = access_of(target).tolerations
     pool = {"key": POOL_TAINT, "value": target.name, "effect": "NoSchedule"}
     return [pool] * (POOL_TAINT in own) + [_SPOT] * target.spot
@@ -50,14 +50,15 @@ def tolerations(targets: Iterable[Target]) -> list[dict[str, str]]:
 
 
 def size_of(target: Target) -> VmSize | None:
-    """The VM size of its nodes; None where it says none."""
+    """Returns the VM size of its nodes, or None if it says none."""
     from fairway_core.catalog import vm_size
 
     return vm_size(target.vm_size) if target.vm_size else None
 
 
 def topology_of(target: Target) -> Topology | None:
-    """Topology of GPUs and adapters in the target's nodes, for NCCL; None where NCCL needs none."""
+    """Returns topology of GPUs and adapters in the target's nodes, for NCCL, or None if NCCL needs
+    none."""
     from fairway_core.catalog import fabric_for
 
     size = size_of(target)
@@ -65,13 +66,13 @@ def topology_of(target: Target) -> Topology | None:
 
 
 def has_nvidia(target: Target) -> bool:
-    """True if the target's nodes have NVIDIA GPUs."""
+    """Returns True if the target's nodes have NVIDIA GPUs."""
     size = size_of(target)
     return bool(size and size.gpu and size.gpu.vendor == "nvidia")
 
 
 def offers_infiniband(target: Target) -> bool:
-    """True if pods on the target's nodes are given InfiniBand adapters."""
+    """Returns True if pods on the target's nodes are given InfiniBand adapters."""
     return bool(access_of(target).rdma)
 
 
@@ -102,7 +103,7 @@ class Volume:
 
 
 def objects(volumes: Iterable[Volume], namespace: str) -> list[Manifest]:
-    """A volume and the claim of the same name for each, bound to each other alone."""
+    """Returns a volume and the claim of the same name for each, bound to each other alone."""
     return [each for volume in volumes for each in _pair(volume, namespace)]
 
 
@@ -156,8 +157,8 @@ _DAEMONS = 1.5
 
 
 def of_node(target: Target) -> dict[str, str]:
-    """The resources of a whole node by the names that Kubernetes has for them; UserError where the
-    target says neither them nor its VM size."""
+    """Returns the resources of a whole node by the names that Kubernetes has for them. Raises
+    UserError if the target says neither them nor its VM size."""
     access = access_of(target)
     if access.resources is not None:
         return dict(access.resources)
@@ -180,7 +181,7 @@ def of_node(target: Target) -> dict[str, str]:
 
 
 def _memory(gib: float) -> int:
-    """The GiB of a node that are left to one pod, beside those pods that every node has.
+    """Returns the GiB of a node that are left to one pod, beside those pods that every node has.
 
     The lesser of two: large nodes keep a share, and on small ones what AKS keeps is more.
     https://learn.microsoft.com/azure/aks/node-resource-reservations

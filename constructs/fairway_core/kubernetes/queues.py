@@ -38,8 +38,8 @@ _CHARTS = "oci://registry.k8s.io/kueue/charts"
 
 
 def installation(version: str, wait_for_pods: float | None) -> list[Manifest]:
-    """Kueue by its chart, for Jobs alone; with `wait_for_pods` seconds a Job that has not all of
-    its pods by then gives its quota back.
+    """Returns Kueue by its chart, for Jobs alone; with `wait_for_pods` seconds a Job that has not
+    all of its pods by then gives its quota back.
 
     That is no default: Kueue does not count pods that have failed as having been there, and would
     end what runs of a sweep some of whose tasks fail early.
@@ -69,9 +69,9 @@ def installation(version: str, wait_for_pods: float | None) -> list[Manifest]:
 
 
 def objects(targets: Sequence[Target], *, atomic: bool = True) -> list[Manifest]:
-    """A flavor, a queue of the cluster and one of the namespace for each target, with the quota of
-    all of its nodes, and the classes of priority; with `atomic` also the check of pools that scale,
-    see `_PROVISIONING`."""
+    """Returns a flavor, a queue of the cluster and one of the namespace for each target, with the
+    quota of all of its nodes, and the classes of priority; with `atomic` also the check of pools
+    that scale, see `_PROVISIONING`."""
     found = [each for target in targets for each in _queue(target, atomic=atomic)]
     if atomic and any(target.nodes.scales for target in targets):
         found += _provisioning()
@@ -83,8 +83,8 @@ def objects(targets: Sequence[Target], *, atomic: bool = True) -> list[Manifest]
 
 
 def _provisioning() -> list[Manifest]:
-    """The check that makes a ProvisioningRequest for each Job, of all resources, and again as often
-    as Kueue does by default."""
+    """Returns the check that makes a ProvisioningRequest for each Job, of all resources, and again
+    as often as Kueue does by default."""
     config = {"apiGroup": _GROUP, "kind": "ProvisioningRequestConfig", "name": _PROVISIONING}
     check = {"controllerName": f"{_GROUP}/provisioning-request", "parameters": config}
     return [
@@ -132,7 +132,7 @@ def _queue(target: Target, *, atomic: bool) -> list[Manifest]:
 
 
 def _times(quantity: str, count: int) -> str:
-    """A quantity times `count`, in its own unit.
+    """Returns a quantity times `count`, in its own unit.
 
     >>> _times("1710Gi", 8), _times("500m", 3), _times("1.5", 3)
     ('13680Gi', '1500m', '4.5')

@@ -60,15 +60,15 @@ class _Seen:
     unknown: Any = False
 
     def shown(self) -> Any:
-        """The value as it may be shown."""
+        """Returns the value as it may be shown."""
         return masked(self.value, self.sensitive, self.unknown)
 
 
 def attribute_changes(change: Mapping[str, Any], *, exact: bool = False) -> list[AttributeChange]:
-    """Differences between before and after, in the order of the attributes.
+    """Returns differences between before and after, in the order of the attributes.
 
-    `null`, an empty text, an empty list, zero and false are all nothing to Terraform's
-    providers: a change from one to another is told only with `exact`.
+    `null`, an empty text, an empty list, zero and false are all nothing to Terraform's providers: a
+    change from one to another is told only with `exact`.
     """
     before = _Seen(change.get("before"), change.get("before_sensitive", False))
     after = _Seen(
@@ -84,7 +84,7 @@ def attribute_changes(change: Mapping[str, Any], *, exact: bool = False) -> list
 
 
 def masked(value: Any, sensitive: Any, unknown: Any = False) -> Any:
-    """The value with markers in place of what is secret or not known yet."""
+    """Returns the value with markers in place of what is secret or not known yet."""
     if unknown is True:
         return UNKNOWN
     if sensitive is True:
@@ -102,7 +102,8 @@ def masked(value: Any, sensitive: Any, unknown: Any = False) -> Any:
 
 
 def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> Any:
-    """A mapping with markers for secret or unknown items; most items are plain and have no mask."""
+    """Returns a mapping with markers for secret or unknown items; most items are plain and have no
+    mask."""
     sensitive, unknown = sensitive or {}, unknown or {}
     if not isinstance(sensitive, dict):
         return HIDDEN
@@ -129,14 +130,15 @@ def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> A
 def _known_later(
     value: Mapping[str, Any], sensitive: Mapping[str, Any], unknown: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Items that are known only after apply and are not in the mapping yet, with their markers."""
+    """Yields items that are known only after apply and are not in the mapping yet, with their
+    markers."""
     for key, later in unknown.items():
         if later and key not in value:
             yield key, UNKNOWN if later is True else masked(None, sensitive.get(key), later)
 
 
 def _is_secret(parent: Mapping[str, Any], key: str) -> bool:
-    """True if the key names a secret; a `value` is as secret as the name beside it."""
+    """Returns True if the key names a secret; a `value` is as secret as the name beside it."""
     if key != "value":
         return is_secret_name(key)
     name = parent.get("name") or parent.get("key")
@@ -144,7 +146,7 @@ def _is_secret(parent: Mapping[str, Any], key: str) -> bool:
 
 
 def _mask_of(mask: Any, key: str | int) -> Any:
-    """The part of a mask for a key or an index; a mask of another shape holds for all."""
+    """Returns the part of a mask for a key or an index; a mask of another shape holds for all."""
     if mask is False:
         return False
     if isinstance(mask, dict) and isinstance(key, str):
@@ -157,7 +159,7 @@ def _mask_of(mask: Any, key: str | int) -> Any:
 def _differences(
     path: DataPath, old: _Seen, new: _Seen, exact: bool
 ) -> Iterator[tuple[DataPath, _Seen, _Seen]]:
-    """The smallest parts that differ, each with its path."""
+    """Yields the smallest parts that differ, each with its path."""
     hidden = old.sensitive is True or new.sensitive is True
     if new.unknown is True or hidden:
         if new.unknown is True or not _same(old.value, new.value, exact):
@@ -176,7 +178,7 @@ def _differences(
 
 
 def _as_objects(old: _Seen, new: _Seen) -> tuple[_Seen, _Seen]:
-    """Manifests as the objects that they are; anything else as it was."""
+    """Returns manifests as the objects that they are; anything else as it was."""
     from fairway_core.kubernetes.documents import objects_of
 
     before, after = objects_of(old.value), objects_of(new.value)
@@ -216,7 +218,8 @@ def _below(seen: _Seen, key: str | int) -> _Seen:
 def _of_blocks(
     path: DataPath, old: _Seen, new: _Seen, exact: bool
 ) -> Iterator[tuple[DataPath, _Seen, _Seen]]:
-    """Blocks with names are compared by name, as sets have no order; others by their place."""
+    """Yields blocks with names are compared by name, as sets have no order; others by their
+    place."""
     keys_before, keys_after = _keys(old.value), _keys(new.value)
     if keys_before is None or keys_after is None:
         keys_before, keys_after = list(range(len(old.value))), list(range(len(new.value)))
@@ -229,7 +232,7 @@ def _of_blocks(
 
 
 def _keys(items: Sequence[Mapping[str, Any]]) -> list[str | int] | None:
-    """The names of blocks that all have one of their own."""
+    """Returns the names of blocks that all have one of their own."""
     names = [item.get("name") for item in items]
     if all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names):
         return list(names)  # type: ignore[arg-type]
@@ -247,7 +250,7 @@ def _same(old: Any, new: Any, exact: bool) -> bool:
 
 
 def _read(value: Any) -> Any:
-    """The value, at any depth, with texts that are JSON as what they say."""
+    """Returns the value, at any depth, with texts that are JSON as what they say."""
     if isinstance(value, dict):
         return {key: _read(item) for key, item in value.items() if _is_something(item)}
     if isinstance(value, list):
@@ -256,12 +259,13 @@ def _read(value: Any) -> Any:
 
 
 def _is_something(value: Any) -> bool:
-    """True if there is a value other than a provider's nothing, at any depth."""
+    """Returns True if there is a value other than a provider's nothing, at any depth."""
     return any(leaves(value))
 
 
 def _forces(path: DataPath, forcing: Sequence[DataPath]) -> bool:
-    """True if a path is below or above a forcing one; blocks found by name stand for any place."""
+    """Returns True if a path is below or above a forcing one; blocks found by name stand for any
+    place."""
     return any(_is_below(path, one) or _is_below(one, path) for one in forcing)
 
 
@@ -273,7 +277,8 @@ def _is_below(path: DataPath, other: DataPath) -> bool:
 
 
 def _dotted(path: DataPath) -> str:
-    """The path as Terraform writes it: `network_interface[0].name`, `security_rule["ssh"]`."""
+    """Returns the path as Terraform writes it: `network_interface[0].name`,
+    `security_rule["ssh"]`."""
     text = ""
     for index, step in enumerate(path):
         if isinstance(step, int):

@@ -119,7 +119,8 @@ class Change:
 
 
 def changes_of(plan: Plan) -> Iterator[Change]:
-    """Changes that the plan would make, in its own order; none for what stays or is only read.
+    """Yields changes that the plan would make, in its own order; none for what stays or is only
+    read.
 
     Raises UserError for an action that is not known: what it does could not be said.
     """
@@ -142,7 +143,7 @@ def changes_of(plan: Plan) -> Iterator[Change]:
 
 
 def drift_of(plan: Plan) -> Iterator[Change]:
-    """Resources that were changed or deleted outside of Terraform, as far as it can be seen.
+    """Yields resources that were changed or deleted outside of Terraform, as far as it can be seen.
 
     Terraform also lists what it merely reads in another way than it wrote it, and what another
     resource of the same plan has set: nothing.
@@ -166,7 +167,8 @@ def drift_of(plan: Plan) -> Iterator[Change]:
 
 
 def _associated(plan: Plan) -> Iterator[tuple[str, str, str]]:
-    """Values that associations set in subnets: the subnet's id, the attribute there, and its value.
+    """Yields values that associations set in subnets: the subnet's id, the attribute there, and its
+    value.
 
     The subnet was written before them, and reads what they gave it only the next time.
     """
@@ -184,7 +186,7 @@ def _text(value: Any) -> str | None:
 
 
 def _of_nothing(resource: Mapping[str, Any]) -> Action | None:
-    """A resource that stays as it is may get another address, or become Terraform's."""
+    """Returns a resource that stays as it is may get another address, or become Terraform's."""
     if resource["change"].get("importing"):
         return Action.IMPORT
     return Action.MOVE if resource.get("previous_address") else None
@@ -223,7 +225,7 @@ def _change(
 
 
 def _provider(name: str) -> str:
-    """The provider without its registry's host: `hashicorp/azurerm`."""
+    """Returns the provider without its registry's host: `hashicorp/azurerm`."""
     return "/".join(name.split("/")[-2:])
 
 
@@ -238,7 +240,7 @@ class OutputChange:
 
 
 def output_changes(plan: Plan) -> Iterator[OutputChange]:
-    """The outputs that change, by name."""
+    """Yields the outputs that change, by name."""
     for name, change in sorted(plan.output_changes.items()):
         action = _ACTIONS.get(tuple(change["actions"]))
         if action is not None:
@@ -259,7 +261,7 @@ _MARKERS = {marker: {"": repr(marker)} for marker in (HIDDEN, UNKNOWN)}
 def digest_of_stack(
     stack: str, state: str, changes: Iterable[Change], outputs: Iterable[OutputChange]
 ) -> str:
-    """The digest of one stack, as `sha256:…`: two plans with the same digest do the same.
+    """Returns the digest of one stack, as `sha256:…`: two plans with the same digest do the same.
 
     It is over JSON of whether the stack is planned, failed or waits; each resource that is not left
     as it is, by address, with its type, provider, action, the attributes that change from what to
@@ -278,7 +280,7 @@ def digest_of_stack(
 
 
 def digest_of(digests: Iterable[str]) -> str:
-    """The digest of several stacks, whatever their order."""
+    """Returns the digest of several stacks, whatever their order."""
     return _digest(sorted(digests))
 
 

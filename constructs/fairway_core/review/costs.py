@@ -68,7 +68,7 @@ class CostReview:
 
     @property
     def hourly(self) -> float | None:
-        """The sum of the known differences; None where none is known and some is not."""
+        """The sum of the known differences, or None if none is known and some is not."""
         return _sum(each.difference for each in self.changes)
 
     @property
@@ -83,7 +83,7 @@ class CostReview:
 
 
 def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Prices) -> CostReview:
-    """The resources whose costs change, or may change, in their order."""
+    """Returns the resources whose costs change, or may change, in their order."""
     regions = {plan.stack: _only_region(plan) for plan in plans}
     found = []
     used: set[Price] = set()
@@ -101,7 +101,7 @@ def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Price
 
 
 def _lines(change: Change, side: str, regions: Mapping[str, str], prices: Prices) -> Sequence[Line]:
-    """The cost lines of a resource before or after a change."""
+    """Returns the cost lines of a resource before or after a change."""
     attributes: Mapping[str, Any] | None = (change.raw or {}).get(side)
     if not attributes:
         return ()
@@ -111,7 +111,8 @@ def _lines(change: Change, side: str, regions: Mapping[str, str], prices: Prices
 
 
 def _more_units(before: Sequence[Line], after: Sequence[Line]) -> list[_Units]:
-    """Additional units of each thing that is paid for: by meter, or by words where it has none."""
+    """Returns additional units of each thing that is paid for: by meter, or by words where it has
+    none."""
     units: dict[tuple[str, str, str], _Units] = {}
     for lines, sign in ((before, -1), (after, 1)):
         for line in lines:
@@ -146,14 +147,15 @@ def _difference(more: Sequence[tuple[float, Price | None]]) -> float | None:
 
 
 def _sum(amounts: Iterable[float | None]) -> float | None:
-    """The known part of it; 0 for nothing, None where nothing of it is known."""
+    """Returns the known part of it; 0 for nothing, None where nothing of it is known."""
     given = list(amounts)
     known = [amount for amount in given if amount is not None]
     return None if given and not known else sum(known)
 
 
 def _only_region(plan: Plan) -> str:
-    """The one region of the plan, for resources that do not say theirs; else an empty text."""
+    """Returns the one region of the plan, for resources that do not say theirs; else an empty
+    text."""
     regions = set()
     for resource in plan.changes:
         values = resource["change"].get("after") or resource["change"].get("before") or {}
@@ -164,6 +166,6 @@ def _only_region(plan: Plan) -> str:
 
 
 def _normal(location: object) -> str:
-    """A region as prices spell it: `East US` is `eastus`."""
+    """Returns a region as prices spell it: `East US` is `eastus`."""
     name = str(location or "").lower().replace(" ", "")
     return name if _REGION.fullmatch(name) else ""

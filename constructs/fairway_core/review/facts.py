@@ -25,12 +25,13 @@ _LARGEST = 1 << 25
 
 
 def review_facts(review: Review) -> dict[str, Any]:
-    """The review; money an hour, null for what is not known, and no secret anywhere."""
+    """Returns the review; money an hour, null for what is not known, and no secret anywhere."""
     return {"version": _VERSION, **_REVIEW.write(review)}
 
 
 def review_of(facts: Any) -> Review:
-    """The review of which `review_facts` made these facts. Raises ValueError for anything else."""
+    """Returns the review of which `review_facts` made these facts. Raises ValueError for anything
+    else."""
     try:
         if facts["version"] != _VERSION:
             raise ValueError("another version")
@@ -42,7 +43,7 @@ def review_of(facts: Any) -> Review:
 
 
 def read_review(file: Path) -> Review:
-    """The review in `file`, as `fairway plan --report` wrote it.
+    """Returns the review in `file`, as `fairway plan --report` wrote it.
 
     Raises UserError for anything else: untrusted code may have written the file.
     """
@@ -61,7 +62,7 @@ def read_review(file: Path) -> Review:
 
 
 def _with_losses(stack: StackReview, lost: Sequence[Loss]) -> StackReview:
-    """The stack with its own of the losses, and with the attributes that force these."""
+    """Returns the stack with its own of the losses, and with the attributes that force these."""
     forced = {each.address: each.forced for each in reversed(stack.planned)}
     own = (each for each in lost if each.stack == stack.stack)
     losses = (replace(each, forced=forced.get(each.address, ())) for each in own)
@@ -83,7 +84,7 @@ class _Form:
 
 
 def _record(make: Callable[..., Any], keys: str, **forms: _Form) -> _Form:
-    """An object with these keys, in their order; a text where no other form is given."""
+    """Returns an object with these keys, in their order; a text where no other form is given."""
     fields = [(key, forms.get(key, _TEXT)) for key in keys.split()]
 
     def write(value: Any) -> dict[str, Any]:
@@ -114,7 +115,7 @@ def _only(kind: Any, facts: Any) -> Any:
 
 
 def _like(pattern: str) -> _Form:
-    """A text that is shown as it is."""
+    """Returns a text that is shown as it is."""
 
     def read(facts: Any) -> str:
         if not re.fullmatch(pattern, facts):
@@ -133,7 +134,7 @@ def _amount(facts: Any) -> float | None:
 
 
 def _exchanged(value: Any, pairs: Sequence[tuple[Any, Any]]) -> Any:
-    """The value with the second of each pair in place of the first, at any depth."""
+    """Returns the value with the second of each pair in place of the first, at any depth."""
     for one, other in pairs:
         if value == one:
             return other
@@ -151,7 +152,7 @@ def _known(counts: tuple[int, int]) -> dict[str, float]:
 
 
 def _stack(stack: str, **fields: Any) -> StackReview:
-    """The stack, with its name in its changes."""
+    """Returns the stack, with its name in its changes."""
     for key in _OF_CHANGES:
         fields[key] = tuple(replace(each, stack=stack) for each in fields[key])
     return StackReview(stack, **fields)

@@ -63,12 +63,12 @@ Line = list[str | Given]
 
 
 def summary(review: Review) -> str:
-    """One sentence: how many resources become what, in all stacks."""
+    """Returns one sentence: how many resources become what, in all stacks."""
     return _counted(review.totals())
 
 
 def summary_of_stack(stack: StackReview) -> str:
-    """One sentence about a stack: how many resources become what, or that it waits."""
+    """Returns one sentence about a stack: how many resources become what, or that it waits."""
     counted = _counted(stack.totals())
     if stack.state != "waiting":
         return counted
@@ -84,13 +84,13 @@ def _counted(counts: Mapping[Action, int]) -> str:
 
 
 def allow_options(losses: Iterable[Loss]) -> str:
-    """Options that allow all of these losses, ready for a shell."""
+    """Returns options that allow all of these losses, ready for a shell."""
     addresses = dict.fromkeys(loss.address for loss in losses)
     return " ".join(f"--allow {shlex.quote(address)}" for address in addresses)
 
 
 def change_line(change: Change) -> Line:
-    """The resource, and why it is replaced or what it is made with."""
+    """Returns the resource, and why it is replaced or what it is made with."""
     line: Line = [Given(change.address)]
     if change.deposed:
         line += [" (deposed ", Given(change.deposed), ")"]
@@ -107,7 +107,7 @@ def change_line(change: Change) -> Line:
 
 
 def attribute_lines(change: Change) -> Iterator[Line]:
-    """Each attribute, old → new; those that Azure decides anew are counted only."""
+    """Yields each attribute, old → new; those that Azure decides anew are counted only."""
     unknown = [each for each in change.attributes if _is_noise(change, each)]
     told = [each for each in change.attributes if not _is_noise(change, each)]
     for each in told[:_MOST_ATTRIBUTES]:
@@ -120,14 +120,14 @@ def attribute_lines(change: Change) -> Iterator[Line]:
 
 
 def attribute_line(attribute: AttributeChange) -> Line:
-    """One attribute, old → new."""
+    """Returns one attribute, old → new."""
     old, new = both_written(attribute.old, attribute.new)
     line: Line = [Given(attribute.path), ": ", Given(old), " → ", Given(new)]
     return [*line, " forces replacement"] if attribute.forces else line
 
 
 def output_line(output: OutputChange) -> Line:
-    """One output, old → new."""
+    """Returns one output, old → new."""
     old, new = both_written(output.old, output.new)
     return [Given(output.name), ": ", Given(old), " → ", Given(new)]
 
@@ -149,13 +149,13 @@ def waiting_line(stack: StackReview) -> Line:
 
 
 def reread_line(stack: StackReview) -> Line:
-    """A line on drift that Terraform lists although no value differs."""
+    """Returns a line on drift that Terraform lists although no value differs."""
     differ = "differ" if stack.reread > 1 else "differs"
     return [f"{counted(stack.reread, 'resource')} {differ} only in formatting (not drift)"]
 
 
 def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
-    """The difference, that of `most` resources, and where the prices are from."""
+    """Yields the difference, that of `most` resources, and where the prices are from."""
     known, changes = cost.known
     if not changes:
         yield ["no change in hourly costs"]
@@ -184,14 +184,14 @@ def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
 
 
 def written(value: Any) -> str:
-    """A value as JSON writes it, and markers as they are."""
+    """Returns a value as JSON writes it, and markers as they are."""
     if value in (HIDDEN, UNKNOWN):
         return repr(value)
     return json.dumps(value, ensure_ascii=False, default=repr)
 
 
 def both_written(old: Any, new: Any) -> tuple[str, str]:
-    """Old and new, each cut to what differs where it is long.
+    """Returns old and new, each cut to what differs where it is long.
 
     >>> both_written("1", 2)
     ('"1"', '2')
@@ -209,7 +209,7 @@ def both_written(old: Any, new: Any) -> tuple[str, str]:
 
 
 def _filled(value: Any) -> Any:
-    """The value without the empty fields of its blocks, what a rule admits first."""
+    """Returns the value without the empty fields of its blocks, what a rule admits first."""
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: _RULE.index(key) if key in _RULE else len(_RULE))
         return {key: _filled(value[key]) for key in keys if value[key] not in (None, "", [], {})}
@@ -241,7 +241,7 @@ def _difference(amount: float | None, currency: str) -> str:
 
 
 def _without_price(cost: CostReview, most: int | None) -> Line:
-    """The addresses of what has parts without a known price."""
+    """Returns the addresses of what has parts without a known price."""
     addresses = [each.address for each in cost.changes if not each.whole]
     said: Line = []
     for number, address in enumerate(addresses[:most]):

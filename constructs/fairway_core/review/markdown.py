@@ -44,12 +44,12 @@ _MEANT = re.compile(
 
 
 def markdown(review: Review) -> str:
-    """The whole comment, which ends in a newline."""
+    """Returns the whole comment, which ends in a newline."""
     return joined([MARK, *head(review), *body(review), ""])
 
 
 def body(review: Review) -> Iterator[str]:
-    """The lines after these: costs, each stack, and the digest."""
+    """Yields the lines after these: costs, each stack, and the digest."""
     yield from _cost(review)
     for stack in review.stacks:
         yield from ("", f"#### {code(stack.stack)}", "")
@@ -58,14 +58,14 @@ def body(review: Review) -> Iterator[str]:
 
 
 def joined(lines: Iterable[str]) -> str:
-    """The lines with one empty line between them where there are any, and never two."""
+    """Returns the lines with one empty line between them where there are any, and never two."""
     whole = list(lines)
     pairs = zip(whole, [MARK, *whole], strict=False)
     return "\n".join(line for line, before in pairs if line or before)
 
 
 def code(text: str) -> str:
-    """Untrusted text, so that it is only ever text.
+    """Returns untrusted text, so that it is only ever text.
 
     >>> code("@all <b>")
     '<code>&#64;all &#60;b&#62;</code>'
@@ -79,7 +79,7 @@ def _written(line: Line) -> str:
 
 
 def head(review: Review) -> Iterator[str]:
-    """The lines that matter most: what is dangerous, before all that only changes."""
+    """Yields the lines that matter most: what is dangerous, before all that only changes."""
     lost = review.lost
     titles = [(lost, "⛔ Data would be lost"), (review.refused, "⛔ Azure would refuse this")]
     yield "### " + next((title for found, title in titles if found), "What Terraform would do")
@@ -102,7 +102,7 @@ def head(review: Review) -> Iterator[str]:
 
 
 def _loss_line(loss: Loss) -> Line:
-    """The resource by which data is lost, how, and what forces that, old → new."""
+    """Returns the resource by which data is lost, how, and what forces that, old → new."""
     line: Line = ["✔️ allowed: " if loss.allowed else "⛔ ", Given(loss.how.replace("`", ""))]
     for number, attribute in enumerate(loss.forced):
         line += [", " if number else "; ", *lines.attribute_line(attribute)[:5]]
@@ -156,7 +156,8 @@ def _stack(stack: StackReview) -> Iterator[str]:
 
 
 def _changes(changes: Sequence[Change], title: str, *, quiet: bool = False) -> Iterator[str]:
-    """The changes under a title, folded where they are `quiet`, many, or only new resources."""
+    """Yields the changes under a title, folded where they are `quiet`, many, or only new
+    resources."""
     body = []
     for number, change in enumerate(changes):
         if number >= _MOST_LINES and change.action not in _ALWAYS_TOLD:
@@ -204,7 +205,8 @@ class Origin:
 
 
 def comment(reviews: Mapping[str, Review | None], origin: Origin) -> str:
-    """The comment on the reviews by environment; None stands for one that cannot be read."""
+    """Returns the comment on the reviews by environment; None stands for one that cannot be
+    read."""
     shown = dict(sorted(reviews.items())[:_MOST_ENVIRONMENTS])
     whose = "The code of a fork" if origin.fork else "The code of this pull request"
     top = [MARK, f"[Plan]({origin.run}) of {origin.commit[:12]}", "", _WARNING.format(whose=whose)]

@@ -93,10 +93,10 @@ class Plan:
 
 
 def read_plans(argument: str) -> list[Plan]:
-    """The plan that the argument names as `read_plan` takes it; all of a folder's *.json.
+    """Returns the plan that the argument names as `read_plan` takes it; all of a folder's *.json.
 
-    These are called as their files, in the order in which Fairway's stacks are deployed; none
-    where the folder has none. Raises UserError for a file that is no plan.
+    These are called as their files, in the order in which Fairway's stacks are deployed; none where
+    the folder has none. Raises UserError for a file that is no plan.
     """
     if not argument:  # such as "$BASE" where that is not set: not the current folder
         raise UserError.of("no-such-file", "an empty word names no plan", _HOW)
@@ -108,7 +108,8 @@ def read_plans(argument: str) -> list[Plan]:
 
 
 def _stack_in_folder(file: Path) -> str:
-    """An environment may be called `plan-lab`: `fairway plan --out` names files as stacks."""
+    """Returns an environment may be called `plan-lab`: `fairway plan --out` names files as
+    stacks."""
     return stack_of(str(file)) if file.stem in _PLAIN_NAMES else file.stem
 
 
@@ -118,10 +119,10 @@ def _deployed_at(file: Path) -> tuple[int, str]:
 
 
 def read_plan(argument: str) -> Plan:
-    """The plan in `FILE`, or in FILE of `STACK=FILE`.
+    """Returns the plan in `FILE`, or in FILE of `STACK=FILE`.
 
-    Without a name the stack is called as the file, less `plan-` or `.plan`, or as its folder
-    where the file is called `plan.json`. Raises UserError for a file that is no plan.
+    Without a name the stack is called as the file, less `plan-` or `.plan`, or as its folder where
+    the file is called `plan.json`. Raises UserError for a file that is no plan.
 
     >>> stack_of("out/demo-data.plan.json"), stack_of("out/demo-data/plan.json")
     ('demo-data', 'demo-data')
@@ -135,7 +136,7 @@ def read_plan(argument: str) -> Plan:
 
 
 def stack_of(path: str) -> str:
-    """The stack that a file's name, or that of its folder, tells."""
+    """Returns the stack that a file's name, or that of its folder, tells."""
     file = Path(path)
     name = file.stem
     if name in _PLAIN_NAMES and file.resolve().parent.name:
@@ -171,7 +172,7 @@ def _plan(stack: str, file: Path) -> Plan:
 
 
 def _content(file: Path) -> bytes:
-    """All of a file or of a pipe; a device such as /dev/zero never ends."""
+    """Returns all of a file or of a pipe; a device such as /dev/zero never ends."""
     try:
         facts = file.stat()
         if stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode):
@@ -236,10 +237,10 @@ def _has_actions(change: Any) -> bool:
 
 
 def _missing_inputs(data: Mapping[str, Any]) -> Iterator[str]:
-    """The stacks of whose outputs an errored plan was to read some that are not there.
+    """Yields the stacks of whose outputs an errored plan was to read some that are not there.
 
-    What was read stands in the state before the plan. A stack that is deployed may lack an
-    output too, which its own next plan adds.
+    What was read stands in the state before the plan. A stack that is deployed may lack an output
+    too, which its own next plan adds.
     """
     if data.get("errored") is not True:
         yield from data.get(WAITS_FOR, ())
@@ -257,14 +258,14 @@ def _missing_inputs(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _outputs_read(data: Mapping[str, Any]) -> Iterator[tuple[str, set[str]]]:
-    """The remote states that were found, each with the names of its outputs."""
+    """Yields the remote states that were found, each with the names of its outputs."""
     for each in blocks(at(data, ("prior_state", "values", "root_module", "resources"))):
         if each.get("type") == REMOTE_STATE:
             yield str(each.get("name")), set(first(at(each, ("values", "outputs"))))
 
 
 def _plan_of_log(stack: str, file: Path, content: bytes) -> Plan:
-    """A stack that could not be planned, by the diagnostics of `terraform plan -json`."""
+    """Returns a stack that could not be planned, by the diagnostics of `terraform plan -json`."""
     if content[:2] == b"PK":
         raise _no_plan(file, "this is Terraform's own plan file, not JSON")
     errors = list(_errors(content))
@@ -280,7 +281,7 @@ def _plan_of_log(stack: str, file: Path, content: bytes) -> Plan:
 
 
 def _errors(content: bytes) -> Iterator[tuple[str, list[str]]]:
-    """Summary of each error, and the other stacks that it names.
+    """Yields summary of each error, and the other stacks that it names.
 
     Nothing where a line is not of such a log.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def not_as_promised(planned: StackReview, promised: StackReview) -> list[str]:
-    """The addresses of resources, and the outputs, with which a plan does something else.
+    """Returns the addresses of resources, and the outputs, with which a plan does something else.
 
     It may do less where a value that was unknown turned out to be what it was before.
     """
@@ -48,7 +48,8 @@ def _is_as_shown(change: Change, shown: Change) -> bool:
 
 
 def _attributes_fit(found: Collection[AttributeChange], shown: Collection[AttributeChange]) -> bool:
-    """True if each change found is one that was shown, or a part of one whose value was unknown."""
+    """Returns True if each change found is one that was shown, or a part of one whose value was
+    unknown."""
     known = {each.path: each for each in shown if each.new is not UNKNOWN}
     unknown = [each.path for each in shown if each.new is UNKNOWN]
     for each in found:
@@ -64,7 +65,7 @@ def _attributes_fit(found: Collection[AttributeChange], shown: Collection[Attrib
 
 
 def _may_be_nothing(shown: Change) -> bool:
-    """True if nothing is left of a change where its unknown values are as they were."""
+    """Returns True if nothing is left of a change where its unknown values are as they were."""
     return bool(shown.attributes) and all(_has_unknown(each.new) for each in shown.attributes)
 
 
@@ -78,7 +79,7 @@ def _outputs(found: Collection[OutputChange], shown: Collection[OutputChange]) -
 
 
 def fits(value: Any, shown: Any) -> bool:
-    """True if a value is the one that was shown, in all of it that was known.
+    """Returns True if a value is the one that was shown, in all of it that was known.
 
     >>> fits({"id": "7", "size": 2}, {"id": UNKNOWN, "size": 2}), fits([1], [2])
     (True, False)

@@ -85,7 +85,7 @@ class StackReview:
         return *self.changes, *self.pending
 
     def totals(self) -> Counter[Action]:
-        """Number of resources by action."""
+        """Returns number of resources by action."""
         return _totals(self.planned)
 
 
@@ -130,7 +130,7 @@ class Review:
         return DATA_LOST if self.lost else REFUSED if self.refused else 0
 
     def totals(self) -> Counter[Action]:
-        """Number of resources by action in all stacks, pending ones too."""
+        """Returns number of resources by action in all stacks, pending ones too."""
         return _totals(change for stack in self.stacks for change in stack.planned)
 
 
@@ -148,11 +148,11 @@ def review(
     prices: Prices | None = None,
     left: Collection[str] = (),
 ) -> Review:
-    """The review of the plans; with `base` what its plans would do already is set apart.
+    """Returns the review of the plans; with `base` what its plans would do already is set apart.
 
-    `allow` holds addresses of resources whose loss is meant. Costs are left out without
-    `prices`. `left` names environments that are deployed and that no file asks for any more.
-    Raises UserError where two plans are of one stack.
+    `allow` holds addresses of resources whose loss is meant. Costs are left out without `prices`.
+    `left` names environments that are deployed and that no file asks for any more. Raises UserError
+    where two plans are of one stack.
     """
     _each_once(plans)
     _each_once(base)
@@ -181,7 +181,7 @@ def review(
 
 
 def _environments(plans: Sequence[Plan]) -> Iterator[str]:
-    """The environments of Fairway's own stacks, which are called `ENVIRONMENT-ROLE`."""
+    """Yields the environments of Fairway's own stacks, which are called `ENVIRONMENT-ROLE`."""
     for plan in plans:
         name, _, role = plan.stack.rpartition("-")
         if name and role in ROLES:
@@ -200,14 +200,15 @@ def _left_behind(name: str, plans: Sequence[Plan]) -> Finding:
 
 
 def _found(plan: Plan, plans: Sequence[Plan], own: Collection[str]) -> list[Finding]:
-    """Findings of the checks in one plan, with what they must know of the others."""
+    """Returns findings of the checks in one plan, with what they must know of the others."""
     others = [change for other in plans if other is not plan for change in other.changes]
     changes = {"resource_changes": plan.changes, "output_changes": plan.output_changes}
     return check_plan(changes, others=others, own=own)
 
 
 def _own_identities(plans: Sequence[Plan]) -> Iterator[str]:
-    """The ids by which rights are given to the identities of the environment, as far as known."""
+    """Yields the ids by which rights are given to the identities of the environment, as far as
+    known."""
     for plan in plans:
         for each in plan.changes:
             if each["type"] == _IDENTITY:
@@ -268,7 +269,7 @@ def _review_stack(
 
 
 def _shortcomings(plan: Plan, state: str) -> list[Finding]:
-    """Warnings that a plan is incomplete, or leaves locks out."""
+    """Returns warnings that a plan is incomplete, or leaves locks out."""
     if left_out := plan.data.get(UNLOCKED):
         locks = ", ".join(f"`{address}`" for address in left_out)
         found = _warning(
@@ -300,7 +301,7 @@ def _warning(id: str, message: str, hint: str) -> Finding:  # noqa: A002
 
 
 def _is_same(change: Change, other: Change | None) -> bool:
-    """True if two plans would do the same with a resource."""
+    """Returns True if two plans would do the same with a resource."""
     return other is not None and (
         change.action,
         change.attributes,

@@ -59,7 +59,7 @@ MICROSOFT = Packages(
 
 
 def reads_state(version: str, of: str) -> bool:
-    """True if that version of Slurm can start with the jobs and the history of another.
+    """Returns True if that version of Slurm can start with the jobs and the history of another.
 
     >>> reads_state("25.05.4", of="23.11"), reads_state("25.11.5", of="23.11")
     (True, False)
@@ -71,7 +71,7 @@ def reads_state(version: str, of: str) -> bool:
 
 
 def _ordinal(version: str) -> int | None:
-    """The number of a release: there are two a year, in May and November, from 23.11 on."""
+    """Returns the number of a release: there are two a year, in May and November, from 23.11 on."""
     found = _RELEASE.fullmatch(version)
     return int(found[1]) * 2 + (found[2] == "11") if found else None
 
@@ -142,7 +142,7 @@ class Partition:
     default: bool = False
 
     def numbered(self, first: int, count: int) -> str:
-        """Slurm's host list of `count` nodes from that number on.
+        """Returns Slurm's host list of `count` nodes from that number on.
 
         >>> Partition(name="nd", count=4, cpus=1, memory_mib=1).numbered(0, 4)
         'nd-[0-3]'

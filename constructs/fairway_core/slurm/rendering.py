@@ -19,7 +19,7 @@ TOPOLOGY = "topology.conf"
 
 
 def render(cluster: SlurmCluster) -> dict[str, str]:
-    """The text of each file, by its name in /etc/slurm.
+    """Returns the text of each file, by its name in /etc/slurm.
 
     `slurm.conf`, `cgroup.conf` and `gres.conf` always; `topology.conf` where there are several
     partitions; `slurmdbd.conf` where there is accounting, which Slurm wants to be of mode 600.
@@ -56,7 +56,7 @@ def _slurm_conf(cluster: SlurmCluster) -> str:
 
 
 def _has_topology(cluster: SlurmCluster) -> bool:
-    """True if there is more than one network of nodes: each scale set has its own."""
+    """Returns True if there is more than one network of nodes: each scale set has its own."""
     return len(cluster.partitions) > 1
 
 
@@ -70,8 +70,8 @@ def _auth_info(cluster: SlurmCluster) -> list[str]:
 
 
 def _controller_parameters(cluster: SlurmCluster) -> list[str]:
-    """Nodes of the cloud are idle once deleted; each is reached where it came from, from 23.11 on
-    without being asked for."""
+    """Returns nodes of the cloud are idle once deleted; each is reached where it came from, from
+    23.11 on without being asked for."""
     parameters = ["enable_configless"] if cluster.configless else []
     return [*parameters, "idle_on_node_suspend"] if cluster.cloud else parameters
 
@@ -101,7 +101,7 @@ def _nodes(partition: Partition) -> str:
 
 
 def _partition(partition: Partition) -> str:
-    """Jobs take nodes of one partition: so they stay where InfiniBand reaches."""
+    """Returns jobs take nodes of one partition: so they stay where InfiniBand reaches."""
     default = "YES" if partition.default else "NO"
     return (
         f"PartitionName={partition.name} Nodes={partition.nodes} Default={default} "
@@ -119,7 +119,7 @@ def _gres(cluster: SlurmCluster) -> list[str]:
 
 
 def _gpu_lines(partition: Partition, gpus: Gpus) -> list[str]:
-    """A line for each run of GPUs that lie beside the same cores."""
+    """Returns a line for each run of GPUs that lie beside the same cores."""
     head = f"NodeName={partition.nodes} Name=gpu Type={gpus.type}"
     cores = partition.cores_per_socket
     if not cores or len(gpus.numa) != len(gpus.files) or max(gpus.numa) >= partition.sockets:
@@ -131,7 +131,7 @@ def _gpu_lines(partition: Partition, gpus: Gpus) -> list[str]:
 
 
 def template(name: str, **values: object) -> str:
-    """A file of this package, rendered from its template; `quote` is the shell's."""
+    """Returns a file of this package, rendered from its template; `quote` is the shell's."""
     text: str = _templates().get_template(name).render(**values)
     return text
 
@@ -162,7 +162,7 @@ _DEFAULT = "default"
 
 
 def accounting_commands(cluster: SlurmCluster) -> list[str]:
-    """The words behind `sacctmgr -i` of each command, in their order; none without rules.
+    """Returns the words behind `sacctmgr -i` of each command, in their order; none without rules.
 
     >>> from fairway_core.slurm import Accounting, SlurmCluster
     >>> rules = Accounting(accounts=(("vision", 3),), users=("me",))
@@ -174,7 +174,8 @@ def accounting_commands(cluster: SlurmCluster) -> list[str]:
 
 
 def share_commands(cluster: SlurmCluster, users: Sequence[str]) -> list[str]:
-    """The words behind `sacctmgr -i` of each command for users who come later; none without rules.
+    """Returns the words behind `sacctmgr -i` of each command for users who come later; none without
+    rules.
 
     >>> from fairway_core.slurm import Accounting, SlurmCluster
     >>> rules = Accounting(several=True)
@@ -204,7 +205,7 @@ def _commands(cluster: str, rules: Accounting) -> Iterator[str]:
 
 
 def _shares(cluster: str, rules: Accounting, users: Sequence[str]) -> Iterator[str]:
-    """Each user counts in each account, and the shares of all in one are equal."""
+    """Yields each user counts in each account, and the shares of all in one are equal."""
     accounts = [account for account, _ in _accounts(rules)]
     for user in users:
         for account in accounts:

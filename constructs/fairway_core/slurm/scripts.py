@@ -53,7 +53,7 @@ class NodeFacts:
 
     @classmethod
     def of(cls, size: VmSize) -> NodeFacts:
-        """The devices that a VM size has.
+        """Returns the devices that a VM size has.
 
         >>> from fairway_core.catalog import vm_size
         >>> NodeFacts.of(vm_size("Standard_ND96isr_H100_v5")).adapter_gbps
@@ -71,10 +71,10 @@ class NodeFacts:
 
 
 def node_scripts(facts: NodeFacts, *, scratch: str, slurm_conf: str = "") -> dict[str, str]:
-    """Prolog, epilog and health check by the names that they have below PROGRAMS.
+    """Returns prolog, epilog and health check by the names that they have below PROGRAMS.
 
-    A job gets a folder of its own below `scratch`, where that exists. `slurm_conf` is for
-    nodes that do not fetch their configuration.
+    A job gets a folder of its own below `scratch`, where that exists. `slurm_conf` is for nodes
+    that do not fetch their configuration.
     """
     return {
         "prolog": template("prolog.sh.j2", scratch=scratch),
@@ -84,7 +84,7 @@ def node_scripts(facts: NodeFacts, *, scratch: str, slurm_conf: str = "") -> dic
 
 
 def health_check(facts: NodeFacts, *, slurm_conf: str = "") -> str:
-    """The program that holds a node against `facts`; on nodes of Kubernetes it runs too."""
+    """Returns the program that holds a node against `facts`; on nodes of Kubernetes it runs too."""
     from fairway_core.catalog.faults import fatal_xids
 
     return template(
@@ -100,7 +100,7 @@ def cloud_programs(
     log: str = LOG,
     proxy: bool = False,
 ) -> dict[str, str]:
-    """Programs that slurmctld calls, by the names that they have below PROGRAMS.
+    """Returns programs that slurmctld calls, by the names that they have below PROGRAMS.
 
     `library` is the folder that holds the package, `log` where they say what they did. With `proxy`
     they reach Azure by the machine's: slurmctld hands its own variables on to none of them.

@@ -1,1 +1,1 @@
-"""Rules on an environment: what was asked for."""
+"""Rules on environment files."""

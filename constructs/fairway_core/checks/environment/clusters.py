@@ -1,5 +1,5 @@
-"""Rules on clusters, and on the file systems that they read from: sizes that last, a fabric that is
-used, images that do not move, disks that there are."""
+"""Rules on clusters and on the file systems that they read from: retiring sizes, unused InfiniBand,
+images without a version, available disks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 # Long enough to move to another size, and to ask for its quota.
 _SIZE_NOTICE_DAYS = 365
-# Half a year: long enough to try jobs on another system.
+# Half a year: long enough to try jobs on another operating system.
 _IMAGE_NOTICE_DAYS = 183
 
 
 def _sizes(environment: Environment) -> Iterator[Occurrence]:
-    """Every VM size that is named: `size`."""
+    """Yields every VM size in the file: `size`."""
     slurm = environment.scheduler
     for section in ("clusters", "filesystems"):
         for name, item in getattr(environment, section).items():
@@ -41,8 +41,8 @@ def _sizes(environment: Environment) -> Iterator[Occurrence]:
 
 
 def _dated(environment: Environment, today: datetime.date) -> Iterator[Occurrence]:
-    """Every VM size that is named, and every image that a cluster gets, or that one of the user's
-    own was made from: `kept`, and the date of `today`."""
+    """Yields every VM size in the file, and every cluster's image, or the image that the user's own
+    was made from: `kept`, and the date of `today`."""
     for path, arguments in _sizes(environment):
         yield path, {"kept": arguments["size"], "today": today}
     for name, cluster in environment.machine_clusters.items():
@@ -51,7 +51,7 @@ def _dated(environment: Environment, today: datetime.date) -> Iterator[Occurrenc
 
 
 def _clusters(environment: Environment) -> Iterator[Occurrence]:
-    """Every cluster: `size`, and `nodes`, the most that one job may take."""
+    """Yields every cluster: `size`, and `nodes`, the maximum for one job."""
     for name, cluster in environment.clusters.items():
         facts = {"size": vm_size(cluster.size), "nodes": cluster.nodes_of_a_job}
         yield ("clusters", name), facts
@@ -244,7 +244,8 @@ def spot_without_mounts(environment: Environment) -> Iterator[Fault]:
 
 
 def _filesystems(environment: Environment) -> Iterator[Occurrence]:
-    """Each file system with the GPUs that read from it: from the fastest that they mount."""
+    """Yields each file system with the number of GPUs that read from it: each cluster reads from
+    the fastest that it mounts."""
     readers = dict.fromkeys(environment.filesystems, 0)
     for cluster in environment.clusters.values():
         gpu = vm_size(cluster.size).gpu

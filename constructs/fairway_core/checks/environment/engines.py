@@ -1,4 +1,4 @@
-"""Rules on clusters of Slurm and of Kubernetes."""
+"""Rules on Slurm and Kubernetes clusters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fairway_core.environment import Environment
 
-# What nodes with an HPC image need at least, drivers and all.
+# The minimum boot time of nodes with an HPC image, including drivers.
 _BOOT_SECONDS = 300
 
 
@@ -236,13 +236,13 @@ def short_pod_wait(environment: Environment) -> Iterator[Fault]:
 
 
 def _end_of_version(environment: Environment) -> datetime.date | None:
-    """The last day of the version of Kubernetes that is named; None where none is."""
+    """Returns the end of support of the given version of Kubernetes, or None without one."""
     spec = environment.orchestrator
     return kubernetes_ends().get(spec.version or "") if spec else None
 
 
 def _fault(message: str, today: datetime.date) -> Fault:
-    """A fault of the version, with those that are supported for longer than the notice."""
+    """Returns a fault of the version, with a hint on versions that are supported for longer."""
     later = [
         f'"{version}" ends on {end}'
         for version, end in kubernetes_ends().items()

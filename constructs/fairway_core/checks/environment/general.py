@@ -1,4 +1,4 @@
-"""Rules on the whole file: its text, the checks that it ignores, and where it is deployed."""
+"""Rules on the entire file: its text, the checks that it ignores, and its region."""
 
 from __future__ import annotations
 

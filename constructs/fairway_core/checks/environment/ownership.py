@@ -1,5 +1,5 @@
-"""Rules on who owns an environment, who pays for it, who can get at it, and on what a company's
-Azure Policies deny, which the environment says under `policies:`."""
+"""Rules on an environment's owner, its budget, access to it, and on a company's Azure Policies,
+which the file repeats under `policies:`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def no_owner(environment: Environment) -> Iterator[Fault]:
 
 
 def _stand_ins(environment: Environment) -> Iterator[Occurrence]:
-    """Every key and address that a person puts in: `text`."""
+    """Yields every key and address that the user fills in: `text`."""
     for index, key in enumerate(environment.access.ssh_keys or ()):
         yield ("access", "ssh_keys", index), {"text": key}
     for name, value in environment.tags.items():
@@ -263,8 +263,8 @@ def _keys(environment: Environment) -> Iterator[Occurrence]:
 
 
 def _encrypted(environment: Environment, kind: str) -> Iterator[tuple[tuple[str, ...], str, bool]]:
-    """Resources of that kind that are made with Azure's own keys, each as its path, its name
-    and whether it could have another key."""
+    """Yields resources of that kind that are encrypted with Azure's keys, each as its path, its
+    name and whether it supports another key."""
     storage = environment.storage
     if kind == "storage" and not storage.existing and not storage.customer_managed_key:
         yield ("storage",), "the storage account", True
@@ -276,7 +276,7 @@ def _encrypted(environment: Environment, kind: str) -> Iterator[tuple[tuple[str,
         if part := each.encrypted.get(kind):
             yield ("filesystems", name), f"{part} `{name}`", False
     for name, cluster in environment.clusters.items():
-        # Those of a pool are Batch's own, unless it makes the nodes in the subscription.
+        # A pool's disks belong to Batch, unless it creates the nodes in the subscription.
         if kind == "disks" and (cluster.engine != "batch" or environment.owns_pool_nodes):
             yield ("clusters", name), f"the disks of `{name}`", False
     if kind == "disks" and environment.access.gateway:

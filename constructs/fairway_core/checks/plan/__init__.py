@@ -1,1 +1,1 @@
-"""Rules on a Terraform plan: what would be taken away."""
+"""Rules on a Terraform plan."""

@@ -1,4 +1,4 @@
-"""Rules on what a plan would open to networks, and let identities do."""
+"""Rules on network access and permissions that a plan would grant."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 _GROUP, _RULE = "azurerm_network_security_group", "azurerm_network_security_rule"
-# What the rules of a group hold for, and the attribute that names it.
+# The associations of a group with a resource, and the attribute that names the resource.
 _ASSOCIATIONS = {
     "azurerm_network_interface_security_group_association": "network_interface_id",
     "azurerm_subnet_network_security_group_association": "subnet_id",
 }
 _HOMES = ("azurerm_network_interface", "azurerm_subnet")
 _OF_NETWORKS = (_GROUP, _RULE, *_ASSOCIATIONS)
-# Blocks of accounts, vaults and registries that say who gets in; Batch has blocks in one.
+# Firewall blocks of accounts, vaults and registries; that of Batch has nested blocks.
 _FIREWALLS = ("network_rules", "network_acls", "network_rule_set", "network_profile")
 _OF_BATCH = ("account_access", "node_management_access")
 _PUBLIC = "public_network_access_enabled"
-# Service tags of what is inside, and of what only Azure itself sends from: a Bastion needs the
+# Service tags inside the network, and those from which only Azure itself sends: a Bastion needs
 # one, Managed Lustre the other. Source: Azure documentation, "Virtual network service tags".
 _INSIDE = frozenset({"virtualnetwork", "azureloadbalancer", "gatewaymanager", "azuremonitor"})
-# Who sends from there reaches a Bastion, which then asks for a sign-in.
+# Traffic from this tag reaches a Bastion, which requires a sign-in.
 _BASTION = "gatewaymanager"
 _KEEP = "keep what creates it in the environment file"
 
@@ -49,7 +49,7 @@ def _changes(changes: Changes) -> Iterator[Occurrence]:
 
 def _gone_with_their_homes(changes: Changes) -> Iterator[ResourceChange]:
     """Yields the deleted associations of subnets and interfaces that are deleted too, and the
-    deleted groups that held for nothing else: where nothing is left, nothing opens."""
+    deleted groups that applied to nothing else: nothing remains there that could be opened."""
     ending = [each for each in changes if each.actions == ["delete"]]
     homes = {lower_text(each.before, "id") for each in ending if each.type in _HOMES}
     unused, still_used = set(), set()
@@ -60,7 +60,7 @@ def _gone_with_their_homes(changes: Changes) -> Iterator[ResourceChange]:
             if each.actions == ["delete"] and home in homes:
                 unused.add(group)
                 yield each
-            else:  # with a replaced one the rules of another group hold there
+            else:  # after a replacement another group's rules apply there
                 still_used.add(group)
     unused -= still_used
     yield from (
@@ -69,9 +69,10 @@ def _gone_with_their_homes(changes: Changes) -> Iterator[ResourceChange]:
 
 
 def _looked_at(change: ResourceChange, side: str) -> Mapping[str, Any]:
-    """Attributes that the rule reads: of a service only its firewalls and its switches as they are.
+    """Returns the attributes that the rule reads: of a service only its firewalls, and its switches
+    unmasked.
 
-    A switch is no secret, and marked as one it must not open anything unseen.
+    A switch is no secret, and marking it as one must not hide that it opens the service.
     """
     if change.type in _OF_NETWORKS:
         return change.shown(side)
@@ -85,7 +86,7 @@ def _looked_at(change: ResourceChange, side: str) -> Mapping[str, Any]:
 
 
 def _may_open(change: ResourceChange) -> bool:
-    """True if the resource may open anything: most resources let nobody in."""
+    """Returns True if the change may open anything; most resources cannot."""
     names = change.after.keys()
     return change.type in _OF_NETWORKS or not (
         names.isdisjoint(open_when()) and names.isdisjoint(_FIREWALLS)
@@ -139,7 +140,7 @@ def _opened_rules(
     address: str, before: list[Mapping[str, Any]], after: list[Mapping[str, Any]]
 ) -> Iterator[Fault]:
     if not before and any(_BASTION in map(str.lower, _sources(rule)) for rule in after):
-        # A new Bastion, which people reach from where they are, over HTTPS and nothing else.
+        # A new Bastion, which people may reach from anywhere, but only over HTTPS.
         after = [rule for rule in after if _ports(rule) != {"443"}]
     old = {str(rule.get("name")): rule for rule in before if _is_inbound(rule)}
     new = {str(rule.get("name")): rule for rule in after if _is_inbound(rule)}
@@ -183,7 +184,8 @@ def _texts(rule: Mapping[str, Any], singular: str, plural: str) -> frozenset[str
 
 
 def _is_outside(source: str) -> bool:
-    """True if a source is outside the network: the internet, a public range, another's service."""
+    """Returns True if a source is outside the network: the internet, a public range, an Azure
+    service."""
     try:
         return not ip_network(source, strict=False).is_private
     except ValueError:
@@ -199,7 +201,7 @@ def _opened_service(
         for attribute, value in open_when().items()
         if after.get(attribute) == value and before.get(attribute) != value
     }
-    # A service that is public, and whose firewall admits ranges alone, is open to those.
+    # A public service whose firewall admits only ranges is open to those alone.
     filled = [first(each) for each in walls.values() if each]
     denies = all(each.get("default_action") == "Deny" for each in filled)
     ranged = _PUBLIC in opened and denies and any(map(_ranges, filled))
@@ -223,7 +225,7 @@ def _opened_service(
 
 
 def _walls(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The blocks that say who gets in, by their names; HIDDEN where they are marked as a secret."""
+    """Yields the blocks that admit networks, by name; HIDDEN if they are marked as secret."""
     for name in _FIREWALLS:
         block = attributes.get(name)
         if block is HIDDEN:
@@ -244,12 +246,12 @@ def _ranges(block: Mapping[str, Any]) -> frozenset[str]:
 _GRANTS = frozenset(
     {"azurerm_federated_identity_credential", "azurerm_role_assignment", "azurerm_role_definition"}
 )
-# Who presents a token with all of these acts as the identity.
+# Whatever presents a token with all of these acts as the identity.
 _TRUSTED = ("issuer", "subject", "audience")
 
 
 def _is_own(after: Mapping[str, Any], unknown: Mapping[str, Any], own: Collection[str]) -> bool:
-    """True if the environment gives one of its own identities a right over one resource."""
+    """Returns True if the environment grants one of its own identities a role on one resource."""
     who = after.get("principal_id")
     scope = after.get("scope")
     known = unknown.get("principal_id") is True if who is None else str(who) in own
@@ -257,7 +259,8 @@ def _is_own(after: Mapping[str, Any], unknown: Mapping[str, Any], own: Collectio
 
 
 def _is_one_resource(scope: object) -> bool:
-    """Less than a resource group: /subscriptions/…/resourceGroups/…/providers/…"""
+    """Returns True for a scope below a resource group:
+    /subscriptions/…/resourceGroups/…/providers/…"""
     return (
         isinstance(scope, str)
         and scope.lower().count("/providers/") > 0
@@ -292,7 +295,7 @@ def wider_grant(changes: Changes, own: Collection[str]) -> Iterator[Fault]:
 def _granted(
     address: str, before: Mapping[str, Any], after: Mapping[str, Any], own: bool
 ) -> Iterator[tuple[str, str]]:
-    """Each right that is granted, and a narrower way."""
+    """Yields a message on each granted right, and a hint."""
     if "permissions" in after:
         added = sorted(_allowed(after) - _allowed(before))
         if not before:
@@ -313,7 +316,7 @@ def _granted(
     over = after.get("scope") or "a scope that is known after apply"
     who = after.get("principal_id") or "an identity that is known after apply"
     broad = ", which is a broad role" if is_broad_role(str(role)) else ""
-    # Where the scope is a resource that is made again, the role on it is too.
+    # If the scope is a resource that is recreated, so is the role on it.
     same_scope = {**after, "scope": after.get("scope") or before.get("scope")}
     if own and not broad and not (before and _is_wider(before, same_scope)):
         return
@@ -322,7 +325,7 @@ def _granted(
 
 
 def _is_broad_action(action: str) -> bool:
-    """True for a pattern of several actions, and for an action that decides who may do what."""
+    """Returns True for a pattern of several actions, and for actions that change permissions."""
     return "*" in action or action.lower().startswith("microsoft.authorization/")
 
 
@@ -330,7 +333,7 @@ def _is_wider(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     if not before:
         return True
     keys = ("role_definition_name", "role_definition_id", "principal_id")
-    # What is null in the one may stand in the other: the provider looks a role's id up.
+    # A value may be null on one side only: the provider looks up a role's id.
     if any(before.get(key) and after.get(key) and before[key] != after[key] for key in keys):
         return True
     old, new = str(before.get("scope") or ""), str(after.get("scope") or "")

@@ -1,4 +1,4 @@
-"""Rules on what a plan deletes or changes, and on locks."""
+"""Rules on resources that a plan deletes or changes, and on locks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _changes(changes: Changes) -> Iterator[Occurrence]:
         if each.type == _CONTAINER and each.actions == ["create"]
     )
     for each in changes:
-        # What is new takes nothing away.
+        # A new resource removes nothing, except a life cycle.
         if each.actions != ["create"] or each.type == LIFE_CYCLE:
             yield (each.address,), {"change": each, "gone": gone, "created": created}
 
@@ -84,9 +84,9 @@ def _sizes(changes: Changes, others: Changes) -> Iterator[Occurrence]:
 
 
 def _users(changes: Changes, subnet: ResourceChange) -> Iterator[str]:
-    """The addresses of resources that stand in a subnet, in whatever stack.
+    """Yields the addresses of resources in a subnet, in any stack.
 
-    Where it goes, those that stay in it: what goes too may be deleted before it.
+    If the subnet is deleted, only those that stay in it count: others may be deleted first.
     """
     name = subnet.before.get("id")
     if not isinstance(name, str):
@@ -172,7 +172,7 @@ def _some(users: Collection[str]) -> str:
 
 
 def _is_within(range_: Any, others: Sequence[Any]) -> bool:
-    """True if one of the other ranges holds all of this one."""
+    """Returns True if one of the other ranges contains this one."""
     try:
         mine = ip_network(range_)
         theirs = [ip_network(other) for other in others]

@@ -1,4 +1,4 @@
-"""Rules on what a plan would do to a Kubernetes cluster: who reaches it, and what ends in it."""
+"""Rules on what a plan would do to a Kubernetes cluster: access to it, and what ends in it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 _CLUSTER = "azurerm_kubernetes_cluster"
 _RANGES = ("api_server_access_profile", "authorized_ip_ranges")
-# Attributes of the system's pool for whose change the provider makes it anew. Source: azurerm
+# Attributes of the system pool whose change makes the provider recreate it. Source: azurerm
 # documentation, azurerm_kubernetes_cluster, temporary_name_for_rotation.
 _ROTATED = (
     *("vm_size", "zones", "os_disk_type", "os_disk_size_gb", "os_sku", "max_pods"),
     "only_critical_addons_enabled",
 )
-# Attributes for whose change AKS makes nodes anew, one after another.
+# Attributes whose change makes AKS recreate the nodes, one after another.
 _VERSIONS = {_CLUSTER: "kubernetes_version", NODE_POOL: "orchestrator_version"}
 
 
@@ -58,14 +58,14 @@ def api_server_opened(change: ResourceChange) -> Iterator[Fault]:
         return
     old, new = _ranges(before), _ranges(after)
     was_open = bool(before) and not before.get("private_cluster_enabled")
-    # The address of a NAT gateway that is made at the same time is known only afterwards.
+    # The address of a NAT gateway that the same plan creates is known only after apply.
     unknown = True in leaves(at(change.unknown, _RANGES))
     if not new and not unknown and not (was_open and not old):
         yield Fault(
             f"the API server of `{change.address}` would be open to every address",
             "keep what creates `api_server:` in the environment file",
         )
-    # What was open to all before is narrowed by any range.
+    # Any range narrows a server that was open to all.
     added = [] if was_open and not old else sorted(filter(_is_outside, new - old))
     if added:
         yield Fault(
@@ -192,7 +192,7 @@ def loosened_policy(change: ResourceChange) -> Iterator[Fault]:
     old, new = (_objects(change.shown(side)) for side in ("before", "after"))
     if not new:
         return
-    # Another namespace has rules of its own, see `left-namespace`: compared is what else they say.
+    # The namespace's name is ignored in the comparison: `left-namespace` reports another one.
     moved = _namespaces(old) ^ _namespaces(new)
     policies = _nameless(_policies(new), moved)
     for name, each in _policies(old).items():
@@ -301,19 +301,19 @@ def _is_volume(manifest: Mapping[str, Any]) -> bool:
 
 
 def _source(volume: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The part of a volume's `spec` that says where it comes from."""
+    """Returns the source of a volume, from its `spec`."""
     return volume.get("nfs"), volume.get("csi")
 
 
 def _objects(side: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The manifests of a blob by their names; none where it holds something else."""
-    from fairway_core.kubernetes.documents import objects_of  # most plans have none to read
+    """Returns the manifests of a blob by name, or none if it has other content."""
+    from fairway_core.kubernetes.documents import objects_of  # most plans have no manifests
 
     return objects_of(str(side.get("source_content", ""))) or {}
 
 
 def _policies(objects: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The policies and bindings among the manifests."""
+    """Returns the specs of policies and bindings among the manifests."""
     return {
         name: first(each.get("spec"))
         for name, each in objects.items()
@@ -322,7 +322,7 @@ def _policies(objects: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _nameless(value: Any, names: Collection[str]) -> Any:
-    """The value with a blank in place of each of these names."""
+    """Returns the value with these names replaced by `_`."""
     if isinstance(value, str) and names:
         return re.sub(rf"\b({'|'.join(map(re.escape, names))})\b", "_", value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Rules on what a plan would do to the nodes of clusters, and to the fabric between them."""
+"""Rules on what a plan would do to clusters' nodes, and to the InfiniBand fabric between them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def mixed_nodes(change: ResourceChange) -> Iterator[Fault]:
     ]
     count, later = _nodes(type_, before), _nodes(type_, after)
     if isinstance(count, int) and isinstance(later, int):
-        count = min(count, later)  # those that go are not among them
+        count = min(count, later)  # not counting nodes that are removed
     if not change.updates or not differ or count == 0:
         return
     what = ", ".join(differ)
@@ -91,8 +91,9 @@ def _how_to_reimage(type: str, scale_set: Mapping[str, Any]) -> str:  # noqa: A0
 
 
 def _how_to_update(scale_set: Mapping[str, Any]) -> str:
-    """Source: Azure documentation, Virtual Machine Scale Sets, "Upgrade policy modes" (Manual): an
-    instance that is brought up to the model gets its extensions, and its disk stays."""
+    """Returns the command that updates instances. Source: Azure documentation, Virtual Machine
+    Scale Sets, "Upgrade policy modes" (Manual): an updated instance gets its extensions, and keeps
+    its disk."""
     which = _all_of(scale_set)
     return f"what runs continues, unless more has changed since: az vmss update-instances {which}"
 
@@ -183,12 +184,12 @@ def lower_maximum(outputs: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
 
 
 def _of_targets(output: object) -> dict[str, tuple[str, int, int]]:
-    """Engine, least and most nodes of each target in a stack's output, as far as it has them."""
+    """Returns engine, minimum and maximum nodes of each complete target in a stack's output."""
     found = {}
     for target in output if isinstance(output, list) else ():
         match target:
             case {"batch": {"mpi": False}}:
-                continue  # each job takes one node, or a part of one
+                continue  # each job takes at most one node
             case {
                 "name": str(name),
                 "engine": str(engine),
@@ -199,7 +200,7 @@ def _of_targets(output: object) -> dict[str, tuple[str, int, int]]:
 
 
 def _named(partition: str, first_: int, end: int) -> str:
-    """The nodes of a partition from one number to before another."""
+    """Returns the names of a partition's nodes from one number up to another, exclusive."""
     return f"{partition}-{first_}" + (f" to {partition}-{end - 1}" if end - 1 > first_ else "")
 
 
@@ -215,9 +216,9 @@ def _fewer_or_stopped(change: ResourceChange) -> Iterator[Fault]:
 
 
 def _nodes(type: str, attributes: Mapping[str, Any]) -> object:  # noqa: A002
-    """Number of nodes of a cluster; None where nobody knows it, as with a formula."""
+    """Returns the number of a cluster's nodes, or None if it is unknown, as with a formula."""
     if type == NODE_POOL:
-        # With autoscaling that is how many there were when somebody looked: more may come.
+        # With autoscaling this is the number at the last refresh: there may be more.
         return None if attributes.get("auto_scaling_enabled") else attributes.get("node_count")
     if type != POOL:
         return attributes.get("instances")
@@ -226,7 +227,7 @@ def _nodes(type: str, attributes: Mapping[str, Any]) -> object:  # noqa: A002
 
 
 def _of_pool(pool: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The dedicated nodes of a pool and those at low priority."""
+    """Returns the numbers of dedicated and low-priority nodes of a pool, or None if it scales."""
     scale = first(pool.get("fixed_scale"))
     if not scale:
         return None
@@ -237,7 +238,8 @@ def _of_pool(pool: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _fewer(type: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> int:  # noqa: A002
-    """By how many a cluster of a fixed number would shrink; a node does not change its kind."""
+    """Returns by how many nodes a cluster of fixed size would shrink; a node does not change its
+    kind."""
     if type == POOL:
         pairs = zip(_of_pool(before) or (), _of_pool(after) or (), strict=False)
         return sum(max(0, old - new) for old, new in pairs)
@@ -298,7 +300,7 @@ def _size(attributes: Mapping[str, Any]) -> str:
 
 
 def _broken(after: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str]:
-    """Reasons why nodes of a size with InfiniBand would no longer reach each other."""
+    """Yields reasons why nodes of a size with InfiniBand would no longer reach each other."""
     if _turned(before, after, "single_placement_group", True, False):
         yield "it does not leave a placement group"
     if _turned(before, after, "inter_node_communication", "Enabled", "Disabled"):

@@ -1,5 +1,5 @@
-"""Rules on what a plan would do to what others use: file servers, the scheduler, the ways out of
-the network; and on a budget that nobody keeps any more."""
+"""Rules on what a plan would do to shared resources: file servers, the scheduler, internet and
+gateway access; and on a deleted budget."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _changed_servers(changes: Changes, others: Changes) -> Iterator[Occurrence]:
 
 
 def _disks(changes: Changes, machine: object) -> Iterator[str]:
-    """The ids of the data disks that the machine has before the change."""
+    """Yields the ids of the machine's data disks before the change."""
     for each in changes:
         if each.type == _ATTACHMENT and each.before.get("virtual_machine_id") == machine:
             yield str(each.before.get("managed_disk_id"))
@@ -87,7 +87,7 @@ def unreadable_state(
     change: ResourceChange,
     *,
     emptied: bool,
-    moved: bool,  # noqa: ARG001  # of the other rule
+    moved: bool,  # noqa: ARG001  # for the other rule
 ) -> Iterator[Fault]:
     """Another release of Slurm that cannot read the jobs and the history on the scheduler's disk.
 
@@ -129,7 +129,8 @@ _OF_GATEWAY = "azurerm_nat_gateway_public_ip_association"
 
 
 def _staying(*types: str) -> Callable[[Changes], Iterator[Occurrence]]:
-    """The changed resources of these types; none where all that is there goes."""
+    """Returns a function that yields the changed resources of these types, or none if the plan
+    deletes everything."""
 
     def occurrences(changes: Changes) -> Iterator[Occurrence]:
         if any(each.actions != ["delete"] for each in changes):
@@ -181,7 +182,7 @@ def lost_gateway(change: ResourceChange) -> Iterator[Fault]:
 
 
 def _addresses(changes: Changes) -> Iterator[Occurrence]:
-    """The public addresses of NAT gateways."""
+    """Yields the changed public addresses of NAT gateways."""
     used = {
         lower_text(each.before, "public_ip_address_id")
         for each in changes

@@ -1,4 +1,4 @@
-"""Rules on nodes: what keeps InfiniBand and multi-node jobs working, and disks in reach."""
+"""Rules on nodes: InfiniBand, multi-node jobs, and disks in the right zone."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def batch_mpi_pool(arguments: Mapping[str, Any]) -> Iterator[Fault]:
         azurerm_batch_pool.nd: {inter_node_communication: Enabled, max_tasks_per_node: 1}
     """
     if arguments.get("inter_node_communication", "Enabled") != "Enabled":
-        return  # its tasks take a node each
+        return  # each of its tasks takes one node
     if arguments.get("max_tasks_per_node", 1) != 1:
         yield Fault(
             "a multi-instance task needs one slot a node",
@@ -143,7 +143,7 @@ def disk_in_other_zone(resources: Resources) -> Iterator[Fault]:
     }
     for name, link in resources.get(_ATTACHMENT, {}).items():
         ends = [referred(link.get(key)) for key in ("managed_disk_id", "virtual_machine_id")]
-        # What stands in another stack is not known here.
+        # Resources of other stacks are unknown here.
         known = [zones[end] or "none" for end in ends if end in zones]
         if len(set(known)) > 1:
             message = f"the disk is in zone {known[0]}, and its VM in {known[1]}"
@@ -178,5 +178,5 @@ def zoneless_disk(resources: Resources, asked: Asked) -> Iterator[Fault]:
 
 
 def _number(value: Any) -> int:
-    """A count, or 0 where Terraform alone will know it."""
+    """Returns a count, or 0 if it is a Terraform expression."""
     return value if isinstance(value, int) else 0

@@ -1,4 +1,4 @@
-"""Rules on what holds data: kept from being lost, and from being read by anyone."""
+"""Rules on resources with data: protection against loss and against public access."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ _SERVICES = (
     "azurerm_key_vault",
     "azurerm_storage_account",
 )
-# Where each of them says who may reach it, and by whom it is reached from inside.
+# The firewall blocks of these services, and the attributes that admit ranges and subnets.
 _RULES = ("network_rules", "network_acls", "network_rule_set", "network_profile")
 _LETS_IN = ("ip_rules", "ip_rule", "virtual_network_subnet_ids")
 
 
-# Without private endpoints nodes reach these over the internet, as Entra ID lets them.
+# Without private endpoints nodes reach these over the internet, authorized by Entra ID.
 _OPEN_WITHOUT_ENDPOINTS = ("azurerm_batch_account", "azurerm_container_registry")
 
 
@@ -73,7 +73,7 @@ def _rules_of(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _vaults_of_batch(resources: Resources) -> set[str]:
-    """The vaults that a Batch account keeps secrets in, and lets Azure's own services into."""
+    """Returns the vaults in which a Batch account keeps secrets and that admit Azure's services."""
     accounts = resources.get("azurerm_batch_account", {}).values()
     named = {
         referred(reference.get("id"))
@@ -147,7 +147,7 @@ def _texts(resources: Resources, outputs: Mapping[str, Any]) -> Iterator[Occurre
 
 
 def _decoded(text: str) -> str:
-    """The text, and what stands in it in base64."""
+    """Returns the text, followed by its decoded base64 parts."""
     texts = [text]
     for match in _ENCODED.finditer(text):
         try:

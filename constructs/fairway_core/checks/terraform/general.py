@@ -1,4 +1,4 @@
-"""Rules on every resource: tagged, named as Azure takes it, and granted for a reason."""
+"""Rules on every resource: tags, valid names, and justified roles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
 
 REQUIRED_TAGS = ("environment", "managed-by")
-"""On every resource, so that what it belongs to and what made it can be found."""
+"""Tags of every resource, by which its environment and its creator can be found."""
 
 _SUFFIX = re.compile(r"\$\{substr\(sha256\([^$]*\), 0, (?P<length>\d+)\)\}")
 
@@ -58,7 +58,7 @@ def azure_name(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # n
         return
     known = _SUFFIX.sub(lambda match: "x" * int(match["length"]), name)
     if "${" in known:
-        return  # Terraform alone will know it
+        return  # known only to Terraform
     if not rule.shortest <= len(known) <= rule.longest:
         yield Fault(
             f"`{name}` has {len(known)} characters",
@@ -89,7 +89,7 @@ def name_taken(resources: Resources) -> Iterator[Fault]:
     taken: dict[Hashable, str] = {}
     for (type_, name), given in every(resources):
         arguments = given["arguments"]
-        # Other providers, azapi too, have places and kinds of their own.
+        # Other providers, including azapi, have their own scopes and kinds.
         if not str(type_).startswith("azurerm_") or not isinstance(arguments.get("name"), str):
             continue
         place = _place(arguments)
@@ -105,9 +105,10 @@ def name_taken(resources: Resources) -> Iterator[Fault]:
 
 
 def _place(arguments: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-    """Arguments that may tell two of one name apart: the group, and the resources around them.
+    """Returns the arguments that may distinguish two resources of one name: the group, and the
+    parent resources.
 
-    Without a group any id may be that of the resource around.
+    Without a group any id may be that of a parent.
     """
     ends = ("_name",) if "resource_group_name" in arguments else ("_name", "_id", "scope")
     several = ("provider", "count", "for_each")

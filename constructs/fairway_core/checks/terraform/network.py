@@ -1,4 +1,4 @@
-"""Rules on the network: nothing comes in from the internet that was not asked for."""
+"""Rules on the network: no access from the internet that the file does not ask for."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _rules(resources: Resources, asked: Asked) -> Iterator[Occurrence]:
 
 
 def _bastion_groups(resources: Resources) -> set[str]:
-    """The names of the security groups on the subnet of Azure Bastion."""
+    """Returns the names of the security groups on the subnet of Azure Bastion."""
     subnets = {
         f"azurerm_subnet.{name}"
         for name, subnet in resources.get("azurerm_subnet", {}).items()
@@ -94,7 +94,7 @@ def _is_open(source: str, allowed: Sequence[IPv4Network]) -> bool:
 
 
 def _users_of_addresses(resources: Resources) -> dict[str, set[str]]:
-    """The types of the resources that refer to each public address."""
+    """Returns the types of the resources that refer to each public address."""
     users: dict[str, set[str]] = {}
     for type_, named in resources.items():
         for arguments in named.values():

@@ -1,4 +1,4 @@
-"""Reads a synthesized stack as rules want it: plain, without what says nothing."""
+"""A synthesized stack as plain data for rules, without nulls."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from fairway_core.checks.check import Occurrence
 
 Resources = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""The resources of a stack: arguments by name, by type."""
+"""The resources of a stack: arguments by type and name."""
 
 _ADDRESS = re.compile(r"\$\{(?:[^}$]*\W)?(?P<address>azurerm_\w+\.[\w-]+)\.")
 
 
 def without_nulls(value: Any) -> Any:
-    """A stack's `cdk.tf.json` as its checks see it, without comments too."""
+    """Returns a stack's `cdk.tf.json` without nulls and comments."""
     if isinstance(value, Mapping):
         return {
             key: without_nulls(item)
@@ -33,7 +33,7 @@ def _is_null(value: Any) -> bool:
 
 
 def each(type: str) -> Callable[[Resources], Iterator[Occurrence]]:  # noqa: A002
-    """Places of a rule that looks at one resource of that type: `arguments`."""
+    """Returns a function that yields each resource of that type: `arguments`."""
 
     def occurrences(resources: Resources) -> Iterator[Occurrence]:
         for name, arguments in resources.get(type, {}).items():
@@ -43,14 +43,14 @@ def each(type: str) -> Callable[[Resources], Iterator[Occurrence]]:  # noqa: A00
 
 
 def every(resources: Resources) -> Iterator[Occurrence]:
-    """Places of a rule that looks at any one resource: `type`, `arguments`."""
+    """Yields every resource: `type`, `arguments`."""
     for type_, named in resources.items():
         for name, arguments in named.items():
             yield (type_, name), {"type": type_, "arguments": arguments}
 
 
 def referred(expression: Any) -> str | None:
-    """The address that an expression reads, or None.
+    """Returns the address that an expression reads, or None.
 
     >>> referred("${azurerm_public_ip.nat-address.id}")
     'azurerm_public_ip.nat-address'
