@@ -38,7 +38,7 @@ class Subject(StrEnum):
     """`resources` and `outputs` of a synthesized stack, without nulls and comments, and `asked`,
     the settings of the environment."""
     PLAN = "plan"
-    """Its `changes`, changes of its `outputs` by name, the changes in the plans of `others`, and the
+    """Its `changes`, changes of its `outputs` by name, changes in the plans of `others`, and the
     ids of the environment's `own` identities."""
     JOB = "job"
     """The `job` as plain data, without defaults, and its `target`."""

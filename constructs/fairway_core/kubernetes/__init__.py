@@ -1,5 +1,5 @@
-"""Objects of a Kubernetes cluster that must be there before jobs run in it, as pure data.
+"""Objects that a Kubernetes cluster needs before jobs run in it, as plain data.
 
-`fairway targets prepare` makes the head pod of a cluster that somebody else runs, and Flux makes
-all of it in a cluster of an environment's: both take the objects from here.
+`fairway targets prepare` creates the head pod in a cluster that others run, and Flux applies all
+objects in an environment's cluster: both take them from here.
 """

@@ -1,13 +1,13 @@
-"""The pods that the namespace of jobs takes: none by which a submitter gets hold of a node. And the
-changes of nodes that an account may make.
+"""Admission policies: which pods may be created in the namespace of jobs, so that no submitter
+gains control of a node, and which changes of nodes an account may make.
 
-Everybody who submits may create pods there. What the baseline of Pod Security refuses is refused
-here too, in a policy of its own, because a task's pod locks memory for InfiniBand (IPC_LOCK), which
-that baseline knows no exception for. Beside it: no volume of the node's but the pod's own folder in
-that for tasks' scratch, no node by its name, no priority of the cluster's own pods, no toleration
-but those of tasks, and the accounts of tasks and of the head alone.
+Everybody who submits may create pods there. The policy refuses all that the baseline of Pod
+Security refuses, instead of that baseline, which has no exception for locking memory for InfiniBand
+(IPC_LOCK) in a task's pod. It also refuses: volumes of the node except the pod's own scratch
+folder, a node by name, priorities of the cluster's own pods, tolerations other than tasks', and
+accounts other than those of tasks and of the head.
 
-The expressions are in the Common Expression Language, which a test runs against each way out.
+The expressions are in the Common Expression Language; a test runs them against each escape.
 https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
 https://kubernetes.io/docs/concepts/security/pod-security-standards/
 """
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from fairway_core.target import KubernetesAccess, Target
 
 _API = "admissionregistration.k8s.io/v1"
-# Those of the baseline, and the one more.
+# The capabilities of the baseline, and IPC_LOCK.
 _CAPABILITIES = [
     *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "IPC_LOCK", "KILL", "MKNOD"),
     *("NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
 ]
-# Kubernetes itself adds them to pods, and one of a resource's name where that is asked for.
+# Kubernetes adds these to pods by itself, and one for each extended resource that a pod requests.
 _ADDED = [
     *("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"),
     *("node.kubernetes.io/memory-pressure", "rdma/ib"),
@@ -47,12 +47,12 @@ _CONTAINERS = (
 _OF_NODE = (
     "has(object.spec.volumes) ? object.spec.volumes.filter(v, has(v.hostPath)).map(v, v.name) : []"
 )
-# The security contexts of the containers, and the pod's own.
+# The security contexts of the pod and its containers.
 _CONTEXTS = (
     "(has(object.spec.securityContext) ? [object.spec.securityContext] : [])"
     " + variables.containers.filter(c, has(c.securityContext)).map(c, c.securityContext)"
 )
-# Of a container: its probes and lifecycle hooks.
+# The probes and lifecycle hooks of a container.
 _HANDLERS = " + ".join(
     f"({' && '.join(f'has({field})' for field in fields)} ? [{fields[-1]}] : [])"
     for fields in (
@@ -60,12 +60,12 @@ _HANDLERS = " + ".join(
         *(("c.lifecycle", f"c.lifecycle.{when}") for when in ("postStart", "preStop")),
     )
 )
-# Before Kubernetes 1.30 these were annotations, and they are still obeyed.
+# Before Kubernetes 1.30 profiles were set by annotations, which still apply.
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 
 def policy(targets: Sequence[Target]) -> list[Manifest]:
-    """Returns the policy, and its binding to the namespace of the targets' jobs."""
+    """Returns the policy and its binding to the namespace of the targets' jobs."""
     access = access_of(targets[0])
     space = access.namespace
     name = f"{space}-pods"
@@ -112,8 +112,8 @@ def _enforced(
     validations: Mapping[str, str],
     where: Mapping[str, Any],
 ) -> list[Manifest]:
-    """Returns a policy by which expressions hold of what is done to resources, each by its message,
-    and the binding that denies anything else; what cannot be judged is refused."""
+    """Returns a policy with validations on operations on resources, each by its message, and the
+    binding that denies violations; a request that cannot be evaluated is refused."""
     rule = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
@@ -137,14 +137,14 @@ def _enforced(
 
 
 def policy_of_head(access: KubernetesAccess) -> list[Manifest]:
-    """Returns the policies of the head's account, which every submitter can act as: it may change
-    of nodes whether they take pods, and whose closing that is, and of pods nothing but to take
-    Kueue's mark away. Kubernetes' roles have a verb for all of an object."""
+    """Returns the policies of the head's account, which every submitter can act as: of nodes it may
+    only change whether they take pods, and who has cordoned them, and of pods only remove Kueue's
+    mark. Kubernetes' roles cannot restrict a verb to a part of an object."""
     name = f"{access.namespace}-{access.head}"
     kept = {"no spec": "object.spec == oldObject.spec"}
     fields = ("labels", "finalizers", "ownerReferences")
     kept |= {f"no {field}": _kept(f"metadata.{field}") for field in fields}
-    # Another value would be another request's.
+    # Another value would belong to another request.
     kept[f"no other {REQUESTED}"] = (
         f'!("{REQUESTED}" in variables.notes) || ("{REQUESTED}" in variables.before'
         f' && variables.notes["{REQUESTED}"] == variables.before["{REQUESTED}"])'
@@ -166,9 +166,9 @@ def node_policy(
     notes: Sequence[str],
     more: Mapping[str, str] | None = None,
 ) -> list[Manifest]:
-    """Returns a policy, and its binding, by which an account changes no labels of nodes, no taints,
-    and no annotations but `notes`: the others are the word of other accounts. `more` are
-    expressions that hold too, by what each refuses."""
+    """Returns a policy, and its binding, that keeps an account from changing nodes' labels, taints,
+    and annotations other than `notes`: those belong to other accounts. `more` are further
+    expressions, by message."""
     validations = {
         **(more or {}),
         "no labels": _kept("metadata.labels"),
@@ -181,8 +181,8 @@ def node_policy(
 def _policy_of_account(
     names: tuple[str, str, str], resources: Sequence[str], validations: Mapping[str, str]
 ) -> list[Manifest]:
-    """Returns a policy of what an account changes of resources: its name, and the account's
-    namespace and name."""
+    """Returns a policy on an account's changes of resources; `names` are those of the policy, and
+    the account's namespace and name."""
     name, namespace, account = names
     user = f"system:serviceaccount:{namespace}:{account}"
     is_account = {"name": "account", "expression": f'request.userInfo.username == "{user}"'}
@@ -199,13 +199,13 @@ def _policy_of_account(
 
 
 def _kept(field: str) -> str:
-    """Returns an expression that holds where a field is as it was."""
+    """Returns an expression that is true if a field is unchanged."""
     new, old = f"object.{field}", f"oldObject.{field}"
     return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
 
 
 def _notes_kept(notes: Sequence[str]) -> dict[str, str]:
-    """Returns an expression that holds where all annotations but these are as they were."""
+    """Returns an expression that is true if all other annotations are unchanged, by its message."""
     own = json.dumps(list(notes))
     new, old = "variables.notes", "variables.before"
     return {
@@ -217,15 +217,15 @@ def _notes_kept(notes: Sequence[str]) -> dict[str, str]:
 
 
 def _of_pods() -> dict[str, str]:
-    """Returns the expressions that hold of a pod itself, by the property that each refuses."""
+    """Returns the expressions on a pod itself, by message."""
     found = {
         f"no {field}": f"!has(object.spec.{field}) || object.spec.{field} == false"
         for field in ("hostNetwork", "hostPID", "hostIPC")
     }
     return found | {
-        # It passes by the scheduler, and so by the taints of nodes. A pod that runs has one.
+        # It bypasses the scheduler, and so the taints of nodes. A running pod has one.
         "no nodeName": 'request.operation != "CREATE" || !has(object.spec.nodeName)',
-        # Such a pod ends others to have their node, those of the cluster among them.
+        # Such a pod preempts others, including those of the cluster itself.
         "no priorityClassName that begins with system-; leave it out": (
             "!has(object.spec.priorityClassName)"
             ' || !object.spec.priorityClassName.startsWith("system-")'
@@ -234,8 +234,8 @@ def _of_pods() -> dict[str, str]:
 
 
 def _of_contexts() -> dict[str, str]:
-    """Returns the expressions that hold of the security contexts of a pod and of its containers, by
-    the property that each refuses: a few more than the baseline's, which no task needs."""
+    """Returns the expressions on the security contexts of a pod and its containers, by message:
+    slightly stricter than the baseline, in ways that no task needs."""
     each = {
         "not privileged": "!has(s.privileged) || s.privileged == false",
         "no capability but the baseline's and IPC_LOCK": (
@@ -264,8 +264,8 @@ def _of_contexts() -> dict[str, str]:
 
 
 def _of_volumes(targets: Sequence[Target]) -> dict[str, str]:
-    """Returns the expressions by which pods have no folder of their node but that for scratch, and
-    of that only one with their own name, which nobody knows before they are there."""
+    """Returns the expressions that allow no folder of the node except the one for scratch, and of
+    that only a subfolder named after the pod's UID, which nobody knows in advance."""
     scratches = {access_of(target).scratch for target in targets}
     folders = sorted(each for each in scratches if each.startswith("/"))
     if not folders:
@@ -288,11 +288,10 @@ def _of_volumes(targets: Sequence[Target]) -> dict[str, str]:
 
 
 def _of_containers() -> dict[str, str]:
-    """Returns the expressions that hold of each of a pod's containers, by the property that each
-    refuses."""
+    """Returns the expressions on each of a pod's containers, by message."""
     each = {
         "no hostPort": "!has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0)",
-        # The node sends those requests, from its own network.
+        # The node sends these requests, from its own network.
         "no host in probes and lifecycle hooks; leave it out to ask the pod itself": (
             f"({_HANDLERS}).all(h, (!has(h.httpGet) || !has(h.httpGet.host))"
             " && (!has(h.tcpSocket) || !has(h.tcpSocket.host)))"

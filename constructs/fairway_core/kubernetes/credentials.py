@@ -1,4 +1,4 @@
-"""Commands that make an AKS cluster known to kubectl: a person types them once."""
+"""Commands that configure kubectl for an AKS cluster: each user runs them once."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from fairway_core.resource_ids import parts_of
 
 
 def credentials(name: str, group: str, subscription: str = "") -> str:
-    """Returns the commands, which need no rights in the cluster but to find it.
+    """Returns the commands, which need no rights in the cluster except to find it.
 
     >>> credentials("lab-aks", "lab-rg-compute").partition(" && ")[0]
     'az aks get-credentials --name lab-aks --resource-group lab-rg-compute'
     """
     where = f" --subscription {subscription}" if subscription else ""
-    # kubectl then signs in as `az` has, to this cluster alone: `az` names a context as its cluster.
+    # kubectl then signs in like `az`, only to this cluster: `az` names a context after its cluster.
     return (
         f"az aks get-credentials --name {name} --resource-group {group}{where} "
         f"&& kubelogin convert-kubeconfig --context {name} --login azurecli"
@@ -23,7 +23,7 @@ def credentials(name: str, group: str, subscription: str = "") -> str:
 
 
 def credentials_of(cluster: str) -> str:
-    """Returns the commands for the cluster of that resource id; "" for text that is no such id."""
+    """Returns the commands for the cluster with that resource id, or "" for invalid text."""
     try:
         parts = parts_of("AKS cluster", cluster)
     except FieldError:

@@ -1,4 +1,4 @@
-"""Objects of Kubernetes as the text that kubectl and Flux take, and read from it again."""
+"""Kubernetes objects as YAML text for kubectl and Flux, and a parser for that text."""
 
 from __future__ import annotations
 
@@ -21,28 +21,26 @@ if TYPE_CHECKING:
 
 Manifest = dict[str, Any]
 
-# What reads the text takes YAML 1.1, in which `on` and `no` are truth values and 1:30 is a number.
+# Readers of the text use YAML 1.1, in which `on` and `no` are booleans and 1:30 is a number.
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9._/-]*(:[A-Za-z0-9._/-]+)*")
 _NO_TEXT = frozenset({"y", "yes", "n", "no", "on", "off", "true", "false", "null"})
 
 
 def manifest(version: str, kind: str, name: str, namespace: str = "") -> Manifest:
-    """Returns the beginning of every object; without `namespace` for one that the whole cluster
-    shares."""
+    """Returns the beginning of an object; a cluster-scoped one has no `namespace`."""
     where = {"namespace": namespace} if namespace else {}
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **where}}
 
 
 def privileged_namespace(name: str) -> Manifest:
-    """Returns a namespace whose pods may do on nodes what their administrators may, as drivers have
-    to."""
+    """Returns a namespace that allows privileged pods, which drivers need."""
     found = manifest("v1", "Namespace", name)
     found["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "privileged"}
     return found
 
 
 def text(objects: Iterable[Manifest]) -> str:
-    """Returns the objects as YAML, a document each.
+    """Returns the objects as YAML, one document each.
 
     >>> print(text([{"kind": "Example", "answer": "no"}]), end="")
     ---
@@ -71,15 +69,15 @@ def _represent(representer: SafeRepresenter, value: str) -> ScalarNode:
     return node
 
 
-# Far more than Fairway writes into one file; what is nested deeper would take minutes to read.
+# Far more than Fairway writes into one file; deeper nesting would take minutes to parse.
 _LONGEST = 1 << 20
 _DEEPEST = 64
 
 
 @lru_cache(maxsize=64)
 def objects_of(text: str) -> dict[str, Any] | None:
-    """Returns the objects of manifests by kind, namespace and name; None for any other text. All
-    who ask for those of one text have the same ones.
+    """Returns the objects of manifests by kind, namespace and name, or None for any other text. The
+    result is cached and shared between callers.
 
     >>> objects_of("kind: Namespace\\nmetadata: {name: training}")
     {'Namespace training': {'kind': 'Namespace', 'metadata': {'name': 'training'}}}
@@ -98,7 +96,7 @@ def objects_of(text: str) -> dict[str, Any] | None:
 
 
 class _PlainComposer(Composer):
-    """Refuses text of which a part refers to another: it may have no end, and is none of ours."""
+    """A composer that refuses aliases: they may expand without end, and Fairway writes none."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.parser.check_event(AliasEvent):
@@ -107,7 +105,7 @@ class _PlainComposer(Composer):
 
 
 def _name(found: Any) -> str:
-    """Returns `Kind name` or `Kind namespace/name`; "" for what is no object of Kubernetes."""
+    """Returns `Kind name` or `Kind namespace/name`, or "" for anything but a Kubernetes object."""
     metadata = found.get("metadata") if isinstance(found, dict) else None
     if not isinstance(metadata, dict):
         return ""

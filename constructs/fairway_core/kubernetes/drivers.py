@@ -1,9 +1,8 @@
-"""Drivers of nodes: GPUs, InfiniBand and Lustre, each by the operator of its maker.
+"""Drivers of nodes for GPUs, InfiniBand and Lustre, each installed by its maker's operator.
 
-AKS' own images have none for InfiniBand, and its GPU driver excludes NVIDIA's operator, which is
-what loads the module for GPUDirect RDMA. Settings are those that Azure tries together, as are the
-versions that an environment has by default: https://github.com/Azure/aks-rdma-infiniband (commit
-700dabb).
+AKS' images have no InfiniBand driver, and its GPU driver excludes NVIDIA's operator, which loads
+the module for GPUDirect RDMA. The settings, and an environment's default versions, are those that
+Azure tests together: https://github.com/Azure/aks-rdma-infiniband (commit 700dabb).
 """
 
 from __future__ import annotations
@@ -28,23 +27,22 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
 
 RDMA = "rdma/ib"
-"""The resource that is a whole InfiniBand adapter, as the policy below offers it."""
+"""The resource of an entire InfiniBand adapter, which the policy below offers."""
 _NVIDIA = "https://helm.ngc.nvidia.com/nvidia"
 _GPU, _NETWORK = "gpu-operator", "network-operator"
 _MELLANOX = "nvcr.io/nvidia/mellanox"
-# Of InfiniBand: nodes have another adapter of that maker, for Ethernet.
+# Device ids of InfiniBand adapters: nodes have another one of that maker, for Ethernet.
 _ADAPTERS = ["101c", "101e"]
 _PRESENT = "feature.node.kubernetes.io/pci-15b3.present"
 _LUSTRE = "https://github.com/kubernetes-sigs/azurelustre-csi-driver"
-# Its Deployment, which tolerates taints of control planes alone.
+# The driver's Deployment, which tolerates only taints of control planes.
 _LUSTRE_CONTROLLER = "csi-azurelustre-controller"
 
 
 def installation(
     targets: Sequence[Target], volume_types: Collection[str], versions: Operators
 ) -> list[Manifest]:
-    """Returns manifests of the drivers that the targets' nodes and volumes need; none if they need
-    none."""
+    """Returns manifests of the drivers that the targets' nodes and volumes need, if any."""
     fast = [each for each in targets if offers_infiniband(each)]
     nvidia = [each for each in targets if has_nvidia(each)]
     found: list[Manifest] = []
@@ -63,8 +61,7 @@ def installation(
 
 
 def devices(targets: Sequence[Target], versions: Operators) -> list[Manifest]:
-    """Returns the policy by which pods are given InfiniBand adapters; nothing where no target has
-    them."""
+    """Returns the policy that offers InfiniBand adapters to pods; nothing if no target has them."""
     fast = [each for each in targets if offers_infiniband(each)]
     return [_node_feature_rule(), _nic_cluster_policy(fast, versions)] if fast else []
 
@@ -75,7 +72,7 @@ def _network_operator(version: str, targets: Sequence[Target]) -> Manifest:
         "nfd": {"enabled": True, "deployNodeFeatureRules": False},
         "node-feature-discovery": _discovery(targets),
     }
-    # The chart's versions have no `v`.
+    # The chart's versions have no prefix `v`.
     exact = version.removeprefix("v")
     return flux.release(_NETWORK, "nvidia", exact, values, namespace=_NETWORK)
 
@@ -84,9 +81,9 @@ def _gpu_operator(versions: Operators, targets: Sequence[Target], *, rdma: bool)
     off = {"enabled": False}
     values: dict[str, Any] = {
         "operator": {"tolerations": ON_SYSTEM},
-        # One that finds devices is enough, and the network operator has it.
+        # One node feature discovery is enough, and the network operator installs it.
         "nfd": {"enabled": not rdma},
-        # Another driver comes with another node: an upgrade in place would end what runs there.
+        # A new driver comes with a new node: an upgrade in place would end running jobs.
         "driver": {"rdma": {"enabled": rdma}, "upgradePolicy": {"autoUpgrade": False}},
         "daemonsets": {"tolerations": tolerations(targets)},
         "migManager": off,
@@ -104,8 +101,8 @@ def _gpu_operator(versions: Operators, targets: Sequence[Target], *, rdma: bool)
 
 
 def _discovery(targets: Sequence[Target]) -> dict[str, Any]:
-    """Returns values of what finds the devices of nodes: a program on each of them, and two
-    beside."""
+    """Returns the Helm values for node feature discovery: a program on each node, and two
+    others."""
     beside = {"tolerations": ON_SYSTEM}
     return {"worker": {"tolerations": tolerations(targets)}, "master": beside, "gc": beside}
 
@@ -126,7 +123,7 @@ def _node_feature_rule() -> Manifest:
 
 
 def _nic_cluster_policy(targets: Sequence[Target], versions: Operators) -> Manifest:
-    """Returns the only one that the operator takes, by the name that it takes."""
+    """Returns the policy of the network operator, which accepts only one, with this name."""
     prefix, _, name = RDMA.partition("/")
     selectors = {"vendors": ["15b3"], "linkTypes": ["infiniband"], "isRdma": True}
     offered = {"resourcePrefix": prefix, "resourceName": name, "selectors": selectors}
@@ -137,7 +134,7 @@ def _nic_cluster_policy(targets: Sequence[Target], versions: Operators) -> Manif
         "image": "doca-driver",
         "version": versions.infiniband_driver,
         "forcePrecompiled": False,
-        # Else the module of the node's own may be loaded first.
+        # Otherwise the node's own module may be loaded first.
         "env": [
             {
                 "name": "OFED_BLACKLIST_MODULES_FILE",

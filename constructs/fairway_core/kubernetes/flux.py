@@ -1,4 +1,4 @@
-"""Flux's objects: the order in which it applies files, and the account that it uses.
+"""Flux objects: the order in which it applies folders, and its sources and releases.
 
 The order: https://fluxcd.io/flux/components/kustomize/kustomizations/#dependencies
 """
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NAMESPACE = "fairway-flux"
-"""The namespace of Flux's own objects. AKS' extension lets none refer to another namespace.
+"""The namespace of Flux's objects. AKS' extension does not let them refer to another namespace.
 
 Source: Azure documentation, GitOps Flux v2 configurations, multi-tenancy."""
-_ACCOUNT = "flux-applier"  # which the extension makes there, for a configuration of the cluster
-# What needs kinds of objects, or a namespace, that another folder brings.
+_ACCOUNT = "flux-applier"  # created there by the extension, for a cluster configuration
+# Folders that need kinds of objects, or a namespace, from other folders.
 _AFTER = {"queues": ("jobs", "kueue"), "devices": ("drivers",)}
 _RETRIES = {"remediation": {"retries": 3}}
 
 
 def kustomizations(paths: Iterable[str]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Returns a name, a path and what it depends on, of each folder that has manifests.
+    """Returns name, path and dependencies of each folder with manifests.
 
     >>> kustomizations(["queues/queues.yaml", "kueue/kueue.yaml", "jobs/head.yaml"])
     [('jobs', './jobs', ()), ('kueue', './kueue', ()), ('queues', './queues', ('jobs', 'kueue'))]
@@ -37,7 +37,7 @@ def kustomizations(paths: Iterable[str]) -> list[tuple[str, str, tuple[str, ...]
 
 
 def chart_repository(name: str, url: str) -> Manifest:
-    """Returns a source of charts; its type follows from the address."""
+    """Returns a source of Helm charts; its type follows from the address."""
     spec = {"interval": "24h", "url": url}
     if url.startswith("oci://"):
         spec["type"] = "oci"
@@ -53,7 +53,8 @@ def release(
     namespace: str,
     after: tuple[str, ...] = (),
 ) -> Manifest:
-    """Returns a chart of an exact version, installed in a namespace; `after` are other releases."""
+    """Returns a release of a chart's exact version in a namespace; `after` are releases to wait
+    for."""
     source = {"kind": "HelmRepository", "name": repository}
     spec: dict[str, Any] = {
         "interval": "1h",
@@ -75,13 +76,13 @@ def release(
 def repository_files(
     name: str, url: str, tag: str, folder: str, ignored: tuple[str, ...], deployment: str
 ) -> list[Manifest]:
-    """Returns the manifests in a folder of a git repository, as they were at a tag; the pods of the
-    `deployment` among them may be on nodes of the system."""
+    """Returns objects that apply a folder of a git repository at a tag; pods of its `deployment`
+    may run on system nodes."""
     tolerating = {
         **manifest("apps/v1", "Deployment", deployment),
         "spec": {"template": {"spec": {"tolerations": ON_SYSTEM}}},
     }
-    # As .gitignore has it: nothing but the folder.
+    # In the syntax of .gitignore: ignores all but the folder.
     lines = ["/*", f"!/{folder}", *(f"/{folder}/{each}" for each in ignored)]
     source = {"interval": "24h", "url": url, "ref": {"tag": tag}, "ignore": "\n".join(lines) + "\n"}
     applied = {

@@ -1,4 +1,4 @@
-"""The head pod that a namespace needs before jobs run in it, and the rights of the pod."""
+"""The head pod that a namespace needs before jobs run in it, and its permissions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RBAC = "rbac.authorization.k8s.io"
 _KUEUE = "kueue.x-k8s.io"
 
-# It waits to be asked: what it does comes with each request.
+# The head only waits: each request brings the program that it runs.
 _WAIT = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
 
 _RULES = [
@@ -38,9 +38,9 @@ _RULES_EVERYWHERE = [
 
 
 def rights(target: Target) -> dict[str, bool]:
-    """Returns rights of the head's account in `kubectl auth can-i`'s words, each True for all
-    namespaces or False for its own alone; with Kueue's objects where the target has a queue of
-    Kueue's."""
+    """Returns the permissions of the head's account as arguments of `kubectl auth can-i`: True for
+    those in all namespaces, False for its own only. Kueue's objects are included if the target has
+    a queue."""
     access = access_of(target)
     return {
         f"{verb} {'.'.join(filter(None, (resource, group)))}": everywhere
@@ -54,14 +54,14 @@ def rights(target: Target) -> dict[str, bool]:
 
 
 def objects(target: Target, *, client_id: str = "") -> list[Manifest]:
-    """Returns the head pod's Deployment, its account and that of tasks, which has no rights, and
-    the head's rights: in the namespace, to see and to drain nodes, and to see quotas.
+    """Returns the head pod's Deployment, its account and that of tasks, which has no permissions,
+    and the head's permissions: in the namespace, to read and drain nodes, and to read quotas.
 
-    With `client_id` tasks are that identity of Azure's, where AKS' workload identity is on.
+    With `client_id` tasks act as that Azure identity, if AKS' workload identity is enabled.
     """
     access = access_of(target)
     space, head = access.namespace, access.head
-    # What is no namespace's own is named after it: another may have a head of its own.
+    # Cluster-scoped objects are named after the namespace: another may have its own head.
     everywhere = f"{space}-{head}"
     return [
         manifest("v1", "ServiceAccount", head, space),
@@ -75,8 +75,7 @@ def objects(target: Target, *, client_id: str = "") -> list[Manifest]:
 
 
 def topologies(targets: Sequence[Target]) -> list[Manifest]:
-    """Returns a ConfigMap with NCCL's topology file for each kind of nodes of the targets that has
-    one."""
+    """Returns a ConfigMap with NCCL's topology file for each type of node that has one."""
     access = access_of(targets[0])
     found = {each.path: each for target in targets if (each := topology_of(target)) is not None}
     return [
@@ -98,7 +97,7 @@ def _account_of_tasks(access: KubernetesAccess, client_id: str) -> Manifest:
 def binding(
     kind: str, name: str, namespace: str, account: str, role_kind: str, role: str
 ) -> Manifest:
-    """Returns a role that an account of the namespace has: in it, or by a ClusterRoleBinding
+    """Returns a binding of a role to an account of the namespace; a ClusterRoleBinding applies
     everywhere."""
     where = namespace if kind == "RoleBinding" else ""
     return {

@@ -1,6 +1,6 @@
-"""Checks of nodes with GPUs or InfiniBand, on each of them, by the program that Slurm's nodes have.
+"""Health checks on nodes with GPUs or InfiniBand, by the same program as on Slurm's nodes.
 
-AKS' own checks of GPUs leave out nodes without its driver, as these are:
+AKS' own GPU checks exclude nodes without its driver, such as these:
 https://learn.microsoft.com/azure/aks/gpu-health-monitoring
 """
 
@@ -39,16 +39,16 @@ _MODULES = (
 )
 _FOLDER = "/opt/fairway"
 _GPUS = "nvidia.com/gpu"
-# The driver of the operator has a root of its own on the node. Source: NVIDIA/gpu-operator, whose
-# validator starts nvidia-smi so.
+# The operator's driver has its own root on the node. Source: NVIDIA/gpu-operator, whose validator
+# starts nvidia-smi in the same way.
 _SMI = '#!/bin/sh\nexec chroot /run/nvidia/driver nvidia-smi "$@"\n'
-_EVERY = "300"  # seconds, as Slurm has it
+_EVERY = "300"  # seconds, as for Slurm
 _NODE_CLAIM = "authentication.kubernetes.io/node-name"
 
 
 def objects(targets: Sequence[Target]) -> list[Manifest]:
-    """Returns a DaemonSet for each pool that has something to check, its program, and the rights
-    that it has: on the node on which it runs; nothing where no pool has any."""
+    """Returns a DaemonSet for each pool with devices to check, its program, and its permissions,
+    which are limited to its own node; nothing if no pool has any."""
     facts = {each.name: _facts(each) for each in targets}
     checked = [each for each in targets if facts[each.name] != _NOTHING]
     if not checked:
@@ -86,13 +86,13 @@ def _check_of(target: Target) -> str:
 
 
 def _rights() -> list[Manifest]:
-    """Returns any node by its role; by a policy that alone on which the pod of the token is. So a
-    node that somebody has taken over takes no other with it, and no pods by labels."""
+    """Returns a role for all nodes, and a policy that limits it to the node of the token's pod: a
+    compromised node cannot affect others, or attract pods by labels."""
     rules = [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]},
     ]
-    # As Kubernetes tries it itself: test/e2e/auth/e2edata/per_node_validatingadmissionpolicy.yaml.
+    # Source: Kubernetes, test/e2e/auth/e2edata/per_node_validatingadmissionpolicy.yaml.
     claim = f'request.userInfo.extra["{_NODE_CLAIM}"]'
     own = (
         f'has(request.userInfo.extra) && "{_NODE_CLAIM}" in request.userInfo.extra'
@@ -122,7 +122,7 @@ def _daemon_set(target: Target, facts: NodeFacts, digest: str) -> Manifest:
             {"name": "PYTHONPATH", "value": _FOLDER},
         ],
         "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
-        # For the devices of the driver, and the kernel's log.
+        # For the driver's devices, and the kernel's log.
         "securityContext": {"privileged": True},
         "volumeMounts": [
             {"name": "program", "mountPath": _FOLDER, "readOnly": True},
@@ -141,7 +141,7 @@ def _daemon_set(target: Target, facts: NodeFacts, digest: str) -> Manifest:
         "serviceAccountName": _NAME,
         "priorityClassName": "system-node-critical",
         "terminationGracePeriodSeconds": 5,
-        # InfiniBand devices are those of the node, and so is the metadata service.
+        # InfiniBand devices and the metadata service belong to the node's network.
         "hostNetwork": True,
         "nodeSelector": dict(access.selector),
         "tolerations": tolerations([target]),
@@ -155,14 +155,14 @@ def _daemon_set(target: Target, facts: NodeFacts, digest: str) -> Manifest:
         ],
     }
     labels = {"app.kubernetes.io/name": _NAME, "fairway.dev/pool": target.name}
-    # Another program is another pod.
+    # A changed program replaces the pod.
     about = {"labels": labels, "annotations": {"fairway.dev/program": digest}}
     found = manifest("apps/v1", "DaemonSet", f"{_NAME}-{target.name}", NAMESPACE)
     template = {"metadata": about, "spec": spec}
     return {**found, "spec": {"selector": {"matchLabels": labels}, "template": template}}
 
 
-# Folders of the node: the driver's root, which comes later than the pod, and what Hyper-V tells.
+# Folders of the node: the driver's root, mounted after the pod starts, and Hyper-V's data.
 _FOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "nvidia": ("/run/nvidia", {"mountPropagation": "HostToContainer"}),
     "hyperv": ("/var/lib/hyperv", {}),

@@ -1,6 +1,6 @@
 """All that Flux applies in an environment's Kubernetes cluster, as the text of its files.
 
-Each folder is applied by itself, so that a driver that fails holds up no queue: see `flux`.
+Each folder is applied separately, so that a failing driver blocks no queue: see `flux`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 def manifests(
     targets: Sequence[Target], shared: Sequence[Volume], spec: Kubernetes, *, client_id: str = ""
 ) -> dict[str, str]:
-    """Returns files by their paths, for pools that are `targets` and the file systems that they
-    mount.
+    """Returns the files by path, for the pools `targets` and the file systems that they mount.
 
-    `client_id` is of the identity that tasks' pods have in Azure; it may be a reference of
-    Terraform's, as may be what volumes come from.
+    `client_id` is that of the Azure identity of tasks' pods; it may be a Terraform reference, and
+    so may the sources of volumes.
     """
     queued = [each for each in targets if access_of(each).queue]
     types = {volume.type for volume in shared}
@@ -60,18 +59,18 @@ def manifests(
 
 
 def namespace(name: str, quota: Mapping[str, str]) -> list[Manifest]:
-    """Returns the namespace of jobs, and what it may have at most."""
-    # Nothing of a job's gets a public address or a port of every node.
+    """Returns the namespace of jobs and its quota."""
+    # No job gets a public address or a port on every node.
     closed = {"services.loadbalancers": "0", "services.nodeports": "0"}
     spec = {"hard": {**closed, **quota}}
     quotas = {**manifest("v1", "ResourceQuota", "fairway", name), "spec": spec}
-    # A task's pod locks memory for InfiniBand, which the baseline of Pod Security leaves out: a
-    # policy says which pods there may be, see `admission`.
+    # A task's pod locks memory for InfiniBand, which the baseline of Pod Security does not allow:
+    # a policy decides which pods are allowed, see `admission`.
     return [privileged_namespace(name), quotas]
 
 
 def _of_all(targets: Sequence[Target]) -> Target:
-    """Returns one with the volumes of all, for the head pod that they share."""
+    """Returns a target with the volumes of all, for the head pod that they share."""
     claims: dict[str, str] = {}
     mounts: dict[str, str] = {}
     for target in targets:

@@ -1,8 +1,8 @@
-"""The set-up of nodes of jobs: tasks' scratch on local NVMe disks, and how far NFS reads ahead.
+"""Setup of jobs' nodes: tasks' scratch on local NVMe disks, and NFS read-ahead.
 
-AKS hands the disks over raw, and its volumes of NFS have no option for it. One pod on each node
-does both, as root of the node, and then stays without rights, to remove the scratch of pods that
-are gone. It has no token, and a namespace in which only administrators make pods.
+AKS leaves the disks raw, and its NFS volumes have no option for read-ahead. One pod on each node
+does both, as root of the node, and then stays without privileges, to remove the scratch of deleted
+pods. It has no token, and is in a namespace in which only administrators create pods.
 https://learn.microsoft.com/azure/aks/best-practices-storage-nvme
 """
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 NAMESPACE = "fairway-nodes"
 SCRATCH = f"{local_disks.FOLDER}/fairway"
-"""The folder of nodes in which each pod of a task has one of its own."""
+"""The folder of nodes in which each pod of a task has its own."""
 _NAME = "node-setup"
 _SET_UP, _CLEAN_UP = "set-up.sh", "clean-up.sh"
 _SCRIPTS = "/scripts"
-# Among the mounts of the node's first process, with the node's own programs. By its file and not
-# its number: a pod that sees the node's processes has all containers see them.
+# In the mount namespace of the node's first process, with the node's programs. The namespace is
+# opened by its file: a pod that shares the node's process ids shares them with all its containers.
 _PROC = "/node/proc"
 _ON_NODE = f"exec nsenter --mount={_PROC}/1/ns/mnt -- bash -s <{_SCRIPTS}/{_SET_UP}"
 _SMALL = {"cpu": "10m", "memory": "32Mi"}
 
 
 def objects(targets: Sequence[Target]) -> list[Manifest]:
-    """Returns the namespace, the scripts and the DaemonSet for nodes of the targets."""
+    """Returns the namespace, the scripts and the DaemonSet for the targets' nodes."""
     scripts = {_SET_UP: set_up_script(), _CLEAN_UP: _text("node_cleanup.sh")}
     labels = {"app": _NAME}
-    # Pods that have the scripts of before are replaced.
+    # A changed script replaces the pods.
     mark = hashlib.sha256("".join(scripts.values()).encode()).hexdigest()[:12]
     spec = {
         "selector": {"matchLabels": labels},
@@ -56,7 +56,7 @@ def objects(targets: Sequence[Target]) -> list[Manifest]:
 
 
 def set_up_script() -> str:
-    """Returns the program that sets up a node."""
+    """Returns the script that sets up a node."""
     return local_disks.with_local_disks(_text("node_setup.sh"))
 
 
@@ -72,7 +72,7 @@ def _pod(targets: Sequence[Target]) -> dict[str, Any]:
         "image": access.head_image,
         "command": ["bash", "-c", _ON_NODE],
         "resources": {"requests": _SMALL, "limits": {"memory": "512Mi"}},
-        # To mount, and to open disks.
+        # To mount, and to access disks.
         "securityContext": {"privileged": True},
         "volumeMounts": [scripts, {"name": "proc", "mountPath": _PROC, "readOnly": True}],
     }
@@ -81,7 +81,7 @@ def _pod(targets: Sequence[Target]) -> dict[str, Any]:
         "image": access.head_image,
         "command": ["bash", f"{_SCRIPTS}/{_CLEAN_UP}"],
         "resources": {"requests": dict(_SMALL), "limits": {"memory": "128Mi"}},
-        # To remove the files of any user, and nothing else.
+        # Only to remove the files of any user.
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"], "add": ["DAC_OVERRIDE", "FOWNER"]},
@@ -93,7 +93,7 @@ def _pod(targets: Sequence[Target]) -> dict[str, Any]:
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        # Tasks wait for it, and may not take its place.
+        # Tasks wait for this pod, and must not preempt it.
         "priorityClassName": "system-node-critical",
         "terminationGracePeriodSeconds": 5,
         "affinity": _nodes_of(targets),
@@ -103,14 +103,15 @@ def _pod(targets: Sequence[Target]) -> dict[str, Any]:
         "volumes": [
             {"name": "scripts", "configMap": {"name": _NAME}},
             {"name": "proc", "hostPath": {"path": "/proc", "type": "Directory"}},
-            # Of no type: else there would be a folder before there are disks, and tasks begin.
+            # Without a type: else the folder would exist before its disks, and tasks would start.
             {"name": "scratch", "hostPath": {"path": SCRATCH}},
         ],
     }
 
 
 def _nodes_of(targets: Sequence[Target]) -> dict[str, Any]:
-    """Returns nodes of any of the targets, and no others, such as those of the system."""
+    """Returns an affinity to the nodes of the targets, which excludes others, such as system
+    nodes."""
     terms = [
         {
             "matchExpressions": [

@@ -1,4 +1,4 @@
-"""Nodes of jobs, their resources and their volumes, as what runs there has to know them."""
+"""Jobs' nodes with their taints, resources and volumes, for the objects that use them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 SYSTEM_TAINT = "CriticalAddonsOnly"
-"""The key of the taint of the system's nodes in an environment, which AKS' own pods tolerate, those
-of its extension Flux and of Container insights too.
+"""The key of the taint of system nodes in an environment, which AKS' own pods tolerate, including
+those of its extension Flux and of Container insights.
 
 Sources: Azure documentation, AKS: system node pools; Azure/AKS, issue 4780; mspnp/aks-baseline,
 pull request 236; the pods of an AKS cluster, ama-logs-rs among them, in microsoft/Docker-Provider
 b7805584, source/plugins/go/input/lib/testdata/pods1.json."""
 ON_SYSTEM = [{"key": SYSTEM_TAINT, "operator": "Exists"}]
-"""The tolerations of what Fairway installs there."""
+"""The tolerations of pods that Fairway installs on system nodes."""
 _SPOT = {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect": "NoSchedule"}
 
 
@@ -37,28 +37,28 @@ def access_of(target: Target) -> KubernetesAccess:
 
 
 def taints(target: Target) -> list[dict[str, str]]:
-    """Returns taints that an environment and AKS give the target's nodes."""
+    """Returns the taints that an environment and AKS set on the target's nodes."""
     own = access_of(target).tolerations
     pool = {"key": POOL_TAINT, "value": target.name, "effect": "NoSchedule"}
     return [pool] * (POOL_TAINT in own) + [_SPOT] * target.spot
 
 
 def tolerations(targets: Iterable[Target]) -> list[dict[str, str]]:
-    """For the taints of the targets' nodes, which a task's pods tolerate too."""
+    """Returns tolerations for the taints of the targets' nodes, as tasks' pods have them."""
     own = [key for target in targets for key in access_of(target).tolerations]
     return [{"key": key, "operator": "Exists"} for key in dict.fromkeys((*TAINTS, *own))]
 
 
 def size_of(target: Target) -> VmSize | None:
-    """Returns the VM size of its nodes, or None if it says none."""
+    """Returns the VM size of the target's nodes, or None if it has none."""
     from fairway_core.catalog import vm_size
 
     return vm_size(target.vm_size) if target.vm_size else None
 
 
 def topology_of(target: Target) -> Topology | None:
-    """Returns topology of GPUs and adapters in the target's nodes, for NCCL, or None if NCCL needs
-    none."""
+    """Returns the topology of GPUs and adapters in the target's nodes for NCCL, or None if NCCL
+    needs none."""
     from fairway_core.catalog import fabric_for
 
     size = size_of(target)
@@ -72,27 +72,28 @@ def has_nvidia(target: Target) -> bool:
 
 
 def offers_infiniband(target: Target) -> bool:
-    """Returns True if pods on the target's nodes are given InfiniBand adapters."""
+    """Returns True if pods on the target's nodes get InfiniBand adapters."""
     return bool(access_of(target).rdma)
 
 
 LUSTRE_DRIVER = "azurelustre.csi.azure.com"
 
-# What is for /etc/fstab, and the access that each claim states itself.
+# Options that are only for /etc/fstab, or that a claim's access mode sets.
 _OF_NODES = ("rw", "_netdev")
 _MODES = ["ReadWriteMany"]
-# What a claim asks for, whatever its volume has, or the API server would refuse all that is applied
-# with it when a file system grows: "only dynamically provisioned pvc can be resized" (its admission
-# plugin PersistentVolumeClaimResize).
+# A claim's request, whatever the size of its volume: when a file system grows, the API server would
+# refuse all objects applied with the claim, as "only dynamically provisioned pvc can be resized"
+# (its admission plugin PersistentVolumeClaimResize).
 _ASKED = "1Gi"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Volume:
-    """A shared file system: its name, and how a node would mount it, `type`, `source`, `options`.
+    """A shared file system: its name, and the `type`, `source` and `options` with which a node
+    would mount it.
 
-    `source` may hold a reference of Terraform's. `gib` is its size, which Kubernetes shows
-    and keeps nobody to.
+    `source` may contain a Terraform reference. `gib` is its size, which Kubernetes shows but does
+    not enforce.
     """
 
     name: str
@@ -103,18 +104,18 @@ class Volume:
 
 
 def objects(volumes: Iterable[Volume], namespace: str) -> list[Manifest]:
-    """Returns a volume and the claim of the same name for each, bound to each other alone."""
+    """Returns a volume and a claim of the same name for each, bound only to each other."""
     return [each for volume in volumes for each in _pair(volume, namespace)]
 
 
 def _pair(volume: Volume, namespace: str) -> list[Manifest]:
-    # Volumes are the whole cluster's: the same file system in two namespaces is two.
+    # Volumes are cluster-scoped: one file system in two namespaces is two volumes.
     name = f"{namespace}-{volume.name}"
     options = [each for each in volume.options.split(",") if each not in _OF_NODES]
     given = {
         "capacity": {"storage": f"{volume.gib}Gi"},
         "accessModes": _MODES,
-        # The data is the environment's: no claim that is deleted takes it along.
+        # The data belongs to the environment: deleting a claim must not delete it.
         "persistentVolumeReclaimPolicy": "Retain",
         "storageClassName": "",
         "claimRef": {"namespace": namespace, "name": volume.name},
@@ -141,24 +142,24 @@ def _where(volume: Volume, handle: str) -> dict[str, Any]:
             "csi": {"driver": LUSTRE_DRIVER, "volumeHandle": handle, "volumeAttributes": address}
         }
     assert volume.type == "nfs", f"pods cannot mount a volume of type {volume.type}"
-    # Kubernetes' own, for which nodes need no driver. Source: Azure documentation, NFS volumes on
-    # AKS.
+    # Kubernetes' built-in NFS volume, which needs no driver. Source: Azure documentation, NFS
+    # volumes on AKS.
     server, _, export = volume.source.partition(":/")
     return {"nfs": {"server": server, "path": f"/{export}"}}
 
 
 _GPUS = "nvidia.com/gpu"
-# Of a hundred parts of a node's processors and memory: the kubelet keeps some for itself, and there
-# are pods on every node. And of its memory, those that the guest sees.
+# Percentage of a node's processors and memory that tasks get: the kubelet reserves some, and every
+# node runs other pods. And the percentage of its memory that the guest sees.
 _PARTS = 90
 _SEEN = 97
-# GiB of the pods that every node has: AKS' own, those of drivers, and the agent of monitoring.
+# GiB for the pods that every node has: AKS' own, drivers, and the monitoring agent.
 _DAEMONS = 1.5
 
 
 def of_node(target: Target) -> dict[str, str]:
-    """Returns the resources of a whole node by the names that Kubernetes has for them. Raises
-    UserError if the target says neither them nor its VM size."""
+    """Returns the resources of an entire node by their Kubernetes names. Raises UserError if the
+    target has neither resources nor a VM size."""
     access = access_of(target)
     if access.resources is not None:
         return dict(access.resources)
@@ -181,9 +182,9 @@ def of_node(target: Target) -> dict[str, str]:
 
 
 def _memory(gib: float) -> int:
-    """Returns the GiB of a node that are left to one pod, beside those pods that every node has.
+    """Returns the GiB of a node that are left for one pod, besides the pods that every node has.
 
-    The lesser of two: large nodes keep a share, and on small ones what AKS keeps is more.
+    The lesser of two: large nodes keep a share, and on small ones AKS reserves more.
     https://learn.microsoft.com/azure/aks/node-resource-reservations
 
     >>> _memory(28)
@@ -192,6 +193,6 @@ def _memory(gib: float) -> int:
     from fairway_core.environment.kubernetes import MAX_PODS
 
     kept = min(20 * MAX_PODS + 50, 256 * gib) / 1024  # MiB, at most a quarter
-    evicted = 100 / 1024  # where less is free
+    evicted = 100 / 1024  # the kubelet evicts pods if less is free
     small = gib * _SEEN / 100 - kept - evicted - _DAEMONS
     return max(1, int(min(gib * _PARTS / 100, small)))

@@ -1,4 +1,4 @@
-"""Queues: Kueue, and what it may hand out of each pool.
+"""Queues: Kueue, and the quota that it may assign in each pool.
 
 Objects: https://kueue.sigs.k8s.io/docs/reference/kueue.v1beta2/, of release 0.19.
 """
@@ -23,14 +23,14 @@ PRIORITIES: Final[Mapping[Literal["low", "normal", "high"], str]] = {
     "normal": "fairway-normal",
     "high": "fairway-high",
 }
-"""The classes of a job's `priority`, by what it says."""
+"""The priority classes, by a job's `priority`."""
 _VALUES = {"low": -1000, "normal": 0, "high": 1000}
 _GROUP = "kueue.x-k8s.io"
 _VERSION = f"{_GROUP}/v1beta2"
 _PROVISIONING = "fairway-nodes"
-"""The check that a pool's autoscaler is asked for the nodes of all pods before one of them starts.
+"""The check that asks a pool's autoscaler for the nodes of all pods before one of them starts.
 
-AKS' autoscaler knows the class since Kubernetes 1.33, without any setting.
+AKS' autoscaler supports the class from Kubernetes 1.33 on, without any setting.
 Sources: Azure documentation, AKS: Kueue with the cluster autoscaler; Azure/AKS, pull request 5867.
 """
 _AT_ONCE = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
@@ -38,11 +38,11 @@ _CHARTS = "oci://registry.k8s.io/kueue/charts"
 
 
 def installation(version: str, wait_for_pods: float | None) -> list[Manifest]:
-    """Returns Kueue by its chart, for Jobs alone; with `wait_for_pods` seconds a Job that has not
-    all of its pods by then gives its quota back.
+    """Returns the release of Kueue's chart, for Jobs only; with `wait_for_pods`, a Job whose pods
+    are not all ready after that many seconds returns its quota.
 
-    That is no default: Kueue does not count pods that have failed as having been there, and would
-    end what runs of a sweep some of whose tasks fail early.
+    It is off by default: Kueue does not count failed pods as ready, and would end a running sweep
+    some of whose tasks fail early.
     """
     settings: dict[str, Any] = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
@@ -54,7 +54,7 @@ def installation(version: str, wait_for_pods: float | None) -> list[Manifest]:
         "integrations": {"frameworks": ["batch/job"]},
     }
     if wait_for_pods is not None:
-        # None of a Job that has begun: a task that failed would be a pod to wait for.
+        # No recovery timeout for a started Job: it would wait for the pod of a failed task.
         limits = {"timeout": f"{round(wait_for_pods)}s", "recoveryTimeout": "0s"}
         settings["waitForPodsReady"] = limits
     values = {
@@ -69,9 +69,9 @@ def installation(version: str, wait_for_pods: float | None) -> list[Manifest]:
 
 
 def objects(targets: Sequence[Target], *, atomic: bool = True) -> list[Manifest]:
-    """Returns a flavor, a queue of the cluster and one of the namespace for each target, with the
-    quota of all of its nodes, and the classes of priority; with `atomic` also the check of pools
-    that scale, see `_PROVISIONING`."""
+    """Returns a flavor, a cluster queue and a local queue for each target, with the quota of all
+    its nodes, and the priority classes; with `atomic` also the check for pools that scale, see
+    `_PROVISIONING`."""
     found = [each for target in targets for each in _queue(target, atomic=atomic)]
     if atomic and any(target.nodes.scales for target in targets):
         found += _provisioning()
@@ -83,8 +83,8 @@ def objects(targets: Sequence[Target], *, atomic: bool = True) -> list[Manifest]
 
 
 def _provisioning() -> list[Manifest]:
-    """Returns the check that makes a ProvisioningRequest for each Job, of all resources, and again
-    as often as Kueue does by default."""
+    """Returns the check that creates a ProvisioningRequest for each Job, of all resources, with
+    Kueue's default number of retries."""
     config = {"apiGroup": _GROUP, "kind": "ProvisioningRequestConfig", "name": _PROVISIONING}
     check = {"controllerName": f"{_GROUP}/provisioning-request", "parameters": config}
     return [
@@ -110,9 +110,9 @@ def _queue(target: Target, *, atomic: bool) -> list[Manifest]:
     }
     spec: dict[str, Any] = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": access.namespace}},
-        # A long wait for many nodes holds up nobody who takes what is free; priorities order both.
+        # A job that waits for many nodes does not block others; priorities order both.
         "queueingStrategy": "BestEffortFIFO",
-        # Nobody's run is ended for another's.
+        # No run is ended for another.
         "preemption": {"withinClusterQueue": "Never"},
         "resourceGroups": [
             {"coveredResources": list(each_node), "flavors": [{"name": name, "resources": quotas}]}
@@ -132,7 +132,7 @@ def _queue(target: Target, *, atomic: bool) -> list[Manifest]:
 
 
 def _times(quantity: str, count: int) -> str:
-    """Returns a quantity times `count`, in its own unit.
+    """Returns a quantity multiplied by `count`, in its own unit.
 
     >>> _times("1710Gi", 8), _times("500m", 3), _times("1.5", 3)
     ('13680Gi', '1500m', '4.5')
