@@ -1,7 +1,7 @@
-"""Slurm as Fairway configures it: one description, the same files for Azure and for one machine.
+"""Slurm as Fairway configures it: one description gives the same files on Azure and on one machine.
 
-`render` writes the configuration of a `SlurmCluster`, `install` the programs that it names.
-Neither needs Terraform or Azure, so that tests and the simulator run the very files that nodes get.
+`render` writes the configuration of a `SlurmCluster`, `install` the programs that it names. Neither
+needs Terraform or Azure, so that tests and the simulator run the files that nodes get.
 """
 
 from fairway_core.slurm.cluster import DISTRIBUTION as DISTRIBUTION

@@ -1,4 +1,4 @@
-"""A Slurm cluster as plain data: all in which one on Azure differs from one on a single machine."""
+"""A Slurm cluster as plain data: all that differs between Azure and a single machine."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-# Ubuntu's own have the names of its distribution. All others are built as SchedMD does:
-# `slurm-smd…`, with the same programs at the same paths, but without the account of Slurm.
+# Package names of Ubuntu's distribution. All others are built as SchedMD describes: `slurm-smd…`,
+# with the same programs at the same paths, but without Slurm's account.
 _DISTRIBUTION = "slurm-client", "slurmctld", "slurmd", "slurmdbd"
-# Slurm reads what the three releases before have left. Source: Slurm's upgrade guide.
+# Slurm reads the state of the three releases before it. Source: Slurm's upgrade guide.
 _BACK = 3
 _RELEASE = re.compile(r"([0-9]{2})\.(02|05|08|11)(\..*)?")
 
@@ -18,8 +18,8 @@ _RELEASE = re.compile(r"([0-9]{2})\.(02|05|08|11)(\..*)?")
 class Packages:
     """A release of Slurm, and the apt repository that has it; without `url` the distribution's.
 
-    `key` is the public key of the repository. Without one it is fetched from `key_url`. `pmix` is
-    the package of the library for `srun --mpi=pmix` that Slurm was built with.
+    `key` is the public key of the repository; without one it is downloaded from `key_url`. `pmix`
+    is the package of the library for `srun --mpi=pmix` that Slurm was built with.
 
     >>> Packages(version="23.11").names["slurmd"]
     'slurmd'
@@ -38,7 +38,7 @@ class Packages:
 
     @property
     def names(self) -> dict[str, str]:
-        """The packages by what the distribution calls them."""
+        """The names of the packages, by their names in the distribution."""
         if not self.url:
             return {name: name for name in _DISTRIBUTION}
         return {name: f"slurm-smd-{name.removeprefix('slurm-')}" for name in _DISTRIBUTION}
@@ -47,7 +47,7 @@ class Packages:
 DISTRIBUTION = Packages(version="23.11")
 """The packages of Ubuntu 24.04, the scheduler's distribution."""
 
-# Those of CycleCloud: version, repository and key. Source: Azure/cyclecloud-slurm 049346f
+# CycleCloud's packages: version, repository and key. Source: Azure/cyclecloud-slurm 049346f
 # (2026-07-15), README and azure-slurm-install/ubuntu.sh.
 MICROSOFT = Packages(
     version="25.11.5",
@@ -59,7 +59,7 @@ MICROSOFT = Packages(
 
 
 def reads_state(version: str, of: str) -> bool:
-    """Returns True if that version of Slurm can start with the jobs and the history of another.
+    """Returns True if that version of Slurm can start with the jobs and history of another.
 
     >>> reads_state("25.05.4", of="23.11"), reads_state("25.11.5", of="23.11")
     (True, False)
@@ -71,7 +71,8 @@ def reads_state(version: str, of: str) -> bool:
 
 
 def _ordinal(version: str) -> int | None:
-    """Returns the number of a release: there are two a year, in May and November, from 23.11 on."""
+    """Returns the ordinal of a release, or None if unknown: from 23.11 on there are two a year, in
+    May and November."""
     found = _RELEASE.fullmatch(version)
     return int(found[1]) * 2 + (found[2] == "11") if found else None
 
@@ -79,24 +80,24 @@ def _ordinal(version: str) -> int | None:
 SCALES = (
     "Microsoft.Compute/virtualMachineScaleSets/read",
     "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read",
-    # One more, and one less by its number.
+    # To add an instance, and to delete one by its id.
     "Microsoft.Compute/virtualMachineScaleSets/write",
     "Microsoft.Compute/virtualMachineScaleSets/delete/action",
-    # New instances stand in the subnet and have the identity of nodes.
+    # New instances join the subnet and get the nodes' identity.
     "Microsoft.Network/virtualNetworks/subnets/join/action",
     "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action",
 )
-"""On its scale sets, and on the subnet and the identity of their instances."""
+"""Actions on the scale sets, and on the subnet and the identity of their instances."""
 
 PLACES = "Microsoft.Compute/proximityPlacementGroups/write"
-"""A placement group is changed by what is put into it, and has no action of its own for that.
+"""The action on a placement group, which adding an instance changes: there is no narrower one.
 Source: Azure documentation, AKS cluster identity permissions; "Azure permissions for Compute"."""
 
 READS_OPERATIONS = "Microsoft.Compute/locations/operations/read"
 """Actions to read why Azure could not make an instance: operations belong to the location."""
 
 
-# Where programs, prolog and epilog of the project lie on schedulers and nodes.
+# The folder of Fairway's programs, prolog and epilog on schedulers and nodes.
 PROGRAMS = "/usr/local/lib/fairway/slurm"
 
 SLURMCTLD_PORT = 6817
@@ -107,8 +108,7 @@ SLURMD_PORT = 6818
 class Gpus:
     """The GPUs of a node as Slurm's GRES: one device file each, in the order of their numbers.
 
-    `numa` is the NUMA domain of each, where it is known: Slurm then gives a task cores beside
-    its GPU.
+    `numa` is the NUMA domain of each, if known: Slurm then gives a task cores close to its GPU.
     """
 
     type: str
@@ -118,10 +118,10 @@ class Gpus:
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """A partition and its nodes, `NAME-[first…first+count-1]`, all alike: one scale set.
+    """A partition and its identical nodes, `NAME-[first…first+count-1]`: one scale set.
 
-    `memory_mib` is what jobs may use. With `cloud` the nodes come and go, and the first `kept`
-    of them stay. `address` and `port` are for nodes that share one machine: node number n
+    `memory_mib` is the memory for jobs. With `cloud` nodes are started and deleted, and the first
+    `kept` of them stay. `address` and `port` are for nodes that share one machine: node number n
     listens on `port` + n.
     """
 
@@ -142,7 +142,7 @@ class Partition:
     default: bool = False
 
     def numbered(self, first: int, count: int) -> str:
-        """Returns Slurm's host list of `count` nodes from that number on.
+        """Returns Slurm's host list of `count` nodes, from the number `first`.
 
         >>> Partition(name="nd", count=4, cpus=1, memory_mib=1).numbered(0, 4)
         'nd-[0-3]'
@@ -164,10 +164,10 @@ class Partition:
 
 @dataclass(frozen=True, kw_only=True)
 class Cloud:
-    """The programs that start and delete nodes, and Slurm's patience with them in seconds.
+    """The programs that start and delete nodes, and Slurm's timeouts for them in seconds.
 
-    A node that nobody used for `idle` is deleted. `resume` is from asking for a node until it
-    registers, `suspend` from deleting one until its name is used again.
+    A node is deleted after `idle` without jobs. `resume` is the timeout from requesting a node
+    until it registers, `suspend` the time from deleting one until its name is used again.
     """
 
     resume_program: str = f"{PROGRAMS}/resume"
@@ -180,7 +180,7 @@ class Cloud:
 
 @dataclass(frozen=True, kw_only=True)
 class Qos:
-    """A quality of service: what its jobs have, and whose jobs make room for them."""
+    """A quality of service: the priority and limit of its jobs, and whose jobs they preempt."""
 
     priority: int = 0
     preempts: tuple[str, ...] = ()
@@ -189,13 +189,13 @@ class Qos:
 
 @dataclass(frozen=True, kw_only=True)
 class Accounting:
-    """slurmdbd: its host as slurmctld sees it, and where its database listens.
+    """The settings of slurmdbd: its host as slurmctld sees it, and its database.
 
-    With `database_port` MariaDB is reached there, and by a socket without it.
-    `accounts` have their shares of the cluster, and `qos` their rules; `users` have all of them.
-    With `several` more users come and go, see `rules.share_commands`.
-    `database_password` is only for a database on the user's machine that knows no users by
-    their socket; slurmdbd.conf is then to be readable by its user alone.
+    With `database_port` MariaDB is reached at that port, otherwise by a socket. `accounts` have
+    shares of the cluster, and `qos` their rules; `users` belong to all of them. With `several` more
+    users are added later, see `share_commands`. `database_password` is only for a database on the
+    user's machine that does not authenticate users by their socket; slurmdbd.conf must then be
+    readable by its user alone.
     """
 
     host: str = "localhost"
@@ -212,19 +212,19 @@ class Accounting:
 
     @property
     def ruled(self) -> bool:
-        """True if jobs are held to accounts and qualities of service; several people share by what
-        each has used."""
+        """True if accounts and qualities of service limit jobs; with several users, shares follow
+        past usage."""
         return bool(self.accounts or self.qos or self.several)
 
     @property
     def preempts(self) -> bool:
-        """True if jobs may take the nodes of others."""
+        """True if jobs may preempt others."""
         return any(each.preempts for _, each in self.qos)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paths:
-    """Folders of daemons; `%n` stands for a node's name where several are on one machine."""
+    """Folders of daemons; `%n` stands for a node's name if several share one machine."""
 
     state: str = "/var/lib/fairway-slurm/state"
     spool: str = "/var/spool/slurmd"
@@ -236,8 +236,7 @@ class Paths:
 
 @dataclass(frozen=True, kw_only=True)
 class Programs:
-    """Prolog, epilog, health check and what is called for mail by their paths; an empty one is not
-    run."""
+    """Paths of prolog, epilog, health check and mail program; an empty one is not run."""
 
     prolog: str = f"{PROGRAMS}/prolog"
     epilog: str = f"{PROGRAMS}/epilog"
@@ -248,11 +247,12 @@ class Programs:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Times for which the daemons wait, in seconds.
+    """Timeouts of the daemons, in seconds.
 
-    `credential` is for how long a launch is valid, and so for how long a requeued job waits;
-    0 keeps Slurm's two minutes. A command waits `message` for a daemon's answer. A job is told to
-    end, and killed `kill_wait` later. With `eager` scheduling starts at once, which suits few jobs.
+    `credential` is how long a launch is valid, and so how long a requeued job waits; 0 keeps
+    Slurm's two minutes. A command waits `message` for a daemon's response. A job is killed
+    `kill_wait` after it was told to end. With `eager` scheduling starts at once, which suits few
+    jobs.
     """
 
     credential: int = 0
@@ -267,10 +267,9 @@ class Timing:
 class SlurmCluster:
     """A cluster whose configuration `render` writes.
 
-    `address` is where `host` is reached. With `containment` "cgroup" jobs get the cores, the
-    memory and the GPUs that they asked for and no others; "none" is for a machine without
-    systemd. With `configless` nodes fetch all files from slurmctld. All machines have the same
-    `packages`.
+    `address` is the address of `host`. With `containment` "cgroup" jobs get only the cores, memory
+    and GPUs that they asked for; "none" is for a machine without systemd. With `configless` nodes
+    fetch all files from slurmctld. All machines have the same `packages`.
 
     >>> nodes = Partition(name="nd", count=2, cpus=96, memory_mib=1_800_000, cloud=True)
     >>> SlurmCluster(name="lab", host="lab-scheduler", address="10.0.0.4",

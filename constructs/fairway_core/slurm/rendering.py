@@ -1,4 +1,4 @@
-"""Slurm's configuration files and the commands for its accounting, from a description."""
+"""Slurm's configuration files, and the commands for its accounting, from a description."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TOPOLOGY = "topology.conf"
 def render(cluster: SlurmCluster) -> dict[str, str]:
     """Returns the text of each file, by its name in /etc/slurm.
 
-    `slurm.conf`, `cgroup.conf` and `gres.conf` always; `topology.conf` where there are several
-    partitions; `slurmdbd.conf` where there is accounting, which Slurm wants to be of mode 600.
+    `slurm.conf`, `cgroup.conf` and `gres.conf` always; `topology.conf` for several partitions;
+    `slurmdbd.conf` with accounting, for which Slurm requires mode 600.
 
     >>> from fairway_core.slurm import Partition, SlurmCluster
     >>> nodes = Partition(name="n", first=1, count=3, cpus=4, memory_mib=4000)
@@ -56,7 +56,7 @@ def _slurm_conf(cluster: SlurmCluster) -> str:
 
 
 def _has_topology(cluster: SlurmCluster) -> bool:
-    """Returns True if there is more than one network of nodes: each scale set has its own."""
+    """Returns True if nodes are in several networks: each scale set has its own."""
     return len(cluster.partitions) > 1
 
 
@@ -70,8 +70,8 @@ def _auth_info(cluster: SlurmCluster) -> list[str]:
 
 
 def _controller_parameters(cluster: SlurmCluster) -> list[str]:
-    """Returns nodes of the cloud are idle once deleted; each is reached where it came from, from
-    23.11 on without being asked for."""
+    """Returns SlurmctldParameters: cloud nodes are idle once deleted. Slurm reaches each node at
+    the address from which it registered, by default from 23.11 on."""
     parameters = ["enable_configless"] if cluster.configless else []
     return [*parameters, "idle_on_node_suspend"] if cluster.cloud else parameters
 
@@ -101,7 +101,8 @@ def _nodes(partition: Partition) -> str:
 
 
 def _partition(partition: Partition) -> str:
-    """Returns jobs take nodes of one partition: so they stay where InfiniBand reaches."""
+    """Returns the line of a partition. A job's nodes are in one partition, within reach of
+    InfiniBand."""
     default = "YES" if partition.default else "NO"
     return (
         f"PartitionName={partition.name} Nodes={partition.nodes} Default={default} "
@@ -119,7 +120,7 @@ def _gres(cluster: SlurmCluster) -> list[str]:
 
 
 def _gpu_lines(partition: Partition, gpus: Gpus) -> list[str]:
-    """Returns a line for each run of GPUs that lie beside the same cores."""
+    """Returns a line for each GPU, with the cores of its NUMA domain if these are known."""
     head = f"NodeName={partition.nodes} Name=gpu Type={gpus.type}"
     cores = partition.cores_per_socket
     if not cores or len(gpus.numa) != len(gpus.files) or max(gpus.numa) >= partition.sockets:
@@ -131,7 +132,7 @@ def _gpu_lines(partition: Partition, gpus: Gpus) -> list[str]:
 
 
 def template(name: str, **values: object) -> str:
-    """Returns a file of this package, rendered from its template; `quote` is the shell's."""
+    """Renders a file of this package from its template; the filter `quote` quotes for the shell."""
     text: str = _templates().get_template(name).render(**values)
     return text
 
@@ -143,7 +144,7 @@ def _templates() -> Templates:
     templates = Environment(  # noqa: S701 - writes configuration and no HTML
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=StrictUndefined,
-        # The shell counts with ${#name[@]}.
+        # The shell's ${#name[@]} contains the default marker.
         comment_start_string="{=#",
         comment_end_string="#=}",
         trim_blocks=True,
@@ -154,15 +155,15 @@ def _templates() -> Templates:
     return templates
 
 
-# Commands for accounting may each be given again: what is there stays, and has the values of the
-# last time. Source: SchedMD, sacctmgr(1); Slurm documentation, "Preemption" and "Resource limits".
+# Accounting commands can be repeated: existing entries stay, and get the latest values.
+# Source: SchedMD, sacctmgr(1); Slurm documentation, "Preemption" and "Resource limits".
 _NORMAL = "normal"
-# Of jobs that name none, where no account is asked for.
+# The account of jobs if the environment defines none.
 _DEFAULT = "default"
 
 
 def accounting_commands(cluster: SlurmCluster) -> list[str]:
-    """Returns the words behind `sacctmgr -i` of each command, in their order; none without rules.
+    """Returns the arguments of each `sacctmgr -i` command, in order; none without rules.
 
     >>> from fairway_core.slurm import Accounting, SlurmCluster
     >>> rules = Accounting(accounts=(("vision", 3),), users=("me",))
@@ -174,8 +175,8 @@ def accounting_commands(cluster: SlurmCluster) -> list[str]:
 
 
 def share_commands(cluster: SlurmCluster, users: Sequence[str]) -> list[str]:
-    """Returns the words behind `sacctmgr -i` of each command for users who come later; none without
-    rules.
+    """Returns the arguments of each `sacctmgr -i` command for users who are added later; none
+    without rules.
 
     >>> from fairway_core.slurm import Accounting, SlurmCluster
     >>> rules = Accounting(several=True)
@@ -193,7 +194,7 @@ def _commands(cluster: str, rules: Accounting) -> Iterator[str]:
     for name in names:
         if name != _NORMAL:
             yield f"add qos {name}"
-    # All are there before one names another.
+    # All qualities of service exist before one refers to another.
     for name, each in rules.qos:
         yield f"modify qos {name} set {_values(each)}"
     allowed = ",".join(dict.fromkeys([_NORMAL, *names]))
@@ -205,7 +206,7 @@ def _commands(cluster: str, rules: Accounting) -> Iterator[str]:
 
 
 def _shares(cluster: str, rules: Accounting, users: Sequence[str]) -> Iterator[str]:
-    """Yields each user counts in each account, and the shares of all in one are equal."""
+    """Yields commands that add each user to every account, with equal shares within an account."""
     accounts = [account for account, _ in _accounts(rules)]
     for user in users:
         for account in accounts:
@@ -219,7 +220,7 @@ def _accounts(rules: Accounting) -> tuple[tuple[str, int], ...]:
 
 
 def _values(qos: Qos) -> str:
-    # -1 takes a limit away that an earlier configuration had.
+    # -1 removes the limit of an earlier configuration.
     most = -1 if qos.max_nodes_per_user is None else qos.max_nodes_per_user
     preempts = ",".join(qos.preempts)
     return f"Priority={qos.priority} MaxTRESPerUser=node={most} Preempt={preempts}"

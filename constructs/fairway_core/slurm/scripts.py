@@ -1,4 +1,4 @@
-"""The programs that Slurm calls on schedulers and nodes, as files."""
+"""Programs that Slurm calls on schedulers and nodes, as files."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ _CALLED = {
 
 @dataclass(frozen=True, kw_only=True)
 class NodeFacts:
-    """Facts about a sound node: the health check drains one that lacks any of them.
+    """Facts about a healthy node: the health check drains a node that does not match.
 
-    With `nvlink` all links of its GPUs are up, as Azure's own checks want it for sizes with several
+    With `nvlink` all links of its GPUs must be up, as in Azure's own checks of sizes with several
     GPUs and InfiniBand: https://github.com/Azure/azurehpc-health-checks (check_nvlink_status).
-    `adapter_gbps` is the rate of each InfiniBand adapter in Gb/s; `mounts` are paths that must
-    be mounted, `folders` those that must have `free_gib` GiB free, if they are there.
-    With `image_checks`, the name of a size as the HPC image's own checks have it, these run too
-    before a node takes its first job.
+    `adapter_gbps` is the rate of each InfiniBand adapter in Gb/s; `mounts` are paths that must be
+    mounted, `folders` those that must have `free_gib` GiB free, if they exist. With `image_checks`,
+    a size's name in the HPC image's own checks, these run too before a node's first job.
     """
 
     gpus: int = 0
@@ -53,7 +52,7 @@ class NodeFacts:
 
     @classmethod
     def of(cls, size: VmSize) -> NodeFacts:
-        """Returns the devices that a VM size has.
+        """Returns the devices of a VM size.
 
         >>> from fairway_core.catalog import vm_size
         >>> NodeFacts.of(vm_size("Standard_ND96isr_H100_v5")).adapter_gbps
@@ -71,10 +70,10 @@ class NodeFacts:
 
 
 def node_scripts(facts: NodeFacts, *, scratch: str, slurm_conf: str = "") -> dict[str, str]:
-    """Returns prolog, epilog and health check by the names that they have below PROGRAMS.
+    """Returns prolog, epilog and health check, by their names below PROGRAMS.
 
-    A job gets a folder of its own below `scratch`, where that exists. `slurm_conf` is for nodes
-    that do not fetch their configuration.
+    A job gets its own folder below `scratch`, if that exists. `slurm_conf` is for nodes that do not
+    fetch their configuration.
     """
     return {
         "prolog": template("prolog.sh.j2", scratch=scratch),
@@ -84,7 +83,7 @@ def node_scripts(facts: NodeFacts, *, scratch: str, slurm_conf: str = "") -> dic
 
 
 def health_check(facts: NodeFacts, *, slurm_conf: str = "") -> str:
-    """Returns the program that holds a node against `facts`; on nodes of Kubernetes it runs too."""
+    """Returns the program that compares a node with `facts`; Kubernetes nodes run it too."""
     from fairway_core.catalog.faults import fatal_xids
 
     return template(
@@ -100,10 +99,10 @@ def cloud_programs(
     log: str = LOG,
     proxy: bool = False,
 ) -> dict[str, str]:
-    """Returns programs that slurmctld calls, by the names that they have below PROGRAMS.
+    """Returns the programs that slurmctld calls, by their names below PROGRAMS.
 
-    `library` is the folder that holds the package, `log` where they say what they did. With `proxy`
-    they reach Azure by the machine's: slurmctld hands its own variables on to none of them.
+    `library` is the folder of their package, `log` the file of their log. With `proxy` they reach
+    Azure by the machine's proxy: slurmctld passes them no environment variables of its own.
 
     >>> sorted(cloud_programs())
     ['mail', 'resume', 'resume-fail', 'suspend']
@@ -131,10 +130,10 @@ def install(
     facts: NodeFacts | None = None,
     slurm_conf: str = "",
 ) -> dict[str, Path]:
-    """Writes the programs below a folder that you choose; answers with their paths by name.
+    """Writes the programs below a folder, and returns their paths by name.
 
-    For a cluster on one machine: `resume`, `suspend`, `resume-fail` and `mail`, and with `facts`
-    also `prolog`, `epilog` and `health-check`, which then take `slurm_conf`.
+    This is for a cluster on one machine: `resume`, `suspend`, `resume-fail` and `mail`, and with
+    `facts` also `prolog`, `epilog` and `health-check`, which then use `slurm_conf`.
     """
     for path, text in boot_files({*SCHEDULER, *NODE}).items():
         file = folder / path
