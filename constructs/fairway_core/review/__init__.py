@@ -1,7 +1,7 @@
 """Reviews of Terraform plans, for people and for programs.
 
-`read_plan` reads what `terraform show -json` prints, `review` says what would change, what it
-would destroy and what that costs, and `markdown` writes it as a comment of a pull request.
+`read_plan` parses the output of `terraform show -json`, `review` reports what would change, what
+would be destroyed and what that costs, and `markdown` formats it as a comment on a pull request.
 
 >>> from fairway_core.review.plan import read_plan
 >>> from fairway_core.review.review import review

@@ -1,7 +1,7 @@
-"""Changes of a resource, attribute by attribute, without its secrets.
+"""Changes of a resource's attributes, without its secrets.
 
-Terraform writes four trees of one shape: the values before and after, which of them are
-sensitive, and which are known only after apply. They are walked side by side.
+Terraform writes four trees of the same shape: the values before and after, which of them are
+sensitive, and which are known only after apply. They are walked in parallel.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Marker:
-    """Stands where a value must not or cannot be shown."""
+    """A placeholder for a value that must not or cannot be shown."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -29,20 +29,21 @@ class _Marker:
 
 
 HIDDEN = _Marker("(sensitive)")
-"""In place of a secret."""
+"""The marker for a secret."""
 UNKNOWN = _Marker("(known after apply)")
-"""In place of what Azure decides."""
+"""The marker for a value that Azure decides."""
 
 
-# The text of a blob, which Flux may apply in a cluster.
+# The path of a blob's text, which may be manifests for Flux.
 _MANIFESTS = ("source_content",)
 
 
 @dataclass(frozen=True)
 class AttributeChange:
-    """One attribute: `old` and `new` are plain data, HIDDEN or UNKNOWN; None is nothing.
+    """A change of one attribute: `old` and `new` are plain data, HIDDEN or UNKNOWN; None means no
+    value.
 
-    `forces` says that the resource must be replaced because of it.
+    `forces` is True if the change requires a replacement of the resource.
     """
 
     path: str
@@ -60,15 +61,15 @@ class _Seen:
     unknown: Any = False
 
     def shown(self) -> Any:
-        """Returns the value as it may be shown."""
+        """Returns the value with its masks applied."""
         return masked(self.value, self.sensitive, self.unknown)
 
 
 def attribute_changes(change: Mapping[str, Any], *, exact: bool = False) -> list[AttributeChange]:
-    """Returns differences between before and after, in the order of the attributes.
+    """Returns the differences between before and after, in the order of the attributes.
 
-    `null`, an empty text, an empty list, zero and false are all nothing to Terraform's providers: a
-    change from one to another is told only with `exact`.
+    `null`, empty text, empty lists, zero and false are all equal to Terraform's providers: a change
+    from one to another is reported only with `exact`.
     """
     before = _Seen(change.get("before"), change.get("before_sensitive", False))
     after = _Seen(
@@ -84,7 +85,7 @@ def attribute_changes(change: Mapping[str, Any], *, exact: bool = False) -> list
 
 
 def masked(value: Any, sensitive: Any, unknown: Any = False) -> Any:
-    """Returns the value with markers in place of what is secret or not known yet."""
+    """Returns the value with markers in place of secret and unknown parts."""
     if unknown is True:
         return UNKNOWN
     if sensitive is True:
@@ -102,8 +103,8 @@ def masked(value: Any, sensitive: Any, unknown: Any = False) -> Any:
 
 
 def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> Any:
-    """Returns a mapping with markers for secret or unknown items; most items are plain and have no
-    mask."""
+    """Returns a mapping with markers for secret and unknown items. Items without a mask, which are
+    most, take a fast path."""
     sensitive, unknown = sensitive or {}, unknown or {}
     if not isinstance(sensitive, dict):
         return HIDDEN
@@ -130,7 +131,7 @@ def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> A
 def _known_later(
     value: Mapping[str, Any], sensitive: Mapping[str, Any], unknown: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Yields items that are known only after apply and are not in the mapping yet, with their
+    """Yields the items that are known only after apply and are missing from the mapping, with their
     markers."""
     for key, later in unknown.items():
         if later and key not in value:
@@ -138,7 +139,7 @@ def _known_later(
 
 
 def _is_secret(parent: Mapping[str, Any], key: str) -> bool:
-    """Returns True if the key names a secret; a `value` is as secret as the name beside it."""
+    """Returns True if the key names a secret; for a `value` the name beside it decides."""
     if key != "value":
         return is_secret_name(key)
     name = parent.get("name") or parent.get("key")
@@ -146,7 +147,7 @@ def _is_secret(parent: Mapping[str, Any], key: str) -> bool:
 
 
 def _mask_of(mask: Any, key: str | int) -> Any:
-    """Returns the part of a mask for a key or an index; a mask of another shape holds for all."""
+    """Returns the part of a mask for a key or an index; a mask of another shape applies to all."""
     if mask is False:
         return False
     if isinstance(mask, dict) and isinstance(key, str):
@@ -159,7 +160,7 @@ def _mask_of(mask: Any, key: str | int) -> Any:
 def _differences(
     path: DataPath, old: _Seen, new: _Seen, exact: bool
 ) -> Iterator[tuple[DataPath, _Seen, _Seen]]:
-    """Yields the smallest parts that differ, each with its path."""
+    """Yields the smallest differing parts, each with its path."""
     hidden = old.sensitive is True or new.sensitive is True
     if new.unknown is True or hidden:
         if new.unknown is True or not _same(old.value, new.value, exact):
@@ -178,7 +179,7 @@ def _differences(
 
 
 def _as_objects(old: _Seen, new: _Seen) -> tuple[_Seen, _Seen]:
-    """Returns manifests as the objects that they are; anything else as it was."""
+    """Parses manifests into their objects; returns anything else unchanged."""
     from fairway_core.kubernetes.documents import objects_of
 
     before, after = objects_of(old.value), objects_of(new.value)
@@ -203,7 +204,7 @@ def _of_mappings(
     unknown = new.unknown if isinstance(new.unknown, dict) else {}
     for key in {**before, **after, **unknown}:
         if not unknown.get(key) and before.get(key, _Marker) == after.get(key, _Marker):
-            continue  # most attributes stay as they are
+            continue  # most attributes do not change
         yield from _differences((*path, key), _below(old, key), _below(new, key), exact)
 
 
@@ -218,8 +219,8 @@ def _below(seen: _Seen, key: str | int) -> _Seen:
 def _of_blocks(
     path: DataPath, old: _Seen, new: _Seen, exact: bool
 ) -> Iterator[tuple[DataPath, _Seen, _Seen]]:
-    """Yields blocks with names are compared by name, as sets have no order; others by their
-    place."""
+    """Yields the differences between lists of blocks: named blocks are compared by name, as sets
+    have no order, others by index."""
     keys_before, keys_after = _keys(old.value), _keys(new.value)
     if keys_before is None or keys_after is None:
         keys_before, keys_after = list(range(len(old.value))), list(range(len(new.value)))
@@ -232,7 +233,7 @@ def _of_blocks(
 
 
 def _keys(items: Sequence[Mapping[str, Any]]) -> list[str | int] | None:
-    """Returns the names of blocks that all have one of their own."""
+    """Returns the names of the blocks, or None unless all names are unique."""
     names = [item.get("name") for item in items]
     if all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names):
         return list(names)  # type: ignore[arg-type]
@@ -250,7 +251,7 @@ def _same(old: Any, new: Any, exact: bool) -> bool:
 
 
 def _read(value: Any) -> Any:
-    """Returns the value, at any depth, with texts that are JSON as what they say."""
+    """Returns the value with JSON texts parsed, and without empty items, at any depth."""
     if isinstance(value, dict):
         return {key: _read(item) for key, item in value.items() if _is_something(item)}
     if isinstance(value, list):
@@ -259,13 +260,13 @@ def _read(value: Any) -> Any:
 
 
 def _is_something(value: Any) -> bool:
-    """Returns True if there is a value other than a provider's nothing, at any depth."""
+    """Returns True if the value contains anything but a provider's empty values, at any depth."""
     return any(leaves(value))
 
 
 def _forces(path: DataPath, forcing: Sequence[DataPath]) -> bool:
-    """Returns True if a path is below or above a forcing one; blocks found by name stand for any
-    place."""
+    """Returns True if a path is below or above a forcing one; the name of a block matches any
+    index."""
     return any(_is_below(path, one) or _is_below(one, path) for one in forcing)
 
 
@@ -277,7 +278,7 @@ def _is_below(path: DataPath, other: DataPath) -> bool:
 
 
 def _dotted(path: DataPath) -> str:
-    """Returns the path as Terraform writes it: `network_interface[0].name`,
+    """Returns the path in Terraform's notation: `network_interface[0].name`,
     `security_rule["ssh"]`."""
     text = ""
     for index, step in enumerate(path):

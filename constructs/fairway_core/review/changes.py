@@ -1,4 +1,4 @@
-"""Changes of resources and outputs, in words of our own for Terraform's lists of actions."""
+"""Changes of resources and outputs, with one action for each of Terraform's lists of actions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _NOTHING = frozenset({("no-op",), ("read",)})
 
 _SUBNET, _ASSOCIATION = "azurerm_subnet_", "_association"
 
-# What tells a new resource from its like in one line.
+# Attributes that distinguish a new resource from similar ones, in one line.
 _FACTS = (
     "name",
     "sku",
@@ -75,11 +75,11 @@ _FACTS = (
 
 @dataclass(frozen=True)
 class Change:
-    """A planned change of one resource, or one that was made to it: then it is drift.
+    """A planned change of one resource, or a change made outside of Terraform, which is drift.
 
-    `because` names the attributes that force a replacement, `reason` is Terraform's own word
-    for it. `attributes` is empty for what is created or destroyed; what a resource is created
-    with stands in `created`, without its secrets.
+    `because` names the attributes that force a replacement, `reason` is Terraform's code for it.
+    `attributes` is empty for a created or destroyed resource; `created` has the attributes of a
+    created one, without its secrets.
     """
 
     stack: str
@@ -97,32 +97,33 @@ class Change:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Which resource it is: a replaced one may have left a deposed object behind."""
+        """The identity of the resource: a replacement may leave a deposed object at the same
+        address."""
         return self.stack, self.address, self.deposed
 
     @property
     def forced(self) -> tuple[AttributeChange, ...]:
-        """The attributes for which it must be replaced."""
+        """The attributes that force a replacement."""
         return tuple(each for each in self.attributes if each.forces)
 
     @property
     def facts(self) -> list[tuple[str, Any]]:
-        """Facts for a line about a new resource, each with its name."""
+        """Names and values of attributes for a line on a new resource."""
         values = self.created if isinstance(self.created, dict) else {}
         nothing: tuple[Any, ...] = (None, "", [], UNKNOWN, HIDDEN)
         return [
             (name, values[name])
             for name in _FACTS
-            # Of a blob it is 0 where it is not one of pages.
+            # A blob's size is 0 unless it is a page blob.
             if values.get(name) not in nothing and (name, values[name]) != ("size", 0)
         ]
 
 
 def changes_of(plan: Plan) -> Iterator[Change]:
-    """Yields changes that the plan would make, in its own order; none for what stays or is only
-    read.
+    """Yields the changes that the plan would make, in its order; resources that stay or are only
+    read are left out.
 
-    Raises UserError for an action that is not known: what it does could not be said.
+    Raises UserError for an unknown action, whose effect could not be described.
     """
     for resource in plan.changes:
         actions = tuple(resource["change"]["actions"])
@@ -143,10 +144,11 @@ def changes_of(plan: Plan) -> Iterator[Change]:
 
 
 def drift_of(plan: Plan) -> Iterator[Change]:
-    """Yields resources that were changed or deleted outside of Terraform, as far as it can be seen.
+    """Yields the resources that were changed or deleted outside of Terraform, as far as that is
+    visible.
 
-    Terraform also lists what it merely reads in another way than it wrote it, and what another
-    resource of the same plan has set: nothing.
+    Terraform also lists values that it merely reads in another form than it wrote, and values that
+    another resource of the same plan has set: these are left out.
     """
     set_elsewhere = frozenset(_associated(plan))
     for resource in plan.drift:
@@ -167,10 +169,10 @@ def drift_of(plan: Plan) -> Iterator[Change]:
 
 
 def _associated(plan: Plan) -> Iterator[tuple[str, str, str]]:
-    """Yields values that associations set in subnets: the subnet's id, the attribute there, and its
+    """Yields the values that associations set in subnets: the subnet's id, the attribute, and the
     value.
 
-    The subnet was written before them, and reads what they gave it only the next time.
+    The subnet was written before them, and Terraform reads these values only the next time.
     """
     for each in plan.changes:
         if not each["type"].startswith(_SUBNET) or not each["type"].endswith(_ASSOCIATION):
@@ -186,7 +188,7 @@ def _text(value: Any) -> str | None:
 
 
 def _of_nothing(resource: Mapping[str, Any]) -> Action | None:
-    """Returns a resource that stays as it is may get another address, or become Terraform's."""
+    """Returns the action on a resource whose attributes stay: an import, a move, or None."""
     if resource["change"].get("importing"):
         return Action.IMPORT
     return Action.MOVE if resource.get("previous_address") else None
@@ -195,7 +197,8 @@ def _of_nothing(resource: Mapping[str, Any]) -> Action | None:
 def _change(
     stack: str, resource: Mapping[str, Any], action: Action, *, exact: bool = True
 ) -> Change:
-    """With `exact` a change of which nothing could be seen is told to the letter."""
+    """Parses one planned change. With `exact` a change without visible differences lists all
+    literal ones."""
     change = resource["change"]
     compared = action in (Action.CHANGE, Action.REPLACE, Action.IMPORT)
     attributes = attribute_changes(change) if compared else []
@@ -231,7 +234,7 @@ def _provider(name: str) -> str:
 
 @dataclass(frozen=True)
 class OutputChange:
-    """One output: `old` and `new` are plain data, HIDDEN or UNKNOWN."""
+    """A change of one output: `old` and `new` are plain data, HIDDEN or UNKNOWN."""
 
     name: str
     action: Action
@@ -240,7 +243,7 @@ class OutputChange:
 
 
 def output_changes(plan: Plan) -> Iterator[OutputChange]:
-    """Yields the outputs that change, by name."""
+    """Yields the changed outputs, sorted by name."""
     for name, change in sorted(plan.output_changes.items()):
         action = _ACTIONS.get(tuple(change["actions"]))
         if action is not None:
@@ -254,21 +257,22 @@ def output_changes(plan: Plan) -> Iterator[OutputChange]:
             yield OutputChange(name, action, old, new)
 
 
-# Each as no value could be written.
+# Markers as JSON objects, which no attribute's value can equal.
 _MARKERS = {marker: {"": repr(marker)} for marker in (HIDDEN, UNKNOWN)}
 
 
 def digest_of_stack(
     stack: str, state: str, changes: Iterable[Change], outputs: Iterable[OutputChange]
 ) -> str:
-    """Returns the digest of one stack, as `sha256:…`: two plans with the same digest do the same.
+    """Returns the digest of one stack, as `sha256:…`: two plans with equal digests have equal
+    effects.
 
-    It is over JSON of whether the stack is planned, failed or waits; each resource that is not left
-    as it is, by address, with its type, provider, action, the attributes that change from what to
-    what (all of them where it is created), those that force a replacement, and the address that it
-    had; and each output that changes. A secret value and one that is known only after apply stand
-    in it as just that. Left out are drift, findings, costs, what is allowed, the order of
-    resources, the time, and versions.
+    It covers, as JSON, whether the stack is planned, failed or waiting; each resource that changes,
+    by address, with its type, provider, action, changed attributes with old and new values (all
+    attributes if it is created), those that force a replacement, and its previous address; and each
+    changed output. Secret values and values known only after apply are included as such markers. It
+    does not cover drift, findings, costs, allowed losses, the order of resources, the time, and
+    versions.
     """
     content = {
         "stack": stack,
@@ -280,7 +284,7 @@ def digest_of_stack(
 
 
 def digest_of(digests: Iterable[str]) -> str:
-    """Returns the digest of several stacks, whatever their order."""
+    """Returns the digest of several stacks, independent of their order."""
     return _digest(sorted(digests))
 
 

@@ -1,4 +1,4 @@
-"""Changes in costs by plans: the parts of each resource before and after."""
+"""Changes in costs by plans, from the parts of each resource before and after."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _REGION = re.compile(r"[a-z][a-z0-9]*")
 
 @dataclass
 class _Units:
-    """Additional units of a thing that is paid for, and its price; their number is not known where
-    they are what a formula asks for."""
+    """Additional units of one priced thing, and their price; with a `formula` their number is
+    unknown."""
 
     price: Price | None
     formula: str = ""
@@ -33,12 +33,11 @@ class _Units:
 
 @dataclass(frozen=True)
 class CostChange:
-    """Hourly costs of a resource before and after, at its most, and their difference.
+    """Hourly costs of a resource before and after, at its maximum, and their difference.
 
-    Each is of the parts whose price is known, None where there is none. `at_minimum` is the
-    difference with the least number of nodes. A difference is `whole` where it is that of all
-    parts. `what` describes the resource after the change, or
-    before it where nothing comes after.
+    Each covers the parts with a known price, and is None without any. `at_minimum` is the
+    difference with the minimum number of nodes. A difference is `whole` if it covers all parts.
+    `what` describes the resource after the change, or before it if it is deleted.
     """
 
     stack: str
@@ -52,7 +51,7 @@ class CostChange:
 
 
 class PriceSource(NamedTuple):
-    """The source of prices, and since when they are known."""
+    """The source of prices, and their date."""
 
     source: str
     date: datetime.date
@@ -60,7 +59,7 @@ class PriceSource(NamedTuple):
 
 @dataclass(frozen=True)
 class CostReview:
-    """The changes of costs, in `currency`, and where the prices are from."""
+    """The changes in costs, in `currency`, and the sources of the prices."""
 
     currency: str
     changes: tuple[CostChange, ...]
@@ -68,22 +67,22 @@ class CostReview:
 
     @property
     def hourly(self) -> float | None:
-        """The sum of the known differences, or None if none is known and some is not."""
+        """The sum of the known differences, or None if there are differences and none is known."""
         return _sum(each.difference for each in self.changes)
 
     @property
     def hourly_at_minimum(self) -> float | None:
-        """The sum of the known differences with the least number of nodes that clusters have."""
+        """The sum of the known differences with the minimum number of nodes."""
         return _sum(each.at_minimum for each in self.changes)
 
     @property
     def known(self) -> tuple[int, int]:
-        """Of how many changes the whole difference is known, and how many there are."""
+        """The number of changes whose difference is known as a whole, and of all changes."""
         return sum(each.whole for each in self.changes), len(self.changes)
 
 
 def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Prices) -> CostReview:
-    """Returns the resources whose costs change, or may change, in their order."""
+    """Returns the resources whose costs change, or may change, in the order of the changes."""
     regions = {plan.stack: _only_region(plan) for plan in plans}
     found = []
     used: set[Price] = set()
@@ -101,7 +100,8 @@ def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Price
 
 
 def _lines(change: Change, side: str, regions: Mapping[str, str], prices: Prices) -> Sequence[Line]:
-    """Returns the cost lines of a resource before or after a change."""
+    """Returns the cost lines of a resource before or after a change; parts billed by use are left
+    out."""
     attributes: Mapping[str, Any] | None = (change.raw or {}).get(side)
     if not attributes:
         return ()
@@ -111,8 +111,8 @@ def _lines(change: Change, side: str, regions: Mapping[str, str], prices: Prices
 
 
 def _more_units(before: Sequence[Line], after: Sequence[Line]) -> list[_Units]:
-    """Returns additional units of each thing that is paid for: by meter, or by words where it has
-    none."""
+    """Returns the additional units of each priced thing, by meter, or by description without a
+    meter."""
     units: dict[tuple[str, str, str], _Units] = {}
     for lines, sign in ((before, -1), (after, 1)):
         for line in lines:
@@ -135,7 +135,7 @@ def _cost_change(
         what="; ".join(line.part.what for line in after or before),
         before=_sum(line.hourly.maximum for line in before),
         after=_sum(line.hourly.maximum for line in after),
-        # Nodes are most of what is paid for: without their number there is no difference to tell.
+        # Nodes are most of the cost: without their number a difference would mislead.
         difference=None if by_formula else _difference([(each.most, each.price) for each in more]),
         at_minimum=None if by_formula else _difference([(each.least, each.price) for each in more]),
         whole=all(each.price for each in more),
@@ -147,15 +147,14 @@ def _difference(more: Sequence[tuple[float, Price | None]]) -> float | None:
 
 
 def _sum(amounts: Iterable[float | None]) -> float | None:
-    """Returns the known part of it; 0 for nothing, None where nothing of it is known."""
+    """Returns the sum of the known amounts: 0 for no amounts, None if none of them is known."""
     given = list(amounts)
     known = [amount for amount in given if amount is not None]
     return None if given and not known else sum(known)
 
 
 def _only_region(plan: Plan) -> str:
-    """Returns the one region of the plan, for resources that do not say theirs; else an empty
-    text."""
+    """Returns the plan's only region, for resources without one, or "" if it has several."""
     regions = set()
     for resource in plan.changes:
         values = resource["change"].get("after") or resource["change"].get("before") or {}
@@ -166,6 +165,6 @@ def _only_region(plan: Plan) -> str:
 
 
 def _normal(location: object) -> str:
-    """Returns a region as prices spell it: `East US` is `eastus`."""
+    """Returns a region as prices spell it: `East US` is `eastus`; "" if it is invalid."""
     name = str(location or "").lower().replace(" ", "")
     return name if _REGION.fullmatch(name) else ""

@@ -1,4 +1,5 @@
-"""A review as plain data for programs, and read again from what untrusted code may have written."""
+"""Reviews as plain data for programs, and a parser for data that untrusted code may have
+written."""
 
 from __future__ import annotations
 
@@ -25,13 +26,12 @@ _LARGEST = 1 << 25
 
 
 def review_facts(review: Review) -> dict[str, Any]:
-    """Returns the review; money an hour, null for what is not known, and no secret anywhere."""
+    """Returns the review as plain data, without secrets; amounts are per hour, null if unknown."""
     return {"version": _VERSION, **_REVIEW.write(review)}
 
 
 def review_of(facts: Any) -> Review:
-    """Returns the review of which `review_facts` made these facts. Raises ValueError for anything
-    else."""
+    """Parses the output of `review_facts`. Raises ValueError for anything else."""
     try:
         if facts["version"] != _VERSION:
             raise ValueError("another version")
@@ -43,7 +43,7 @@ def review_of(facts: Any) -> Review:
 
 
 def read_review(file: Path) -> Review:
-    """Returns the review in `file`, as `fairway plan --report` wrote it.
+    """Reads a review that `fairway plan --report` wrote.
 
     Raises UserError for anything else: untrusted code may have written the file.
     """
@@ -62,7 +62,7 @@ def read_review(file: Path) -> Review:
 
 
 def _with_losses(stack: StackReview, lost: Sequence[Loss]) -> StackReview:
-    """Returns the stack with its own of the losses, and with the attributes that force these."""
+    """Returns the stack with its losses, each with the attributes that force it."""
     forced = {each.address: each.forced for each in reversed(stack.planned)}
     own = (each for each in lost if each.stack == stack.stack)
     losses = (replace(each, forced=forced.get(each.address, ())) for each in own)
@@ -71,10 +71,10 @@ def _with_losses(stack: StackReview, lost: Sequence[Loss]) -> StackReview:
 
 @dataclass(frozen=True)
 class _Form:
-    """The form of a value, to write and to read it: reading raises an error for anything else.
+    """Functions that write and read a value; reading raises an error for a value of another form.
 
-    What has no `read` follows from other values. `field` is the name in Python where the key is
-    another; a key that `may_lack` is read as null.
+    A form without `read` is for values that follow from others. `field` is the name in Python if
+    the key differs; a missing key that `may_lack` is read as null.
     """
 
     write: Callable[[Any], Any]
@@ -84,7 +84,8 @@ class _Form:
 
 
 def _record(make: Callable[..., Any], keys: str, **forms: _Form) -> _Form:
-    """Returns an object with these keys, in their order; a text where no other form is given."""
+    """Returns the form of an object with these keys, in order; values are text unless `forms` has
+    another."""
     fields = [(key, forms.get(key, _TEXT)) for key in keys.split()]
 
     def write(value: Any) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def _only(kind: Any, facts: Any) -> Any:
 
 
 def _like(pattern: str) -> _Form:
-    """Returns a text that is shown as it is."""
+    """Returns the form of text that matches the pattern, and so can be shown without escaping."""
 
     def read(facts: Any) -> str:
         if not re.fullmatch(pattern, facts):
@@ -134,7 +135,7 @@ def _amount(facts: Any) -> float | None:
 
 
 def _exchanged(value: Any, pairs: Sequence[tuple[Any, Any]]) -> Any:
-    """Returns the value with the second of each pair in place of the first, at any depth."""
+    """Returns the value with the first of each pair replaced by the second, at any depth."""
     for one, other in pairs:
         if value == one:
             return other
@@ -152,7 +153,7 @@ def _known(counts: tuple[int, int]) -> dict[str, float]:
 
 
 def _stack(stack: str, **fields: Any) -> StackReview:
-    """Returns the stack, with its name in its changes."""
+    """Returns the stack, with its name set in its changes."""
     for key in _OF_CHANGES:
         fields[key] = tuple(replace(each, stack=stack) for each in fields[key])
     return StackReview(stack, **fields)
@@ -165,7 +166,7 @@ _TEXT = _Form(str, partial(_only, str))
 _TEXTS = _list_of(_TEXT)
 _TEXT_OR_NULL = _Form(lambda text: text or None, lambda facts: _only(str, facts or ""))
 _FLAG = _Form(bool, lambda facts: facts is True)
-_LATER_FLAG = replace(_FLAG, may_lack=True)  # what an older branch wrote has none
+_LATER_FLAG = replace(_FLAG, may_lack=True)  # missing from reviews of older branches
 _AMOUNT = _Form(_rounded, _amount)
 _ACTION = _Form(str, Action)
 _DIGEST = _like(r"sha256:[0-9a-f]{64}")

@@ -1,7 +1,7 @@
-"""The words of a review, the same for a terminal and for a pull request.
+"""Lines of a review, the same for a terminal and for a pull request.
 
-A line is a list of pieces: `str` for our own words, `Given` for text from a plan, which is
-never trusted. How each is written is up to who prints it.
+A line is a list of pieces: `str` for Fairway's own words, `Given` for untrusted text from a plan.
+Whatever prints a line decides how each is escaped.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from fairway_core.review.costs import CostReview
     from fairway_core.review.review import Loss, Review, StackReview
 
-# Longer values are cut around the place at which old and new differ.
+# Longer values are cut around the first difference between old and new.
 _LONGEST = 100
-# A whole block that is new or goes, such as a rule: what it does is in several of its values.
+# An added or removed block, such as a rule, whose meaning depends on several values.
 _LONGEST_BLOCK = 400
-# What a rule admits, before all that it has besides.
+# Fields that decide what a rule admits, which are shown first.
 _RULE = (
     "direction",
     "access",
@@ -54,7 +54,7 @@ DONE: Mapping[Action, str] = {
 
 @dataclass(frozen=True)
 class Given:
-    """Text that came from a plan."""
+    """Untrusted text from a plan."""
 
     text: str
 
@@ -63,12 +63,12 @@ Line = list[str | Given]
 
 
 def summary(review: Review) -> str:
-    """Returns one sentence: how many resources become what, in all stacks."""
+    """Returns one sentence with the number of resources by action, in all stacks."""
     return _counted(review.totals())
 
 
 def summary_of_stack(stack: StackReview) -> str:
-    """Returns one sentence about a stack: how many resources become what, or that it waits."""
+    """Returns one sentence about a stack: the number of resources by action, or that it waits."""
     counted = _counted(stack.totals())
     if stack.state != "waiting":
         return counted
@@ -84,13 +84,13 @@ def _counted(counts: Mapping[Action, int]) -> str:
 
 
 def allow_options(losses: Iterable[Loss]) -> str:
-    """Returns options that allow all of these losses, ready for a shell."""
+    """Returns the options that allow these losses, quoted for a shell."""
     addresses = dict.fromkeys(loss.address for loss in losses)
     return " ".join(f"--allow {shlex.quote(address)}" for address in addresses)
 
 
 def change_line(change: Change) -> Line:
-    """Returns the resource, and why it is replaced or what it is made with."""
+    """Returns a line with the resource, and why it is replaced or what a new one has."""
     line: Line = [Given(change.address)]
     if change.deposed:
         line += [" (deposed ", Given(change.deposed), ")"]
@@ -107,7 +107,8 @@ def change_line(change: Change) -> Line:
 
 
 def attribute_lines(change: Change) -> Iterator[Line]:
-    """Yields each attribute, old → new; those that Azure decides anew are counted only."""
+    """Yields a line for each attribute, old → new; those known only after a replacement are only
+    counted."""
     unknown = [each for each in change.attributes if _is_noise(change, each)]
     told = [each for each in change.attributes if not _is_noise(change, each)]
     for each in told[:_MOST_ATTRIBUTES]:
@@ -120,20 +121,20 @@ def attribute_lines(change: Change) -> Iterator[Line]:
 
 
 def attribute_line(attribute: AttributeChange) -> Line:
-    """Returns one attribute, old → new."""
+    """Returns a line with one attribute, old → new."""
     old, new = both_written(attribute.old, attribute.new)
     line: Line = [Given(attribute.path), ": ", Given(old), " → ", Given(new)]
     return [*line, " forces replacement"] if attribute.forces else line
 
 
 def output_line(output: OutputChange) -> Line:
-    """Returns one output, old → new."""
+    """Returns a line with one output, old → new."""
     old, new = both_written(output.old, output.new)
     return [Given(output.name), ": ", Given(old), " → ", Given(new)]
 
 
 def waiting_line(stack: StackReview) -> Line:
-    """For which stacks it waits, and what becomes of it."""
+    """Returns a line with the stacks that this one waits for, and what follows from that."""
     if stack.promised:
         return [
             "waits for outputs of ",
@@ -155,7 +156,8 @@ def reread_line(stack: StackReview) -> Line:
 
 
 def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
-    """Yields the difference, that of `most` resources, and where the prices are from."""
+    """Yields lines with the total difference, that of `most` resources, and the sources of the
+    prices."""
     known, changes = cost.known
     if not changes:
         yield ["no change in hourly costs"]
@@ -167,7 +169,7 @@ def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
         yield [f"{high}{where}"]
     elif cost.hourly is None:
         yield [f"{high}; in {some} (", *named, ") parts have no known price"]
-    else:  # the known part alone looks like the whole, and the nodes may be in the other
+    else:  # the known part would look complete, and may not include the nodes
         whole = f"not known as a whole, as parts of {some} ("
         yield [whole, *named, f") have no known price; the rest: {high}{where}"]
     for each in cost.changes[:most]:
@@ -184,14 +186,14 @@ def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
 
 
 def written(value: Any) -> str:
-    """Returns a value as JSON writes it, and markers as they are."""
+    """Returns a value as JSON, or a marker as its text."""
     if value in (HIDDEN, UNKNOWN):
         return repr(value)
     return json.dumps(value, ensure_ascii=False, default=repr)
 
 
 def both_written(old: Any, new: Any) -> tuple[str, str]:
-    """Returns old and new, each cut to what differs where it is long.
+    """Returns old and new as text; long texts are cut to a window around the first difference.
 
     >>> both_written("1", 2)
     ('"1"', '2')
@@ -209,7 +211,8 @@ def both_written(old: Any, new: Any) -> tuple[str, str]:
 
 
 def _filled(value: Any) -> Any:
-    """Returns the value without the empty fields of its blocks, what a rule admits first."""
+    """Returns the value without empty fields of its blocks; fields that decide what a rule admits
+    are first."""
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: _RULE.index(key) if key in _RULE else len(_RULE))
         return {key: _filled(value[key]) for key in keys if value[key] not in (None, "", [], {})}
@@ -241,7 +244,7 @@ def _difference(amount: float | None, currency: str) -> str:
 
 
 def _without_price(cost: CostReview, most: int | None) -> Line:
-    """Returns the addresses of what has parts without a known price."""
+    """Returns the addresses of resources with parts without a known price."""
     addresses = [each.address for each in cost.changes if not each.whole]
     said: Line = []
     for number, address in enumerate(addresses[:most]):

@@ -1,10 +1,10 @@
-"""Reviews as comments of a pull request, in GitHub's Markdown.
+"""Reviews as comments on a pull request, in GitHub's Markdown.
 
-Whatever comes from a plan is untrusted: somebody's pull request names the resources, and may have
-written anything into a review. It is written inside `<code>`, where nobody is mentioned and nothing
-is linked, and characters that mean something to Markdown or HTML are written as entities where they
-stand so that they do. The most important lines come first: a comment that is too long may be cut at
-any character; in one of several environments none takes the room of another.
+All text from a plan is untrusted: a pull request's author names the resources, and may have written
+anything into a review. Such text is inside `<code>`, where mentions and links have no effect, and
+characters with a meaning in Markdown or HTML are written as entities where they would have it. The
+most important lines come first, as a comment that is too long is cut; with several environments,
+each has its own share of the space.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 
 MARK = "<!-- fairway review -->"
-"""The first line: by it the comment is found again, to be updated in place."""
+"""The first line, which identifies the comment for updates in place."""
 
-# Of what a comment lists, more than these nobody reads; what is destroyed is always told.
+# Nobody reads a longer list; destroyed and replaced resources are always listed.
 _MOST_LINES = 200
 _ALWAYS_TOLD = (Action.DESTROY, Action.REPLACE)
-# What a reader should see without unfolding it, up to `_MOST_SHOWN` lines.
+# Actions that are shown unfolded, up to `_MOST_SHOWN` lines.
 _SHOWN = (Action.DESTROY, Action.REPLACE, Action.CHANGE)
 _MOST_SHOWN = 40
 
-# An underscore between letters, a dot and brackets stay: names of resources are full of them.
+# Underscores between letters, dots and brackets are kept: names of resources are full of them.
 _MEANT = re.compile(
     r"[&<>`*@#~|\\$:!^]|_(?![A-Za-z0-9])|(?<![A-Za-z0-9])_|(?<=[wW]{3})\.|(?<=\])\("
 )
 
 
 def markdown(review: Review) -> str:
-    """Returns the whole comment, which ends in a newline."""
+    """Returns the complete comment, which ends in a newline."""
     return joined([MARK, *head(review), *body(review), ""])
 
 
 def body(review: Review) -> Iterator[str]:
-    """Yields the lines after these: costs, each stack, and the digest."""
+    """Yields the lines after the head: costs, each stack, and the digest."""
     yield from _cost(review)
     for stack in review.stacks:
         yield from ("", f"#### {code(stack.stack)}", "")
@@ -58,19 +58,19 @@ def body(review: Review) -> Iterator[str]:
 
 
 def joined(lines: Iterable[str]) -> str:
-    """Returns the lines with one empty line between them where there are any, and never two."""
+    """Joins the lines, and reduces consecutive empty lines to one."""
     whole = list(lines)
     pairs = zip(whole, [MARK, *whole], strict=False)
     return "\n".join(line for line, before in pairs if line or before)
 
 
 def code(text: str) -> str:
-    """Returns untrusted text, so that it is only ever text.
+    """Returns untrusted text as inert code.
 
     >>> code("@all <b>")
     '<code>&#64;all &#60;b&#62;</code>'
     """
-    # Line ends, and what turns the direction of text, would show another text than there is.
+    # Line ends and characters that change the direction of text would falsify the text.
     return f"<code>{_MEANT.sub(lambda found: f'&#{ord(found[0])};', printable(text))}</code>"
 
 
@@ -79,7 +79,7 @@ def _written(line: Line) -> str:
 
 
 def head(review: Review) -> Iterator[str]:
-    """Yields the lines that matter most: what is dangerous, before all that only changes."""
+    """Yields the most important lines: the summary, dangers, and findings."""
     lost = review.lost
     titles = [(lost, "⛔ Data would be lost"), (review.refused, "⛔ Azure would refuse this")]
     yield "### " + next((title for found, title in titles if found), "What Terraform would do")
@@ -102,7 +102,7 @@ def head(review: Review) -> Iterator[str]:
 
 
 def _loss_line(loss: Loss) -> Line:
-    """Returns the resource by which data is lost, how, and what forces that, old → new."""
+    """Returns a line on how a change loses data, and the attributes that force it, old → new."""
     line: Line = ["✔️ allowed: " if loss.allowed else "⛔ ", Given(loss.how.replace("`", ""))]
     for number, attribute in enumerate(loss.forced):
         line += [", " if number else "; ", *lines.attribute_line(attribute)[:5]]
@@ -156,8 +156,8 @@ def _stack(stack: StackReview) -> Iterator[str]:
 
 
 def _changes(changes: Sequence[Change], title: str, *, quiet: bool = False) -> Iterator[str]:
-    """Yields the changes under a title, folded where they are `quiet`, many, or only new
-    resources."""
+    """Yields the changes under a title, folded if they are `quiet`, many, or not of a kind to show
+    at once."""
     body = []
     for number, change in enumerate(changes):
         if number >= _MOST_LINES and change.action not in _ALWAYS_TOLD:
@@ -185,7 +185,7 @@ def _folded(title: str, body: Iterable[str], *, is_open: bool = False) -> Iterat
 
 
 LONGEST = 65_000
-"""GitHub takes 65,536 characters."""
+"""GitHub accepts 65,536 characters."""
 _MOST_ENVIRONMENTS = 40
 _CUT = "… (cut: the summary of the run has all of it)"
 _WARNING = (
@@ -197,7 +197,7 @@ _WARNING = (
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of the reviews: the run's address, the commit, and whether it is a fork's."""
+    """The origin of the reviews: the run's address, the commit, and whether it is from a fork."""
 
     run: str
     commit: str
@@ -205,15 +205,14 @@ class Origin:
 
 
 def comment(reviews: Mapping[str, Review | None], origin: Origin) -> str:
-    """Returns the comment on the reviews by environment; None stands for one that cannot be
-    read."""
+    """Returns the comment on the reviews by environment; None stands for an unreadable one."""
     shown = dict(sorted(reviews.items())[:_MOST_ENVIRONMENTS])
     whose = "The code of a fork" if origin.fork else "The code of this pull request"
     top = [MARK, f"[Plan]({origin.run}) of {origin.commit[:12]}", "", _WARNING.format(whose=whose)]
     if len(reviews) > len(shown):
         top += ["", f"⛔ {len(reviews) - len(shown)} more environments are not shown"]
     text = joined([*top, ""])
-    # Half of the room for what is dangerous, of each environment, before anything else of any.
+    # Half of the space is for the heads of all environments, before the rest of any.
     share = (LONGEST - len(text) - 100) // (2 * max(1, len(shown)))
     heads = [_within(share, _head_of(name, review)) for name, review in shown.items()]
     bodies = [
@@ -232,7 +231,7 @@ def _head_of(name: str, review: Review | None) -> list[str]:
 
 
 def _within(most: int, lines: Iterable[str]) -> str:
-    """As many of the lines as fit, with what they open closed."""
+    """Returns as many lines as fit, and closes the elements that they open."""
     kept: list[str] = []
     left = most - len(_CUT) - 40
     opened = 0

@@ -1,7 +1,7 @@
-"""Reads the files that a review is made of: one plan a stack, as `terraform show -json` prints it.
+"""Plans to review: one per stack, from the output of `terraform show -json`.
 
-In place of a plan there may be what `terraform plan -json` printed, where it failed because
-the stack's inputs are not deployed yet.
+In place of a plan, the output of `terraform plan -json` is accepted if planning failed because the
+stack's inputs are not deployed yet.
 """
 
 from __future__ import annotations
@@ -26,28 +26,27 @@ _HOW = "terraform plan -out tfplan && terraform show -json tfplan > plan.json"
 ROLES = ("network", "data", "compute")
 """Endings of the names of an environment's stacks, in the order in which they are deployed."""
 
-# Names of files that say nothing of the stack: their folder then does.
+# File names that do not name the stack: their folder does.
 _PLAIN_NAMES = frozenset({"plan", "tfplan", "show"})
 _NAME_PREFIXES, _NAME_SUFFIXES = ("plan-", "tfplan-"), (".plan", ".tfplan", "-plan")
 
 WAITS_FOR = "fairway_waits_for"
-"""In a plan that was made with outputs which are only promised: the stacks that are to have them.
-"""
+"""A key of a plan that was made with promised outputs: the stacks that promise them."""
 
 UNLOCKED = "fairway_unlocked"
-"""In a plan: the addresses of locks that were left out of it, which the next plan makes."""
+"""A key of a plan: the addresses of locks that it leaves out, and that the next plan creates."""
 
-# The key that each line of Terraform's machine-readable log has.
+# A key of each line of Terraform's machine-readable log.
 _LEVEL = "@level"
 REMOTE_STATE = "terraform_remote_state"
 CROSS_STACK_INPUT = "cross-stack-reference-input-"
-"""The prefix that cdktf gives to the data source for the outputs of another stack."""
-# An output of another stack, as a configuration in JSON names it: with a dot or in brackets.
+"""cdktf's prefix for the data source of another stack's outputs."""
+# A reference to an output of another stack in a JSON configuration: with a dot or in brackets.
 _OUTPUT = re.compile(
     r"data\.terraform_remote_state\.([\w-]+)\.outputs(?:\.([\w-]+)|\[\\*\"([\w-]+)\\*\"\])"
 )
 _INPUT = re.compile(rf"{CROSS_STACK_INPUT}([\w-]+)")
-# The summaries of Terraform's diagnostics where a remote state, or an output in it, is not there.
+# Summaries of Terraform's diagnostics if a remote state, or an output in it, is missing.
 _NO_STATE, _NO_OUTPUT = "Unable to find remote state", "Unsupported attribute"
 
 
@@ -55,8 +54,9 @@ _NO_STATE, _NO_OUTPUT = "Unable to find remote state", "Unsupported attribute"
 class Plan:
     """A stack, and its plan as plain data.
 
-    `waits_for` names stacks of which it needs outputs that are not deployed yet. The plan is
-    `promised` where it is whole all the same: made with what their plans promise.
+    `waits_for` names stacks whose outputs it needs and that are not deployed yet. The plan is
+    `promised` if it is complete anyway, because it was made with the outputs that their plans
+    promise.
     """
 
     stack: str
@@ -65,12 +65,12 @@ class Plan:
 
     @property
     def promised(self) -> bool:
-        """True if the stack waits, and its plan was made with outputs that are promised."""
+        """True if the stack waits, and its plan was made with promised outputs."""
         return bool(self.data.get(WAITS_FOR)) and not self.errored
 
     @property
     def errored(self) -> bool:
-        """True if Terraform gave up before the plan was whole."""
+        """True if Terraform stopped before the plan was complete."""
         return self.data.get("errored") is True
 
     @property
@@ -81,7 +81,7 @@ class Plan:
 
     @property
     def drift(self) -> list[Mapping[str, Any]]:
-        """Changes that were made to resources outside of Terraform, as Terraform writes them."""
+        """Changes made to resources outside of Terraform, as Terraform writes them."""
         found: list[Mapping[str, Any]] = self.data.get("resource_drift") or []
         return found
 
@@ -93,12 +93,12 @@ class Plan:
 
 
 def read_plans(argument: str) -> list[Plan]:
-    """Returns the plan that the argument names as `read_plan` takes it; all of a folder's *.json.
+    """Reads the plan that the argument names, see `read_plan`, or all *.json files of a folder.
 
-    These are called as their files, in the order in which Fairway's stacks are deployed; none where
-    the folder has none. Raises UserError for a file that is no plan.
+    Stacks are named after the files, in the order in which Fairway deploys them; a folder without
+    such files gives none. Raises UserError for a file that is not a plan.
     """
-    if not argument:  # such as "$BASE" where that is not set: not the current folder
+    if not argument:  # such as "$BASE" if it is unset: not the current folder
         raise UserError.of("no-such-file", "an empty word names no plan", _HOW)
     folder = Path(argument)
     if not folder.is_dir():
@@ -108,8 +108,8 @@ def read_plans(argument: str) -> list[Plan]:
 
 
 def _stack_in_folder(file: Path) -> str:
-    """Returns an environment may be called `plan-lab`: `fairway plan --out` names files as
-    stacks."""
+    """Returns the stack of a file in a folder: `fairway plan --out` names files after stacks, which
+    may begin with `plan-`."""
     return stack_of(str(file)) if file.stem in _PLAIN_NAMES else file.stem
 
 
@@ -119,10 +119,10 @@ def _deployed_at(file: Path) -> tuple[int, str]:
 
 
 def read_plan(argument: str) -> Plan:
-    """Returns the plan in `FILE`, or in FILE of `STACK=FILE`.
+    """Reads the plan in `FILE`, or in FILE of `STACK=FILE`.
 
-    Without a name the stack is called as the file, less `plan-` or `.plan`, or as its folder where
-    the file is called `plan.json`. Raises UserError for a file that is no plan.
+    Without a name the stack is named after the file, without `plan-` or `.plan`, or after its
+    folder if the file is called `plan.json`. Raises UserError for a file that is not a plan.
 
     >>> stack_of("out/demo-data.plan.json"), stack_of("out/demo-data/plan.json")
     ('demo-data', 'demo-data')
@@ -136,7 +136,7 @@ def read_plan(argument: str) -> Plan:
 
 
 def stack_of(path: str) -> str:
-    """Returns the stack that a file's name, or that of its folder, tells."""
+    """Returns the stack according to the name of a file, or of its folder."""
     file = Path(path)
     name = file.stem
     if name in _PLAIN_NAMES and file.resolve().parent.name:
@@ -172,7 +172,7 @@ def _plan(stack: str, file: Path) -> Plan:
 
 
 def _content(file: Path) -> bytes:
-    """Returns all of a file or of a pipe; a device such as /dev/zero never ends."""
+    """Reads a file or a pipe completely; a device such as /dev/zero never ends, and is refused."""
     try:
         facts = file.stat()
         if stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode):
@@ -237,9 +237,9 @@ def _has_actions(change: Any) -> bool:
 
 
 def _missing_inputs(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the stacks of whose outputs an errored plan was to read some that are not there.
+    """Yields the stacks that lack outputs which an errored plan was to read.
 
-    What was read stands in the state before the plan. A stack that is deployed may lack an output
+    Outputs that were read are in the state before the plan. A deployed stack may lack an output
     too, which its own next plan adds.
     """
     if data.get("errored") is not True:
@@ -265,7 +265,7 @@ def _outputs_read(data: Mapping[str, Any]) -> Iterator[tuple[str, set[str]]]:
 
 
 def _plan_of_log(stack: str, file: Path, content: bytes) -> Plan:
-    """Returns a stack that could not be planned, by the diagnostics of `terraform plan -json`."""
+    """Returns a stack that could not be planned, from the diagnostics of `terraform plan -json`."""
     if content[:2] == b"PK":
         raise _no_plan(file, "this is Terraform's own plan file, not JSON")
     errors = list(_errors(content))
@@ -281,9 +281,9 @@ def _plan_of_log(stack: str, file: Path, content: bytes) -> Plan:
 
 
 def _errors(content: bytes) -> Iterator[tuple[str, list[str]]]:
-    """Yields summary of each error, and the other stacks that it names.
+    """Yields the summary of each error, and the other stacks that it names.
 
-    Nothing where a line is not of such a log.
+    Yields nothing if any line does not belong to such a log.
     """
     found = []
     for line in content.splitlines():

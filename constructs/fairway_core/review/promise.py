@@ -1,4 +1,4 @@
-"""Comparison of a plan with what was shown of it while values that it reads were not known yet."""
+"""Comparison of a plan with the one shown while some of the values that it reads were unknown."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def not_as_promised(planned: StackReview, promised: StackReview) -> list[str]:
-    """Returns the addresses of resources, and the outputs, with which a plan does something else.
+    """Returns the addresses of resources, and the outputs, for which a plan differs from the
+    promised one.
 
-    It may do less where a value that was unknown turned out to be what it was before.
+    It may do less, if a value that was unknown turns out to be unchanged.
     """
     return [*_changes(planned, promised), *_outputs(planned.outputs, promised.outputs)]
 
@@ -48,8 +49,7 @@ def _is_as_shown(change: Change, shown: Change) -> bool:
 
 
 def _attributes_fit(found: Collection[AttributeChange], shown: Collection[AttributeChange]) -> bool:
-    """Returns True if each change found is one that was shown, or a part of one whose value was
-    unknown."""
+    """Returns True if each change found was shown, or is part of one whose value was unknown."""
     known = {each.path: each for each in shown if each.new is not UNKNOWN}
     unknown = [each.path for each in shown if each.new is UNKNOWN]
     for each in found:
@@ -65,7 +65,7 @@ def _attributes_fit(found: Collection[AttributeChange], shown: Collection[Attrib
 
 
 def _may_be_nothing(shown: Change) -> bool:
-    """Returns True if nothing is left of a change where its unknown values are as they were."""
+    """Returns True if a change has no effect once its unknown values turn out to be unchanged."""
     return bool(shown.attributes) and all(_has_unknown(each.new) for each in shown.attributes)
 
 
@@ -79,7 +79,7 @@ def _outputs(found: Collection[OutputChange], shown: Collection[OutputChange]) -
 
 
 def fits(value: Any, shown: Any) -> bool:
-    """Returns True if a value is the one that was shown, in all of it that was known.
+    """Returns True if a value equals the one shown, in all parts that were known.
 
     >>> fits({"id": "7", "size": 2}, {"id": UNKNOWN, "size": 2}), fits([1], [2])
     (True, False)

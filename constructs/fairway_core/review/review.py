@@ -1,4 +1,4 @@
-"""A review: what plans would do, stack by stack, compared with what was there before."""
+"""Reviews: what plans would do, stack by stack, compared with a base."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _IDENTITY = "azurerm_user_assigned_identity"
 
 @dataclass(frozen=True)
 class Loss:
-    """A change by which data would be lost, and how, as a sentence about its address.
+    """A change that would lose data, and how, as a sentence about its address.
 
-    It is `allowed` where `--allow` names the address; `forced` are the attributes that force it.
+    It is `allowed` if `--allow` names the address; `forced` are the attributes that force it.
     """
 
     stack: str
@@ -57,11 +57,11 @@ class Loss:
 class StackReview:
     """The review of one stack.
 
-    `state` is `planned`, `failed` where Terraform gave up before the plan was whole, or
-    `waiting` where stacks that it reads are not deployed yet; what it would do is `promised`
-    where that is whole but for the values of their outputs. `pending` is what the base's
-    plan would do as well, and `dropped` what only that would do. `reread` counts resources
-    that Terraform reads in another form than it wrote them, without a value that differs.
+    `state` is `planned`, `failed` if Terraform stopped before the plan was complete, or `waiting`
+    if stacks that it reads are not deployed yet; it is `promised` if its plan is complete except
+    for the values of their outputs. `pending` are changes that the base's plan would make too, and
+    `dropped` those that only the base's would make. `reread` counts resources that Terraform reads
+    in another form than it wrote them, although no value differs.
     """
 
     stack: str
@@ -81,20 +81,20 @@ class StackReview:
 
     @property
     def planned(self) -> tuple[Change, ...]:
-        """All that its plan would do, whether the base's would do it as well or not."""
+        """All changes of its plan, whether the base's plan has them or not."""
         return *self.changes, *self.pending
 
     def totals(self) -> Counter[Action]:
-        """Returns number of resources by action."""
+        """Counts the resources by action."""
         return _totals(self.planned)
 
 
 @dataclass(frozen=True)
 class Review:
-    """Every stack, with its changes from a base where that is `compared`.
+    """The reviews of all stacks, with changes relative to a base if it is `compared`.
 
-    `findings` are those of no single stack. A review that `continues` a deployment which stopped
-    is of what is left of it: who approves it approves what is promised in it, too.
+    `findings` are those that belong to no single stack. A review that `continues` a stopped
+    deployment covers the rest of it: approving it also approves what it promises.
     """
 
     stacks: tuple[StackReview, ...]
@@ -106,12 +106,12 @@ class Review:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The changes by which data would be lost, allowed or not."""
+        """The changes that would lose data, allowed or not."""
         return tuple(loss for stack in self.stacks for loss in stack.losses)
 
     @property
     def lost(self) -> tuple[Loss, ...]:
-        """Of these, what nobody allowed."""
+        """The losses that are not allowed."""
         return tuple(loss for loss in self.losses if not loss.allowed)
 
     @property
@@ -126,11 +126,12 @@ class Review:
 
     @property
     def exit_code(self) -> int:
-        """3 where data would be lost that nobody allowed, 2 where Azure would refuse something."""
+        """3 if data would be lost without permission, 2 if Azure would refuse a change, otherwise
+        0."""
         return DATA_LOST if self.lost else REFUSED if self.refused else 0
 
     def totals(self) -> Counter[Action]:
-        """Returns number of resources by action in all stacks, pending ones too."""
+        """Counts the resources by action in all stacks, including pending changes."""
         return _totals(change for stack in self.stacks for change in stack.planned)
 
 
@@ -148,11 +149,12 @@ def review(
     prices: Prices | None = None,
     left: Collection[str] = (),
 ) -> Review:
-    """Returns the review of the plans; with `base` what its plans would do already is set apart.
+    """Returns the review of the plans; with `base`, changes that its plans would make too are
+    separated.
 
-    `allow` holds addresses of resources whose loss is meant. Costs are left out without `prices`.
-    `left` names environments that are deployed and that no file asks for any more. Raises UserError
-    where two plans are of one stack.
+    `allow` has addresses of resources whose loss is accepted. Costs are left out without `prices`.
+    `left` names deployed environments that no file describes any more. Raises UserError if two
+    plans are of one stack.
     """
     _each_once(plans)
     _each_once(base)
@@ -181,7 +183,7 @@ def review(
 
 
 def _environments(plans: Sequence[Plan]) -> Iterator[str]:
-    """Yields the environments of Fairway's own stacks, which are called `ENVIRONMENT-ROLE`."""
+    """Yields the environments of Fairway's own stacks, which are named `ENVIRONMENT-ROLE`."""
     for plan in plans:
         name, _, role = plan.stack.rpartition("-")
         if name and role in ROLES:
@@ -200,15 +202,14 @@ def _left_behind(name: str, plans: Sequence[Plan]) -> Finding:
 
 
 def _found(plan: Plan, plans: Sequence[Plan], own: Collection[str]) -> list[Finding]:
-    """Returns findings of the checks in one plan, with what they must know of the others."""
+    """Returns the findings of the checks on one plan, which also read the others."""
     others = [change for other in plans if other is not plan for change in other.changes]
     changes = {"resource_changes": plan.changes, "output_changes": plan.output_changes}
     return check_plan(changes, others=others, own=own)
 
 
 def _own_identities(plans: Sequence[Plan]) -> Iterator[str]:
-    """Yields the ids by which rights are given to the identities of the environment, as far as
-    known."""
+    """Yields the known principal ids of the environment's identities."""
     for plan in plans:
         for each in plan.changes:
             if each["type"] == _IDENTITY:
@@ -269,7 +270,7 @@ def _review_stack(
 
 
 def _shortcomings(plan: Plan, state: str) -> list[Finding]:
-    """Returns warnings that a plan is incomplete, or leaves locks out."""
+    """Returns a warning if a plan is incomplete, or leaves locks out."""
     if left_out := plan.data.get(UNLOCKED):
         locks = ", ".join(f"`{address}`" for address in left_out)
         found = _warning(
@@ -301,7 +302,7 @@ def _warning(id: str, message: str, hint: str) -> Finding:  # noqa: A002
 
 
 def _is_same(change: Change, other: Change | None) -> bool:
-    """Returns True if two plans would do the same with a resource."""
+    """Returns True if two plans would make the same change of a resource."""
     return other is not None and (
         change.action,
         change.attributes,
