@@ -1,6 +1,6 @@
 """Costs of an environment: its parts, the prices of Azure's meters, and their sum.
 
-Whatever has no known price is shown as unknown and is in no sum.
+A part without a known price is reported as unknown and is not included in sums.
 
 >>> from fairway_core.cost.environment import parts_of
 >>> from fairway_core.cost.estimate import estimate

@@ -1,4 +1,4 @@
-"""Prices that were asked for before, in the user's cache directory, each with its date."""
+"""Cached prices in the user's cache directory, each with its date."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairway_core.cost.service import PriceService
 
 DAYS = 7
-"""For how long a price is not asked for again."""
+"""Days for which a price is cached."""
 
 _SOURCE = "Azure's price service"
 _VERSION = 1
@@ -36,7 +36,7 @@ def cache_folder() -> Path:
     try:
         return Path.home() / ".cache" / "fairway" / "prices"
     except RuntimeError:
-        return Path(os.devnull) / "prices"  # nobody's home: nothing is kept
+        return Path(os.devnull) / "prices"  # without a home nothing is cached
 
 
 def _today() -> datetime.date:
@@ -45,10 +45,10 @@ def _today() -> datetime.date:
 
 @dataclass
 class CachedPrices:
-    """Prices of the service, asked for once in seven days; without a `service` only the kept.
+    """Prices of the service, cached for seven days; without a `service` only cached ones.
 
-    A price that the service does not know is kept as unknown. What is kept of another address
-    than that of the service is not looked at. A file that cannot be written is no error.
+    A price that the service does not know is cached as unknown. Prices from another service address
+    are ignored. Failing to write a file is no error.
     """
 
     service: PriceService | None = None
@@ -58,12 +58,11 @@ class CachedPrices:
 
     @property
     def currency(self) -> str:
-        """Only prices in US dollars are what Azure bills by."""
+        """US dollars: only prices in that currency are what Azure bills by."""
         return "USD"
 
     def price(self, meter_name: str, region: str) -> Price | None:
-        """Returns the price that is kept or, where that is too old, the one that the service
-        says."""
+        """Returns the cached price or, if it is too old, the service's."""
         kept = self._region(region)
         entry = kept.get(meter_name)
         if self.service is not None and (entry is None or self._is_old(entry)):
@@ -88,8 +87,8 @@ class CachedPrices:
         return self.folder / f"{region}.json"
 
     def _write(self, region: str) -> None:
-        """Whole or not at all, with what another process has written meanwhile."""
-        import tempfile  # a review reads prices, and is to start at once
+        """Writes the file atomically, merged with what other processes have written meanwhile."""
+        import tempfile  # a review reads prices, and must start quickly
 
         entries = {**_read(self._file(region)), **self._regions[region]}
         facts = {"version": _VERSION, "url": service_url(), "prices": entries}
@@ -107,9 +106,9 @@ class CachedPrices:
 
 @dataclass
 class AskedOrAtHand:
-    """Prices of the service and, from the moment when it cannot be reached, those at hand.
+    """Prices of the service and, after its first failure, those known without it.
 
-    `told` is called once with what was in the way.
+    `told` is called once with the error.
     """
 
     asked: CachedPrices
@@ -123,7 +122,7 @@ class AskedOrAtHand:
         return self.asked.currency
 
     def price(self, meter_name: str, region: str) -> Price | None:
-        """Returns the price that the service says, or what is known without it."""
+        """Returns the service's price, or the one known without it."""
         if not self.is_away:
             try:
                 return self.asked.price(meter_name, region)
@@ -134,14 +133,15 @@ class AskedOrAtHand:
 
 
 def prices_at_hand(file: Path | None = None) -> Prices:
-    """Returns prices without asking anybody: those of `file`, or the kept ones and the snapshot."""
+    """Returns prices without network access: those of `file`, or the cached ones and the
+    snapshot."""
     if file is not None:
         return read_prices(file)
     return FirstOf((CachedPrices(), snapshot()))
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Returns the entries of a file, or none if it is missing, broken, or of another service."""
+    """Returns the entries of a file, or none if it is missing, broken, or from another service."""
     try:
         facts = json.loads(file.read_text(encoding="utf-8"))
         if facts["version"] != _VERSION or facts["url"] != service_url():

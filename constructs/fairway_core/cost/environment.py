@@ -1,4 +1,4 @@
-"""The parts of an environment: what its stacks would make, as far as it costs."""
+"""The billed parts of an environment: what its stacks would create."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
 
 _HOURS_A_WEEK = 7 * 24
 
-# The parts of a resource, by its name.
+# A resource's name and parts.
 _Resource = tuple[str, list[Part]]
 
 
 def parts_of(environment: Environment, *, region: str | None = None) -> list[Part]:
-    """Returns every part, cluster by cluster first; `region` takes the place of the
-    environment's."""
+    """Returns all parts, those of clusters first; `region` replaces the environment's."""
     place = region or environment.location
     resources = (*_machines(environment), *_network(environment), *_services(environment))
     return [
@@ -46,7 +45,7 @@ def parts_of(environment: Environment, *, region: str | None = None) -> list[Par
 
 
 def _machines(environment: Environment) -> Iterator[_Resource]:
-    """Yields clusters, what manages them, and file systems."""
+    """Yields clusters, their managers, and file systems."""
     for name, cluster in environment.clusters.items():
         nodes = vms(cluster.size, cluster.counts, spot=bool(cluster.spot), cluster=True)
         yield f"cluster {name}", [nodes, *cluster.system_disks]
@@ -98,13 +97,13 @@ def _services(environment: Environment) -> Iterator[_Resource]:
 
 
 def _endpoint(environment: Environment) -> list[Part]:
-    """Returns the private endpoint of a service, where services have one."""
+    """Returns the private endpoint of a service, or nothing if services have none."""
     return [PRIVATE_ENDPOINT] if environment.network.private_endpoints else []
 
 
 @dataclass(frozen=True)
 class Saving:
-    """The monthly saving of a cluster's schedule, compared with nodes that always run.
+    """The monthly saving by a cluster's schedule, compared with nodes that always run.
 
     `hours_a_week` are the hours in which nodes run; None if nothing starts them.
     """
@@ -116,8 +115,8 @@ class Saving:
 
 @dataclass(frozen=True)
 class IdleSaving:
-    """The saving for each hour in which a cluster with `idle:` is stopped; None if the price is not
-    known."""
+    """The saving per hour in which a cluster with `idle:` is stopped, or None if the price is
+    unknown."""
 
     resource: str
     after: float
@@ -125,7 +124,7 @@ class IdleSaving:
 
 
 def savings(environment: Environment, found: Estimate) -> list[Saving]:
-    """Of each cluster with a schedule."""
+    """Returns the saving of each cluster with a schedule."""
     saved = []
     for cluster, line in _stopping(environment, found):
         if cluster.schedule:
@@ -138,7 +137,8 @@ def savings(environment: Environment, found: Estimate) -> list[Saving]:
 
 
 def idle_savings(environment: Environment, found: Estimate) -> list[IdleSaving]:
-    """Of each cluster that stops itself; how many hours these are, its use decides."""
+    """Returns the saving of each cluster that stops when idle; the number of hours depends on its
+    use."""
     return [
         IdleSaving(line.part.resource, cluster.idle, line.hourly.maximum)
         for cluster, line in _stopping(environment, found)
@@ -147,7 +147,7 @@ def idle_savings(environment: Environment, found: Estimate) -> list[IdleSaving]:
 
 
 def _stopping(environment: Environment, found: Estimate) -> Iterator[tuple[Cluster, Line]]:
-    """Yields the clusters whose nodes can be stopped, each with the line of its nodes."""
+    """Yields the clusters whose nodes can be stopped, each with the cost line of its nodes."""
     for line in found.lines:
         cluster = environment.clusters.get(line.part.resource.removeprefix("cluster "))
         if line.part.cluster and isinstance(cluster, Cluster):

@@ -1,4 +1,4 @@
-"""Parts with their prices, and what they come to: an hour, and a month."""
+"""Parts with their prices, and their sums per hour and month."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOURS_A_DAY = 24
 
 @dataclass(frozen=True)
 class Amounts:
-    """Money an hour: at the least, at the most and at rest; None where it is not known."""
+    """Cost per hour: minimum, maximum and at rest; None if unknown."""
 
     minimum: float | None
     maximum: float | None
@@ -27,7 +27,7 @@ class Amounts:
 
 @dataclass(frozen=True)
 class Line:
-    """A part and its price, None where that is not known."""
+    """A part and its price, or None if that is unknown."""
 
     part: Part
     price: Price | None
@@ -55,9 +55,9 @@ class Estimate:
 
     @property
     def hourly(self) -> Amounts:
-        """The sums of what is known: at least so much where a part has no known price.
+        """The sums of the known costs, which are lower bounds if a part has no known price.
 
-        None where that part is the nodes of a cluster: they are most of what is paid for.
+        None if that part is the nodes of a cluster: they are most of the cost.
         """
         sums = []
         for state in ("minimum", "maximum", "rest"):
@@ -73,8 +73,8 @@ class Estimate:
         return Amounts(*(None if each is None else each * HOURS_A_MONTH for each in amounts))
 
     def month_of_days(self, hours: float) -> float | None:
-        """Returns a month in which clusters are at their most for `hours` a day, and else at
-        rest."""
+        """Returns the monthly cost if clusters are at their maximum for `hours` a day and otherwise
+        at rest."""
         hourly = self.hourly
         if hourly.maximum is None or hourly.rest is None:
             return None
@@ -83,7 +83,7 @@ class Estimate:
 
     @property
     def known(self) -> tuple[int, int]:
-        """Number of priced parts, and of all parts; without those paid for by use."""
+        """The number of priced parts, and of all parts, without those billed by use."""
         return sum(line.price is not None for line in self._priced), len(self._priced)
 
     @property
@@ -97,13 +97,13 @@ class Estimate:
 
     @property
     def _priced(self) -> Sequence[Line]:
-        """The lines that are paid for by the hour."""
+        """The lines that are billed by the hour."""
         return [line for line in self.lines if not line.part.by_use]
 
 
 @dataclass(frozen=True)
 class Offer:
-    """Prices per hour of a cluster's nodes at their most, dedicated and as Spot."""
+    """Hourly prices of a cluster's nodes at their maximum, dedicated and as Spot."""
 
     resource: str
     size: str
@@ -113,7 +113,7 @@ class Offer:
 
 
 def estimate(parts: Iterable[Part], prices: Prices) -> Estimate:
-    """Returns the parts with their prices, in their order."""
+    """Returns the estimate of the parts, in their order."""
     lines = (
         Line(part, prices.price(part.meter, part.region) if part.meter else None) for part in parts
     )
@@ -121,7 +121,7 @@ def estimate(parts: Iterable[Part], prices: Prices) -> Estimate:
 
 
 def offers(parts: Iterable[Part], prices: Prices) -> list[Offer]:
-    """Returns dedicated against Spot, for each cluster."""
+    """Returns the dedicated and Spot prices of each cluster."""
     found = []
     for part in parts:
         if part.cluster and part.meter is not None:
@@ -136,7 +136,8 @@ def offers(parts: Iterable[Part], prices: Prices) -> list[Offer]:
 def known_elsewhere(
     parts: Sequence[Part], prices: Prices, regions: Iterable[str]
 ) -> tuple[str, int] | None:
-    """Returns the region with the most priced parts, and their number, or None if none has more."""
+    """Returns the region with the most priced parts and their number, or None if none has more than
+    here."""
     here = estimate(parts, prices).known[0]
     found = [
         (region, estimate([replace(part, region=region) for part in parts], prices).known[0])
@@ -147,7 +148,7 @@ def known_elsewhere(
 
 
 def _sum(amounts: Iterable[float | None]) -> float | None:
-    """Returns the sum of what is known, or None if something is unknown and nothing known costs."""
+    """Returns the sum of the known amounts, or None if one is unknown and the known ones are 0."""
     all_ = list(amounts)
     total = sum(amount for amount in all_ if amount is not None)
     return None if total == 0 and None in all_ else total

@@ -1,4 +1,5 @@
-"""Azure's meters: what each counts, and by which fields its price service knows it."""
+"""Azure's meters: the units that each counts, and the fields that identify it in the price
+service."""
 
 from __future__ import annotations
 
@@ -15,20 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 GLOBAL = "global"
-"""The region of prices that are the same everywhere."""
+"""The region of global prices."""
 
 HOURS_A_MONTH = 730
-"""As Azure counts a month."""
+"""Azure's definition of a month."""
 
 VARIABLE = "FAIRWAY_PRICES_URL"
-"""Names another service that answers in the same way: over https, or on this machine."""
+"""The environment variable for another, compatible service: over https, or on this machine."""
 
 _URL = "https://prices.azure.com/api/retail/prices"
 
 
 @dataclass(frozen=True)
 class Meter:
-    """A meter by its name, and the fields that tell it in the answers of the price service."""
+    """A meter, and the fields that identify it in responses of the price service."""
 
     name: str
     fields: tuple[tuple[str, str], ...]
@@ -48,7 +49,7 @@ _FIELDS = {
 def meter(name: str) -> Meter:
     """Returns the meter of that name, such as `nat_gateway` or `vm/Standard_HB176rs_v4`.
 
-    Raises KeyError where the table has none.
+    Raises KeyError if the table has none.
 
     >>> meter("premium/P10").fields
     (('productName', 'Premium SSD Managed Disks'), ('meterName', 'P10 LRS Disk'))
@@ -65,8 +66,8 @@ def meter(name: str) -> Meter:
 
 
 def service_url() -> str:
-    """Returns the service's address. Raises UserError if VARIABLE names one that is neither safe
-    nor here."""
+    """Returns the service's address. Raises UserError if the one in VARIABLE is neither https nor
+    local."""
     url = os.environ.get(VARIABLE) or _URL
     parts = urlsplit(url)
     here = parts.hostname in ("127.0.0.1", "::1", "localhost")
@@ -77,8 +78,7 @@ def service_url() -> str:
 
 
 def all_meters(sizes: Iterable[str]) -> list[Meter]:
-    """Returns every meter that there is for VMs of these sizes, and for whatever else is paid
-    for."""
+    """Returns all meters: for VMs of these sizes, and for everything else."""
     tiers, found = _table()["disk_tiers"]["number"], []
     for name, row in _table()["meter"].items():
         family, _, rest = name.partition("/")
@@ -92,7 +92,7 @@ def all_meters(sizes: Iterable[str]) -> list[Meter]:
 
 
 def disk_tier(gib: int) -> int | None:
-    """Returns the number in the name of the tier of a disk of `gib` GiB; None for one too large.
+    """Returns the number in the tier's name for a disk of `gib` GiB, or None if it is too large.
 
     >>> disk_tier(100)
     10
@@ -103,19 +103,19 @@ def disk_tier(gib: int) -> int | None:
 
 
 def included(kind: str) -> tuple[int, int]:
-    """Returns the IOPS and the MB/s that disks of that kind have without paying for them."""
+    """Returns the free IOPS and MB/s of disks of that kind."""
     row = _table()["included"].get(kind, {"iops": 0, "mbps": 0})
     return row["iops"], row["mbps"]
 
 
 def paid_by_use(type: str) -> str | None:  # noqa: A002
-    """Returns text on how a resource of that Terraform type is paid for by use; None for others."""
+    """Returns how a resource of that Terraform type is billed by use, or None for others."""
     found: str | None = _table()["by_use"].get(type)
     return found
 
 
 def never_priced(type: str) -> str | None:  # noqa: A002
-    """Why a resource of that Terraform type has no known price; None for others."""
+    """Returns why a resource of that Terraform type has no known price, or None for others."""
     found: str | None = _table()["unknown"].get(type)
     return found
 

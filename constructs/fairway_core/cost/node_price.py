@@ -1,4 +1,4 @@
-"""Hourly price of a node of a target."""
+"""Hourly price of a target's node."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def node_price(
 
 
 def price_of(target: Target, prices: Prices) -> float | None:
-    """Returns hourly price of a node of a target, from the target's own record; None if it is not
-    known."""
+    """Returns the hourly price of a target's node, from the target's own record, or None if
+    unknown."""
     return node_price(
         prices, size=target.vm_size, region=target.region, spot=target.spot, own=target.price
     )

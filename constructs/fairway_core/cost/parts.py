@@ -1,7 +1,7 @@
-"""Parts: units of one meter that are paid for by the hour, such as VMs, disks and addresses.
+"""Parts: units of one meter that are billed by the hour, such as VMs, disks and addresses.
 
-They are made here from facts alone, such as the kind, size and count of disks; an environment and
-a Terraform plan each read these facts.
+They are made from facts alone, such as the kind, size and count of disks, which environments and
+Terraform plans provide.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairway_core.cost.meters import disk_tier, included, never_priced, paid_by_
 
 @dataclass(frozen=True)
 class Counts:
-    """Number of units of a part: at the least, at the most, and at rest, when no job runs."""
+    """The number of units of a part: minimum, maximum, and at rest, when no job runs."""
 
     minimum: float = 1
     maximum: float = 1
@@ -34,17 +34,17 @@ class Counts:
 ONE = Counts()
 
 HARD_DISK = "standard_hdd"
-"""The kind of system disks of some images, which no file system has."""
+"""The kind of some images' system disks, which no file system has."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some units of a meter that a resource has; a `meter` of None has no price.
+    """Units of a meter that belong to a resource; a `meter` of None has no price.
 
-    `reason` says why there is none; with `by_use` the part is paid for as it is used and
-    counts as neither known nor unknown. `cluster` is set for what nodes of a cluster cost, and
-    `size` for VMs: as the file names or describes it. `resource` is named for parts of an
-    environment alone. `formula` is one of Batch's whose number of nodes nobody knows.
+    `reason` explains a missing price; with `by_use` the part is billed by use and counts as neither
+    known nor unknown. `cluster` is set for the cost of a cluster's nodes, and `size` for VMs, as
+    named or described in the file. `resource` is set only for parts of an environment. `formula` is
+    a Batch formula whose number of nodes is unknown.
     """
 
     what: str
@@ -67,7 +67,7 @@ PRIVATE_ENDPOINT = Part("private endpoint", "private_endpoint")
 
 
 def vms(size: str, counts: Counts = ONE, *, spot: bool = False, cluster: bool = False) -> Part:
-    """Returns VMs of one size, which run."""
+    """Returns running VMs of one size."""
     name = plain_name(size)
     what, meter = f"{counts} × {name}", f"{'spot' if spot else 'vm'}/{name}"
     what += " (Spot)" if spot else ""
@@ -82,8 +82,8 @@ def disks(
     iops: int | None = None,
     mbps: int | None = None,
 ) -> list[Part]:
-    """Returns disks that cost what their tier costs or, where their speed is chosen, their
-    capacity, IOPS and MB/s; `kind` is a row of disks.toml, or HARD_DISK."""
+    """Returns disks, billed by their tier or, if their speed is chosen, by capacity, IOPS and MB/s;
+    `kind` is a row of disks.toml, or HARD_DISK."""
     what = f"disk of {gib} GiB" if gib else "disk"
     if kind == HARD_DISK or disk_kind(kind).provisioned is None:
         number = disk_tier(gib) if gib else None
@@ -109,12 +109,13 @@ def server(size: str) -> list[Part]:
 
 
 def api_server(tier: str) -> list[Part]:
-    """Returns the API server of a Kubernetes cluster, which costs nothing with the tier Free."""
+    """Returns the API server of a Kubernetes cluster, which is free with the tier Free."""
     return [] if tier == "Free" else [Part(f"{tier} API server", f"kubernetes/{tier}")]
 
 
 def netapp_pool(level: str, tib: int) -> Part:
-    """Returns a capacity pool; what a Flexible one costs depends on its throughput too."""
+    """Returns a capacity pool; the price of a Flexible one also depends on its throughput, and is
+    unknown."""
     what = f"{tib} TiB, {level}"
     if level == "Flexible":
         return Part(what, reason="no price of the level Flexible is known")
@@ -122,8 +123,7 @@ def netapp_pool(level: str, tib: int) -> Part:
 
 
 def without_meter(type: str, what: str) -> list[Part]:  # noqa: A002
-    """Returns a resource of a Terraform type that is paid for as it is used, or has no known
-    price."""
+    """Returns a resource of a Terraform type that is billed by use, or has no known price."""
     by_use = paid_by_use(type)
     reason = by_use or never_priced(type)
     return [Part(what, reason=reason, by_use=by_use is not None)] if reason else []

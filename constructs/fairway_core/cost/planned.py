@@ -1,4 +1,4 @@
-"""The parts of resources in a Terraform plan, by their type and attributes."""
+"""The billed parts of resources in a Terraform plan, by their type and attributes."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from fairway_core.json_values import first
 
 _Attributes = Mapping[str, Any]
 
-# How formulas of `fairway_core.autoscale` begin, and how they end where all nodes are alike.
+# The beginning of formulas by `fairway_core.autoscale`, and their end if all nodes are alike.
 _LIMITS = re.compile(r"minNodes = ([0-9]+);\nmaxNodes = ([0-9]+);")
 _ONE_KIND = re.compile(
     r"^\$Target\w+Nodes = 0;\n\$Target(Dedicated|LowPriority)Nodes = total;", re.MULTILINE
 )
 _LUSTRE = "azurerm_managed_lustre_file_system"
-# Sums of money with more than this are no numbers any more.
+# Larger quantities would give meaningless sums.
 _MOST = 1e12
 _UNKNOWN_NUMBER = "its number is known after apply"
 
 
 def parts_of_resource(type: str, attributes: _Attributes, region: str) -> list[Part]:  # noqa: A002
-    """Returns the priced parts of a resource with these attributes; none for what costs nothing.
+    """Returns the priced parts of a resource with these attributes; none if it is free.
 
-    `attributes` are those before or after the change, as `terraform show -json` writes them: what
-    is known only after apply is missing there. `region` is where it stands.
+    `attributes` are those before or after the change, from `terraform show -json`: values that are
+    known only after apply are missing. `region` is the resource's.
     """
     maker = _MAKERS.get(type)
     found = without_meter(type, type) if maker is None else maker(attributes)
@@ -74,7 +74,7 @@ def _with_os_disks(size: str, counts: Counts, attributes: _Attributes) -> list[P
     nodes = vms(size, counts, spot=attributes.get("priority") == "Spot")
     disk = first(attributes.get("os_disk"))
     if disk.get("diff_disk_settings"):
-        return [nodes]  # their disks are on the nodes themselves
+        return [nodes]  # their disks are local to the nodes
     kind, gib = _kind_of_disk(disk), _number(disk.get("disk_size_gb"))
     if kind is None:
         return [nodes, Part("system disk", reason="its kind is not known")]
@@ -96,8 +96,8 @@ def _disk(attributes: _Attributes) -> list[Part]:
 
 
 def _pool(attributes: _Attributes) -> list[Part]:
-    """Returns nodes of Batch: as many as the plan says, or between the limits that a formula of
-    Fairway's own begins with. Batch writes their size in capitals."""
+    """Returns the nodes of a Batch pool: the number in the plan, or the limits at the start of a
+    formula by Fairway. Batch writes their size in capitals."""
     named = str(attributes.get("vm_size"))
     known = known_size(named)
     size = known.name if known else named
@@ -119,13 +119,13 @@ def _pool(attributes: _Attributes) -> list[Part]:
 
 
 def _kubernetes(attributes: _Attributes) -> list[Part]:
-    """Returns a cluster: its API server, and its first nodes."""
+    """Returns a cluster's API server and its first nodes."""
     nodes = _node_pool(first(attributes.get("default_node_pool")))
     return [*api_server(attributes.get("sku_tier") or "Free"), *nodes]
 
 
 def _node_pool(attributes: _Attributes) -> list[Part]:
-    """Returns nodes between the limits of the autoscaler, or as many as the plan says."""
+    """Returns nodes between the limits of the autoscaler, or the number in the plan."""
     size = attributes.get("vm_size")
     scaled = attributes.get("auto_scaling_enabled") is True
     limits = ("min_count", "max_count") if scaled else ("node_count", "node_count")
@@ -143,7 +143,7 @@ def _share(attributes: _Attributes) -> list[Part]:
     if attributes.get("enabled_protocol") != "NFS":
         reason = "charged per GB stored and per operation"
         return [Part("file share", reason=reason, by_use=True)]
-    # How often it is kept is a matter of its account, and not among its attributes.
+    # Its replication is an attribute of its account.
     reason = "its price depends on the replication of its account"
     return [Part(f"{attributes.get('quota')} GiB", reason=reason)]
 
@@ -156,7 +156,7 @@ def _netapp(attributes: _Attributes) -> list[Part]:
 
 
 def _lustre(attributes: _Attributes) -> list[Part]:
-    # Another size, or another level, costs something else, though nobody knows what.
+    # Size and level determine the price, which is unknown.
     tib, level = _number(attributes.get("storage_capacity_in_tb")), attributes.get("sku_name")
     return without_meter(_LUSTRE, f"{tib} TiB, {level}" if tib and level else "file system")
 
@@ -177,7 +177,8 @@ def _of_sku(family: str, attributes: _Attributes) -> list[Part]:
 
 
 def _number(value: Any) -> int | None:
-    """Returns a whole number; None for what is none, or for more than Azure has of anything."""
+    """Returns an integer, or None for anything that is no number, or larger than any real
+    quantity."""
     known = isinstance(value, int | float) and abs(value) < _MOST
     return int(value) if known else None
 

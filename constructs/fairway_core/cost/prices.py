@@ -1,6 +1,6 @@
-"""Prices by meter and region, and the two files that they may come from.
+"""Prices by meter and region, and the two kinds of files that they may come from.
 
-A price file is TOML, as those of the catalogue below `prices/`, one a region:
+A price file is TOML, like those of the catalogue below `prices/`, one per region:
 
     [[prices]]
     region = "westeurope"      # as Azure spells it; "global" for what costs the same everywhere
@@ -39,7 +39,7 @@ _KEYS = {"region", "currency", "source", "date", "hourly"}
 
 @dataclass(frozen=True)
 class Price:
-    """The hourly price of one unit of a meter, its source, and since when it is known."""
+    """The hourly price of one unit of a meter, its source, and its date."""
 
     hourly: float
     source: str
@@ -51,27 +51,27 @@ class Prices(Protocol):
 
     @property
     def currency(self) -> str:
-        """Of all its prices, by ISO code."""
+        """The currency of all prices, by ISO code."""
 
     def price(self, meter: str, region: str) -> Price | None:
-        """Returns the price of a meter in a region, or None if it is not known."""
+        """Returns the price of a meter in a region, or None if it is unknown."""
 
 
 @dataclass(frozen=True)
 class PriceTable:
-    """Prices that were read before, by region and meter."""
+    """Prices in memory, by region and meter."""
 
     currency: str = "USD"
     rows: Mapping[tuple[str, str], Price] = field(default_factory=dict)
 
     def price(self, meter: str, region: str) -> Price | None:
-        """Returns the price in the region, or the one that is the same everywhere."""
+        """Returns the price in the region, or the global one."""
         return self.rows.get((region, meter)) or self.rows.get((GLOBAL, meter))
 
 
 @dataclass(frozen=True)
 class FirstOf:
-    """Prices of the first source that knows them; all are in one currency."""
+    """Prices from the first source that has them; all sources have the same currency."""
 
     sources: tuple[Prices, ...]
 
@@ -81,26 +81,26 @@ class FirstOf:
         return self.sources[0].currency
 
     def price(self, meter: str, region: str) -> Price | None:
-        """Returns the price by the first source that knows one, or None if none does."""
+        """Returns the price from the first source that has one, or None if none does."""
         found = (source.price(meter, region) for source in self.sources)
         return next((price for price in found if price is not None), None)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Prices in a folder, of which only the regions that are asked for are read."""
+    """Prices in a folder, which reads only the files of requested regions."""
 
     folder: Path
     currency: str = "USD"
 
     def price(self, meter: str, region: str) -> Price | None:
-        """Returns the price in the region, or the one that is the same everywhere."""
+        """Returns the price in the region, or the global one."""
         rows = _of_region(self.folder, region), _of_region(self.folder, GLOBAL)
         return rows[0].get((region, meter)) or rows[1].get((GLOBAL, meter))
 
     @property
     def regions(self) -> list[str]:
-        """Regions for which the snapshot has prices, beside those that are the same everywhere."""
+        """Regions for which the snapshot has prices, without global ones."""
         return sorted({file.stem for file in self.folder.glob("*.toml")} - {GLOBAL})
 
     @property
@@ -131,7 +131,7 @@ def _of_region(folder: Path, region: str) -> Mapping[tuple[str, str], Price]:
 
 
 def read_prices(file: Path) -> PriceTable:
-    """Returns the prices in a file. Raises UserError if it is missing or is no price file."""
+    """Reads the prices in a file. Raises UserError if it is missing or not a price file."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:

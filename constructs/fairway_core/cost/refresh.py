@@ -1,9 +1,9 @@
-"""Writes the snapshot of Azure's list prices anew: every meter of the catalogue, in every region.
+"""Updates the snapshot of Azure's list prices: every meter of the catalogue, in every region.
 
     python -m fairway_core.cost.refresh [FOLDER]
 
-Each meter is asked for once, for all regions. A meter about which the service does not answer keeps
-the prices that are known of it, with their date; where nothing answers, nothing is written.
+Each meter is requested once, for all regions. A meter for which the request fails keeps its known
+prices, with their date; if all requests fail, nothing is written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fairway_core.cost.meters import Meter
 
 _SOURCE = "Azure's retail price service, Linux"
-_MOST_SILENT = 3  # questions without an answer one after another: nobody is there
+_MOST_SILENT = 3  # consecutive failed requests, after which the service counts as down
 _HEAD = """\
 # A snapshot of Azure's list prices in one region, for where its price service cannot be reached:
 # in US dollars, without discounts and taxes. `bin/prices` writes it anew from the service.
@@ -42,7 +42,7 @@ _HEAD = """\
 
 @dataclass
 class Refreshed:
-    """Answers of the service: prices by region and meter, meters without an answer, and regions
+    """Results of the requests: prices by region and meter, meters without a response, and regions
     that the catalogue does not have."""
 
     prices: dict[tuple[str, str], Price] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Refreshed:
 
     @property
     def unpriced(self) -> list[str]:
-        """The sizes that have no known price in any region."""
+        """The sizes without a known price in any region."""
         priced = {name for _, name in self.prices}
         return [size for size in _sizes() if f"vm/{size}" not in priced]
 
@@ -62,8 +62,8 @@ def refresh(
     today: datetime.date,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Refreshed:
-    """Asks for all prices; those of `known` stay whose meters get no answer. UserError where the
-    service does not answer at all."""
+    """Requests all prices; meters without a response keep those of `known`. Raises UserError if the
+    service does not respond at all."""
     found, misses = Refreshed(), 0
     groups = list(_groups(known))
     for number, meters in enumerate(groups, start=1):
@@ -89,7 +89,7 @@ def refresh(
 
 
 def write(folder: Path, prices: Mapping[tuple[str, str], Price]) -> None:
-    """A file for each region, each as a whole; one of a region without prices goes."""
+    """Writes a file for each region atomically, and removes the files of regions without prices."""
     by_region: dict[str, dict[str, Price]] = defaultdict(dict)
     for (region, name), price in prices.items():
         by_region[region][name] = price
@@ -110,20 +110,21 @@ def _tables(region: str, rows: Mapping[str, Price]) -> Iterator[str]:
         tables[price.source, price.date][name] = price.hourly
     for (source, date), hourly in sorted(tables.items()):
         lines = [f'"{name}" = {_number(amount)}' for name, amount in sorted(hourly.items())]
-        said = json.dumps(source, ensure_ascii=False)  # as TOML writes text, too
+        said = json.dumps(source, ensure_ascii=False)  # TOML strings have the same syntax
         head = f'region = "{region}"\ncurrency = "USD"\nsource = {said}\ndate = {date}\n'
         yield f"[[prices]]\n{head}\n[prices.hourly]\n" + "\n".join(lines) + "\n"
 
 
 def _number(amount: float) -> str:
-    """Returns ten digits, as a price by the month has no end by the hour."""
+    """Formats an amount with up to ten decimals, as an hourly share of a monthly price may have no
+    end."""
     text = f"{amount:.10f}".rstrip("0")
     return f"{text}0" if text.endswith(".") else text
 
 
 def _groups(known: Iterable[tuple[str, str]] = ()) -> Iterator[Sequence[Meter]]:
-    """Yields meters that one question is for: those of a VM and of it as Spot have the same rows. A
-    size of which a price is known is asked for, too."""
+    """Yields the meters of one request: those of a VM and of its Spot price have the same rows.
+    Sizes with a known price are included even if the catalogue lacks them."""
     more = {name.removeprefix("vm/") for _, name in known if name.startswith("vm/")}
     groups: dict[tuple[tuple[str, str], ...], list[Meter]] = defaultdict(list)
     for meter in all_meters(dict.fromkeys([*_sizes(), *sorted(more)])):
@@ -136,9 +137,8 @@ def _sizes() -> list[str]:
 
 
 def main(arguments: Sequence[str], service: PriceService | None = None) -> int:
-    """Returns the program; its exit code: 5 where nothing was written. That a few meters got no
-    answer is told, and no failure: the weekly run of it would propose nothing for the sake of
-    one."""
+    """Runs the program and returns its exit code: 5 if nothing was written. A few meters without a
+    response are reported but are no failure, so that the weekly run still proposes the rest."""
     folder = Path(arguments[0]) if arguments else FOLDER
     known = {
         key: price

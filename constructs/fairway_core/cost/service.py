@@ -1,8 +1,9 @@
-"""Azure's public retail-price service: no credentials, pages of rows, and patience.
+"""Client of Azure's public retail-price service, which needs no credentials, with paging and
+retries.
 
-One meter has a dozen rows, most of them for Windows, for reservations or for what is sold no
-more. What is left must be one price; where it is more or less than one, it is unknown.
-Source: Azure Retail Prices documentation.
+A meter has a dozen rows, most of them for Windows, for reservations or for discontinued products.
+The remaining rows must agree on one price; otherwise it is unknown. Source: Azure Retail Prices
+documentation.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 
 _VERSION = "2023-01-01-preview"
 _TRIES = 6
-# Without an answer, or with half of one: a machine without a network is not kept waiting.
+# For missing or incomplete responses: a machine without a network must not wait long.
 _TRIES_TO_REACH = 3
 _LONGEST_WAIT = 30.0
 _TIMEOUT, _SHORTEST_TIMEOUT = 30.0, 0.1
 DEADLINE = 120.0
-"""Seconds for which a question is asked again, where nothing else is said."""
+"""Seconds for which a request is retried by default."""
 _MOST_PAGES = 50
 _RETRIED = frozenset({408, 429, 500, 502, 503, 504})
 _MARKS_OF_OTHERS = (" Win", "Cloud Services", "CloudServices", "Dedicated")
@@ -40,9 +41,9 @@ _HOURS = {"hour": 1.0, "day": 24.0, "month": float(HOURS_A_MONTH)}
 
 @dataclass
 class PriceService:
-    """Asks the service, each question for `deadline` seconds at most; `wait` sleeps for some
-    seconds between tries. `watch` holds each question: what it yields, if anything, is told of
-    each failure by its method `failed`."""
+    """A client of the service that retries each request for up to `deadline` seconds; `wait` sleeps
+    between retries. `watch` is a context manager around each request: if it yields an object, that
+    object's method `failed` is called with each failure."""
 
     url: str = field(default_factory=service_url)
     wait: Callable[[float], None] = time.sleep
@@ -51,20 +52,21 @@ class PriceService:
     clock: Callable[[], float] = time.monotonic
 
     def hourly(self, meter: Meter, region: str) -> float | None:
-        """Returns US dollars an hour for one unit of the meter, or None if there is no one price.
+        """Returns the price of one unit of the meter in US dollars per hour, or None if it is not
+        unique.
 
-        Raises UserError, exit code 5, where the service cannot be reached or gives up.
+        Raises UserError, exit code 5, if the service cannot be reached or keeps failing.
         """
         rows = self._rows(_filter(meter, "Global" if meter.is_global else region))
         prices = {price for row in rows if (price := hourly_price(row, meter)) is not None}
         return prices.pop() if len(prices) == 1 else None
 
     def everywhere(self, meters: Sequence[Meter]) -> dict[tuple[str, str], float]:
-        """Returns US dollars an hour for one unit of each meter, by region and name of the meter,
-        in every region that the service names. The meters have the same fields.
+        """Returns the prices of one unit of each meter in US dollars per hour, by region and meter
+        name, in all regions of the service. The meters must have the same fields.
 
-        A meter without one price in a region is left out there. Raises UserError, exit code 5,
-        where the service cannot be reached or gives up.
+        A meter without a unique price in a region is left out there. Raises UserError, exit code 5,
+        if the service cannot be reached or keeps failing.
         """
         found: dict[tuple[str, str], set[float]] = {}
         for row in self._rows(_filter(meters[0], None)):
@@ -98,7 +100,7 @@ class PriceService:
         for attempt in range(_TRIES):
             timeout = max(_SHORTEST_TIMEOUT, min(_TIMEOUT, end - self.clock()))
             try:
-                # `service_url` and `_rows` let nothing but https and this machine through.
+                # `service_url` and `_rows` allow only https and this machine.
                 with urllib.request.urlopen(url, timeout=timeout) as response:  # noqa: S310
                     answer = json.load(response)
                 if not isinstance(answer, dict):
@@ -125,15 +127,15 @@ class PriceService:
 
 
 def hourly_price(row: dict[str, Any], meter: Meter) -> float | None:
-    """Returns the price an hour of one unit in a row of the service; None for a row of something
-    else."""
+    """Returns the hourly price of one unit from a row of the service, or None for a row of
+    something else."""
     price, name = row.get("retailPrice"), str(row.get("skuName"))
     if not isinstance(price, int | float) or isinstance(price, bool):
         return None
-    # NaN and Infinity are numbers in what Python reads as JSON.
+    # Python's JSON parser accepts NaN and Infinity.
     if row.get("type") != "Consumption" or not 0 < price < math.inf:
         return None
-    # A field's value is compared here too: the service has been seen to answer with more.
+    # Fields are compared here too: the service has been seen to return other rows as well.
     if any(row.get(field_) != value for field_, value in meter.fields):
         return None
     if dict(meter.fields).get("serviceName") == "Virtual Machines":
@@ -146,7 +148,7 @@ def hourly_price(row: dict[str, Any], meter: Meter) -> float | None:
 
 
 def _unit(text: str) -> tuple[float, float | None]:
-    """Returns units and hours that a price is for, from text such as `1 GiB/Month`, `1 Hour` or
+    """Returns the units and hours that a price is for, from text such as `1 GiB/Month`, `1 Hour` or
     `1/Day`."""
     number, _, _ = text.partition(" ")
     number = number.partition("/")[0].replace(",", "")
@@ -155,7 +157,7 @@ def _unit(text: str) -> tuple[float, float | None]:
 
 
 def _filter(meter: Meter, region: str | None) -> str:
-    """Returns `region` of None is every one."""
+    """Returns the query's filter for a meter; a `region` of None means all regions."""
     of_region = () if region is None else (("armRegionName", region),)
     fields = (*of_region, ("priceType", "Consumption"), *meter.fields)
     return " and ".join(f"{name} eq '{_escaped(value)}'" for name, value in fields)
@@ -166,14 +168,14 @@ def _escaped(value: str) -> str:
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
-    """Returns scheme, host and port; the service writes the port of https where nobody needs it."""
+    """Returns scheme, host and port; the service's links include the default port of https."""
     parts = urllib.parse.urlsplit(url)
     port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
     return parts.scheme, parts.hostname, port
 
 
 def _pause(attempt: int, wanted: str | None) -> float:
-    """Seconds: what the service asks for, or twice as long each time."""
+    """Returns the seconds to wait: those that the service requests, or an exponential backoff."""
     asked = float(wanted) if wanted and wanted.isdecimal() else 2.0**attempt
     return min(asked, _LONGEST_WAIT)
 
