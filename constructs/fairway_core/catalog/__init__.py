@@ -1,7 +1,7 @@
 """Facts about Azure as data: VM sizes, images, communication settings and limits.
 
-Each table is a TOML file beside this one, with its source and date; each look-up reads its
-file once and answers with a frozen dataclass, or raises UserError with the nearest name.
+Each table is a TOML file beside this one, with its source and date; each look-up reads its file
+once and returns a frozen dataclass, or raises UserError with the nearest name.
 
 >>> vm_size("Standard_ND96isr_H100_v5").gpu.count
 8

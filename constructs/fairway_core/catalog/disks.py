@@ -1,4 +1,4 @@
-"""Kinds of managed disks for data: how large each may be, and how fast it is or may be made."""
+"""Kinds of managed data disks: their sizes, and their fixed or configurable speed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Provisioned:
-    """The limits within which a user chooses the IOPS and the MB/s of a disk."""
+    """The limits within which a user chooses the IOPS and MB/s of a disk."""
 
     least_iops: int
     iops_per_gib: int
@@ -25,17 +25,17 @@ class Provisioned:
     default: bool = False
 
     def iops_range(self, gib: int) -> tuple[int, int]:
-        """Returns the least and the most IOPS of a disk of that size."""
+        """Returns the minimum and maximum IOPS of a disk of that size."""
         return self.least_iops, max(self.least_iops, min(self.most_iops, gib * self.iops_per_gib))
 
     def mbps_range(self, iops: int) -> tuple[int, int]:
-        """Returns the least and the most MB/s of a disk with that many IOPS."""
+        """Returns the minimum and maximum MB/s of a disk with that many IOPS."""
         return self.least_mbps, min(self.most_mbps, iops // self.iops_per_mbps)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tier:
-    """IOPS and MB/s of a disk of up to `gib` GiB, of a kind for which they cannot be chosen."""
+    """Fixed IOPS and MB/s of a disk of up to `gib` GiB."""
 
     gib: int
     iops: int
@@ -44,8 +44,8 @@ class Tier:
 
 @dataclass(frozen=True, kw_only=True)
 class DiskKind:
-    """A row of disks.toml, which says what each column means: it has either `provisioned` or a
-    `letter` and a list of `tiers`."""
+    """A row of disks.toml, which describes the columns: it has either `provisioned` or a `letter`
+    and a list of `tiers`."""
 
     sku: str
     least_gib: int
@@ -60,12 +60,12 @@ class DiskKind:
     tiers: tuple[Tier, ...] = ()
 
     def tier(self, gib: int) -> Tier:
-        """Returns the tier of a disk of that size, which is within the kind's limits."""
+        """Returns the tier of a disk of that size, which must be within the kind's limits."""
         return next(tier for tier in self.tiers if gib <= tier.gib)
 
 
 def disk_kind(name: str) -> DiskKind:
-    """Returns the kind of that name; UserError with the nearest name where there is none.
+    """Returns the kind of that name. Raises UserError with the nearest name if it is unknown.
 
     >>> disk_kind("premium").tier(1000).mbps
     200
@@ -88,7 +88,7 @@ def disk_kinds() -> dict[str, DiskKind]:
 
 @cache
 def disk_skus() -> dict[str, str]:
-    """Returns the name of each kind by Azure's own."""
+    """Returns the name of each kind by its sku in Azure."""
     return {kind.sku: name for name, kind in disk_kinds().items()}
 
 

@@ -1,5 +1,5 @@
-"""Communication settings: the environment and the mpirun arguments that a size needs, and where its
-GPUs and adapters are."""
+"""Communication settings of sizes: environment variables, mpirun arguments, and the location of
+GPUs and adapters in a node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Fabric:
-    """A row of fabrics.toml: `environment` is set on every rank, `sharp` over it on request."""
+    """A row of fabrics.toml: `environment` is set on every rank, and `sharp` on top of it on
+    request."""
 
     name: str
     source: str
@@ -50,11 +51,11 @@ class Fabric:
 
     @property
     def topology(self) -> Topology | None:
-        """Topology of nodes with this fabric, or None if no row of the catalogue says it."""
+        """The topology of nodes with this fabric, or None if the catalogue has none."""
         return topologies().get(self.environment.get("NCCL_TOPO_FILE", ""))
 
 
-# PCI classes, and what a switch is that no VM shows: one of no maker.
+# PCI classes, and the ids of a switch, which is not visible in a VM and has no vendor.
 _CLASSES = {"gpu": "0x030200", "adapter": "0x020700"}
 _SWITCH = "0x060400"
 _NO_MAKER = 'vendor="0x0000" device="0x0000" subsystem_vendor="0x0000" subsystem_device="0x0000"'
@@ -62,7 +63,8 @@ _NO_MAKER = 'vendor="0x0000" device="0x0000" subsystem_vendor="0x0000" subsystem
 
 @dataclass(frozen=True, kw_only=True)
 class Topology:
-    """A row of fabrics.toml: where the devices of a node are, for NCCL. `path` is of the file."""
+    """A row of fabrics.toml: the location of a node's devices, for NCCL. `path` is that of the
+    file."""
 
     path: str
     source: str
@@ -73,9 +75,9 @@ class Topology:
     numa: Sequence[Mapping[str, Any]]
 
     def xml(self) -> str:
-        """Returns the file that NCCL_TOPO_FILE names, with what NCCL needs of each element.
+        """Returns the content of the file for NCCL_TOPO_FILE, with the attributes that NCCL needs.
 
-        Its parser takes neither a declaration nor a space before the end of an element. Source:
+        Its parser accepts neither a declaration nor a space before the end of an element. Source:
         NVIDIA/nccl 5067397, src/graph/xml.cc and topo.cc.
         """
         return "\n".join(['<system version="1">', *self._nodes(), "</system>", ""])
@@ -104,7 +106,7 @@ class Topology:
         return f'busid="{bus}" class="{kind}" {link}'
 
     def _affinity(self, node: int) -> str:
-        """Returns the node's cores as the kernel writes a set of them: words of 32, the highest
+        """Returns the node's cores as a CPU mask in the kernel's format: 32-bit words, the highest
         first."""
         mask = ((1 << self.cores) - 1) << (node * self.cores)
         words = -(-self.cores * len(self.numa) // 32)
@@ -115,7 +117,7 @@ class Topology:
 
 @cache
 def topologies() -> Mapping[str, Topology]:
-    """Returns all rows by the paths of their files."""
+    """Returns all topologies by the paths of their files."""
     rows = table("fabrics")["topology"]
     return MappingProxyType({path: Topology(path=path, **row) for path, row in rows.items()})
 
@@ -127,7 +129,7 @@ def fabric_for(size: VmSize) -> Fabric:
 
 @cache
 def socket_interfaces() -> Mapping[str, str]:
-    """Returns the variables by which each library is told its network interface, and that
+    """Returns the environment variables that set each library's network interface, with that
     interface.
 
     >>> socket_interfaces()["GLOO_SOCKET_IFNAME"]
@@ -139,8 +141,7 @@ def socket_interfaces() -> Mapping[str, str]:
 
 @cache
 def infiniband_settings() -> Mapping[str, str]:
-    """Returns environment variables of every rank on sizes with InfiniBand, whatever their
-    series."""
+    """Returns the environment variables of every rank on sizes with InfiniBand of any series."""
     settings: dict[str, str] = table("fabrics")["infiniband"]["environment"]
     return MappingProxyType(settings)
 

@@ -1,4 +1,4 @@
-"""Faults of GPUs and of hosts: what drivers report, and what Azure takes as one."""
+"""Faults of GPUs and hosts: those that drivers report, and those that Azure accepts in a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @cache
 def fatal_xids() -> Mapping[int, str]:
-    """Returns meanings of the XID numbers that NVIDIA's driver logs for a GPU that is lost.
+    """Returns the meanings of the XID numbers that NVIDIA's driver logs for a lost GPU.
 
     >>> fatal_xids()[79]
     'GPU has fallen off the bus'
@@ -24,7 +24,7 @@ def fatal_xids() -> Mapping[int, str]:
 
 
 def least_cuda(architecture: str) -> tuple[int, int] | None:
-    """Returns the first CUDA version that knows the architecture, or None if it is not NVIDIA's.
+    """Returns the first CUDA version that supports the architecture, or None if it is not NVIDIA's.
 
     >>> least_cuda("hopper"), least_cuda("cdna3")
     ((11, 8), None)
@@ -42,7 +42,7 @@ def _versions() -> dict[str, tuple[int, int]]:
 
 
 def impact_category(name: str) -> str:
-    """Returns the category in Azure's words for a short name. Raises UserError if there is none.
+    """Returns Azure's name of a category by its short name. Raises UserError if it is unknown.
 
     >>> impact_category("HpcMissingGpu"), impact_category("Healthy")
     ('Resource.Hpc.Unhealthy.HpcMissingGpu', 'Resource.Hpc.Healthy')
@@ -51,7 +51,7 @@ def impact_category(name: str) -> str:
 
 
 def impact_categories() -> list[str]:
-    """Returns short names of all categories, as `fairway nodes report` takes them."""
+    """Returns the short names of all categories, for `fairway nodes report`."""
     return list(_categories())
 
 

@@ -1,4 +1,4 @@
-"""Marketplace images, by the alias that an environment file names, and which sizes they fit."""
+"""Marketplace images, by alias, and the sizes that they fit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """A Marketplace plan, whose terms must be accepted once for each subscription."""
+    """A Marketplace plan, whose terms must be accepted once per subscription."""
 
     publisher: str
     product: str
@@ -55,7 +55,7 @@ class Image:
 
     @property
     def urn_parts(self) -> dict[str, str]:
-        """Its parts in the Marketplace, as arguments of a resource."""
+        """The parts of its URN, as arguments of a resource."""
         return {
             "publisher": self.publisher,
             "offer": self.offer,
@@ -65,7 +65,7 @@ class Image:
 
     @property
     def urn(self) -> str:
-        """publisher:offer:sku:version, as the az CLI writes it."""
+        """The URN in the format of the az CLI: publisher:offer:sku:version."""
         return ":".join(self.urn_parts.values())
 
     @property
@@ -74,8 +74,8 @@ class Image:
         return self.version != "latest"
 
     def fits(self, size: VmSize, *, own: bool = False) -> bool:
-        """Returns True if a VM of that size can run this image with its devices working; `own` is
-        for one that was made from it, which may have a driver that no image here has."""
+        """Returns True if a VM of that size can run this image with working devices; `own` is for
+        an image made from this one, which may have a driver that no image in the catalogue has."""
         has_driver = size.image_family in self.families
         return (
             (has_driver or (own and size.image_family in _missing_drivers()))
@@ -96,7 +96,8 @@ SERVER_IMAGE = "ubuntu-2404"
 
 
 def image(name: str) -> Image:
-    """Returns the image of that alias, or of a whole URN whose publisher, offer and sku are known.
+    """Returns the image of that alias, or of a complete URN whose publisher, offer and sku are
+    known.
 
     >>> named = image("microsoft-dsvm:ubuntu-hpc:2404:24.04.2026010101")
     >>> named.alias, named.version
@@ -113,7 +114,7 @@ def image(name: str) -> Image:
 
 
 def default_image(size: VmSize) -> Image:
-    """Returns the image that a cluster of that size gets where it names none."""
+    """Returns the default image of clusters of that size. Raises UserError if none fits."""
     for row in images().values():
         if size.image_family in row.default_for and row.fits(size):
             return row
@@ -130,7 +131,7 @@ def has_image(size: VmSize) -> bool:
 
 @cache
 def _missing_drivers() -> Mapping[str, str]:
-    """Returns drivers of the image families for which the catalogue has no image, by family."""
+    """Returns the drivers of image families that have no image in the catalogue, by family."""
     return MappingProxyType({name: row["driver"] for name, row in table("images")["own"].items()})
 
 

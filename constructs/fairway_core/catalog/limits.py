@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limit:
-    """A row of limits.toml: a number, what it counts, and where it is documented."""
+    """A row of limits.toml: a number, its unit, and its documentation."""
 
     value: int
     unit: str
@@ -28,7 +28,7 @@ class Limit:
 
 
 def limit(name: str) -> int:
-    """Returns the number of that name.
+    """Returns the value of the limit of that name.
 
     >>> limit("subnet_reserved_addresses")
     5
@@ -51,8 +51,8 @@ def kubernetes_ends() -> Mapping[str, datetime.date]:
 
 @cache
 def reserved_ranges(purpose: str) -> tuple[IPv4Network, ...]:
-    """Returns the address ranges that nothing of an environment may overlap, because of
-    `infiniband` or `kubernetes`, or because Azure takes them for no `virtual_network`."""
+    """Returns the address ranges that an environment must not overlap, because of `infiniband` or
+    `kubernetes`, or because Azure does not allow them in a `virtual_network`."""
     from ipaddress import IPv4Network
 
     ranges = table("limits")["address_ranges"][purpose]["value"]
@@ -68,7 +68,7 @@ class LustreLevel:
 
 
 def lustre_level(mbps_per_tib: int) -> LustreLevel:
-    """Returns the level with that many MB/s for each TiB, which Azure offers.
+    """Returns the level with that many MB/s per TiB, which Azure must offer.
 
     >>> lustre_level(250).least_tib
     8
@@ -77,8 +77,8 @@ def lustre_level(mbps_per_tib: int) -> LustreLevel:
 
 
 def lustre_addresses(tib: int) -> int:
-    """Returns the addresses that a file system of that size needs in its subnet, Azure's own
-    included.
+    """Returns the number of addresses that a file system of that size needs in its subnet,
+    including Azure's own.
 
     >>> lustre_addresses(48)
     128
@@ -95,7 +95,7 @@ def _facts() -> dict[str, Any]:
 
 @cache
 def regions() -> frozenset[str]:
-    """Returns the names that resources take as their location.
+    """Returns the names of regions, as in a resource's location.
 
     >>> "southcentralus" in regions(), "southcentral" in regions()
     (True, False)
@@ -105,7 +105,7 @@ def regions() -> frozenset[str]:
 
 @cache
 def regions_without_zones() -> frozenset[str]:
-    """Returns the regions that are known to have no availability zones; of others nothing is said.
+    """Returns the regions known to have no availability zones; others may have some.
 
     >>> "northcentralus" in regions_without_zones(), "southcentralus" in regions_without_zones()
     (True, False)
@@ -114,8 +114,8 @@ def regions_without_zones() -> frozenset[str]:
 
 
 def require_region(option: str, name: str, if_new: str) -> None:
-    """UserError for a region that the public cloud does not have, as far as is known; `if_new` is
-    what to do about one that it has by now."""
+    """Raises UserError for a region that is unknown in the public cloud; `if_new` is the hint for a
+    new region."""
     from fairway_core.suggestions import nearest
 
     if name in regions() or os.environ.get("ARM_ENVIRONMENT", "public").lower() != "public":
@@ -128,7 +128,7 @@ def require_region(option: str, name: str, if_new: str) -> None:
 
 
 def windows_time_zone(name: str) -> str:
-    """Returns Azure's name of a time zone. Raises UserError for a name that is not known.
+    """Returns Azure's name of a time zone. Raises UserError if it is unknown.
 
     >>> windows_time_zone("Europe/Berlin")
     'W. Europe Standard Time'

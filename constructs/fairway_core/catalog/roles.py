@@ -1,4 +1,4 @@
-"""The rights that a deployment needs, and the Azure roles that give them."""
+"""The permissions that a deployment needs, and the Azure roles that grant them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Permission:
-    """Actions that are allowed, but for those of `not_actions`; `*` stands for any text.
+    """Allowed actions, except those in `not_actions`; `*` stands for any text.
 
-    `data_actions` are about what a resource holds, such as the secrets of a vault.
+    `data_actions` apply to the content of a resource, such as the secrets of a vault.
     """
 
     actions: tuple[str, ...]
@@ -32,8 +32,8 @@ class Permission:
 
 
 def allowed(action: str, permissions: Iterable[Permission], *, data: bool = False) -> bool:
-    """Returns True if any of the permissions allows the action: what one leaves out, another may
-    give.
+    """Returns True if any of the permissions allows the action: one may grant what another
+    excludes.
 
     >>> allowed("Microsoft.Authorization/locks/write", [built_in_roles()["Contributor"]])
     False
@@ -43,7 +43,7 @@ def allowed(action: str, permissions: Iterable[Permission], *, data: bool = Fals
 
 @cache
 def built_in_roles() -> Mapping[str, Permission]:
-    """Returns the built-in roles that a deployment may need, and those that it assigns, by name."""
+    """Returns the built-in roles that a deployment may need or assign, by name."""
     return {
         name: Permission(
             *(tuple(row.get(key, ())) for key in ("actions", "not_actions", "data_actions"))
@@ -53,15 +53,15 @@ def built_in_roles() -> Mapping[str, Permission]:
 
 
 def action_that_makes(type: str) -> str | None:  # noqa: A002
-    """Returns the action that making a resource of that type takes, where it is one that is looked
-    for."""
+    """Returns the action that creating a resource of that type requires, or None if it is not
+    checked."""
     found: str | None = table("roles")["actions"].get(type)
     return found
 
 
 def reads_of(type: str) -> tuple[str | None, str | None]:  # noqa: A002
-    """Returns the action, and the action on data, that a plan takes for a resource of that type
-    beyond those that the role Reader allows, or None if it takes none."""
+    """Returns the action and the data action that a plan requires for a resource of that type
+    beyond the role Reader, each None if there is none."""
     found = table("roles")
     return found["reads"].get(type), found["data_reads"].get(type)
 

@@ -1,4 +1,4 @@
-"""VM sizes: what each has, whether it has InfiniBand, and whether it can still be had."""
+"""VM sizes: their hardware, InfiniBand, and availability."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ class InfiniBand:
 
 @quick.dataclass(frozen=True)
 class Health:
-    """Rates that a sound node reaches: all-reduce and copies in GB/s, InfiniBand in Gb/s.
+    """Rates that a healthy node reaches: all-reduce and copies in GB/s, InfiniBand in Gb/s.
 
-    Over several nodes `multi_node_all_reduce` is the least without in-network reduction, and
-    `sharp_all_reduce` is what to expect, to warn below and to fail below with it.
+    Over several nodes `multi_node_all_reduce` is the minimum without in-network reduction; with it,
+    `sharp_all_reduce` has the expected rate, the one below which to warn, and the one below which
+    to fail.
     """
 
     all_reduce: int | None = None
@@ -62,11 +63,11 @@ class Health:
 
 @dataclass(frozen=True, kw_only=True)
 class VmSize:
-    """A row of vm_sizes.toml; an empty string or None is a value that is not known.
+    """A row of vm_sizes.toml; an empty string or None is an unknown value.
 
-    A size with fewer vCPUs than its machine has is `constrained_from` the whole one, and counts
-    as that does: `quota_vcpus` against the quota. Why Fairway makes no machine of a size that Azure
-    has is what it says as `unsupported`.
+    A size with fewer vCPUs than its machine is `constrained_from` the full size, and counts as much
+    against the quota: `quota_vcpus`. `unsupported` is the reason why Fairway does not use a size
+    that Azure offers.
     """
 
     name: str
@@ -111,7 +112,7 @@ class VmSize:
 
     @property
     def text(self) -> str:
-        """The text by which `vm_size` finds it: its name, or its description; see
+        """The text by which `vm_size` finds it: its name, or its description, see
         `described_size`."""
         return self.described or self.name
 
@@ -122,11 +123,11 @@ class VmSize:
 
     @property
     def processes_per_node(self) -> int:
-        """The usual number of ranks a node: one a GPU, or one a core where there is none."""
+        """The usual number of ranks per node: one per GPU, or one per core without GPUs."""
         return self.gpu.count if self.gpu else self.cores
 
     def is_retired(self, today: datetime.date | None = None) -> bool:
-        """Returns True if Azure has switched the size off by `today` (the real one by default)."""
+        """Returns True if Azure has retired the size by `today` (the current date by default)."""
         if self.status == "retired" or self.retirement_date is None:
             return self.status == "retired"
         import datetime
@@ -136,7 +137,7 @@ class VmSize:
 
 @cache
 def vm_size(name: str) -> VmSize:
-    """Returns the size of that name; UserError with the nearest name where there is none.
+    """Returns the size of that name. Raises UserError with the nearest name if it is unknown.
 
     A size that is not in the table may be described by one that is, see `described_size`.
 
@@ -154,7 +155,7 @@ def vm_size(name: str) -> VmSize:
 
 
 def described_size(name: str, like: str, changes: Mapping[str, int]) -> str:
-    """Returns the text for a size that the table lacks: a near size, and the values that differ.
+    """Returns the text for a size that the table lacks: a similar size, and the values that differ.
 
     >>> text = described_size("Standard_HB200rs_v9", "Standard_HB176rs_v4", {"vcpus": 200})
     >>> text
@@ -167,7 +168,7 @@ def described_size(name: str, like: str, changes: Mapping[str, int]) -> str:
 
 
 def plain_name(size: str) -> str:
-    """Returns Azure's name of a size that is named or described, known or not.
+    """Returns Azure's name of a size that is named or described, known or unknown.
 
     >>> plain_name("Standard_HB200rs_v9 like Standard_HB176rs_v4 with vcpus=200")
     'Standard_HB200rs_v9'
@@ -177,8 +178,7 @@ def plain_name(size: str) -> str:
 
 
 def _changed(name: str, text: str, like: VmSize, changes: Mapping[str, int]) -> VmSize:
-    """Returns a size like another with some changes, without the rates and the quota of that
-    one."""
+    """Returns a size like another with some changes, without the other's health rates and quota."""
     vcpus, gpus = changes.get("vcpus", like.vcpus), changes.get("gpus")
     cores = vcpus * like.cores // like.vcpus
     domains = like.numa_domains if not cores % (like.numa_domains or 1) else None
@@ -204,8 +204,8 @@ def _changed(name: str, text: str, like: VmSize, changes: Mapping[str, int]) -> 
 
 @cache
 def known_size(name: str) -> VmSize | None:
-    """Returns the size of that name in capitals or not, as Batch writes it; None for an unknown
-    one."""
+    """Returns the size of that name in any case, as Batch writes capitals, or None if it is
+    unknown."""
     if name in _rows_beside(name):
         return vm_size(name)
     found = next((row for row in _rows() if row.lower() == name.lower()), None)
@@ -220,15 +220,15 @@ def vm_sizes() -> Mapping[str, VmSize]:
 
 @cache
 def _rows() -> Mapping[str, dict[str, Any]]:
-    """Returns each size's own values over those of its series."""
+    """Returns the rows of all sizes: each size's own values over those of its series."""
     return _rows_of(table("vm_sizes"))
 
 
 def _rows_beside(name: str) -> Mapping[str, dict[str, Any]]:
-    """Returns the rows of the series of a size that has a row of its own; none for any other.
+    """Returns the rows of the series of a size with a row of its own, or none for any other size.
 
-    To parse the table takes as long as all else that a command asks of a size, and of it no more
-    than one series is needed.
+    Parsing the entire table takes as long as everything else that a command does with a size, and
+    one series is enough.
     """
     text = text_of("vm_sizes")
     heading = re.search(rf"^\[series\.([\w-]+)\.sizes\.{re.escape(name)}\]", text, re.MULTILINE)
@@ -254,7 +254,7 @@ def _rows_of(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _constrained_name(name: str, vcpus: int) -> str:
-    """Returns Azure's name: the vCPUs that there are to see behind those of the machine.
+    """Returns Azure's name: the visible vCPUs follow those of the machine.
 
     >>> _constrained_name("Standard_HB176rs_v4", 96)
     'Standard_HB176-96rs_v4'

@@ -1,4 +1,4 @@
-"""Reads the TOML tables beside this file."""
+"""The TOML tables beside this file, and look-ups in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 @cache
 def table(name: str) -> dict[str, Any]:
-    """Returns the file `name`.toml as plain data, which nobody changes: it is read once."""
+    """Returns the file `name`.toml as plain data, which is cached and must not be changed."""
     return tomllib.loads(text_of(name))
 
 
@@ -28,8 +28,8 @@ def text_of(name: str) -> str:
 
 
 def look_up(name: str, rows: Mapping[str, _T], what: str, listed_by: str = "") -> _T:
-    """Returns the row of that name; UserError `unknown-WHAT` with the nearest name where there is
-    none, or with the command that lists them."""
+    """Returns the row of that name. Raises UserError `unknown-WHAT` with the nearest name, or with
+    the command that lists the names."""
     try:
         return rows[name]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Terraform's resource types: what they hold, how they are reached, and what is dangerous."""
+"""Terraform's resource types: the data that they hold, their endpoints, and dangerous changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def holds_data(type: str) -> bool:  # noqa: A002
 
 
 def is_lost_with(type: str) -> bool:  # noqa: A002
-    """Returns True if something is lost with a resource of that type, its own data or that of
+    """Returns True if deleting a resource of that type loses something, its own data or that of
     others.
 
     >>> is_lost_with("azurerm_managed_disk"), is_lost_with("azurerm_resource_group")
@@ -34,7 +34,7 @@ def is_lost_with(type: str) -> bool:  # noqa: A002
 
 
 def lost_with(type: str) -> str:  # noqa: A002
-    """Returns the loss that comes with a resource of that type, as the end of a sentence.
+    """Returns the loss from deleting a resource of that type, as the end of a sentence.
 
     >>> lost_with("azurerm_managed_disk")
     'what it holds'
@@ -44,12 +44,13 @@ def lost_with(type: str) -> str:  # noqa: A002
 
 
 def stands_inside_another(type: str) -> bool:  # noqa: A002
-    """Returns True if a delete lock on the resource around one of that type keeps this one too."""
+    """Returns True if a delete lock on the parent resource also protects a resource of that
+    type."""
     return type in _types("inside_another")
 
 
 def takes_tags(type: str) -> bool:  # noqa: A002
-    """Returns True if a resource of that type can carry tags; for the types with bindings."""
+    """Returns True if a resource of that type can have tags; for types with bindings."""
     return type.startswith("azurerm_") and type not in _types("untaggable")
 
 
@@ -67,7 +68,7 @@ class PrivateLink:
 
 
 def private_link(service: str) -> PrivateLink:
-    """Returns the facts that a private endpoint to that service needs.
+    """Returns the facts that a private endpoint for that service needs.
 
     >>> private_link("blob").zone
     'privatelink.blob.core.windows.net'
@@ -83,7 +84,7 @@ def private_links() -> dict[str, PrivateLink]:
 
 
 def blob_host(account: str) -> str:
-    """Returns the name under which Blob storage of an account answers.
+    """Returns the host name of an account's Blob storage.
 
     >>> blob_host("contoso")
     'contoso.blob.core.windows.net'
@@ -93,7 +94,8 @@ def blob_host(account: str) -> str:
 
 @cache
 def made_with(type: str) -> tuple[str, ...]:  # noqa: A002
-    """Returns the attributes of a scale set or a pool that its nodes keep until they are reimaged.
+    """Returns the attributes of a scale set or pool whose old values its nodes keep until they are
+    reimaged.
 
     >>> "start_task" in made_with("azurerm_batch_pool")
     True
@@ -104,17 +106,16 @@ def made_with(type: str) -> tuple[str, ...]:  # noqa: A002
 
 
 def restarts() -> tuple[str, ...]:
-    """Returns the dotted paths of a machine's attributes for whose change it is stopped and
-    started."""
+    """Returns the dotted paths of a machine's attributes whose change restarts it."""
     return tuple(table("dangers")["restarts"])
 
 
 @dataclass(frozen=True)
 class Server:
-    """A machine that others use, and what becomes of them while it is recreated.
+    """A machine that others use, and the effects of recreating it, as phrases for messages.
 
-    `stays` holds where its address and its disks do; else it is `emptied`, or `moved`, or both.
-    `gone` is what hangs where the machine goes.
+    `stays` applies if its address and disks stay; otherwise `emptied`, `moved`, or both. `gone` is
+    the effect of deleting it.
     """
 
     what: str
@@ -126,7 +127,7 @@ class Server:
 
 
 def server_of(machine: Mapping[str, Any]) -> Server | None:
-    """Returns the server that a machine with these attributes is, by its tags.
+    """Returns the server that a machine with these attributes is, by its tags, or None.
 
     >>> server_of({"tags": {"fairway-role": "nfs-server", "fairway-name": "home"}}).what
     'the file server `home`'
@@ -142,13 +143,13 @@ def server_of(machine: Mapping[str, Any]) -> Server | None:
 
 @dataclass(frozen=True)
 class Keeping:
-    """Attributes of a resource type that keep data, or leave room for it; each `path` has dots.
+    """Attributes of a resource type that keep data, or limit its size, by dotted path.
 
-    `keeps` are numbers and switches of which less keeps less. Of `expires`, with what is deleted,
-    nothing and 0 mean never. `room` comes with its unit, `strength` with the values that lock,
-    the stronger the higher; `guards` names the attribute that says what the resource guards, and
-    what holds without it; `blocks` come with what is lost without them. `replication` says
-    what each of its values survives.
+    `keeps` are numbers and booleans whose decrease keeps less data. `expires`, with the data that
+    is deleted: null and 0 mean never. `room` has its unit, and `strength` the values that lock,
+    ranked by strength; `guards` names the attribute with the guarded resource, and the effect of
+    losing the guard; `blocks` have the effect of removing them. `replication` lists the failures
+    that each of its values survives.
     """
 
     keeps: tuple[str, ...]
@@ -162,7 +163,7 @@ class Keeping:
 
 @cache
 def keeping(type: str) -> Keeping:  # noqa: A002
-    """Returns the attributes of that type that keep data, from the catalogue.
+    """Returns the attributes of that type that keep data.
 
     >>> keeping("azurerm_storage_share").room
     (('quota', 'GiB'),)
@@ -184,7 +185,7 @@ def keeping(type: str) -> Keeping:  # noqa: A002
 
 
 def is_broad_role(name: str) -> bool:
-    """Returns True if a holder of that role may change much.
+    """Returns True if a role has broad permissions.
 
     >>> is_broad_role("Owner"), is_broad_role("Storage Blob Data Reader")
     (True, False)
@@ -193,6 +194,7 @@ def is_broad_role(name: str) -> bool:
 
 
 def open_when() -> Mapping[str, object]:
-    """Returns the attributes that open a service to the internet, each with the value that does."""
+    """Returns the attributes that open a service to the internet, each with the value that opens
+    it."""
     found: Mapping[str, object] = table("dangers")["open_when"]
     return found
