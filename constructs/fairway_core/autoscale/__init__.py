@@ -1,7 +1,7 @@
-"""Scaling of Azure Batch pools: named scenarios, and the formulas they become.
+"""Scaling of Azure Batch pools: named scenarios, and the formulas for them.
 
-A scenario is what a person asks for; `scale_formula` writes it in Batch's own formula
-language, which Batch evaluates at an interval. `check_formula` judges a formula that a user wrote.
+A scenario is what the user asks for; `scale_formula` writes it in Batch's formula language, which
+Batch evaluates at an interval. `check_formula` checks a formula that a user wrote.
 
 >>> shape = PoolShape(minimum=0, maximum=8, spot=True, mpi=True)
 >>> print(scale_formula(Autoscale(scenario="weekend"), shape).splitlines()[-2])

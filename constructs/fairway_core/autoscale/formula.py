@@ -1,9 +1,9 @@
-"""Azure Batch's formula language: scenarios in it, and checks of a user's own formula.
+"""Formulas in Azure Batch's language: those of scenarios, and checks of a user's own.
 
-The language cannot define functions, and remembers nothing from one evaluation to the
-next but the targets themselves: `before` is the target that the last one set. A fraction of a
-node is cut off by the service. All that is used here is documented in "automatic scaling
-formula for Batch" of Azure's documentation.
+The language cannot define functions, and keeps no state between evaluations except the targets
+themselves: `before` is the target that the last evaluation set. The service truncates fractions of
+a node. All that is used here is documented in "automatic scaling formula for Batch" of Azure's
+documentation.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ _SAMPLE = 30  # seconds between two samples
 class PoolShape:
     """Facts about a pool for its formula: node counts, price class, and whether jobs are MPI.
 
-    With `mpi` a job takes several nodes, which talk to each other. A node runs as many tasks as it
-    has `task_slots`.
+    With `mpi` a job takes several nodes, which communicate. A node runs up to `task_slots` tasks.
     """
 
     minimum: int
@@ -41,7 +40,7 @@ class PoolShape:
 
 
 def scale_formula(autoscale: Autoscale, pool: PoolShape) -> str:
-    """Returns the formula of a scenario for that pool, or the user's own as it is."""
+    """Returns the formula of a scenario for that pool, or the user's own unchanged."""
     if autoscale.formula is not None:
         return autoscale.formula
     statements = [f"minNodes = {pool.minimum}", f"maxNodes = {pool.maximum}"]
@@ -63,7 +62,7 @@ def scale_formula(autoscale: Autoscale, pool: PoolShape) -> str:
 
 
 def iso_duration(seconds: float) -> str:
-    """Returns a span as Azure takes it, in ISO 8601.
+    """Formats a duration in ISO 8601 for Azure.
 
     >>> iso_duration(300), iso_duration(90)
     ('PT5M', 'PT90S')
@@ -73,7 +72,7 @@ def iso_duration(seconds: float) -> str:
 
 
 def _wanted_by_tasks(autoscale: Autoscale, pool: PoolShape) -> list[str]:
-    """Returns statements that end in `wanted`: what the tasks need, or `before` on too few
+    """Returns statements that set `wanted`: the nodes that the tasks need, or `before` with too few
     samples."""
     statements = [f"lookback = {int(autoscale.lookback)} * TimeInterval_Second"]
     waiting_only = autoscale.scenario == "active_tasks"
@@ -81,17 +80,17 @@ def _wanted_by_tasks(autoscale: Autoscale, pool: PoolShape) -> list[str]:
         metric = "$ActiveTasks" if waiting_only else "$PendingTasks"
         statements += _measured("tasks", metric, autoscale)
         slots = pool.task_slots
-        # The service cuts the fraction off: the last tasks have a node too.
+        # Rounds up, as the service truncates fractions: the last tasks get a node too.
         nodes = "tasks" if slots == 1 else f"tasks > 0 ? (tasks + {slots - 1}) / {slots} : 0"
         statements += [f"wanted = {nodes}", "known = tasksKnown"]
     else:
-        # Waiting tasks are counted by their instances, running ones each as one task.
+        # Batch counts each instance of a waiting task, but a running task only once.
         statements += _measured("active", "$ActiveTasks", autoscale)
         statements += _measured("running", "$RunningTasks", autoscale)
         count = autoscale.nodes_per_job or 1
         statements.append(f"wanted = {'active' if waiting_only else f'active + running * {count}'}")
         statements.append("known = activeKnown && runningKnown")
-    # A mean below one is still work for a node.
+    # A mean below one still needs a node.
     statements.append("wanted = (wanted > 0 && wanted < 1) ? 1 : wanted")
     if pool.mpi and autoscale.nodes_per_job is None:
         statements += _arrived(autoscale, pool)
@@ -101,11 +100,11 @@ def _wanted_by_tasks(autoscale: Autoscale, pool: PoolShape) -> list[str]:
 
 
 def _arrived(autoscale: Autoscale, pool: PoolShape) -> list[str]:
-    """Returns statements that end in `arrived`: the instances that wait since the last evaluation.
+    """Returns statements that set `arrived`: the new waiting instances since the last evaluation.
 
-    How many nodes a running job has is not known, so that what is new comes on top of the nodes
-    that there are, and once. The sample before the interval is a part of it: what is new from its
-    first sample on would be missed. A job whose node was evicted waits again, and is not new.
+    The number of nodes of a running job is unknown, so new instances are added to the existing
+    nodes, once. The interval includes the sample before it, or an increase up to its first sample
+    would be missed. A job whose node was evicted waits again, and is not new.
     """
     statements = [
         f"sinceLast = {int(autoscale.every) + _SAMPLE + SAMPLE_DELAY} * TimeInterval_Second",
@@ -123,8 +122,8 @@ def _arrived(autoscale: Autoscale, pool: PoolShape) -> list[str]:
 
 
 def _measured(name: str, metric: str, autoscale: Autoscale) -> list[str]:
-    """Returns the metric's mean as `name`, at least its last sample if asked for; and
-    `nameKnown`."""
+    """Returns statements that set `name` to the metric's mean, or its last sample if that is larger
+    and asked for, and `nameKnown`."""
     known = f"{name}Known"
     statements = [
         f"{known} = {metric}.GetSamplePercent(lookback) >= {autoscale.sample_percent}",
@@ -137,10 +136,10 @@ def _measured(name: str, metric: str, autoscale: Autoscale) -> list[str]:
 
 
 def _peak(autoscale: Autoscale) -> list[str]:
-    """Returns statements that end in `peak`: whether it is the scenario's time now."""
+    """Returns statements that set `peak`: whether it is now the scenario's time."""
     minutes = round(autoscale.utc_offset * 60)
     now = "time()" if minutes == 0 else f"time() + {minutes} * TimeInterval_Minute"
-    # Monday is 1. Whether Sunday is 0 or 7 does not matter: the weekend is what remains.
+    # Monday is 1. Sunday may be 0 or 7: all other days are the weekend.
     statements = [f"now = {now}", "weekday = now.weekday >= 1 && now.weekday <= 5"]
     if autoscale.scenario == "weekday":
         return [*statements, "peak = weekday"]
@@ -160,9 +159,10 @@ def _within_limits(autoscale: Autoscale) -> list[str]:
 
 
 def _rebalanced(autoscale: Autoscale) -> list[str]:
-    """Returns dedicated nodes for those that were evicted throughout; all else is Spot.
+    """Returns statements that replace nodes evicted during the entire look-back by dedicated ones;
+    the rest is Spot.
 
-    The share is in percent of the Spot nodes, of which the evicted ones are a part.
+    The share is a percentage of the Spot nodes, which include the evicted ones.
     """
     rebalance = autoscale.rebalance
     assert rebalance is not None
@@ -181,7 +181,8 @@ def _rebalanced(autoscale: Autoscale) -> list[str]:
 
 
 def _dedicated_or_spot(autoscale: Autoscale) -> list[str]:
-    """In peak time dedicated nodes alone, otherwise the dedicated minimum and Spot."""
+    """Returns statements for dedicated nodes only at peak times, otherwise for the dedicated
+    minimum and Spot."""
     statements = ["dedicated = peak ? maxNodes : minNodes", "spot = peak ? 0 : maxNodes - minNodes"]
     if autoscale.maximum_increment is not None:
         more = autoscale.maximum_increment
@@ -201,10 +202,10 @@ _SHORTER = "shorten it, or name a `scenario:` in its place"
 
 
 def check_formula(formula: str, *, spot: bool, mpi: bool) -> None:
-    """Raises FieldError if Batch would refuse the formula, or where it would do harm.
+    """Raises FieldError if Batch would refuse the formula, or if it would do harm.
 
-    It must be within Batch's size, set the target of the pool's kind of nodes, leave the other kind
-    at 0 where the nodes talk to each other, and see whether samples are there.
+    It must be within Batch's size limits, set the target of the pool's kind of nodes, leave the
+    other kind at 0 if the nodes communicate, and check that samples are available.
     """
     _check_size(formula)
     text = _COMMENT.sub(" ", formula)
@@ -231,7 +232,7 @@ def check_formula(formula: str, *, spot: bool, mpi: bool) -> None:
 
 
 def _has_second(arguments: str) -> bool:
-    """Returns True if a call has a second argument; the text starts after its opening bracket."""
+    """Returns True if a call has a second argument; the text starts after the opening bracket."""
     depth = 0
     for character in arguments:
         if character == "," and depth == 0:

@@ -26,7 +26,7 @@ formula for Batch."""
 _TASKS = frozenset({"active_tasks", "pending_tasks"})
 _WORKDAYS = frozenset({"workday", "workday_with_offpeak_max_spot"})
 
-# Which scenarios a setting means something to; all others, where it is not named here.
+# The scenarios to which a setting applies; a setting that is not listed applies to all.
 _ONLY_FOR = {
     "lookback": _TASKS,
     "sample_percent": _TASKS,
@@ -166,7 +166,7 @@ class Autoscale(Model, defer_build=True):
 
     @property
     def by_tasks(self) -> bool:
-        """True if the number of tasks decides, and not the time."""
+        """True if the number of tasks decides, rather than the time."""
         return self.scenario in _TASKS
 
     @property
