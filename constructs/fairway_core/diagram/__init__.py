@@ -1,7 +1,7 @@
-"""Pictures of an environment: what is made, where it stands, and who reaches whom.
+"""Diagrams of an environment: its resources, their networks, and their connections.
 
-`draw` makes a `Picture` of an environment; `markdown` and `graphviz` write it down.
-None of them needs a network, credentials or Terraform.
+`draw` makes a `Picture` of an environment; `markdown` and `graphviz` format it. None of them needs
+a network, credentials or Terraform.
 """
 
 from fairway_core.diagram.drawing import draw

@@ -1,4 +1,4 @@
-"""From an environment to its picture: networks with their subnets, boxes in them, and arrows."""
+"""Drawing of an environment: networks with their subnets, boxes in them, and arrows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from fairway_core.environment.network import Existing
 
 EXISTING = "existing"
-"""The line of what the environment names and does not make."""
+"""The line of resources that the environment refers to but does not create."""
 
 
 def draw(environment: Environment, title: str) -> Picture:
-    """Returns the picture of an environment. What stands in no subnet stands beside the
+    """Returns the picture of an environment. Resources outside of subnets are beside the
     networks."""
     drawing = _Drawing(environment, title)
     drawing.network(environment.network.existing)
@@ -39,8 +39,8 @@ def draw(environment: Environment, title: str) -> Picture:
 
 
 class _Drawing:
-    """A picture as it grows; a box has the name of its resource in Azure, where `…` is what
-    Terraform alone will know."""
+    """A picture under construction; a box has the name of its resource in Azure, in which `…` is a
+    part that only Terraform knows."""
 
     def __init__(self, environment: Environment, title: str) -> None:
         self.picture = Picture(title)
@@ -55,19 +55,19 @@ class _Drawing:
         return environment.names.name(kind, environment.name, *parts, region=region, suffix=suffix)
 
     def _box(self, id: str, kind: Kind, title: str, *lines: str, role: str = "") -> Node:  # noqa: A002
-        """Returns a box in the subnet with that role, or beside the networks."""
+        """Adds a box to the subnet with that role, or beside the networks, and returns it."""
         node = self._nodes[id] = Node(id.replace("-", "_"), kind, title, lines)
         (self._subnets[role] if role else self.picture).nodes.append(node)
         return node
 
     def _arrow(self, source: str, label: str, target: str) -> None:
-        """From one box to another, where both are there."""
+        """Adds an arrow between two boxes if both exist."""
         if source in self._nodes and target in self._nodes:
             ends = self._nodes[source].id, self._nodes[target].id
             self.picture.arrows.append(Arrow(*ends, label))
 
     def network(self, existing: Existing | None) -> None:
-        """The network and its subnets, the way out, and peerings."""
+        """Adds the network with its subnets, NAT gateway and peerings."""
         environment, spec = self._environment, self._environment.network
         if existing:
             subnets = existing.subnets.by_role
@@ -85,7 +85,7 @@ class _Drawing:
             roles += ["bastion"] if environment.access.bastion else []
             plan = subnet_plan(spec.address_space)
             for role in roles:
-                # Azure takes no other name for that of a bastion.
+                # Azure requires this name for a bastion's subnet.
                 title = "AzureBastionSubnet" if role == "bastion" else self._name("subnet", role)
                 self._subnets[role] = Group(f"subnet_{role}", title, (str(plan[role]),))
         network.groups += self._subnets.values()
@@ -109,14 +109,14 @@ class _Drawing:
             self._arrow(here, "peering", other)
 
     def _endpoint(self, of: str, name: str, subresource: str) -> None:
-        """The private endpoint of a service, where the network has those."""
+        """Adds the private endpoint of a service if the network has private endpoints."""
         if self._environment.network.private_endpoints:
             title, line = self._name("private_endpoint", name), f"private endpoint: {subresource}"
             self._box(f"endpoint-{of}", Kind.NETWORK, title, line, role="endpoints")
             self._arrow(f"endpoint-{of}", "", of)
 
     def services(self) -> None:
-        """Storage, registry, vault and the accounts, each with its endpoints."""
+        """Adds storage, registry, vaults and accounts, each with its private endpoints."""
         environment, storage = self._environment, self._environment.storage
         if storage.existing:
             title, what = storage.existing.rpartition("/")[2], EXISTING
@@ -157,7 +157,7 @@ class _Drawing:
             self._arrow("storage", "encrypted with its key", "vault")
 
     def identities(self) -> None:
-        """Who jobs act as, and who submits them, with the roles that they have."""
+        """Adds the identities of jobs and of their submitters, with their roles."""
         environment = self._environment
         wanted = {cluster.acts_as[1] for cluster in environment.clusters.values()}
         for identity in ("nodes", "slurm-nodes"):
@@ -175,7 +175,8 @@ class _Drawing:
             self._use_data(id_, pools=environment.has_pools)
 
     def _use_data(self, identity: str, *, pools: bool) -> None:
-        """One arrow for the role on all containers, and one for that on the Batch account."""
+        """Adds one arrow for the role on all containers, and one for the role on the Batch
+        account."""
         for each in data_roles([", ".join(self._environment.storage.containers)], pools=pools):
             if each.container is None:
                 self._arrow(identity, each.role, "batch")
@@ -183,7 +184,7 @@ class _Drawing:
                 self._arrow(identity, f"{each.role}: {each.container}", "storage")
 
     def filesystem(self, name: str, spec: AnyFileSystem) -> None:
-        """A file system, or for blobs the account that has them."""
+        """Adds a file system; one of blobs is the box of its storage account."""
         if spec.is_container:
             self._nodes[_files(name)] = self._nodes["storage"]
             return
@@ -202,7 +203,7 @@ class _Drawing:
             self._arrow(_files(name), "backed up", "backups")
 
     def scheduler(self) -> None:
-        """The scheduler of Slurm and its login nodes."""
+        """Adds Slurm's scheduler and its login nodes."""
         environment, spec = self._environment, self._environment.scheduler
         if spec is None:
             return
@@ -216,7 +217,7 @@ class _Drawing:
             self._mount(name, mounts)
 
     def cluster(self, name: str, spec: AnyCluster) -> None:
-        """The machines of a cluster, what they mount, and as whom they act."""
+        """Adds a cluster's machines, their mounts, and their identity."""
         network, id_ = self._environment.network, f"cluster-{name}"
         what, kind = spec.machines
         least, most = spec.node_range.min, spec.node_range.max
@@ -237,7 +238,7 @@ class _Drawing:
             self._arrow(machine, f"mounts {path}", _files(name))
 
     def ways_in(self) -> None:
-        """The gateway and the bastion, and what they lead to."""
+        """Adds the gateway and the bastion, with arrows to the machines that they lead to."""
         environment = self._environment
         if size := environment.access.gateway_size:
             role = "management" if "management" in self._subnets else "compute"
@@ -259,7 +260,7 @@ def _files(name: str) -> str:
 
 
 def _fold_empty(network: Group) -> None:
-    """A subnet that nothing stands in is a box: a group around nothing cannot be drawn."""
+    """Replaces empty subnets by boxes: a group without boxes cannot be drawn."""
     for subnet in list(network.groups):
         if not subnet.nodes:
             network.groups.remove(subnet)

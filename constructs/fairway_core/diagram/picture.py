@@ -1,4 +1,4 @@
-"""Pictures of boxes and arrows, and their text for Mermaid and Graphviz."""
+"""Pictures of boxes and arrows, as text for Mermaid and Graphviz."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """The kind of thing that a box stands for, by which it gets its colour."""
+    """The kind of a box, which determines its colour."""
 
     MACHINES = "machines"
     FILES = "files"
@@ -23,8 +23,8 @@ class Kind(StrEnum):
 
 @dataclass(eq=False)
 class Node:
-    """A box: `title` is its name in Azure, `lines` say what it is. Resources share one by identity,
-    and roles on networks add lines to it."""
+    """A box: `title` is its name in Azure, `lines` describe it. Compared by identity, so that it
+    can be shared."""
 
     id: str
     kind: Kind
@@ -34,7 +34,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Arrow:
-    """Who reaches whom, from box to box, and by what."""
+    """An arrow from one box to another, with a label."""
 
     source: str
     target: str
@@ -43,7 +43,7 @@ class Arrow:
 
 @dataclass
 class Group:
-    """A network, with its subnets in `groups`, or a subnet: around what stands in it."""
+    """A network, with its subnets in `groups`, or a subnet, with the boxes in it."""
 
     id: str
     title: str
@@ -54,7 +54,7 @@ class Group:
 
 @dataclass
 class Picture:
-    """A whole environment: what stands in networks, what beside them, and the arrows."""
+    """An entire environment: networks, boxes outside of them, and arrows."""
 
     title: str
     groups: list[Group] = field(default_factory=list)
@@ -62,14 +62,14 @@ class Picture:
     arrows: list[Arrow] = field(default_factory=list)
 
     def all_nodes(self) -> Iterator[Node]:
-        """Yields every box, those in groups first."""
+        """Yields all boxes, those in groups first."""
         for network in self.groups:
             for group in (network, *network.groups):
                 yield from group.nodes
         yield from self.nodes
 
 
-# Of a box, and of the line around it: dark text is readable on each, in print and by the
+# Colours of boxes and their outlines: dark text is readable on each, in print and for the
 # colour-blind.
 _COLOURS = {
     Kind.MACHINES: ("#cfe3f7", "#1f5f99"),
@@ -92,11 +92,11 @@ _HEAD = """\
         fontcolor="#48525c", arrowsize=0.7];
 """
 
-# What Markdown or HTML would take for markup in a heading.
+# Characters that are markup in a heading of Markdown or HTML.
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|!&])")
 
-# Labels of Graphviz are HTML-like. Mermaid reads `#name;` within quotes as the HTML entity; more
-# characters mean something to it, or to Markdown.
+# Graphviz labels are HTML-like. Mermaid reads `#name;` within quotes as the HTML entity; other
+# characters have a meaning in Mermaid or Markdown.
 _GRAPHVIZ = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 _MERMAID = str.maketrans(
     {"#": "#35;", '"': "#quot;", "&": "#amp;", "<": "#lt;", ">": "#gt;", "`": "#96;", "\\": "#92;"}
@@ -104,13 +104,13 @@ _MERMAID = str.maketrans(
 
 
 def markdown(picture: Picture) -> str:
-    """Returns a Markdown page with the picture in it."""
+    """Returns a Markdown page with the picture."""
     title = _MARKS.sub(r"\\\1", _printable(picture.title))
     return f"# {title}\n\n```mermaid\n{mermaid(picture)}```\n"
 
 
 def mermaid(picture: Picture) -> str:
-    """Returns the text of a Mermaid flowchart, a line a box and an arrow."""
+    """Returns the text of a Mermaid flowchart, with one line per box and arrow."""
     lines = [_WIDE, "flowchart LR"]
     for network in picture.groups:
         lines += _mermaid_group(network, "  ")
@@ -128,7 +128,7 @@ def mermaid(picture: Picture) -> str:
 
 
 def _mermaid_group(group: Group, indent: str) -> Iterator[str]:
-    # Mermaid leaves room for one line above what is in a group.
+    # Mermaid leaves space for one line above the content of a group.
     title = " · ".join(_escaped(line, _MERMAID) for line in (group.title, *group.lines))
     yield f'{indent}subgraph {group.id}["{title}"]'
     for inner in group.groups:
@@ -143,14 +143,14 @@ def _mermaid_node(node: Node) -> str:
 
 
 def graphviz(picture: Picture) -> str:
-    """Returns the text of a directed graph in Graphviz's language."""
+    """Returns a directed graph in Graphviz's language."""
     title = _escaped(picture.title, _GRAPHVIZ)
     lines = [f"digraph environment {{\n{_HEAD}", f"  label=<<b>{title}</b>>;"]
     for network in picture.groups:
         lines += _graphviz_group(network, "  ", _NETWORK)
     lines += [f"  {_graphviz_node(node)}" for node in picture.nodes]
     for arrow in picture.arrows:
-        # A role and its parts in two lines.
+        # A role and its parts are on two lines.
         label = _escaped(arrow.label, _GRAPHVIZ).replace(": ", ":<br/>", 1)
         lines.append(f"  {arrow.source} -> {arrow.target}{f' [label=<{label}>]' if label else ''};")
     return "\n".join([*lines, "}"]) + "\n"
