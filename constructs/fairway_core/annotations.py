@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 
 def fields_at(model: type[BaseModel], path: DataPath, data: Any) -> list[str]:
-    """Returns the keys that the models at `path` have; `data` chooses between branches of a
-    union."""
+    """Returns the keys of the models at `path`; `data` chooses between branches of a union."""
     names: list[str] = []
     value = data
     for step in path:
@@ -88,8 +87,7 @@ def extra_annotations(model: type[BaseModel]) -> Iterator[Any]:
 
 
 def _literals_agree(model: type[BaseModel], value: Any) -> bool:
-    """Returns True unless the document's `kind` differs from the `kind: Literal[...]` of the
-    model."""
+    """Returns True unless the document's `kind` differs from the model's `kind: Literal[...]`."""
     if not isinstance(value, Mapping):
         return True
     for name, field in model.model_fields.items():
@@ -109,8 +107,7 @@ _SIGNS = re.compile(r"[\[\]{},]")  # YAML would read these as lists and mappings
 
 
 def value_hint(key: str, value: Any, expected: Collection[str], types: Iterable[Any]) -> str:
-    """Returns a hint with the field as it should be written, or "" if the value does not suggest
-    it.
+    """Returns a hint with the field in its right form, or "" if the value does not suggest it.
 
     `expected` describes what fits ("a list"), `types` are the annotations of the field.
 
@@ -166,8 +163,7 @@ def _of_list(key: str, value: list[Any], types: Iterable[Any]) -> str:
 
 
 def _of_one(key: str, value: Any, types: Iterable[Any]) -> str:
-    """Returns the hint for one value in place of fields: with the required fields, or the first
-    one."""
+    """Returns the hint for one value in place of fields: with required fields, or the first."""
     for annotation in filter(_is_model, types):
         fields = {field.alias or name: field for name, field in annotation.model_fields.items()}
         needed = [name for name, field in fields.items() if field.is_required()]

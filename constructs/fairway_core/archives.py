@@ -95,8 +95,7 @@ def _agent_files() -> Sequence[tuple[str, bytes, bool]]:
 
 
 def boot_files(modules: Iterable[str]) -> dict[str, str]:
-    """Returns the code of modules of `fairway_boot` by paths on a VM; their packages are empty
-    there."""
+    """Returns the code of modules of `fairway_boot` by paths on a VM, with empty packages."""
     files, folders = {}, {"fairway_boot"}
     for module in modules:
         text = (_BOOT / f"{module}.py").read_text(encoding="utf-8")
@@ -177,8 +176,7 @@ def _write_tar(
     files: Iterable[tuple[str, bytes | Path, bool]],
     format: int,  # noqa: A002
 ) -> None:
-    """Writes the files without times and owners, so that equal files give an equal archive
-    anywhere."""
+    """Writes files without times and owners, so that equal files give equal archives anywhere."""
     import tarfile
 
     with tarfile.open(fileobj=out, mode="w", format=format) as archive:

@@ -71,8 +71,7 @@ def plain(value: Any) -> Any:
 
 
 class _MadeInPython(_Metaclass):
-    """A metaclass that reports wrong arguments of a model like errors in a document: as
-    `UserError`."""
+    """A metaclass that reports wrong arguments of a model as UserError, as in a document."""
 
     # Type checkers must see the arguments of the model.
     if not TYPE_CHECKING:
@@ -104,8 +103,7 @@ class Model(BaseModel, metaclass=_MadeInPython):
 
     @classmethod
     def with_defaults(cls, **given: object) -> Self:
-        """Returns a model with the given fields; None stands for the default. Raises UserError for
-        wrong values.
+        """Returns a model; None stands for a default. Raises UserError for wrong values.
 
         >>> Model.with_defaults(name=None)
         Model()
@@ -114,8 +112,7 @@ class Model(BaseModel, metaclass=_MadeInPython):
 
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
-        """Returns the schema of the model's documents, including all models that they may
-        contain."""
+        """Returns the schema of the model's documents, with all models that they may contain."""
         Later.is_imported = True
         try:
             cls.model_rebuild(force=True)
@@ -173,8 +170,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class Later(type):
-    """A stand-in for a model that is imported, with its dependencies, only when a document contains
-    it.
+    """A stand-in for a model that is imported only when a document contains it.
 
     Code that walks annotations finds the model by `__value__`, as for a type alias. Type checkers
     see the model itself:
@@ -257,8 +253,7 @@ def rule(check: Callable[[Any], None]) -> Any:
 
 
 def matching(pattern: str, message: str, hint: str) -> AfterValidator:
-    """Returns a validator that refuses text unlike `pattern`; `{}` in the message stands for the
-    text."""
+    """Returns a validator that refuses text unlike `pattern`; `{}` in a message is the text."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -291,8 +286,7 @@ class Document:
         return self.text.file
 
     def location(self, path: DataPath, *, of_key: bool = False) -> Location:
-        """Returns the location of the value (or with `of_key` the key), or of its nearest
-        ancestor."""
+        """Returns the location of the value (`of_key`: of the key), or of its nearest ancestor."""
         for end in range(len(path), 0, -1):
             if path[:end] in self.overrides:
                 return self.overrides[path[:end]]
@@ -391,8 +385,7 @@ class Document:
             raise UserError(findings_of(error, self, model)) from None
 
     def override(self, assignments: Sequence[str], model: type[BaseModel]) -> Document:
-        """Returns the document with each `dotted.path=value` set, parsed as the type of the model's
-        field."""
+        """Returns the document with each `dotted.path=value` set, parsed as the field's type."""
         if not assignments:
             return self
         from fairway_core.overrides import apply
@@ -421,8 +414,7 @@ def load(file: str | Path, model: type[ModelT]) -> ModelT:
 
 
 def text_of(path: Path) -> str:
-    """Returns the text of a file. Raises UserError if it is missing, unreadable, too large or not
-    text."""
+    """Returns the text of a file. Raises UserError if it is missing, unreadable or not text."""
     try:
         if path.is_fifo() and not path.is_relative_to("/dev"):
             # Reading would wait until somebody writes; `<(command)` is under /dev.

@@ -116,8 +116,7 @@ def _require_unit(value: object, info: ValidationInfo, units: Sequence[str]) -> 
 
 
 def written_span(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Returns a field's default as people write it: a duration with its unit, anything else
-    unchanged.
+    """Returns a field's default as people write it: a duration with a unit, others unchanged.
 
     >>> written_span(600, _SPAN), written_span(5400.0, _SPAN), written_span(30, _DAYS)
     ('10m', '90m', '30d')

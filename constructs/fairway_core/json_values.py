@@ -15,8 +15,7 @@ _MOST = 10**9
 
 
 def at(value: Any, steps: Sequence[str]) -> Any:
-    """Returns the value at a path, through the first of repeated blocks; True if a mask covers all
-    of it."""
+    """Returns the value at a path, through first blocks; True if a mask covers all of it."""
     for step in steps:
         value = first(value).get(step) if value is not True else True
     return value
@@ -39,8 +38,7 @@ def number(value: Any) -> float:
 
 
 def listed(value: Any) -> list[Any]:
-    """Returns a list unchanged, or an empty one for anything else, such as a hidden or unknown
-    value."""
+    """Returns a list unchanged, or an empty one for anything else: hidden or unknown."""
     return value if isinstance(value, list) else []
 
 
@@ -54,8 +52,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def as_read(text: str) -> Any:
-    """Parses text that contains a JSON object or list, whose spaces Azure rewrites; other text is
-    returned unchanged.
+    """Parses text that is a JSON object or list, whose spaces Azure rewrites, and no other.
 
     >>> as_read('{"a": 1}') == as_read('{"a":1}')
     True

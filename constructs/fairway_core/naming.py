@@ -64,8 +64,7 @@ class NameRule:
         )
 
     def fit(self, name: str) -> str:
-        """Returns the name with disallowed signs replaced by hyphens, and capitals lowered if
-        necessary."""
+        """Returns the name with hyphens for disallowed signs, and without disallowed capitals."""
         for sign in _SIGNS:
             if sign not in self.signs:
                 name = name.replace(sign, self.signs[:1])
@@ -231,8 +230,7 @@ def name_rule(kind: str) -> NameRule | None:
 
 
 def unique_suffix(subscription_id: str, environment: str) -> str:
-    """Returns a Terraform expression of SUFFIX_LENGTH characters, stable and unique to a
-    subscription.
+    """Returns a Terraform expression of SUFFIX_LENGTH characters, unique to a subscription.
 
     Terraform computes it from the subscription's id, which is an expression too: two people may use
     the same environment name, and neither the id nor a random number has to be stored.

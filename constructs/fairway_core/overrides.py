@@ -19,8 +19,7 @@ COMMAND_LINE = "command line"
 
 
 def apply(data: Any, assignment: str, model: type[BaseModel]) -> tuple[Any, DataPath, Location]:
-    """Returns a copy of `data` with one `dotted.path=value` set, the path, and the assignment's
-    location.
+    """Returns a copy of `data` with a `dotted.path=value` set, the path, and its location.
 
     A text field takes the value verbatim; any other parses it as YAML. A parameter whose type the
     model leaves open keeps the type that it had; a new one is text if YAML would make it a value
@@ -103,8 +102,7 @@ def _typed(text: str, before: Any, annotations: list[Any], location: Location, k
 
 
 def _value(text: str, location: Location, *, takes_text: bool) -> Any:
-    """Parses the text as YAML, or returns it unchanged if that fails and the field takes text
-    too."""
+    """Parses the text as YAML; if that fails, returns it if the field takes text too."""
     if not text.strip():
         return text if takes_text else None
     try:

@@ -12,8 +12,7 @@ FILE = "fairway.yaml"
 
 
 def from_home(path: str) -> Path:
-    """Returns the path with `~` expanded; an unknown user's stays, for which Path's own method
-    fails.
+    """Returns the path with `~` expanded, except for an unknown user, for which Path fails.
 
     >>> from_home("~nobody-has-this-name/x")
     PosixPath('~nobody-has-this-name/x')

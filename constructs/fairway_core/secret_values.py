@@ -94,8 +94,7 @@ def secrets_in(text: str, *, tokens: bool = False) -> list[str]:
 
 
 def secret_reference(text: str) -> str | None:
-    """Returns the first reference in a text to a secret attribute, which Terraform would insert, or
-    None.
+    """Returns the first reference to a secret attribute in a text, which Terraform would show.
 
     >>> secret_reference("${azurerm_storage_account.storage.primary_access_key}")
     'azurerm_storage_account.storage.primary_access_key'

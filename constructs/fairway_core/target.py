@@ -31,8 +31,7 @@ def _printable(value: str) -> str:
 
 
 def _word(value: str) -> str:
-    """Returns text that is safe on command lines. Raises FieldError if it has a space or begins
-    with `-`."""
+    """Returns text for command lines. Raises FieldError if it has a space or begins with `-`."""
     _printable(value)
     if value.startswith("-"):
         raise FieldError("this begins with `-`, as options of programs do", "remove it")
@@ -67,8 +66,7 @@ def _image(value: str) -> str:
 
 
 def _exact(value: str) -> str:
-    """Returns an image name with a version: an image that runs with rights on every node must
-    change only with its name.
+    """Returns the name if it has a version: privileged images must change only with their name.
 
     >>> _exact("localhost:5000/python:3.12.14-slim")
     'localhost:5000/python:3.12.14-slim'
@@ -411,8 +409,7 @@ class Target(Model):
 
     @classmethod
     def local(cls) -> Self:
-        """Returns the target of this machine, which always exists and counts as any number of
-        nodes."""
+        """Returns the target of this machine, which always exists and has any number of nodes."""
         return cls(name="local", engine="local", nodes=NodeRange(min=1, max=10_000))
 
     def record(self) -> dict[str, Any]:

@@ -35,8 +35,7 @@ def program() -> str:
 
 
 def lock_file() -> str:
-    """Returns the name of the program's lock file in a project: each program has its own
-    registry."""
+    """Returns the name of the program's lock file: each program has its own registry."""
     return f"{_name(program())}.lock.hcl"
 
 

@@ -45,8 +45,7 @@ class Source(Protocol):
         """The data that was validated."""
 
     def location(self, path: DataPath, *, of_key: bool = False) -> Location | None:
-        """Returns the location of the value (or with `of_key` the key), or None outside of a
-        file."""
+        """Returns the location of the value (with `of_key`, the key), or None without a file."""
 
     def quoted(self, path: DataPath, value: Any) -> str:
         """Returns the text to type so that a number or a boolean is read as text."""
@@ -120,8 +119,7 @@ def describe(value: Any) -> str:
 
 
 def require_list(name: str, given: object) -> None:
-    """Raises UserError for text in place of several arguments: each of its letters would become
-    one."""
+    """Raises UserError for text in place of a list: each of its letters would become an item."""
     if isinstance(given, str):
         message = f"`{name}`: expected a list, found {describe(given)}"
         hint = f"write a list, of one value too: {name}=[{given[:60]!r}]"
@@ -129,8 +127,7 @@ def require_list(name: str, given: object) -> None:
 
 
 def _document_path(details: ErrorDetails, data: Any) -> DataPath:
-    """Returns the error's path in the document: pydantic's path without the names of union
-    branches."""
+    """Returns the error's path in the document: pydantic's, without names of union branches."""
     path: list[str | int] = []
     value = data
     steps = details["loc"]

@@ -167,8 +167,7 @@ def _fail(text: YamlText, id: str, message: str, mark: Mark, hint: str) -> NoRet
 
 
 def _refuse_tags(text: YamlText) -> None:
-    """Raises UserError for any tag, also of plain values: composed nodes do not distinguish `!!int
-    3` from `3`, but events do."""
+    """Raises UserError for any tag, even `!!int 3`, which only events distinguish from `3`."""
     from ruamel.yaml import YAML
 
     for event in YAML(typ="safe", pure=True).parse(text.source):

@@ -72,8 +72,7 @@ def iso_duration(seconds: float) -> str:
 
 
 def _wanted_by_tasks(autoscale: Autoscale, pool: PoolShape) -> list[str]:
-    """Returns statements that set `wanted`: the nodes that the tasks need, or `before` with too few
-    samples."""
+    """Returns statements that set `wanted`: nodes for the tasks, or `before` with few samples."""
     statements = [f"lookback = {int(autoscale.lookback)} * TimeInterval_Second"]
     waiting_only = autoscale.scenario == "active_tasks"
     if not pool.mpi:
@@ -122,8 +121,7 @@ def _arrived(autoscale: Autoscale, pool: PoolShape) -> list[str]:
 
 
 def _measured(name: str, metric: str, autoscale: Autoscale) -> list[str]:
-    """Returns statements that set `name` to the metric's mean, or its last sample if that is larger
-    and asked for, and `nameKnown`."""
+    """Returns statements for `nameKnown` and `name`: the mean, or if asked a larger last sample."""
     known = f"{name}Known"
     statements = [
         f"{known} = {metric}.GetSamplePercent(lookback) >= {autoscale.sample_percent}",
@@ -159,8 +157,7 @@ def _within_limits(autoscale: Autoscale) -> list[str]:
 
 
 def _rebalanced(autoscale: Autoscale) -> list[str]:
-    """Returns statements that replace nodes evicted during the entire look-back by dedicated ones;
-    the rest is Spot.
+    """Returns statements that replace nodes evicted for the entire look-back by dedicated ones.
 
     The share is a percentage of the Spot nodes, which include the evicted ones.
     """
@@ -181,8 +178,7 @@ def _rebalanced(autoscale: Autoscale) -> list[str]:
 
 
 def _dedicated_or_spot(autoscale: Autoscale) -> list[str]:
-    """Returns statements for dedicated nodes only at peak times, otherwise for the dedicated
-    minimum and Spot."""
+    """Returns statements for dedicated nodes at peak times, otherwise their minimum and Spot."""
     statements = ["dedicated = peak ? maxNodes : minNodes", "spot = peak ? 0 : maxNodes - minNodes"]
     if autoscale.maximum_increment is not None:
         more = autoscale.maximum_increment

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Fabric:
-    """A row of fabrics.toml: `environment` is set on every rank, and `sharp` on top of it on
-    request."""
+    """A row of fabrics.toml: `environment` is set on every rank, `sharp` in addition on request."""
 
     name: str
     source: str
@@ -63,8 +62,7 @@ _NO_MAKER = 'vendor="0x0000" device="0x0000" subsystem_vendor="0x0000" subsystem
 
 @dataclass(frozen=True, kw_only=True)
 class Topology:
-    """A row of fabrics.toml: the location of a node's devices, for NCCL. `path` is that of the
-    file."""
+    """A row of fabrics.toml: the location of a node's devices, for NCCL. `path` is the file's."""
 
     path: str
     source: str
@@ -106,8 +104,7 @@ class Topology:
         return f'busid="{bus}" class="{kind}" {link}'
 
     def _affinity(self, node: int) -> str:
-        """Returns the node's cores as a CPU mask in the kernel's format: 32-bit words, the highest
-        first."""
+        """Returns the node's cores as the kernel's CPU mask: 32-bit words, the highest first."""
         mask = ((1 << self.cores) - 1) << (node * self.cores)
         words = -(-self.cores * len(self.numa) // 32)
         return ",".join(
@@ -129,8 +126,7 @@ def fabric_for(size: VmSize) -> Fabric:
 
 @cache
 def socket_interfaces() -> Mapping[str, str]:
-    """Returns the environment variables that set each library's network interface, with that
-    interface.
+    """Returns the environment variables that set libraries' network interface, with its name.
 
     >>> socket_interfaces()["GLOO_SOCKET_IFNAME"]
     'eth0'

@@ -96,8 +96,7 @@ SERVER_IMAGE = "ubuntu-2404"
 
 
 def image(name: str) -> Image:
-    """Returns the image of that alias, or of a complete URN whose publisher, offer and sku are
-    known.
+    """Returns the image of that alias, or of a URN whose publisher, offer and sku are known.
 
     >>> named = image("microsoft-dsvm:ubuntu-hpc:2404:24.04.2026010101")
     >>> named.alias, named.version

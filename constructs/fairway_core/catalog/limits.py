@@ -44,8 +44,7 @@ def limits() -> Mapping[str, Limit]:
 
 @cache
 def kubernetes_ends() -> Mapping[str, datetime.date]:
-    """Returns the last day on which AKS supports each minor version of Kubernetes, the oldest
-    first."""
+    """Returns the end of AKS's support of each minor version of Kubernetes, the oldest first."""
     return MappingProxyType(table("limits")["kubernetes_versions"]["end_of_life"])
 
 
@@ -77,8 +76,7 @@ def lustre_level(mbps_per_tib: int) -> LustreLevel:
 
 
 def lustre_addresses(tib: int) -> int:
-    """Returns the number of addresses that a file system of that size needs in its subnet,
-    including Azure's own.
+    """Returns the number of addresses, including Azure's, for a file system of that size.
 
     >>> lustre_addresses(48)
     128

@@ -32,8 +32,7 @@ class Permission:
 
 
 def allowed(action: str, permissions: Iterable[Permission], *, data: bool = False) -> bool:
-    """Returns True if any of the permissions allows the action: one may grant what another
-    excludes.
+    """Returns True if a permission allows the action: one may grant what another excludes.
 
     >>> allowed("Microsoft.Authorization/locks/write", [built_in_roles()["Contributor"]])
     False
@@ -53,8 +52,7 @@ def built_in_roles() -> Mapping[str, Permission]:
 
 
 def action_that_makes(type: str) -> str | None:  # noqa: A002
-    """Returns the action that creating a resource of that type requires, or None if it is not
-    checked."""
+    """Returns the action to create a resource of that type, or None if it is not checked."""
     found: str | None = table("roles")["actions"].get(type)
     return found
 

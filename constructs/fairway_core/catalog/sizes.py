@@ -48,9 +48,8 @@ class InfiniBand:
 class Health:
     """Rates that a healthy node reaches: all-reduce and copies in GB/s, InfiniBand in Gb/s.
 
-    Over several nodes `multi_node_all_reduce` is the minimum without in-network reduction; with it,
-    `sharp_all_reduce` has the expected rate, the one below which to warn, and the one below which
-    to fail.
+    Over several nodes `multi_node_all_reduce` is the minimum without in-network reduction, and
+    `sharp_all_reduce` has the expected rate with it, and those below which to warn and to fail.
     """
 
     all_reduce: int | None = None
@@ -204,8 +203,7 @@ def _changed(name: str, text: str, like: VmSize, changes: Mapping[str, int]) -> 
 
 @cache
 def known_size(name: str) -> VmSize | None:
-    """Returns the size of that name in any case, as Batch writes capitals, or None if it is
-    unknown."""
+    """Returns the size of that name in any case, as Batch uses capitals, or None if unknown."""
     if name in _rows_beside(name):
         return vm_size(name)
     found = next((row for row in _rows() if row.lower() == name.lower()), None)

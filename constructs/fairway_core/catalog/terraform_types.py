@@ -24,8 +24,7 @@ def holds_data(type: str) -> bool:  # noqa: A002
 
 
 def is_lost_with(type: str) -> bool:  # noqa: A002
-    """Returns True if deleting a resource of that type loses something, its own data or that of
-    others.
+    """Returns True if deleting a resource of that type loses its own data or that of others.
 
     >>> is_lost_with("azurerm_managed_disk"), is_lost_with("azurerm_resource_group")
     (True, True)
@@ -44,8 +43,7 @@ def lost_with(type: str) -> str:  # noqa: A002
 
 
 def stands_inside_another(type: str) -> bool:  # noqa: A002
-    """Returns True if a delete lock on the parent resource also protects a resource of that
-    type."""
+    """Returns True if a delete lock on the parent also protects a resource of that type."""
     return type in _types("inside_another")
 
 
@@ -94,8 +92,7 @@ def blob_host(account: str) -> str:
 
 @cache
 def made_with(type: str) -> tuple[str, ...]:  # noqa: A002
-    """Returns the attributes of a scale set or pool whose old values its nodes keep until they are
-    reimaged.
+    """Returns a scale set's or pool's attributes that nodes keep until they are reimaged.
 
     >>> "start_task" in made_with("azurerm_batch_pool")
     True
@@ -194,7 +191,6 @@ def is_broad_role(name: str) -> bool:
 
 
 def open_when() -> Mapping[str, object]:
-    """Returns the attributes that open a service to the internet, each with the value that opens
-    it."""
+    """Returns the attributes that open a service to the internet, with the value that does."""
     found: Mapping[str, object] = table("dangers")["open_when"]
     return found

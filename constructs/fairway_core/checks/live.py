@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LiveCheck:
-    """A check, described in one sentence (`text`), and the path below the subscription that it
-    `reads`."""
+    """A check in one sentence (`text`), and the path that it `reads` below the subscription."""
 
     severity: Severity
     text: str

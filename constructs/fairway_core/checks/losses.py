@@ -20,8 +20,7 @@ LIFE_CYCLE = "azurerm_storage_management_policy"
 
 @dataclass(frozen=True, order=True)
 class _Scope:
-    """The blobs that a life-cycle rule deletes: those of a `type` with a name `prefix` and `tags`;
-    `kind` is the blob itself, its snapshots or its versions."""
+    """The blobs that a rule deletes: by `kind`, such as versions, `prefix`, `type` and `tags`."""
 
     kind: str
     prefix: str
@@ -116,10 +115,8 @@ _MACHINES = frozenset(
 
 
 def by_deletion(sides: ResourceChange, gone: Collection[str], *, replaced: bool) -> Iterator[str]:
-    """Yields the losses from deleting the resource, each as the end of a sentence.
-
-    `gone` has the ids of all resources that the plan deletes.
-    """
+    """Yields the losses from deleting the resource, each as the end of a sentence. `gone` has the
+    ids of all resources that the plan deletes."""
     before = sides.before
     if (before.get("tags") or {}).get(ROLE_TAG) == "nfs-disk":
         yield "and with it all files of its file server, which are striped over its disks"

@@ -137,8 +137,7 @@ def changed(*types: str) -> Callable[[Changes], Iterator[Occurrence]]:
 
 
 def deleted(changes: Iterable[ResourceChange], *types: str) -> Iterator[Mapping[str, Any]]:
-    """Yields the attributes, before deletion, of the deleted resources of these types, or of
-    all."""
+    """Yields the former attributes of the deleted resources of these types, or of all."""
     for each in changes:
         if each.goes and (not types or each.type in types):
             yield each.before
@@ -172,8 +171,7 @@ def held(changes: Collection[ResourceChange]) -> Iterator[tuple[ResourceChange, 
 
 
 def minor_version(cluster: Mapping[str, Any]) -> int | None:
-    """Returns the minor version of Kubernetes, such as 36 for "1.36" or "1.36.2", or None if a
-    cluster or pool has no version."""
+    """Returns 36 for Kubernetes "1.36" or "1.36.2", or None without a version."""
     for name in ("kubernetes_version", "orchestrator_version"):
         _, _, rest = str(cluster.get(name) or "").partition("1.")
         if (minor := rest.partition(".")[0]).isdecimal():

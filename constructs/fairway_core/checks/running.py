@@ -82,8 +82,7 @@ def check_environment(
     ignore: Collection[str] = (),
     today: datetime.date | None = None,
 ) -> list[Finding]:
-    """Runs the environment checks and returns their findings, in the order of `document`, with its
-    lines.
+    """Runs the environment checks and returns their findings, in the order of `document`.
 
     `today` is the date that retirements are compared with, by default the current one.
     """
@@ -102,8 +101,7 @@ def check_environment(
 def check_stack(
     stack: Mapping[str, Any], asked: Asked, *, ignore: Collection[str] = ()
 ) -> list[Finding]:
-    """Runs the Terraform checks on one synthesized stack, a `cdk.tf.json` as plain data, and
-    returns their findings.
+    """Runs the Terraform checks on a stack's `cdk.tf.json` and returns their findings.
 
     A finding's path begins with the resource's address: "azurerm_subnet.compute.name".
     """
@@ -140,8 +138,7 @@ def check_plan(
 def check_job(
     job: Mapping[str, Any], target: Target, document: Document | None = None
 ) -> list[Finding]:
-    """Runs the job checks on a job, as plain data without defaults, and its target; returns the
-    findings."""
+    """Runs the job checks on a job without defaults and its target; returns the findings."""
     found = []
     for path, within, finding in _run(Subject.JOB, {"job": job, "target": target}):
         location = _line_of(path, document) if document else None
@@ -160,8 +157,7 @@ def _run(
 
 
 def _line_of(path: DataPath, document: Document) -> Location:
-    """Returns the location of the path, or of its part that the document has: defaults have no
-    line."""
+    """Returns the location of the path, or of its part in the document: defaults have no line."""
     value, present = document.data, 0
     for step in path:
         holds = isinstance(value, dict) and step in value

@@ -133,8 +133,7 @@ class AskedOrAtHand:
 
 
 def prices_at_hand(file: Path | None = None) -> Prices:
-    """Returns prices without network access: those of `file`, or the cached ones and the
-    snapshot."""
+    """Returns prices without network access: of `file`, or the cached ones and the snapshot."""
     if file is not None:
         return read_prices(file)
     return FirstOf((CachedPrices(), snapshot()))

@@ -137,8 +137,7 @@ def savings(environment: Environment, found: Estimate) -> list[Saving]:
 
 
 def idle_savings(environment: Environment, found: Estimate) -> list[IdleSaving]:
-    """Returns the saving of each cluster that stops when idle; the number of hours depends on its
-    use."""
+    """Returns the saving of each cluster that stops when idle, per hour in which it is stopped."""
     return [
         IdleSaving(line.part.resource, cluster.idle, line.hourly.maximum)
         for cluster, line in _stopping(environment, found)

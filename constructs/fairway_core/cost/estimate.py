@@ -73,8 +73,7 @@ class Estimate:
         return Amounts(*(None if each is None else each * HOURS_A_MONTH for each in amounts))
 
     def month_of_days(self, hours: float) -> float | None:
-        """Returns the monthly cost if clusters are at their maximum for `hours` a day and otherwise
-        at rest."""
+        """Returns the monthly cost with clusters at their maximum for `hours` a day."""
         hourly = self.hourly
         if hourly.maximum is None or hourly.rest is None:
             return None
@@ -136,8 +135,7 @@ def offers(parts: Iterable[Part], prices: Prices) -> list[Offer]:
 def known_elsewhere(
     parts: Sequence[Part], prices: Prices, regions: Iterable[str]
 ) -> tuple[str, int] | None:
-    """Returns the region with the most priced parts and their number, or None if none has more than
-    here."""
+    """Returns the region with the most priced parts, and their number, or None if none has more."""
     here = estimate(parts, prices).known[0]
     found = [
         (region, estimate([replace(part, region=region) for part in parts], prices).known[0])

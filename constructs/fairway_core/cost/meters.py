@@ -1,5 +1,4 @@
-"""Azure's meters: the units that each counts, and the fields that identify it in the price
-service."""
+"""Azure's meters: their units, and the fields that identify them in the price service."""
 
 from __future__ import annotations
 
@@ -66,8 +65,7 @@ def meter(name: str) -> Meter:
 
 
 def service_url() -> str:
-    """Returns the service's address. Raises UserError if the one in VARIABLE is neither https nor
-    local."""
+    """Returns the service's address. Raises UserError if VARIABLE is neither https nor local."""
     url = os.environ.get(VARIABLE) or _URL
     parts = urlsplit(url)
     here = parts.hostname in ("127.0.0.1", "::1", "localhost")

@@ -30,8 +30,7 @@ def node_price(
 
 
 def price_of(target: Target, prices: Prices) -> float | None:
-    """Returns the hourly price of a target's node, from the target's own record, or None if
-    unknown."""
+    """Returns the hourly price of a target's node by the target's record, or None if unknown."""
     return node_price(
         prices, size=target.vm_size, region=target.region, spot=target.spot, own=target.price
     )

@@ -114,8 +114,7 @@ def api_server(tier: str) -> list[Part]:
 
 
 def netapp_pool(level: str, tib: int) -> Part:
-    """Returns a capacity pool; the price of a Flexible one also depends on its throughput, and is
-    unknown."""
+    """Returns a capacity pool; a Flexible one's price depends on its throughput, and is unknown."""
     what = f"{tib} TiB, {level}"
     if level == "Flexible":
         return Part(what, reason="no price of the level Flexible is known")

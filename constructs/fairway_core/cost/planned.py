@@ -177,8 +177,7 @@ def _of_sku(family: str, attributes: _Attributes) -> list[Part]:
 
 
 def _number(value: Any) -> int | None:
-    """Returns an integer, or None for anything that is no number, or larger than any real
-    quantity."""
+    """Returns an integer, or None for no number, or one larger than any real quantity."""
     known = isinstance(value, int | float) and abs(value) < _MOST
     return int(value) if known else None
 

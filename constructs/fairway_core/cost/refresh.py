@@ -116,8 +116,7 @@ def _tables(region: str, rows: Mapping[str, Price]) -> Iterator[str]:
 
 
 def _number(amount: float) -> str:
-    """Formats an amount with up to ten decimals, as an hourly share of a monthly price may have no
-    end."""
+    """Formats an amount with ten decimals: an hourly share of a monthly price may have no end."""
     text = f"{amount:.10f}".rstrip("0")
     return f"{text}0" if text.endswith(".") else text
 

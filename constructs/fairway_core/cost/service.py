@@ -1,5 +1,4 @@
-"""Client of Azure's public retail-price service, which needs no credentials, with paging and
-retries.
+"""Client of Azure's public retail-price service, with paging and retries, without credentials.
 
 A meter has a dozen rows, most of them for Windows, for reservations or for discontinued products.
 The remaining rows must agree on one price; otherwise it is unknown. Source: Azure Retail Prices
@@ -52,8 +51,7 @@ class PriceService:
     clock: Callable[[], float] = time.monotonic
 
     def hourly(self, meter: Meter, region: str) -> float | None:
-        """Returns the price of one unit of the meter in US dollars per hour, or None if it is not
-        unique.
+        """Returns US dollars per hour for one unit of the meter, or None if there is not one price.
 
         Raises UserError, exit code 5, if the service cannot be reached or keeps failing.
         """
@@ -127,8 +125,7 @@ class PriceService:
 
 
 def hourly_price(row: dict[str, Any], meter: Meter) -> float | None:
-    """Returns the hourly price of one unit from a row of the service, or None for a row of
-    something else."""
+    """Returns the hourly price of one unit from a row of the service, or None for other rows."""
     price, name = row.get("retailPrice"), str(row.get("skuName"))
     if not isinstance(price, int | float) or isinstance(price, bool):
         return None
@@ -148,8 +145,7 @@ def hourly_price(row: dict[str, Any], meter: Meter) -> float | None:
 
 
 def _unit(text: str) -> tuple[float, float | None]:
-    """Returns the units and hours that a price is for, from text such as `1 GiB/Month`, `1 Hour` or
-    `1/Day`."""
+    """Returns the units and hours of a price, from text such as `1 GiB/Month` or `1 Hour`."""
     number, _, _ = text.partition(" ")
     number = number.partition("/")[0].replace(",", "")
     hours = _HOURS.get(text.replace("/", " ").rpartition(" ")[2].lower())

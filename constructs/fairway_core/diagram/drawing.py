@@ -21,8 +21,7 @@ EXISTING = "existing"
 
 
 def draw(environment: Environment, title: str) -> Picture:
-    """Returns the picture of an environment. Resources outside of subnets are beside the
-    networks."""
+    """Returns the picture of an environment; resources without a subnet are beside the networks."""
     drawing = _Drawing(environment, title)
     drawing.network(environment.network.existing)
     drawing.services()
@@ -175,8 +174,7 @@ class _Drawing:
             self._use_data(id_, pools=environment.has_pools)
 
     def _use_data(self, identity: str, *, pools: bool) -> None:
-        """Adds one arrow for the role on all containers, and one for the role on the Batch
-        account."""
+        """Adds an arrow for the role on all containers, and one for that on the Batch account."""
         for each in data_roles([", ".join(self._environment.storage.containers)], pools=pools):
             if each.container is None:
                 self._arrow(identity, each.role, "batch")

@@ -221,8 +221,7 @@ class DataRole:
 
 @dataclass(frozen=True)
 class Researcher:
-    """A user or group that gets the data roles, by object id: None is the first deployer. `why`
-    ends the reason of each assignment."""
+    """A user or group with data roles, by object id, or None for the first deployer, and `why`."""
 
     key: str
     why: str
@@ -243,8 +242,7 @@ def data_roles(containers: Iterable[str], *, pools: bool) -> Iterator[DataRole]:
 
 
 def researchers_of(named: Sequence[str] | None) -> list[Researcher]:
-    """Returns the researchers named under `access.researchers`, or the deployer alone without a
-    list."""
+    """Returns the researchers named under `access.researchers`, or without a list the deployer."""
     if named is None:
         return [DEPLOYER]
     return [Researcher(each, "named under access.researchers", each) for each in named]

@@ -68,8 +68,7 @@ def check_space(space: IPv4Network) -> IPv4Network:
 def require_apart(
     network: IPv4Network, other: IPv4Network, whose: str, *, path: DataPath, hint: str
 ) -> None:
-    """Raises FieldError at `path` if `network` overlaps `other`; the message names its owner,
-    `whose`."""
+    """Raises FieldError at `path` if `network` overlaps `other`, which belongs to `whose`."""
     if network.overlaps(other):
         raise FieldError(f"`{network}` overlaps {whose} {other}", hint, path)
 

@@ -1,5 +1,4 @@
-"""Values from elsewhere: from the file's `defaults:`, and from `${env:NAME}` in the caller's
-environment."""
+"""Values from elsewhere: the file's `defaults:`, and `${env:NAME}` in the caller's environment."""
 
 from __future__ import annotations
 
@@ -97,16 +96,14 @@ class _Inherited:
 
 
 def typed_as(path: DataPath) -> DataPath:
-    """Returns the path of the field that a default stands for; any other path is returned
-    unchanged."""
+    """Returns the path of the field that a default stands for; other paths are unchanged."""
     if len(path) > 1 and path[0] == "defaults" and path[1] in _SECTIONS:
         return (_SECTIONS[str(path[1])], "any", *path[2:])
     return path
 
 
 def once_each(error: UserError, document: Document) -> UserError:
-    """Returns the error without repeated findings: a wrong default is wrong in every item that
-    inherits it."""
+    """Returns the error without repetitions: a wrong default is wrong in all that inherit it."""
     inherited = {location for path, location in document.overrides.items() if path[0] != "defaults"}
     seen: set[tuple[str, Location | None]] = set()
     findings = []

@@ -22,8 +22,7 @@ _BYTES_PER_MIB = 1024**2
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentParts:
-    """The parts of an environment that file systems need; `zone` is None without an availability
-    zone."""
+    """The parts of an environment that file systems need; `zone` is None with `zone: none`."""
 
     filesystems: Mapping[str, FileSystem]
     clusters: Mapping[str, AnyCluster]
@@ -125,8 +124,7 @@ class FileSystem(Model, defer_build=True):
         """
 
     def check_mount(self, cluster: AnyCluster, path: DataPath) -> None:
-        """Raises FieldError if the nodes of a cluster cannot mount it; `path` is the field that
-        mounts it."""
+        """Raises FieldError if a cluster's nodes cannot mount it; `path` is the field."""
 
     @property
     def limits_mbps(self) -> Mapping[str, int]:

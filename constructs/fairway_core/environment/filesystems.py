@@ -84,8 +84,7 @@ def check_filesystems(parts: EnvironmentParts) -> None:
 
 
 def _check_roles(parts: EnvironmentParts, roles: Collection[str]) -> None:
-    """Raises FieldError with all subnets that the environment needs and the existing network
-    lacks."""
+    """Raises FieldError with all required subnets that the existing network lacks."""
     missing: dict[str, list[str]] = {}
     for name, filesystem in parts.filesystems.items():
         role = filesystem.subnet_role
@@ -144,8 +143,7 @@ class SharedQueue:
 
 
 def shared_queue(filesystems: Mapping[str, FileSystem], name: str, cluster: Cluster) -> SharedQueue:
-    """Returns the queue of a cluster without a scheduler, on the first file system that its nodes
-    mount."""
+    """Returns the queue of a cluster without a scheduler, on its first mounted file system."""
     if cluster.nodes == 1:
         return SharedQueue(name, "/var/lib/fairway-queue")
     path = filesystems[cluster.mounts[0]].path

@@ -29,8 +29,7 @@ _LOOKS_LIKE_A_KEY = ("ssh-", "ecdsa-", "sk-")
 
 
 def read_public_keys(entry: str, *, folder: Path) -> tuple[str, ...]:
-    """Returns the keys of an entry: the entry itself, or each line of the file that it names,
-    relative to `folder`.
+    """Returns the keys of an entry: itself, or each line of the file that it names from `folder`.
 
     Raises UserError for a missing file, a private key, or a key that Azure does not accept.
     """
@@ -86,16 +85,14 @@ SshKey = Annotated[str, accepted_by(_public_key)]
 
 
 def _text_of(file: Path, encoding: str) -> str:
-    """Reads a regular file. Raises FileNotFoundError for a device or a pipe, which may never
-    end."""
+    """Reads a regular file; raises FileNotFoundError for a device or a pipe, which may not end."""
     if not file.is_file():
         raise FileNotFoundError(file)
     return file.read_text(encoding=encoding)
 
 
 def own_public_keys(home: Path) -> tuple[str, ...]:
-    """Returns the user's own key. Raises UserError, with the command that makes one, if there is
-    none."""
+    """Returns the user's own key. Raises UserError with the command to make one without any."""
     for name in _OWN_KEYS:
         path = home / ".ssh" / name
         if path.is_file():

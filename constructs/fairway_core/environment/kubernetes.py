@@ -288,8 +288,7 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
 
     @property
     def nodes_of_a_job(self) -> int:
-        """The maximum number of nodes of one job: 1 without InfiniBand, as pods of many small jobs
-        share such a pool."""
+        """The maximum number of nodes of a job: 1 without InfiniBand, as small jobs share nodes."""
         return self.node_range.max if vm_size(self.size).rdma else 1
 
     @property
@@ -499,8 +498,7 @@ def _check_ranges(spec: Kubernetes, network: Network) -> None:
 
 
 def _check_room(spec: Kubernetes, pools: Mapping[str, KubernetesNodes]) -> None:
-    """Raises FieldError if the pods' range is too small: each node takes a part of it, and one more
-    while it is replaced."""
+    """Raises FieldError if the pods' range is too small, also while AKS replaces nodes."""
     nodes = spec.system.node_range.max + sum(each.node_range.max for each in pools.values())
     room = 2 ** max(0, _PREFIX_OF_A_NODE - spec.pod_range.prefixlen)
     if nodes > room:

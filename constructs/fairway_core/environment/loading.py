@@ -102,8 +102,7 @@ def _with_repository_key(slurm: Slurm | None, document: Document) -> Slurm | Non
 
 
 def _said_of_idle(finding: Finding, document: Document) -> Finding:
-    """Returns the finding, with a hint on what replaces `idle:` if the engine starts and deletes
-    nodes."""
+    """Returns the finding, with a hint on what replaces `idle:` if nodes are deleted when idle."""
     match = re.fullmatch(r"clusters\.([^.]+)\.idle", finding.path)
     if match is None or finding.id != "unknown-key":
         return finding
@@ -118,8 +117,7 @@ def _said_of_idle(finding: Finding, document: Document) -> Finding:
 
 @contextmanager
 def _at(path: DataPath, document: Document, *, of_key: bool = False) -> Iterator[None]:
-    """Adds the path and location of a field to errors about its keys; a private key is not
-    shown."""
+    """Adds a field's path and location to errors about its keys; a private key is not shown."""
     try:
         yield
     except UserError as error:

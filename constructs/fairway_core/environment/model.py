@@ -178,8 +178,7 @@ class Environment(Model):
 
     @property
     def first_machine(self) -> tuple[str, str] | None:
-        """Section and name of the first part that is a VM or a scale set, and so takes SSH keys;
-        None without one."""
+        """Section and name of the first VM or scale set, which takes SSH keys; None without one."""
         for name, cluster in self.clusters.items():
             if cluster.takes_logins:
                 return ("clusters", name)

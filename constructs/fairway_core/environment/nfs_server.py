@@ -196,8 +196,7 @@ class NfsServer(FileSystem, defer_build=True):
             )
 
     def _vm_mbps(self, size: VmSize) -> int | None:
-        """Returns the throughput in MB/s from such disks that a VM of that size allows, or None if
-        unknown."""
+        """Returns the MB/s from such disks that a VM of that size allows, or None if unknown."""
         if not size.premium_ssd_v2:
             return None
         # Azure's limits differ for disks with a provisioned throughput.

@@ -78,8 +78,7 @@ def check_os_disk(
 
 
 def check_local_disk(size: str | VmSize, gib: int, smaller: str = "") -> None:
-    """Raises FieldError if the node's local disk is too small for a system disk; `smaller` extends
-    the hint."""
+    """Raises FieldError if the local disk cannot hold a system disk; `smaller` extends the hint."""
     if not fits_local_disk(size, gib):
         name = size if isinstance(size, str) else size.name
         raise FieldError(
@@ -102,8 +101,7 @@ def prefers_local_disk(size: str | VmSize, gib: int, eviction: str | None) -> bo
 
 
 def most_pool_nodes(mode: str, *, mpi: bool, spot: bool = False) -> int:
-    """Returns the maximum number of nodes of a pool in an account with that `mode`, as Azure
-    documents."""
+    """Returns Azure's documented maximum of nodes in a pool of an account with that `mode`."""
     if mpi:
         return limit(_POOL_LIMITS[mode])
     return limit("batch_spot_nodes" if spot else "batch_dedicated_nodes")
@@ -124,8 +122,7 @@ def check_pool_nodes(
 
 
 def check_slots(shape: PoolShape, size: VmSize) -> None:
-    """Raises FieldError if jobs of several nodes would share nodes, or a node has too many task
-    slots."""
+    """Raises FieldError if jobs of several nodes would share nodes, or for too many task slots."""
     if shape.task_slots > 1 and shape.mpi:
         raise FieldError(
             "jobs of several nodes run only where a node has one task slot",
@@ -139,8 +136,7 @@ def check_slots(shape: PoolShape, size: VmSize) -> None:
 
 
 def check_mix(shape: PoolShape, autoscale: Autoscale | None) -> None:
-    """Raises FieldError unless dedicated and Spot nodes are mixed only in a Spot pool without
-    MPI."""
+    """Raises FieldError if dedicated and Spot nodes mix, except in a Spot pool without MPI."""
     if autoscale is None or not autoscale.mixes:
         return
     path = ("autoscale", "rebalance") if autoscale.rebalance else ("autoscale",)

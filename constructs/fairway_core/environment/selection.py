@@ -92,8 +92,7 @@ def _default() -> Path:
 
 
 def _named_by_the_project() -> Path | None:
-    """Returns the file that `environment:` of fairway.yaml names; paths are relative to
-    fairway.yaml."""
+    """Returns the file that `environment:` of fairway.yaml names, relative to fairway.yaml."""
     from fairway_core.documents import read
     from fairway_core.project import Project
 

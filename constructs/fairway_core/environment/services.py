@@ -55,8 +55,7 @@ class Registry(Model, defer_build=True):
             )
 
     def check_network(self, *, private_endpoints: bool) -> None:
-        """Raises FieldError if nodes need a private endpoint that the registry's tier does not
-        have."""
+        """Raises FieldError if nodes need a private endpoint that the tier does not offer."""
         if private_endpoints and not self.existing and self.sku != "Premium":
             raise FieldError(
                 f"a {self.sku} registry has no private endpoint and is open to the internet",

@@ -41,8 +41,7 @@ class _Backend(Model, defer_build=True):
     @model_validator(mode="before")
     @classmethod
     def _settings_are_known(cls, given: Any) -> Any:
-        """Checks the settings before the fields, so that a misspelt one is not reported as
-        missing."""
+        """Checks the settings before the fields: a misspelt one is not reported as missing."""
         backend = str(given.get("backend", "local")) if isinstance(given, dict) else ""
         facts = table("backends")["backends"].get(backend)
         if facts is None:
@@ -65,8 +64,7 @@ class _Backend(Model, defer_build=True):
 
 
 def _each(settings: Any, above: _Path = ()) -> Iterator[tuple[_Path, Any]]:
-    """Yields the settings with their paths; a block, or list of blocks, is followed by its
-    settings."""
+    """Yields the settings with their paths, and after a block, or list of blocks, those in it."""
     for name, value in settings.items():
         path = (*above, name)
         yield path, value
@@ -119,8 +117,7 @@ def _hides_secret(text: str) -> bool:
 def _refuse_unknown(
     path: _Path, value: Any, facts: dict[str, Any], backend: str, fields: list[str]
 ) -> None:
-    """Raises FieldError for a setting that the backend does not have, and for a block that should
-    be a value, or a value that should be a block."""
+    """Raises FieldError for an unknown setting, and if a value and a block are confused."""
     name, (*block, last) = ".".join(path), path
     nested, maps = facts.get("nested", {}), facts.get("maps", ())
     if ".".join(block) in maps:
@@ -144,8 +141,7 @@ def _refuse_unknown(
 
 
 def _refuse_misspelt_stack(path: _Path, text: str) -> None:
-    """Raises FieldError for a misspelt `{stack}` in an address: no address contains other
-    braces."""
+    """Raises FieldError for a misspelt `{stack}` in an address, which has no other braces."""
     for mark in re.findall(r"\{[^{}]*\}", text):
         if mark != "{stack}":
             message = f"`{'.'.join(path)}` has `{mark}`, which stands for nothing"

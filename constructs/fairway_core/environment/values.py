@@ -1,5 +1,4 @@
-"""Small values of an environment file, such as names, ranges and sizes, each with its own
-message."""
+"""Small values of an environment file: names, ranges, sizes, each with its own message."""
 
 from __future__ import annotations
 
@@ -96,8 +95,7 @@ FOREIGN_SPOT = dict.fromkeys(
 
 
 def named(items: _Named) -> _Named:
-    """Returns the items. Raises FieldError for the first key that cannot be part of an Azure
-    name."""
+    """Returns the items. Raises FieldError for a key that cannot be part of an Azure name."""
     for name in items:
         if not _ITEM_NAME.fullmatch(name):
             raise FieldError(
@@ -144,8 +142,7 @@ def offered_size(name: str) -> VmSize:
 
 
 def x64(usual: str) -> AfterValidator:
-    """Returns a validator that refuses unavailable and Arm sizes, for machines of Fairway
-    itself."""
+    """Returns a validator that refuses unavailable and Arm sizes, for Fairway's own machines."""
 
     def check(name: str) -> str:
         if offered_size(name).architecture != "x64":

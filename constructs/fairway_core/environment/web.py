@@ -103,8 +103,7 @@ class Web(Model, defer_build=True):
 
     @property
     def package_host(self) -> str:
-        """The host from which the login node downloads the wheel, or "" if it is on a file
-        system."""
+        """The host from which the login node downloads the wheel, or "" for a local file."""
         return urlsplit(self.package).hostname or ""
 
 

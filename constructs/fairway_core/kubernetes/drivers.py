@@ -101,8 +101,7 @@ def _gpu_operator(versions: Operators, targets: Sequence[Target], *, rdma: bool)
 
 
 def _discovery(targets: Sequence[Target]) -> dict[str, Any]:
-    """Returns the Helm values for node feature discovery: a program on each node, and two
-    others."""
+    """Returns Helm values for node feature discovery: a program on each node, and two others."""
     beside = {"tolerations": ON_SYSTEM}
     return {"worker": {"tolerations": tolerations(targets)}, "master": beside, "gc": beside}
 

@@ -53,8 +53,7 @@ def release(
     namespace: str,
     after: tuple[str, ...] = (),
 ) -> Manifest:
-    """Returns a release of a chart's exact version in a namespace; `after` are releases to wait
-    for."""
+    """Returns a release of a chart's exact version; `after` are releases that it waits for."""
     source = {"kind": "HelmRepository", "name": repository}
     spec: dict[str, Any] = {
         "interval": "1h",

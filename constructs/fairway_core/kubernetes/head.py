@@ -38,9 +38,8 @@ _RULES_EVERYWHERE = [
 
 
 def rights(target: Target) -> dict[str, bool]:
-    """Returns the permissions of the head's account as arguments of `kubectl auth can-i`: True for
-    those in all namespaces, False for its own only. Kueue's objects are included if the target has
-    a queue."""
+    """Returns the permissions of the head's account for `kubectl auth can-i`: True for all
+    namespaces, False for its own. Kueue's objects are included if the target has a queue."""
     access = access_of(target)
     return {
         f"{verb} {'.'.join(filter(None, (resource, group)))}": everywhere
@@ -97,8 +96,7 @@ def _account_of_tasks(access: KubernetesAccess, client_id: str) -> Manifest:
 def binding(
     kind: str, name: str, namespace: str, account: str, role_kind: str, role: str
 ) -> Manifest:
-    """Returns a binding of a role to an account of the namespace; a ClusterRoleBinding applies
-    everywhere."""
+    """Returns a role binding of an account; a ClusterRoleBinding applies in all namespaces."""
     where = namespace if kind == "RoleBinding" else ""
     return {
         **manifest(f"{RBAC}/v1", kind, name, where),

@@ -110,8 +110,7 @@ def _pod(targets: Sequence[Target]) -> dict[str, Any]:
 
 
 def _nodes_of(targets: Sequence[Target]) -> dict[str, Any]:
-    """Returns an affinity to the nodes of the targets, which excludes others, such as system
-    nodes."""
+    """Returns an affinity to the targets' nodes, which excludes others, such as system nodes."""
     terms = [
         {
             "matchExpressions": [

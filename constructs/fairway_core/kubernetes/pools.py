@@ -57,8 +57,7 @@ def size_of(target: Target) -> VmSize | None:
 
 
 def topology_of(target: Target) -> Topology | None:
-    """Returns the topology of GPUs and adapters in the target's nodes for NCCL, or None if NCCL
-    needs none."""
+    """Returns the topology of GPUs and adapters in the target's nodes for NCCL, if it needs one."""
     from fairway_core.catalog import fabric_for
 
     size = size_of(target)
@@ -89,8 +88,7 @@ _ASKED = "1Gi"
 
 @dataclass(frozen=True, kw_only=True)
 class Volume:
-    """A shared file system: its name, and the `type`, `source` and `options` with which a node
-    would mount it.
+    """A shared file system: its name, and `type`, `source` and `options` of a mount on a node.
 
     `source` may contain a Terraform reference. `gib` is its size, which Kubernetes shows but does
     not enforce.

@@ -40,8 +40,7 @@ _MANIFESTS = ("source_content",)
 
 @dataclass(frozen=True)
 class AttributeChange:
-    """A change of one attribute: `old` and `new` are plain data, HIDDEN or UNKNOWN; None means no
-    value.
+    """A change of one attribute: `old` and `new` are plain data, HIDDEN, UNKNOWN or None.
 
     `forces` is True if the change requires a replacement of the resource.
     """
@@ -103,8 +102,7 @@ def masked(value: Any, sensitive: Any, unknown: Any = False) -> Any:
 
 
 def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> Any:
-    """Returns a mapping with markers for secret and unknown items. Items without a mask, which are
-    most, take a fast path."""
+    """Returns a mapping with markers for secret and unknown items; few items have a mask."""
     sensitive, unknown = sensitive or {}, unknown or {}
     if not isinstance(sensitive, dict):
         return HIDDEN
@@ -131,8 +129,7 @@ def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> A
 def _known_later(
     value: Mapping[str, Any], sensitive: Mapping[str, Any], unknown: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Yields the items that are known only after apply and are missing from the mapping, with their
-    markers."""
+    """Yields markers for items that are known only after apply and missing from the mapping."""
     for key, later in unknown.items():
         if later and key not in value:
             yield key, UNKNOWN if later is True else masked(None, sensitive.get(key), later)
@@ -219,8 +216,7 @@ def _below(seen: _Seen, key: str | int) -> _Seen:
 def _of_blocks(
     path: DataPath, old: _Seen, new: _Seen, exact: bool
 ) -> Iterator[tuple[DataPath, _Seen, _Seen]]:
-    """Yields the differences between lists of blocks: named blocks are compared by name, as sets
-    have no order, others by index."""
+    """Yields differences of blocks, compared by name if all have one, as in sets, or by index."""
     keys_before, keys_after = _keys(old.value), _keys(new.value)
     if keys_before is None or keys_after is None:
         keys_before, keys_after = list(range(len(old.value))), list(range(len(new.value)))
@@ -265,8 +261,7 @@ def _is_something(value: Any) -> bool:
 
 
 def _forces(path: DataPath, forcing: Sequence[DataPath]) -> bool:
-    """Returns True if a path is below or above a forcing one; the name of a block matches any
-    index."""
+    """Returns True if a path is below or above a forcing one; a block's name matches any index."""
     return any(_is_below(path, one) or _is_below(one, path) for one in forcing)
 
 
@@ -278,8 +273,7 @@ def _is_below(path: DataPath, other: DataPath) -> bool:
 
 
 def _dotted(path: DataPath) -> str:
-    """Returns the path in Terraform's notation: `network_interface[0].name`,
-    `security_rule["ssh"]`."""
+    """Returns the path in Terraform's notation: `interface[0].name`, `security_rule["ssh"]`."""
     text = ""
     for index, step in enumerate(path):
         if isinstance(step, int):

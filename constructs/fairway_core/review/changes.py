@@ -97,8 +97,7 @@ class Change:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The identity of the resource: a replacement may leave a deposed object at the same
-        address."""
+        """The identity of the resource: an address may also have deposed objects."""
         return self.stack, self.address, self.deposed
 
     @property
@@ -120,8 +119,7 @@ class Change:
 
 
 def changes_of(plan: Plan) -> Iterator[Change]:
-    """Yields the changes that the plan would make, in its order; resources that stay or are only
-    read are left out.
+    """Yields the planned changes in order, without resources that stay or are only read.
 
     Raises UserError for an unknown action, whose effect could not be described.
     """
@@ -144,8 +142,7 @@ def changes_of(plan: Plan) -> Iterator[Change]:
 
 
 def drift_of(plan: Plan) -> Iterator[Change]:
-    """Yields the resources that were changed or deleted outside of Terraform, as far as that is
-    visible.
+    """Yields resources that were visibly changed or deleted outside of Terraform.
 
     Terraform also lists values that it merely reads in another form than it wrote, and values that
     another resource of the same plan has set: these are left out.
@@ -169,8 +166,7 @@ def drift_of(plan: Plan) -> Iterator[Change]:
 
 
 def _associated(plan: Plan) -> Iterator[tuple[str, str, str]]:
-    """Yields the values that associations set in subnets: the subnet's id, the attribute, and the
-    value.
+    """Yields values that associations set in subnets: the subnet's id, attribute and value.
 
     The subnet was written before them, and Terraform reads these values only the next time.
     """
@@ -197,8 +193,7 @@ def _of_nothing(resource: Mapping[str, Any]) -> Action | None:
 def _change(
     stack: str, resource: Mapping[str, Any], action: Action, *, exact: bool = True
 ) -> Change:
-    """Parses one planned change. With `exact` a change without visible differences lists all
-    literal ones."""
+    """Parses a change; with `exact`, one without visible differences has all literal ones."""
     change = resource["change"]
     compared = action in (Action.CHANGE, Action.REPLACE, Action.IMPORT)
     attributes = attribute_changes(change) if compared else []
@@ -264,15 +259,13 @@ _MARKERS = {marker: {"": repr(marker)} for marker in (HIDDEN, UNKNOWN)}
 def digest_of_stack(
     stack: str, state: str, changes: Iterable[Change], outputs: Iterable[OutputChange]
 ) -> str:
-    """Returns the digest of one stack, as `sha256:…`: two plans with equal digests have equal
-    effects.
+    """Returns the digest of one stack, `sha256:…`: plans with equal digests have equal effects.
 
-    It covers, as JSON, whether the stack is planned, failed or waiting; each resource that changes,
-    by address, with its type, provider, action, changed attributes with old and new values (all
-    attributes if it is created), those that force a replacement, and its previous address; and each
-    changed output. Secret values and values known only after apply are included as such markers. It
-    does not cover drift, findings, costs, allowed losses, the order of resources, the time, and
-    versions.
+    It covers, as JSON, whether the stack is planned, failed or waiting; each changed resource by
+    address, with type, provider, action, changed attributes with old and new values (all attributes
+    of a new resource), those that force a replacement, and previous address; and each changed
+    output. Secret values and values known only after apply are included as markers. Drift,
+    findings, costs, allowed losses, the order of resources, the time, and versions are not covered.
     """
     content = {
         "stack": stack,

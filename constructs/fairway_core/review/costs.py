@@ -100,8 +100,7 @@ def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Price
 
 
 def _lines(change: Change, side: str, regions: Mapping[str, str], prices: Prices) -> Sequence[Line]:
-    """Returns the cost lines of a resource before or after a change; parts billed by use are left
-    out."""
+    """Returns the cost lines of a resource on one side of a change, without parts billed by use."""
     attributes: Mapping[str, Any] | None = (change.raw or {}).get(side)
     if not attributes:
         return ()
@@ -111,8 +110,7 @@ def _lines(change: Change, side: str, regions: Mapping[str, str], prices: Prices
 
 
 def _more_units(before: Sequence[Line], after: Sequence[Line]) -> list[_Units]:
-    """Returns the additional units of each priced thing, by meter, or by description without a
-    meter."""
+    """Returns the additional units of each part, by meter, or by description without a meter."""
     units: dict[tuple[str, str, str], _Units] = {}
     for lines, sign in ((before, -1), (after, 1)):
         for line in lines:

@@ -1,5 +1,4 @@
-"""Reviews as plain data for programs, and a parser for data that untrusted code may have
-written."""
+"""Reviews as plain data for programs, and a parser for data that untrusted code may have made."""
 
 from __future__ import annotations
 
@@ -84,8 +83,7 @@ class _Form:
 
 
 def _record(make: Callable[..., Any], keys: str, **forms: _Form) -> _Form:
-    """Returns the form of an object with these keys, in order; values are text unless `forms` has
-    another."""
+    """Returns the form of an object with these keys, in order; text unless `forms` has another."""
     fields = [(key, forms.get(key, _TEXT)) for key in keys.split()]
 
     def write(value: Any) -> dict[str, Any]:

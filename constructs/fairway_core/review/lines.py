@@ -107,8 +107,7 @@ def change_line(change: Change) -> Line:
 
 
 def attribute_lines(change: Change) -> Iterator[Line]:
-    """Yields a line for each attribute, old → new; those known only after a replacement are only
-    counted."""
+    """Yields a line per attribute, old → new; those unknown after a replacement are counted."""
     unknown = [each for each in change.attributes if _is_noise(change, each)]
     told = [each for each in change.attributes if not _is_noise(change, each)]
     for each in told[:_MOST_ATTRIBUTES]:
@@ -156,8 +155,7 @@ def reread_line(stack: StackReview) -> Line:
 
 
 def cost_lines(cost: CostReview, *, most: int | None = None) -> Iterator[Line]:
-    """Yields lines with the total difference, that of `most` resources, and the sources of the
-    prices."""
+    """Yields lines with the difference, that of `most` resources, and the sources of prices."""
     known, changes = cost.known
     if not changes:
         yield ["no change in hourly costs"]
@@ -211,8 +209,7 @@ def both_written(old: Any, new: Any) -> tuple[str, str]:
 
 
 def _filled(value: Any) -> Any:
-    """Returns the value without empty fields of its blocks; fields that decide what a rule admits
-    are first."""
+    """Returns the value without blocks' empty fields, with what a rule admits first."""
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: _RULE.index(key) if key in _RULE else len(_RULE))
         return {key: _filled(value[key]) for key in keys if value[key] not in (None, "", [], {})}

@@ -156,8 +156,7 @@ def _stack(stack: StackReview) -> Iterator[str]:
 
 
 def _changes(changes: Sequence[Change], title: str, *, quiet: bool = False) -> Iterator[str]:
-    """Yields the changes under a title, folded if they are `quiet`, many, or not of a kind to show
-    at once."""
+    """Yields the changes under a title, folded if they are `quiet`, many, or less important."""
     body = []
     for number, change in enumerate(changes):
         if number >= _MOST_LINES and change.action not in _ALWAYS_TOLD:

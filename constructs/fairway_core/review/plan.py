@@ -55,8 +55,7 @@ class Plan:
     """A stack, and its plan as plain data.
 
     `waits_for` names stacks whose outputs it needs and that are not deployed yet. The plan is
-    `promised` if it is complete anyway, because it was made with the outputs that their plans
-    promise.
+    `promised` if it is complete anyway, made with the outputs that their plans promise.
     """
 
     stack: str
@@ -108,8 +107,7 @@ def read_plans(argument: str) -> list[Plan]:
 
 
 def _stack_in_folder(file: Path) -> str:
-    """Returns the stack of a file in a folder: `fairway plan --out` names files after stacks, which
-    may begin with `plan-`."""
+    """Returns a file's stack: `fairway plan --out` names files after stacks, even `plan-lab`."""
     return stack_of(str(file)) if file.stem in _PLAIN_NAMES else file.stem
 
 

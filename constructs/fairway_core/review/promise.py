@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 
 def not_as_promised(planned: StackReview, promised: StackReview) -> list[str]:
-    """Returns the addresses of resources, and the outputs, for which a plan differs from the
-    promised one.
+    """Returns the resources' addresses, and outputs, for which a plan differs from the promise.
 
     It may do less, if a value that was unknown turns out to be unchanged.
     """

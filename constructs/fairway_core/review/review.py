@@ -126,8 +126,7 @@ class Review:
 
     @property
     def exit_code(self) -> int:
-        """3 if data would be lost without permission, 2 if Azure would refuse a change, otherwise
-        0."""
+        """3 if data would be lost without permission, 2 if Azure would refuse a change, else 0."""
         return DATA_LOST if self.lost else REFUSED if self.refused else 0
 
     def totals(self) -> Counter[Action]:
@@ -149,12 +148,10 @@ def review(
     prices: Prices | None = None,
     left: Collection[str] = (),
 ) -> Review:
-    """Returns the review of the plans; with `base`, changes that its plans would make too are
-    separated.
+    """Returns the review of the plans; changes that are in the plans of `base` too are separated.
 
     `allow` has addresses of resources whose loss is accepted. Costs are left out without `prices`.
-    `left` names deployed environments that no file describes any more. Raises UserError if two
-    plans are of one stack.
+    `left` names deployed environments without a file. Raises UserError for two plans of one stack.
     """
     _each_once(plans)
     _each_once(base)

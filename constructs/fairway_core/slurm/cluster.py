@@ -71,8 +71,7 @@ def reads_state(version: str, of: str) -> bool:
 
 
 def _ordinal(version: str) -> int | None:
-    """Returns the ordinal of a release, or None if unknown: from 23.11 on there are two a year, in
-    May and November."""
+    """Returns a release's ordinal: from 23.11 on there are two a year, in May and November."""
     found = _RELEASE.fullmatch(version)
     return int(found[1]) * 2 + (found[2] == "11") if found else None
 
@@ -250,9 +249,8 @@ class Timing:
     """Timeouts of the daemons, in seconds.
 
     `credential` is how long a launch is valid, and so how long a requeued job waits; 0 keeps
-    Slurm's two minutes. A command waits `message` for a daemon's response. A job is killed
-    `kill_wait` after it was told to end. With `eager` scheduling starts at once, which suits few
-    jobs.
+    Slurm's two minutes. A command waits `message` for a response. A job is killed `kill_wait` after
+    it was told to end. With `eager` scheduling starts at once, which suits few jobs.
     """
 
     credential: int = 0

@@ -101,8 +101,7 @@ def _nodes(partition: Partition) -> str:
 
 
 def _partition(partition: Partition) -> str:
-    """Returns the line of a partition. A job's nodes are in one partition, within reach of
-    InfiniBand."""
+    """Returns a partition's line. A job's nodes are in one partition, as InfiniBand requires."""
     default = "YES" if partition.default else "NO"
     return (
         f"PartitionName={partition.name} Nodes={partition.nodes} Default={default} "
@@ -175,8 +174,7 @@ def accounting_commands(cluster: SlurmCluster) -> list[str]:
 
 
 def share_commands(cluster: SlurmCluster, users: Sequence[str]) -> list[str]:
-    """Returns the arguments of each `sacctmgr -i` command for users who are added later; none
-    without rules.
+    """Returns the arguments of `sacctmgr -i` commands for later users; none without rules.
 
     >>> from fairway_core.slurm import Accounting, SlurmCluster
     >>> rules = Accounting(several=True)

@@ -244,8 +244,7 @@ def spot_without_mounts(environment: Environment) -> Iterator[Fault]:
 
 
 def _filesystems(environment: Environment) -> Iterator[Occurrence]:
-    """Yields each file system with the number of GPUs that read from it: each cluster reads from
-    the fastest that it mounts."""
+    """Yields file systems with the GPUs that read from them; a cluster reads from its fastest."""
     readers = dict.fromkeys(environment.filesystems, 0)
     for cluster in environment.clusters.values():
         gpu = vm_size(cluster.size).gpu

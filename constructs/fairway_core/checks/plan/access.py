@@ -69,8 +69,7 @@ def _gone_with_their_homes(changes: Changes) -> Iterator[ResourceChange]:
 
 
 def _looked_at(change: ResourceChange, side: str) -> Mapping[str, Any]:
-    """Returns the attributes that the rule reads: of a service only its firewalls, and its switches
-    unmasked.
+    """Returns the attributes that the rule reads: a service's firewalls, and its switches unmasked.
 
     A switch is no secret, and marking it as one must not hide that it opens the service.
     """
@@ -184,8 +183,7 @@ def _texts(rule: Mapping[str, Any], singular: str, plural: str) -> frozenset[str
 
 
 def _is_outside(source: str) -> bool:
-    """Returns True if a source is outside the network: the internet, a public range, an Azure
-    service."""
+    """Returns True if a source is outside the network, such as the internet or another service."""
     try:
         return not ip_network(source, strict=False).is_private
     except ValueError:
@@ -259,8 +257,7 @@ def _is_own(after: Mapping[str, Any], unknown: Mapping[str, Any], own: Collectio
 
 
 def _is_one_resource(scope: object) -> bool:
-    """Returns True for a scope below a resource group:
-    /subscriptions/…/resourceGroups/…/providers/…"""
+    """Returns True for a scope below a group: /subscriptions/…/resourceGroups/…/providers/…"""
     return (
         isinstance(scope, str)
         and scope.lower().count("/providers/") > 0

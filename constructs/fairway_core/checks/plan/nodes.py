@@ -91,9 +91,8 @@ def _how_to_reimage(type: str, scale_set: Mapping[str, Any]) -> str:  # noqa: A0
 
 
 def _how_to_update(scale_set: Mapping[str, Any]) -> str:
-    """Returns the command that updates instances. Source: Azure documentation, Virtual Machine
-    Scale Sets, "Upgrade policy modes" (Manual): an updated instance gets its extensions, and keeps
-    its disk."""
+    """Returns the update command: instances get their extensions, and keep their disks. Source:
+    Azure documentation, Virtual Machine Scale Sets, "Upgrade policy modes" (Manual)."""
     which = _all_of(scale_set)
     return f"what runs continues, unless more has changed since: az vmss update-instances {which}"
 
@@ -238,8 +237,7 @@ def _of_pool(pool: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _fewer(type: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> int:  # noqa: A002
-    """Returns by how many nodes a cluster of fixed size would shrink; a node does not change its
-    kind."""
+    """Returns by how many nodes a fixed-size cluster would shrink; a node keeps its kind."""
     if type == POOL:
         pairs = zip(_of_pool(before) or (), _of_pool(after) or (), strict=False)
         return sum(max(0, old - new) for old, new in pairs)

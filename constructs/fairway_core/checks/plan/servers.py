@@ -129,8 +129,7 @@ _OF_GATEWAY = "azurerm_nat_gateway_public_ip_association"
 
 
 def _staying(*types: str) -> Callable[[Changes], Iterator[Occurrence]]:
-    """Returns a function that yields the changed resources of these types, or none if the plan
-    deletes everything."""
+    """Returns a function that yields changed resources of these types, unless all are deleted."""
 
     def occurrences(changes: Changes) -> Iterator[Occurrence]:
         if any(each.actions != ["delete"] for each in changes):

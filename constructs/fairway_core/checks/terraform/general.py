@@ -105,8 +105,7 @@ def name_taken(resources: Resources) -> Iterator[Fault]:
 
 
 def _place(arguments: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-    """Returns the arguments that may distinguish two resources of one name: the group, and the
-    parent resources.
+    """Returns the arguments that may distinguish resources of one name: group and parents.
 
     Without a group any id may be that of a parent.
     """
