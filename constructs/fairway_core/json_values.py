@@ -52,7 +52,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def as_read(text: str) -> Any:
-    """Parses text that is a JSON object or list, whose spaces Azure rewrites, and no other.
+    """Parses text that is a JSON object or list, since Azure rewrites its spaces.
 
     >>> as_read('{"a": 1}') == as_read('{"a":1}')
     True

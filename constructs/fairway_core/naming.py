@@ -230,7 +230,7 @@ def name_rule(kind: str) -> NameRule | None:
 
 
 def unique_suffix(subscription_id: str, environment: str) -> str:
-    """Returns a Terraform expression of SUFFIX_LENGTH characters, unique to a subscription.
+    """Returns a Terraform expression of SUFFIX_LENGTH stable characters, unique per subscription.
 
     Terraform computes it from the subscription's id, which is an expression too: two people may use
     the same environment name, and neither the id nor a random number has to be stored.

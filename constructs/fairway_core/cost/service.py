@@ -145,7 +145,7 @@ def hourly_price(row: dict[str, Any], meter: Meter) -> float | None:
 
 
 def _unit(text: str) -> tuple[float, float | None]:
-    """Returns the units and hours of a price, from text such as `1 GiB/Month` or `1 Hour`."""
+    """Returns units and hours of a price, from text like `1 GiB/Month`, `1 Hour` or `1/Day`."""
     number, _, _ = text.partition(" ")
     number = number.partition("/")[0].replace(",", "")
     hours = _HOURS.get(text.replace("/", " ").rpartition(" ")[2].lower())

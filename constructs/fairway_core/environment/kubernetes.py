@@ -498,7 +498,7 @@ def _check_ranges(spec: Kubernetes, network: Network) -> None:
 
 
 def _check_room(spec: Kubernetes, pools: Mapping[str, KubernetesNodes]) -> None:
-    """Raises FieldError if the pods' range is too small, also while AKS replaces nodes."""
+    """Raises FieldError if the pods' range is too small: each node takes a part of it."""
     nodes = spec.system.node_range.max + sum(each.node_range.max for each in pools.values())
     room = 2 ** max(0, _PREFIX_OF_A_NODE - spec.pod_range.prefixlen)
     if nodes > room:

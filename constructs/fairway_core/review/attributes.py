@@ -273,7 +273,7 @@ def _is_below(path: DataPath, other: DataPath) -> bool:
 
 
 def _dotted(path: DataPath) -> str:
-    """Returns the path in Terraform's notation: `interface[0].name`, `security_rule["ssh"]`."""
+    """Returns the path as in Terraform: `network_interface[0].name`, `security_rule["ssh"]`."""
     text = ""
     for index, step in enumerate(path):
         if isinstance(step, int):

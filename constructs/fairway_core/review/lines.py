@@ -107,7 +107,7 @@ def change_line(change: Change) -> Line:
 
 
 def attribute_lines(change: Change) -> Iterator[Line]:
-    """Yields a line per attribute, old → new; those unknown after a replacement are counted."""
+    """Yields a line per attribute, old → new; values that Azure decides anew are only counted."""
     unknown = [each for each in change.attributes if _is_noise(change, each)]
     told = [each for each in change.attributes if not _is_noise(change, each)]
     for each in told[:_MOST_ATTRIBUTES]:
