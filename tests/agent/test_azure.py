@@ -23,7 +23,7 @@ SERVER = "lab.azurecr.io"
 
 
 class Registry:
-    """Gives each answer once: a status, and JSON."""
+    """A registry that gives each of its answers, a status and JSON, once."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, object]] = []
@@ -71,21 +71,21 @@ def test_azure_registry_exchange_without_a_token_is_not_retried(
 
 @pytest.fixture(scope="module")
 def issued() -> tuple[str, str]:
-    """The certificates and the key of a page, as PEM."""
+    """Returns the certificate chain and the key of a page as PEM."""
     leaf = trustme.CA().create_child_ca().issue_cert("runs.example.org")
     chain = "".join(each.bytes().decode() for each in leaf.cert_chain_pems)
     return chain, leaf.private_key_pem.bytes().decode()
 
 
 def _packed(issued: tuple[str, str]) -> str:
-    """As a vault keeps a certificate that was made without saying how."""
+    """Returns the certificate as a vault stores it by default: PKCS #12 in base64."""
     first, *others = load_pem_x509_certificates(issued[0].encode())
     key = load_pem_private_key(issued[1].encode(), None)
     data = pkcs12.serialize_key_and_certificates(b"page", key, first, others, NoEncryption())  # type: ignore[arg-type]
     return base64.b64encode(data).decode()
 
 
-def test_web_certificate_is_read_in_both_forms_and_no_other(issued: tuple[str, str]) -> None:
+def test_web_certificate_is_read_as_pem_or_pkcs12_only(issued: tuple[str, str]) -> None:
     chain, key = issued
     for text in (
         chain + key,
@@ -119,7 +119,7 @@ def test_web_certificate_is_read_in_both_forms_and_no_other(issued: tuple[str, s
         "a b c d e f",
     ],
 )
-def test_a_secret_cannot_write_configuration(
+def test_web_secret_that_could_inject_configuration_is_refused(
     secret: str, issued: tuple[str, str], tmp_path: Path
 ) -> None:
     vault = FakeVault({"page": "".join(issued), "application": secret})
@@ -127,7 +127,7 @@ def test_a_secret_cannot_write_configuration(
         files_of(vault, "page", "application", tmp_path)
 
 
-def test_the_proxy_is_started_anew_for_a_renewed_certificate_or_secret(
+def test_web_proxy_restarts_when_its_certificate_or_secret_changes(
     issued: tuple[str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

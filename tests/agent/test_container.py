@@ -1,4 +1,4 @@
-"""Containers by whatever runtime a host has: recording ones, of which some run the command."""
+"""Containers under each runtime, with stand-ins that record their calls; some run the command."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from fairway_boot.files import Fault
 pytestmark = pytest.mark.integration
 
 
-# Notes each call a line, and runs what stands behind the image, or behind enroot's file.
+# Records each call as a line, and runs the command after the image or after enroot's file.
 RUNTIME = """#!{python}
 import json, os, pathlib, subprocess, sys
 words = sys.argv[1:]
@@ -49,7 +49,7 @@ sys.exit(subprocess.call(words[image + 1:]))
 
 
 class Host:
-    """A host with such runtimes, and a run whose job has a container."""
+    """A host with recording runtimes, and a run whose job has a container."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.bin, self.run = folder, folder / "bin", folder / "runs/job-abc"
@@ -124,11 +124,11 @@ def host(tmp_path: Path) -> Host:
 
 
 @pytest.mark.parametrize("name", ["docker", "podman"])
-def test_command_runs_with_contract_and_directories_that_it_names(host: Host, name: str) -> None:
+def test_container_command_gets_the_contract_variables_and_mounts(host: Host, name: str) -> None:
     host.has(name)
     host.more = {"FAIRWAY_GPUS": "2,5", "FAIRWAY_CORES": "4-7", "CUDA_VISIBLE_DEVICES": "2,5"}
     script = "echo $FAIRWAY_TASK $KEY $CUDA_VISIBLE_DEVICES $ROCR_VISIBLE_DEVICES; exit 7"
-    # GPUs are counted from zero in there.
+    # In the container GPUs are counted from zero.
     assert host.ran("sh", "-c", script) == (7, "0 secret 0,1 2,5\n")
     words = host.call("run")
     assert {"--rm", "--network=host", "--entrypoint=", "--shm-size=8g"} <= set(words)
@@ -146,8 +146,8 @@ def test_command_runs_with_contract_and_directories_that_it_names(host: Host, na
     assert words.index("--cap-add=SYS_PTRACE") + 1 == words.index("contoso.example/train:1")
 
 
-def test_a_container_goes_when_what_started_it_is_killed(host: Host) -> None:
-    """A daemon's container is no child of ours."""
+def test_container_is_removed_when_its_starter_is_killed(host: Host) -> None:
+    """A container that a daemon started is not a child process of ours."""
     host.has("docker")
     process = host.start("sleep", "600")
     until(lambda: any(call[1] == "run" for call in host.calls))
@@ -156,12 +156,12 @@ def test_a_container_goes_when_what_started_it_is_killed(host: Host) -> None:
     process.kill()
     until(lambda: any(call[1] == "rm" for call in host.calls))
     assert host.call("rm") == ["docker", "rm", "--force", name.removeprefix("--name=")]
-    # The recording runtime, which knows of no `rm`, goes on.
+    # The recording runtime does not implement `rm` and is still running.
     processes.kill(processes.sessions_with(f"_FAIRWAY_MARK={host.mark}"))
     process.communicate(timeout=300)
 
 
-def test_signals_are_left_to_the_client(host: Host) -> None:
+def test_container_wrapper_survives_signals_and_returns_the_exit_code(host: Host) -> None:
     host.has("docker")
     ready, go = host.folder / "tmp/ready", host.folder / "tmp/go"
     waits = f"echo > {ready}; while [ ! -e {go} ]; do sleep 0.1; done; exit 9"
@@ -174,8 +174,8 @@ def test_signals_are_left_to_the_client(host: Host) -> None:
     assert process.returncode == 9, "it waits for the container's own code"
 
 
-def test_the_program_in_a_daemons_container_hears_of_its_end(host: Host) -> None:
-    """Else a cancelled task would be killed after its grace, without having saved anything."""
+def test_container_of_a_daemon_passes_sigterm_to_its_program(host: Host) -> None:
+    """Otherwise a cancelled task would be killed after its grace without having saved anything."""
     host.has("docker", daemon=True)
     ready = host.folder / "tmp/ready"
     program = host.folder / "tmp/program.py"
@@ -202,17 +202,17 @@ def test_the_program_in_a_daemons_container_hears_of_its_end(host: Host) -> None
         ("docker", "", []),
     ],
 )
-def test_a_task_that_shares_its_node_has_its_own_gpus_in_there(
+def test_container_sees_only_the_gpus_of_its_task(
     runtime: str, gpus: str | None, devices: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A container that a daemon starts is not where the task's process is."""
+    """A container that a daemon starts runs outside the task's process tree."""
     monkeypatch.setattr(Path, "exists", lambda path: str(path) == "/dev/nvidia0")
     if gpus is not None:
         monkeypatch.setenv("FAIRWAY_GPUS", gpus)
     assert container._devices(runtime) == devices
 
 
-def test_apptainer_needs_no_daemon(host: Host) -> None:
+def test_container_command_runs_in_apptainer_with_mounts(host: Host) -> None:
     host.has("apptainer")
     assert host.ran("sh", "-c", "echo $FAIRWAY_TASK") == (0, "0\n")
     words = host.call("exec")
@@ -222,7 +222,7 @@ def test_apptainer_needs_no_daemon(host: Host) -> None:
     assert words[words.index("--pwd") + 1] == str(host.run / "work")
 
 
-def test_enroot_imports_an_image_once(host: Host) -> None:
+def test_container_image_is_imported_by_enroot_once(host: Host) -> None:
     host.has("enroot")
     image = f"contoso.example/{host.folder.name}-train:1"
     host.job(image=image)
@@ -234,7 +234,7 @@ def test_enroot_imports_an_image_once(host: Host) -> None:
     assert f"--mount={host.run}:{host.run}" in host.call("start")
 
 
-def test_docker_is_left_out_where_its_daemon_does_not_answer(host: Host) -> None:
+def test_container_runtime_skips_docker_without_a_running_daemon(host: Host) -> None:
     host.has("docker", version=1)
     code, said = host.ran("true")
     assert code == 4
@@ -244,7 +244,7 @@ def test_docker_is_left_out_where_its_daemon_does_not_answer(host: Host) -> None
     assert host.call("run")[0] == "podman"
 
 
-def test_an_image_of_an_azure_registry_is_pulled_by_the_nodes_identity(
+def test_container_pull_from_azure_registry_uses_the_node_identity(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.has("docker")
@@ -259,7 +259,7 @@ def test_an_image_of_an_azure_registry_is_pulled_by_the_nodes_identity(
     assert access.log_in("docker", program, "ubuntu:24.04", "") == {}
 
 
-def test_a_registry_that_refuses_and_an_image_that_cannot_be_had_are_named(
+def test_container_pull_reports_refused_login_and_failed_download(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = executable(host.bin / "refusing", "echo 'unauthorized: no AcrPull' >&2; exit 3")
@@ -282,14 +282,14 @@ def test_a_registry_that_refuses_and_an_image_that_cannot_be_had_are_named(
     assert "podman login --authfile" in str(unpulled.value.record["hint"])
 
 
-def test_a_job_without_a_container_is_put_into_none(tmp_path: Path) -> None:
+def test_container_entry_is_empty_for_a_job_without_a_container(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps({"container": None}))
     assert container.entry(tmp_path) == []
 
 
 IMAGE = "contoso.example/train:1"
-# Notes each call; has an image once it has pulled it, and lists the tasks' containers that the file
-# `names` holds beside one of the user's own.
+# Records each call. Has an image once it has pulled it, and lists the tasks' containers in the file
+# `names` and one of the user's own.
 PODMAN = """#!/bin/sh
 echo "$*" >>{folder}/calls
 case "$*" in
@@ -304,7 +304,7 @@ esac
 
 @pytest.fixture(autouse=True)
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The node's local disk, and in the environment what `own_store` sets there."""
+    """Returns the node's local disk, and restores the variable that `own_store` sets."""
     monkeypatch.setattr(scratch, "root", lambda: tmp_path / "disk")
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/30001")
     return tmp_path / "disk"
@@ -312,13 +312,13 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """A recording Podman."""
+    """Returns a Podman that records its calls."""
     for name in ("names", "calls"):
         (tmp_path / name).touch()
     return executable(tmp_path / "podman", PODMAN.format(folder=tmp_path))
 
 
-def test_in_a_container_root_is_the_person(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_of_podman_maps_root_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 30001)
     monkeypatch.setenv("FAIRWAY_RUN", "job-abc")
     monkeypatch.setenv("FAIRWAY_SCRATCH_DIR", "/mnt/resource_nvme/fairway-30001/job")
@@ -334,7 +334,7 @@ def test_in_a_container_root_is_the_person(monkeypatch: pytest.MonkeyPatch) -> N
     assert words[-3:] == ["--env=A=1", IMAGE, "true"]
 
 
-def test_podman_store_is_local_and_forgets_what_ran_before_a_restart(
+def test_podman_store_is_local_and_its_state_is_cleared_after_a_reboot(
     disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = container.own_store()
@@ -356,7 +356,7 @@ def test_podman_store_is_local_and_forgets_what_ran_before_a_restart(
     assert not state.exists()
 
 
-def test_a_store_that_somebody_else_has_made_is_not_used(
+def test_podman_store_of_another_user_is_refused(
     disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk.mkdir()
@@ -366,7 +366,7 @@ def test_a_store_that_somebody_else_has_made_is_not_used(
     assert refused.value.record["exit_code"] == 4
 
 
-def test_tasks_that_want_an_image_at_a_time_pull_it_once(program: Path) -> None:
+def test_podman_image_is_pulled_once_by_concurrent_tasks(program: Path) -> None:
     words, environment = [str(program), "--root=/x"], {"PATH": os.environ["PATH"]}
     tasks = [
         threading.Thread(target=container.fetch_image, args=(words, IMAGE, environment))
@@ -381,7 +381,7 @@ def test_tasks_that_want_an_image_at_a_time_pull_it_once(program: Path) -> None:
     assert calls.count(f"--root=/x image exists {IMAGE}") == 3
 
 
-def test_containers_of_killed_tasks_are_removed_and_no_others(program: Path) -> None:
+def test_podman_removes_only_containers_of_killed_tasks(program: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     names = [f"fairway-job-0-0-{ended.pid}", f"fairway-job-1-0-{os.getpid()}"]

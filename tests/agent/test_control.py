@@ -1,4 +1,4 @@
-"""Requests to a run that its control record holds."""
+"""Requests to a run, in its control record."""
 
 import json
 import os
@@ -58,7 +58,9 @@ def test_control_changes_are_read_back(tmp_path: Path) -> None:
         *(("best", {"m": choice}) for choice in (2, [2], [-1, 0.5], [2, float("inf")])),
     ],
 )
-def test_a_damaged_record_is_named(tmp_path: Path, name: str, value: object) -> None:
+def test_control_record_with_a_bad_value_is_reported_as_damaged(
+    tmp_path: Path, name: str, value: object
+) -> None:
     facts = {**FULL.to_json(), name: value}
     (tmp_path / "control.json").write_text(json.dumps(facts))
     with pytest.raises(Damaged, match=r"control\.json: damaged: ") as caught:
@@ -66,14 +68,16 @@ def test_a_damaged_record_is_named(tmp_path: Path, name: str, value: object) -> 
     assert caught.value.said.endswith("; submit the job again from its file")
 
 
-def test_a_record_of_another_release_is_refused(tmp_path: Path) -> None:
+def test_control_record_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "control.json").write_text(json.dumps({**FULL.to_json(), "version": 9}))
     with pytest.raises(Damaged, match="its version is 9, and this release reads 1") as caught:
         control.read(tmp_path)
     assert "use the release that wrote it" in caught.value.said
 
 
-def test_a_later_submission_begins_anew_and_an_earlier_one_writes_no_more(tmp_path: Path) -> None:
+def test_control_record_resets_for_a_new_submission_and_ignores_an_older_one(
+    tmp_path: Path,
+) -> None:
     control.change(tmp_path, 0, started=1.0, limit=Over("max_cost", "why"), unmet=("a",))
     control.cancel(tmp_path, 0)
     assert control.read(tmp_path).is_cancelled
@@ -85,8 +89,8 @@ def test_a_later_submission_begins_anew_and_an_earlier_one_writes_no_more(tmp_pa
     assert control.read(tmp_path) == known
 
 
-def test_cancel_in_control_counts_for_its_submission_and_before(tmp_path: Path) -> None:
-    """Somebody else submits it meanwhile."""
+def test_control_cancel_applies_to_its_submission_and_earlier_ones(tmp_path: Path) -> None:
+    """Another user may submit the run again meanwhile."""
     control.change(tmp_path, 0, started=1.0)
     control.cancel(tmp_path, 1)
     control.cancel(tmp_path, 1, "3")
@@ -96,7 +100,7 @@ def test_cancel_in_control_counts_for_its_submission_and_before(tmp_path: Path) 
     assert control.read(tmp_path).cancelled_names == {"3"}
     control.cancel(tmp_path, 1, "3")
     control.cancel(tmp_path, 2, "finally")
-    control.cancel(tmp_path, 3, "../../x")  # the name of no task, and a path
+    control.cancel(tmp_path, 3, "../../x")  # not the name of a task, but a path
     named = [control.read(tmp_path).of(number).cancelled_names for number in (0, 1, 2, 3)]
     assert named == [{"3", "finally"}, {"3", "finally"}, {"finally"}, set()]
 
@@ -107,7 +111,7 @@ def test_cancel_in_control_counts_for_its_submission_and_before(tmp_path: Path) 
 def test_control_cancel_of_an_ended_task_sends_no_signal_and_keeps_a_success(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None, cancelled: bool, told: int
 ) -> None:
-    """Its supervisor has not looked yet: a failure has no other attempt."""
+    """The supervisor has not polled the task yet. A failed task gets no further attempt."""
     said: list[object] = []
     monkeypatch.setattr(Nodes, "signal", lambda *words: said.append(words))
     plan = RunPlan("job-a", str(tmp_path))
@@ -125,7 +129,7 @@ def test_control_cancel_of_an_ended_task_sends_no_signal_and_keeps_a_success(
     assert (task.stopped_for == CANCELLATION, len(said)) == (cancelled, told)
 
 
-def test_a_supervisor_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_control_start_supervisor_failure_reports_the_reason(tmp_path: Path) -> None:
     lock = files.open_lock(tmp_path / "lock")
     with pytest.raises(Fault, match=r"did not start: .*No module named no_such_module") as caught:
         control.start_supervisor("no_such_module", tmp_path, lock, os.environ, retry=False)

@@ -1,4 +1,5 @@
-"""A command once on every node of a task: behind ssh and on a pool, over a stand-in for ssh."""
+"""Running a command once on each node of a task, over ssh and on a pool, with a stand-in for
+ssh."""
 
 import io
 import json
@@ -21,8 +22,8 @@ from fairway_core import archives
 
 pytestmark = pytest.mark.integration
 
-# The other host is this machine, but no signal to the task's sessions goes there. A pool's server
-# starts what serves, whatever it is asked for.
+# The other host is this machine, but signals to the task's sessions do not reach it. A server of a
+# pool starts `fairway-node serve`, whatever command it is asked for.
 _SSH = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 echo "$2" >>{folder}/reached
@@ -33,7 +34,7 @@ fairway-run)
 esac
 """
 
-# Says when it is up and each time that it is told to end; ends when the test lets it.
+# Reports when it is up and each SIGTERM; ends when the test opens its gate.
 _PROGRAM = """
 import os, signal
 rank = os.environ["FAIRWAY_NODE_RANK"]
@@ -56,7 +57,7 @@ class Task:
 
     @property
     def is_pool(self) -> bool:
-        """True if its nodes have servers of the task's own."""
+        """True if the nodes run servers of the task."""
         return "FAIRWAY_SSH_CONFIG" in self.environment
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
@@ -82,7 +83,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["ssh", "sshd"])
 def task(request: pytest.FixtureRequest, programs: Path, tmp_path: Path) -> Iterator[Task]:
-    """A task behind ssh, and one of a pool."""
+    """Yields a task of an ssh cluster, and one of a pool."""
     ssh = executable(
         tmp_path / "bin" / "ssh",
         _SSH.format(folder=tmp_path, python=sys.executable, programs=programs),
@@ -104,7 +105,7 @@ def task(request: pytest.FixtureRequest, programs: Path, tmp_path: Path) -> Iter
     processes.end_all(lambda: processes.sessions_with(mark), 0)
 
 
-def test_fanout_runs_the_command_on_each_node_or_names_one_out_of_reach(task: Task) -> None:
+def test_fanout_runs_on_each_node_and_names_an_unreachable_one(task: Task) -> None:
     command = 'echo "$FAIRWAY_NODE_RANK $NODE $AZ_BATCH_NODE_ID $0"'
     printed, errors = task.start("bash", "-c", command, "two  $words").communicate(timeout=300)
     other = "other" if task.is_pool else "main"
@@ -120,7 +121,7 @@ def test_fanout_runs_the_command_on_each_node_or_names_one_out_of_reach(task: Ta
     assert errors == b"fairway: node n2 cannot be reached any more\n"
 
 
-def test_the_first_that_fails_ends_the_others_and_gives_its_code(task: Task) -> None:
+def test_fanout_ends_all_nodes_with_the_exit_code_of_the_first_failure(task: Task) -> None:
     command = '[ "$FAIRWAY_NODE_RANK" = 0 ] && exit 9; exec sleep 600'
     process = task.start("bash", "-c", command)
     _, errors = process.communicate(timeout=300)
@@ -128,7 +129,7 @@ def test_the_first_that_fails_ends_the_others_and_gives_its_code(task: Task) -> 
 
 
 def test_fanout_kills_a_rank_that_ignores_sigterm_after_the_grace(task: Task) -> None:
-    """When the grace is over, which begins as the first has failed."""
+    """The grace begins when the first rank fails."""
     os.mkfifo(task.folder / "up")
     hasty = "import sys; sys.path.insert(0, sys.argv.pop(1)); "
     hasty += "from fairway_agent.fanout import remote_exec as r; r._GRACE = 0.1; r.main()"
@@ -141,8 +142,8 @@ def test_fanout_kills_a_rank_that_ignores_sigterm_after_the_grace(task: Task) ->
     assert (process.returncode, errors) == (9, b"")
 
 
-def test_a_task_that_is_told_to_end_has_its_own_grace(task: Task) -> None:
-    """Each program is told once, and is not ended before it has saved what it has."""
+def test_fanout_passes_sigterm_once_and_waits_for_each_program(task: Task) -> None:
+    """Each program gets one signal, and is not killed before it has saved its work."""
     (task.folder / "program.py").write_text(_PROGRAM)
     for name in ("said", "gate0", "gate1"):
         os.mkfifo(task.folder / name)
@@ -162,5 +163,7 @@ def test_a_task_that_is_told_to_end_has_its_own_grace(task: Task) -> None:
 
 
 @pytest.mark.parametrize(("given", "seconds"), [({}, 30.0), ("10", 30.0), ("600.5", 600.5)])
-def test_the_others_have_no_less_than_the_grace_of_the_job(given: Any, seconds: float) -> None:
+def test_fanout_grace_is_at_least_30_seconds_or_the_grace_of_the_job(
+    given: Any, seconds: float
+) -> None:
     assert remote_exec.grace({"FAIRWAY_GRACE": given} if given else {}) == seconds

@@ -1,4 +1,4 @@
-"""Figures of a node's use, from a kernel's files and from programs that know its GPUs."""
+"""Usage figures of a node, from the kernel's files and from GPU tools."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from fairway_agent.sampler import Machine, Sampling, node_name, sampler
 from fairway_boot.files import try_lock
 from fairway_boot.gpus import Gpus, dcgm_line, nvidia_line
 
-# As a node of two adapters for Ethernet, one of them behind the other, has them.
+# A node with two Ethernet adapters, one of which belongs to the other.
 NET = """\
 Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop
@@ -38,7 +38,7 @@ def write(file: Path, text: str) -> None:
 
 
 def grow(node: Path, times: int) -> None:
-    """The counters of a node after some intervals of ten seconds."""
+    """Sets a node's counters to their values after that many intervals of ten seconds."""
     write(node / "proc/stat", f"cpu  {600 * times} 0 {200 * times} {1100 * times} {100 * times}\n")
     waited = f"some avg10=0.00 avg60=0.00 avg300=0.00 total={3_800_000 * times}\n"
     write(node / "proc/pressure/io", waited + "full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n")
@@ -51,7 +51,7 @@ def grow(node: Path, times: int) -> None:
 
 
 def belong(node: Path, adapter: str, master: str) -> None:
-    """The link by which the kernel tells to which other an adapter belongs."""
+    """Writes the link by which the kernel names the master of an adapter."""
     (node / "sys/class/net" / master).mkdir(parents=True, exist_ok=True)
     link = node / "sys/class/net" / adapter / "master"
     link.unlink(missing_ok=True)
@@ -60,7 +60,7 @@ def belong(node: Path, adapter: str, master: str) -> None:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    """A node with two ports of InfiniBand at 400 Gb/s, and an adapter of Ethernet."""
+    """Returns a node with two InfiniBand ports at 400 Gb/s and an Ethernet adapter."""
     write(tmp_path / "proc/meminfo", "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 400 kB\n")
     for name in ("sda", "eth0", "enP1s2"):
         kind = "block" if name == "sda" else "class/net"
@@ -75,7 +75,7 @@ def node(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_use_between_looks_is_told_where_counters_restart_too(node: Path) -> None:
+def test_figures_rates_are_computed_between_samples_and_never_negative(node: Path) -> None:
     machine = Machine(node / "proc", node / "sys")
     first = machine.sample(100.0)
     assert first == {"memory": 614_400, "memory_total": 1_024_000, "fabric_limit": 100e9}
@@ -98,8 +98,8 @@ def test_figures_unknown_to_the_kernel_are_left_out(tmp_path: Path) -> None:
     assert machine.sample(1.0) == machine.sample(2.0) == {}
 
 
-def test_adapters_without_a_device_count_where_there_are_no_others(node: Path) -> None:
-    """As in a network namespace."""
+def test_figures_count_adapters_without_a_device_if_there_are_no_others(node: Path) -> None:
+    """A network namespace has only such adapters."""
     for name in ("eth0", "enP1s2"):
         (node / "sys/class/net" / name / "device").rmdir()
     machine = Machine(node / "proc", node / "sys")
@@ -108,8 +108,8 @@ def test_adapters_without_a_device_count_where_there_are_no_others(node: Path) -
     assert machine.sample(110.0)["sent"] == 14_000
 
 
-def test_the_adapters_of_a_bond_count_once(node: Path) -> None:
-    """The bond, which is no device, counts what they do too."""
+def test_figures_count_the_traffic_of_a_bond_once(node: Path) -> None:
+    """The bond itself is not a device, and repeats the counters of its adapters."""
     for name in ("eth0", "enP1s2"):
         belong(node, name, "bond0")
     bond = " bond0: {twice} 7 0 0 0 0 0 0 {twice} 8 0 0 0 0 0 0\n"
@@ -121,7 +121,7 @@ def test_the_adapters_of_a_bond_count_once(node: Path) -> None:
     assert (found["received"], found["sent"]) == (1000, 14_000)
 
 
-def test_figures_of_this_machine_and_of_a_gpu_leave_out_the_unknown() -> None:
+def test_figures_of_this_machine_and_its_gpus_omit_unknown_values() -> None:
     machine = Machine()
     machine.sample(time.monotonic())
     deadline = time.monotonic() + PATIENCE
@@ -146,8 +146,10 @@ def test_figures_lines_that_describe_no_gpu_are_skipped(line: str) -> None:
     assert dcgm_line(line) is None
 
 
-def test_gpus_of_nvidia_are_told_by_its_programs(tmp_path: Path, programs: Path) -> None:
-    """Both go on, and are asked for what they are to print; lines come as the interval passes."""
+def test_figures_of_nvidia_gpus_come_from_nvidia_smi_and_dcgmi(
+    tmp_path: Path, programs: Path
+) -> None:
+    """Both programs keep running and print their lines at each interval."""
     printed = {
         "nvidia-smi": "0, 90, 70000, 80000, 600.5\n1, 10, 1, 80000, 99\n",
         "dcgmi": "#Entity  NVLTX  NVLRX\nID\nGPU 0   1000   2000\nGPU 1   0   0\n",
@@ -181,7 +183,7 @@ def test_gpus_of_nvidia_are_told_by_its_programs(tmp_path: Path, programs: Path)
     assert gpus.sample() == []  # they have ended
 
 
-def test_gpus_of_amd_are_told_by_their_driver(tmp_path: Path) -> None:
+def test_figures_of_amd_gpus_come_from_the_driver_files(tmp_path: Path) -> None:
     device = tmp_path / "class/drm/card1/device"
     write(device / "gpu_busy_percent", "87\n")
     write(device / "mem_info_vram_used", "1024\n")
@@ -193,7 +195,7 @@ def test_gpus_of_amd_are_told_by_their_driver(tmp_path: Path) -> None:
 
 
 def lines_of(folder: Path, count: int) -> list[str]:
-    """The samples in a folder's one file, once there are enough."""
+    """Waits for that many samples in the folder's only file and returns them."""
 
     def look() -> list[str]:
         found = [line for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
@@ -202,7 +204,7 @@ def lines_of(folder: Path, count: int) -> list[str]:
     return until(look)
 
 
-def test_of_a_runs_samplers_on_a_node_one_writes_and_then_another(tmp_path: Path) -> None:
+def test_sampler_waits_while_another_sampler_of_the_run_has_the_lock(tmp_path: Path) -> None:
     file = tmp_path / "figures" / f"{node_name()}.jsonl"
     file.parent.mkdir()
     lock = try_lock(file)
@@ -219,10 +221,9 @@ def test_of_a_runs_samplers_on_a_node_one_writes_and_then_another(tmp_path: Path
         process.wait(PATIENCE)
 
 
-def test_a_sampler_names_its_node_as_slurm_does_and_ends_with_the_process_that_started_it(
+def test_sampler_uses_slurm_node_name_and_ends_when_its_parent_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However that one ends."""
     monkeypatch.setenv("SLURMD_NODENAME", "nd-7")
     words = sampler(tmp_path, 0.05)
     script = "import subprocess, sys; subprocess.run(sys.argv[1:])"
@@ -238,7 +239,7 @@ def test_a_sampler_names_its_node_as_slurm_does_and_ends_with_the_process_that_s
     os.close(end)
 
 
-def test_sampler_ends_where_its_parent_does_before_it_runs(tmp_path: Path) -> None:
+def test_sampler_stopped_at_startup_ends_and_leaves_no_gpu_program(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     process = subprocess.Popen(sampler(tmp_path, 0.05, ended.pid))
@@ -268,7 +269,7 @@ sampler.main()
         os.kill(int(ended.stdout), 0)
 
 
-def test_gpus_that_cannot_be_read_cost_a_sample_and_no_more(tmp_path: Path) -> None:
+def test_sampler_continues_after_gpus_that_cannot_be_read(tmp_path: Path) -> None:
     script = """
 from fairway_agent import sampler
 from fairway_boot import gpus
@@ -293,7 +294,7 @@ def _children(pid: int) -> list[int]:
         return list(map(int, file.read().split()))
 
 
-def test_a_short_task_is_not_sampled() -> None:
+def test_sampling_does_not_start_for_a_short_task() -> None:
     asked: list[float] = []
     sampling = Sampling(3600.0, lambda seconds: asked.append(seconds) or ["true"], dict)
     sampling.keep()
@@ -303,7 +304,7 @@ def test_a_short_task_is_not_sampled() -> None:
 
 
 @pytest.mark.parametrize("seconds", [None, 0.0])
-def test_sampling_that_is_not_wanted_or_cannot_start_costs_the_task_nothing(
+def test_sampling_that_is_off_or_cannot_start_does_not_affect_the_task(
     seconds: float | None,
 ) -> None:
     sampling = Sampling(seconds, lambda _: ["/nowhere/sampler"], dict)

@@ -1,4 +1,4 @@
-"""A task whose GPUs do nothing, by recorded samples and a clock of the test's own."""
+"""Tasks with idle GPUs, by recorded samples and a fake clock."""
 
 import json
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ EVERY = 10.0
 
 
 def add(folder: Path, node: str, times: Sequence[float], *uses: float | None) -> None:
-    """Samples of a node, as its sampler writes them."""
+    """Appends samples of a node as its sampler writes them."""
     folder.mkdir(exist_ok=True)
     with (folder / f"{node}.jsonl").open("a") as lines:
         for time in times:
@@ -39,7 +39,7 @@ def add(folder: Path, node: str, times: Sequence[float], *uses: float | None) ->
 
 
 def at(start: float, end: float) -> list[float]:
-    """The times of samples, both ends included."""
+    """Returns the times of samples, both ends included."""
     return [start + EVERY * n for n in range(round((end - start) / EVERY) + 1)]
 
 
@@ -47,9 +47,9 @@ def watch(folder: Path, *nodes: str, gpus: tuple[int, ...] | None = None) -> Idl
     return IdleWatch(LIMIT, folder, nodes or ("n1",), gpus, EVERY, 100.0)
 
 
-def test_they_are_idle_after_as_long_as_the_job_says(tmp_path: Path) -> None:
+def test_idle_gpus_are_detected_after_the_period_of_the_job(tmp_path: Path) -> None:
     mine = watch(tmp_path)
-    assert mine.due == 1900.0  # before that none can be
+    assert mine.due == 1900.0  # they cannot be idle earlier
     add(tmp_path, "n1", at(0, 1790), 0.0, 0.049)
     assert not mine.look(1900.0)
     assert mine.due == 1910.0
@@ -57,11 +57,11 @@ def test_they_are_idle_after_as_long_as_the_job_says(tmp_path: Path) -> None:
     assert mine.look(1910.0)
     assert mine.reason == WHY
     add(tmp_path, "n1", [1810], 0.0, 0.05)
-    assert not mine.look(1920.0)  # it works again
+    assert not mine.look(1920.0)  # they are used again
     assert mine.due == 1920.0 + 1800
 
 
-def test_samples_that_are_further_apart_after_a_day_are_no_gap(tmp_path: Path) -> None:
+def test_idle_gpus_slower_samples_after_a_day_are_not_a_gap(tmp_path: Path) -> None:
     mine = watch(tmp_path)
     add(tmp_path, "n1", [sampler.SLOWER * (EVERY + 0.5) * n for n in range(30)], 0.0)
     assert mine.look(9e5)
@@ -75,13 +75,13 @@ def test_idle_gpus_samples_before_the_attempt_do_not_count(tmp_path: Path) -> No
     assert mine.look(4000.0)
 
 
-def test_idle_gpus_on_a_shared_node_looks_at_the_own_gpus_only(tmp_path: Path) -> None:
+def test_idle_gpus_on_a_shared_node_considers_only_the_tasks_own_gpus(tmp_path: Path) -> None:
     mine, others, gone = (watch(tmp_path, gpus=gpus) for gpus in ((0, 2), (1,), (0, 7)))
     add(tmp_path, "n1", at(0, 1800), 0.0, 0.9, 0.0)
     assert (mine.look(2e3), others.look(2e3), gone.look(2e3)) == (True, False, False)
 
 
-def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -> None:
+def test_idle_gpus_partial_line_is_read_once_it_is_complete(tmp_path: Path) -> None:
     mine = watch(tmp_path)
     add(tmp_path, "n1", at(0, 1790), 0.0)
     file = tmp_path / "n1.jsonl"
@@ -96,12 +96,12 @@ def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -
 
 USES = {"idle": (0.0, 0.0), "half": (0.0, 0.05), "silent": (0.0, None), "none": ()}
 SCENES = {
-    # Samples of a node, from when to when, and whether they are seen to be idle then.
+    # Samples of a node from one time to another, and whether its GPUs then count as idle.
     "one is busy": "n1 0-600 idle, n1 610 half, n1 620-2410 idle, no",
     "it was busy": "n1 610 half, n1 620-2420 idle, yes, n1 2430 half, no",
     "one is silent": "n1 0-600 idle, n1 610 silent, n1 620-2410 idle, no",
     "there is no folder": "no, n1 0-7200 none, no",
-    # Nobody knows what it did meanwhile.
+    # The use during a gap is unknown.
     "a gap": "n1 0-1790 idle, no, no, n1 5000-6790 idle, no, n1 6800 idle, yes",
     "a clock is set back": "n1 5000-6000 idle, n1 0-1790 idle, no, n1 1800 idle, yes",
     # One was busy until 1000; the other is silent from 2500 on.
@@ -110,7 +110,7 @@ SCENES = {
 
 
 @pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
-def test_idle_gpus_are_all_of_a_task_for_as_long_at_once(tmp_path: Path, scene: str) -> None:
+def test_idle_gpus_requires_all_gpus_idle_for_the_entire_period(tmp_path: Path, scene: str) -> None:
     mine = watch(tmp_path, *(node for node in ("n1", "n2") if node in scene))
     for step in scene.split(", "):
         if step in ("yes", "no"):
@@ -124,7 +124,9 @@ def test_idle_gpus_are_all_of_a_task_for_as_long_at_once(tmp_path: Path, scene: 
 @pytest.mark.parametrize(
     ("below", "use", "is_idle"), [(29.0, 0.29, False), (29.0, 0.28, True), (100.0, 0.99, True)]
 )
-def test_the_limit_is_in_percent(tmp_path: Path, below: float, use: float, is_idle: bool) -> None:
+def test_idle_gpus_limit_is_in_percent(
+    tmp_path: Path, below: float, use: float, is_idle: bool
+) -> None:
     mine = watch(tmp_path)
     mine.limit = replace(LIMIT, below=below)
     add(tmp_path, "n1", at(0, 1800), use)
@@ -141,7 +143,7 @@ def test_the_limit_is_in_percent(tmp_path: Path, below: float, use: float, is_id
         "x" * (3 << 20),
     ],
 )
-def test_a_line_that_is_no_sample_is_passed_over(tmp_path: Path, junk: str) -> None:
+def test_idle_gpus_skips_a_line_that_is_no_sample(tmp_path: Path, junk: str) -> None:
     mine = watch(tmp_path)
     add(tmp_path, "n1", at(0, 900), 0.0)
     with (tmp_path / "n1.jsonl").open("a") as lines:
@@ -157,14 +159,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The signals that were sent to a task's programs."""
+    """Returns the signals that were sent to a task's programs."""
     given: list[Any] = []
     monkeypatch.setattr(Nodes, "signal", lambda *words: given.append(words[2].name))
     return given
 
 
 def _begun(folder: Path, **fields: Any) -> Task:
-    """A task that begins now."""
+    """Returns a task that starts now."""
     limit = fields.pop("limit", LIMIT)
     plan = RunPlan("job-a", str(folder), retries=3, sample_every=EVERY, idle_gpu=limit)
     spec = TaskSpec(fields.pop("index", 0))
@@ -175,7 +177,9 @@ def _begun(folder: Path, **fields: Any) -> Task:
     return made
 
 
-def test_a_task_is_ended_and_not_begun_again(tmp_path: Path, clock: Clock, told: list[Any]) -> None:
+def test_idle_gpus_end_the_task_without_a_retry(
+    tmp_path: Path, clock: Clock, told: list[Any]
+) -> None:
     mine = _begun(tmp_path)
     assert mine.next_timer() == 1e9 - 5 + 1800
     clock.now += 1799
@@ -196,7 +200,7 @@ def test_a_task_is_ended_and_not_begun_again(tmp_path: Path, clock: Clock, told:
     assert (mine.folder / "log.txt").read_text() == f"fairway: {WHY}\n"
 
 
-def test_a_task_is_warned_of_until_it_works_again(
+def test_idle_gpus_warning_is_shown_until_the_gpus_are_used_again(
     tmp_path: Path, clock: Clock, told: list[Any]
 ) -> None:
     mine = _begun(tmp_path, limit=replace(LIMIT, then=WARN))
@@ -221,8 +225,8 @@ def test_a_task_is_warned_of_until_it_works_again(
     assert (told, mine.limit, has_retry(mine, ERROR)) == ([], "", True)
 
 
-def test_nodes_that_share_no_folder_are_told_apart(tmp_path: Path) -> None:
-    """All samples are in one file; only how many nodes there are is known before."""
+def test_idle_gpus_distinguishes_nodes_in_one_sample_file(tmp_path: Path) -> None:
+    """All samples are in one file; only the number of nodes is known beforehand."""
     mine = replace(watch(tmp_path, "10.0.0.4", "10.0.0.5"), printed=tmp_path / "all", due=100.0)
     assert mine.due == 1900.0
 
@@ -233,7 +237,7 @@ def test_nodes_that_share_no_folder_are_told_apart(tmp_path: Path) -> None:
                 lines.write(json.dumps(sample) + "\n")
 
     say("n1", at(0, 1800), 0.0)
-    assert not mine.look(1900.0)  # the other has said nothing
+    assert not mine.look(1900.0)  # the other node has no samples yet
     say("n2", at(0, 100), 0.9)
     say("n2", at(110, 1800), 0.0)
     with (tmp_path / "all").open("a") as lines:
@@ -255,7 +259,7 @@ def test_idle_gpus_deadline_yields_to_a_shorter_timeout(
 
 
 @pytest.mark.parametrize("kind", [SshNodes, SlurmNodes])
-def test_a_task_of_a_cluster_is_judged_by_its_own_nodes(
+def test_idle_gpus_of_a_cluster_task_are_those_of_its_own_nodes(
     tmp_path: Path,
     clock: Clock,
     told: list[Any],
@@ -279,7 +283,7 @@ def test_a_task_of_a_cluster_is_judged_by_its_own_nodes(
     assert (told, mine.failure_reason(), has_retry(mine, ERROR)) == (["SIGTERM"], WHY, False)
 
 
-def test_a_part_of_a_node_is_judged_by_its_own_gpus(tmp_path: Path, clock: Clock) -> None:
+def test_idle_gpus_watch_covers_only_the_gpus_of_a_node_share(tmp_path: Path, clock: Clock) -> None:
     share = Share((1,), (0,), 0.5, (1, 2))
     mine = _begun(tmp_path, hosts=[Host("localhost", "localhost", share=share)])
     assert (mine.idle.gpus, mine.idle.nodes) == ((1,), [sampler.node_name()])

@@ -1,4 +1,4 @@
-"""Facts of a job and its target: read where tasks run as the runner has written them."""
+"""Facts of a job and its target, read on the nodes as the runner wrote them."""
 
 import json
 from pathlib import Path
@@ -72,7 +72,7 @@ def test_job_facts_read_the_job_and_its_target(tmp_path: Path) -> None:
     )
 
 
-def test_a_job_that_says_nothing_of_it_has_no_container_and_no_secrets(tmp_path: Path) -> None:
+def test_job_facts_default_to_no_container_and_no_secrets(tmp_path: Path) -> None:
     ssh = {"host": "h", "user": "u", "shared": "/data", "queue": "/data/fairway-queue"}
     job, target = written(
         tmp_path,
@@ -96,7 +96,7 @@ def test_a_job_that_says_nothing_of_it_has_no_container_and_no_secrets(tmp_path:
         ("target.json", '{"kubernetes": {}}'),
     ],
 )
-def test_a_damaged_file_is_named(tmp_path: Path, file: str, text: str) -> None:
+def test_job_facts_of_a_damaged_file_name_the_file(tmp_path: Path, file: str, text: str) -> None:
     (tmp_path / file).write_text(text)
     read: dict[bool, Any] = {True: pods_of, False: job_facts.of_target}
     with pytest.raises(Fault, match=f"{file}: damaged"):

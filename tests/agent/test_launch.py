@@ -1,4 +1,4 @@
-"""Environment of a task's script beyond what its engine adds: inputs, ports, the proxy."""
+"""Environment of a task's script beyond the engine's part: inputs, ports, the proxy."""
 
 import os
 import socket
@@ -21,21 +21,21 @@ def _told(run: Path, index: int | str) -> dict[str, str]:
     return attempts.contract(task)
 
 
-def test_only_the_last_task_is_told_of_what_the_others_have_kept(
+def test_contract_gives_the_outputs_of_all_tasks_only_to_the_last_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that a last task submits has other tasks."""
+    """A run that is submitted by a last task has tasks of its own."""
     monkeypatch.setenv("FAIRWAY_TASKS_DIR", "/of/the/run/that/submitted/this")
     for name in ("0/outputs/part", "1", "2/outputs/part", "setup/outputs/part"):
         (tmp_path / "tasks" / name).mkdir(parents=True)
     assert "FAIRWAY_TASKS_DIR" not in _told(tmp_path, 0)
-    for _ in range(2):  # an attempt finds what the one before was given
+    for _ in range(2):  # a second attempt gets the same folder
         given = Path(_told(tmp_path, "finally")["FAIRWAY_TASKS_DIR"])
         assert {each.name for each in given.iterdir()} == {"0", "2"}
         assert (given / "2" / "part").is_dir()
 
 
-def test_an_input_that_was_not_kept_is_named(tmp_path: Path) -> None:
+def test_missing_input_names_an_output_that_was_not_kept(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "job-aaaaaa"
     (run / "tasks").mkdir(parents=True)
 
@@ -59,8 +59,8 @@ def _session(environment: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in found.items() if name.endswith("_tmpdir_base")}
 
 
-def test_open_mpi_4_and_5_are_told_and_a_run_that_a_task_submits_has_a_folder_of_its_own() -> None:
-    """The task's own folder goes with it, and the run that it has submitted may go on."""
+def test_mpi_session_sets_open_mpi_4_and_5_and_replaces_an_inherited_folder() -> None:
+    """The task's folder is removed with the task, but the run that it submitted may continue."""
     assert _session({"TMPDIR": "/y"}) == BOTH
     outer = launchers.session(Path("/of-the-task"), {})
     assert _session(outer) == BOTH
@@ -77,7 +77,7 @@ def test_mpi_session_keeps_a_folder_set_by_the_user(family: str, kind: str) -> N
 
 
 def test_mpi_session_folder_differs_for_each_attempt(tmp_path: Path) -> None:
-    """On this machine one that nobody can guess: /tmp is everybody's."""
+    """On this machine the folder's name cannot be guessed, because all users share /tmp."""
     task = Task(RunPlan("job-aaaaaa", str(tmp_path)), TaskSpec(0), tmp_path, tmp_path / "t", 0)
     first, second = (attempts.contract(task)["PRTE_MCA_prte_tmpdir_base"] for _ in range(2))
     assert first != second
@@ -88,14 +88,14 @@ def test_mpi_session_folder_differs_for_each_attempt(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_checkpoints_of_a_cluster_stay_and_scratch_goes_with_its_task(
+def test_checkpoints_of_a_cluster_stay_and_scratch_is_removed_with_its_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scratch, "root", lambda: tmp_path / "disk")
     plan, run = RunPlan("r", "/x"), tmp_path / "runs" / "r"
     for own, expected in (
         (None, "runs/r/checkpoints/0"),
-        ("kept/here", "checkpoints/kept/here"),  # which is no run's
+        ("kept/here", "checkpoints/kept/here"),  # belongs to no run
         ("/data/x", "/data/x"),
     ):
         task = Task(plan, TaskSpec(0, checkpoint=own), run, tmp_path / "t", 0, SshNodes())
@@ -106,7 +106,7 @@ def test_checkpoints_of_a_cluster_stay_and_scratch_goes_with_its_task(
 
 
 @pytest.mark.integration
-def test_free_port_is_below_the_ephemeral_range_or_none_in_a_full_row(
+def test_free_port_is_below_the_ephemeral_range_and_fails_if_none_is_free(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     first = int(launchers._RANGE.read_text().split()[0])
@@ -124,10 +124,10 @@ def test_free_port_is_below_the_ephemeral_range_or_none_in_a_full_row(
 
 @pytest.mark.integration
 @pytest.mark.parametrize("first", [None, 1024, 9000, 10_000])
-def test_free_port_of_a_machine_whose_connections_may_have_every_port_is_any(
+def test_free_port_varies_if_the_ephemeral_range_leaves_no_room_or_is_unknown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: int | None
 ) -> None:
-    """Or of one that does not say. Two tasks that begin at once on a node get two, most likely."""
+    """Two tasks that start at once on a node most likely get different ports."""
     monkeypatch.setattr(launchers, "_RANGE", tmp_path / "range")
     if first is not None:
         (tmp_path / "range").write_text(f"{first}\t65535\n")
@@ -142,7 +142,7 @@ EVERY = (*NAMES, *(name.upper() for name in NAMES))
 
 @pytest.fixture(autouse=True)
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of a machine with a proxy, and nothing of it in the environment yet."""
+    """Returns the proxy file of a machine; the environment has no proxy variables yet."""
     for name in EVERY:
         monkeypatch.setenv(name, "")  # so that it is put back afterwards
         monkeypatch.delenv(name)
@@ -176,7 +176,7 @@ def test_proxy_file_sets_no_other_variables(file: Path, content: bytes | None) -
 def test_proxy_is_set_by_each_entry_program_of_the_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On every engine: what runs by the bundle's name, and what Batch starts."""
+    """On every engine: programs started by the bundle's name, and those that Batch starts."""
     (tmp_path / "said_proxy.py").write_text("import os; print(os.environ['HTTPS_PROXY'])")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["bundle", "said_proxy"])
@@ -190,7 +190,7 @@ def test_proxy_is_set_by_each_entry_program_of_the_agent(
 
 
 def _direct(tmp_path: Path, hosts: list[str], **said: str) -> tuple[str | None, str | None]:
-    """`no_proxy` and `NO_PROXY` of a task on these nodes."""
+    """Returns `no_proxy` and `NO_PROXY` of a task on these nodes."""
     plan = RunPlan("job-aaaaaa", str(tmp_path), environment=said)
     spec = TaskSpec(0, nodes=max(1, len(hosts)))
     mine, run = [Host(host, host) for host in hosts], tmp_path / "runs" / "r"
@@ -201,10 +201,10 @@ def _direct(tmp_path: Path, hosts: list[str], **said: str) -> tuple[str | None, 
     return found.get("no_proxy"), found.get("NO_PROXY")
 
 
-def test_nodes_of_a_task_reach_one_another_past_it(
+def test_proxy_is_bypassed_between_the_nodes_of_a_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By names and by addresses: some programs know no ranges, and a name is in none."""
+    """Both by name and by address: some programs know no ranges, and no range contains a name."""
     assert _direct(tmp_path, ["nd-0", "nd-1"]) == (None, None), "there is no proxy"
     monkeypatch.setenv("no_proxy", "localhost,10.0.0.0/8")
     monkeypatch.setenv("NO_PROXY", "nd-1")

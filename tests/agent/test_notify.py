@@ -1,4 +1,4 @@
-"""Word of a run on its way to a webhook."""
+"""Notifications of a run by webhook and email."""
 
 import base64
 import io
@@ -29,7 +29,7 @@ PLAN = RunPlan("job-a", "/code", secrets=("TOKEN",))
 FAILED = RunState("failed", "hunter2 & <b>", started=10.0, ended=22.5)
 
 
-def test_notify_asks_again_what_may_pass_and_not_a_receiver_that_answers_404(
+def test_notify_retries_temporary_errors_but_not_a_404(
     receiver: Receiver,
 ) -> None:
     receiver.answers += [500, 0]
@@ -79,7 +79,7 @@ def test_notify_text_and_reason_hold_no_secret() -> None:
         ("https://[x", "json"),
     ],
 )
-def test_forms(url: str, form: str) -> None:
+def test_notify_form_follows_from_the_url_of_the_receiver(url: str, form: str) -> None:
     assert notify.form_of(url, "auto") == form
     assert notify.form_of(url, "json") == "json"
     said = notify.facts(PLAN, FAILED)
@@ -100,7 +100,7 @@ def _prepared(folder: Path, **fields: Any) -> dict[str, Any]:
     return json.loads(prepared.plan.text())
 
 
-def test_notify_has_a_default_and_a_secret_address(
+def test_notify_uses_the_project_default_and_hides_a_secret_url(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -136,8 +136,8 @@ def _mail(server: str, **more: Any) -> dict[str, Any]:
     return order
 
 
-def test_a_mail_says_what_became_of_the_run(mail_server: MailServer) -> None:
-    """A server that is busy at first is asked again; lines in the reason make no headers."""
+def test_notify_mail_reports_the_outcome_of_the_run(mail_server: MailServer) -> None:
+    """A busy server is retried, and newlines in the reason inject no headers."""
     mail_server.answers += [451, 451]
     status = RunState("failed", "no\nBcc: x@example.org", tasks={"failed": 2, "succeeded": 1})
     told = Told(
@@ -159,12 +159,16 @@ def test_a_mail_says_what_became_of_the_run(mail_server: MailServer) -> None:
     ("answers", "change", "why"),
     [
         ([550, 550], {}, "answered 550"),
-        ([250, 550], {}, "refused 1 of 2 addresses (550)"),  # who has it gets no other
+        (
+            [250, 550],
+            {},
+            "refused 1 of 2 addresses (550)",
+        ),  # the accepted recipient gets no second mail
         ([], {"server": "127.0.0.1:9"}, "did not answer (ConnectionRefusedError)"),
         ([], {"to": ["jürgen@example.org"]}, "takes no address with letters beyond ASCII"),
     ],
 )
-def test_a_mail_that_is_not_taken_is_told_and_final_answers_are_not_asked_again(
+def test_notify_mail_refusal_is_reported_and_not_retried(
     mail_server: MailServer, answers: list[int], change: dict[str, Any], why: str
 ) -> None:
     mail_server.answers += answers
@@ -175,7 +179,7 @@ def test_a_mail_that_is_not_taken_is_told_and_final_answers_are_not_asked_again(
     assert mail_server.taken.qsize() == answers.count(250)
 
 
-def test_passwords_go_encrypted_to_a_known_server_alone(
+def test_notify_mail_password_is_sent_only_encrypted_to_a_verified_server(
     mail_server: MailServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PASSWORD", "hunter2-secret")
@@ -199,14 +203,14 @@ def test_passwords_go_encrypted_to_a_known_server_alone(
     assert "hunter2-secret" not in mail_server.next()
 
 
-def test_a_mail_to_port_465_is_encrypted_from_the_start(
+def test_notify_mail_to_port_465_is_encrypted_from_the_start(
     mail_server: MailServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     host, _, own = mail_server.address.partition(":")
     reached = socket.create_connection
 
     def connect(address: tuple[str, int], *options: Any) -> socket.socket:
-        """To the server of the test, which must not have that port."""
+        """Connects to the test's server, which may not use port 465 itself."""
         assert address == (host, 465)
         return reached((host, int(own)), *options)
 
@@ -234,7 +238,7 @@ def test_a_mail_to_port_465_is_encrypted_from_the_start(
         (["AUTH PLAIN"], "pässword", "the user or the password has letters beyond ASCII"),
     ],
 )
-def test_notify_mail_failed_sign_in_is_reported_once_and_others_are_told(
+def test_notify_mail_failed_sign_in_is_reported_and_others_are_notified(
     mail_server: MailServer,
     receiver: Receiver,
     tmp_path: Path,
@@ -243,7 +247,7 @@ def test_notify_mail_failed_sign_in_is_reported_once_and_others_are_told(
     password: str,
     why: str,
 ) -> None:
-    """It is told, once, and who else is to hear of the run does."""
+    """The sign-in is tried once."""
     mail_server.tls, authority = serve_as_localhost(tmp_path)
     mail_server.says += ["STARTTLS", *offered]
     monkeypatch.setenv("SSL_CERT_FILE", str(authority))
@@ -278,14 +282,14 @@ ADDRESSES = ("http://e.org/x", "https://", "secret:", "secret:a b", "ftp://x/y",
         ({"mail": {**MAIL, "user": "me", "password": "p4ss"}}, "a password must not be in a file"),
     ],
 )
-def test_a_receiver_that_is_none_is_refused(fields: dict[str, Any], says: str) -> None:
+def test_notify_invalid_receiver_is_refused(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(UserError) as caught:
         Notify(**fields)
     assert says in str(caught.value)
     assert "p4ss" not in caught.value.findings[0].message
 
 
-def test_a_mail_is_in_the_plan_without_its_password(
+def test_notify_mail_in_the_plan_holds_no_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

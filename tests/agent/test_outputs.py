@@ -1,4 +1,4 @@
-"""Which files of a task are kept, and which task of another run is the best."""
+"""Output files that a task keeps, and the choice of a sweep's best task."""
 
 import json
 import os
@@ -16,7 +16,7 @@ FILES = ("model/a.npz", "model/b.txt", "model/.tmp", "model/deep/c.tmp", "model/
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    """Folder with the files that a task wrote."""
+    """Returns a folder with the files that a task wrote."""
     folder = tmp_path / "work"
     for name in FILES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -76,13 +76,13 @@ def test_outputs_excluded_files_are_removed_unless_another_output_keeps_them(wri
 
 
 def test_outputs_file_matched_by_two_names_is_kept_once(written: Path, tmp_path: Path) -> None:
-    """As where a link says which step is the latest one."""
+    """A link to the latest step gives a file a second name, for example."""
     (written / "model/again").symlink_to("deep")
     collect(written, tmp_path, {"model": Output("model/*/d", "always")}, succeeded=True)
     assert below(tmp_path / "model") == {"again/d"}
 
 
-def test_outputs_that_choose_the_same_file_keep_it_each(written: Path, tmp_path: Path) -> None:
+def test_outputs_that_match_the_same_file_each_keep_it(written: Path, tmp_path: Path) -> None:
     (written / "model/again").symlink_to("deep")
     (written / "model/latest").symlink_to("a.npz")
     outputs = {
@@ -91,7 +91,7 @@ def test_outputs_that_choose_the_same_file_keep_it_each(written: Path, tmp_path:
         "deep": Output("model/again/d", "always"),
         "log": Output("model/**", "failure"),
     }
-    for _ in range(2):  # what an attempt before has kept is replaced
+    for _ in range(2):  # files kept by an earlier attempt are replaced
         collect(written, tmp_path / "kept", outputs, succeeded=True)
         (written / "model/a.npz").touch()
     kept = {f"model/{name}" for name in ("a.npz", "b.txt", "latest", "deep/d")}
@@ -127,7 +127,7 @@ LOGS = [
 
 
 def write_task(run: Path, number: int, state: str, log: str) -> None:
-    """A task of a run, and what it has printed."""
+    """Writes a task of a run with its state and log."""
     folder = run / "tasks" / str(number)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "state.json").write_text(json.dumps({"state": state, "attempt": 0}))
@@ -136,7 +136,7 @@ def write_task(run: Path, number: int, state: str, log: str) -> None:
 
 @pytest.fixture
 def waiting(tmp_path: Path) -> Path:
-    """The folder of a run beside that of a sweep, a-1."""
+    """Returns the folder of a run beside that of a sweep, a-1."""
     sweep = tmp_path / "runs" / "a-1"
     for number, (state, log) in enumerate(LOGS):
         write_task(sweep, number, state, log)
@@ -147,13 +147,13 @@ def waiting(tmp_path: Path) -> Path:
 
 
 def plan(*, lower: bool = True, pattern: str = LOSS) -> RunPlan:
-    """Plan of a run with an input of the best task."""
+    """Returns the plan of a run with an input of the best task."""
     entry = Chained("m", "runs/a-1/tasks/*/outputs/m", best=Best("loss", pattern, lower))
     return RunPlan("b-1", "code", chained=(entry, Chained("n", "runs/a-1/tasks/0/outputs/n")))
 
 
 @pytest.mark.parametrize(("lower", "found"), [(True, (2, 2.0)), (False, (0, 3.0))])
-def test_the_last_value_of_tasks_that_succeeded_decides(
+def test_best_is_decided_by_the_last_value_of_succeeded_tasks(
     waiting: Path, found: tuple[int, float], *, lower: bool
 ) -> None:
     assert control.read(waiting).best == {}
@@ -164,7 +164,7 @@ def test_the_last_value_of_tasks_that_succeeded_decides(
 def test_best_decision_is_kept_when_metrics_change_later(
     waiting: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job's last task is none of the sweep, and values may stand long before a log's end."""
+    """The job's last task is not part of the sweep, and values may be far from the end of a log."""
     monkeypatch.setattr(metric_logs, "_TAIL", 100)
     (waiting.parent / "a-1/finally.jsonl").write_text("{}\n")
     write_task(waiting.parent / "a-1", len(LOGS) - 1, "succeeded", "loss=0\n")
@@ -175,14 +175,14 @@ def test_best_decision_is_kept_when_metrics_change_later(
     assert outputs.decide_best(waiting, plan()) == {"m": (4, 0.5)}
 
 
-def test_a_sweep_whose_tasks_have_all_diverged_has_no_best(waiting: Path) -> None:
+def test_best_of_a_sweep_with_only_diverged_tasks_is_refused(waiting: Path) -> None:
     for number in range(len(LOGS)):
         write_task(waiting.parent / "a-1", number, "succeeded", "loss=1\nloss=inf\n")
     with pytest.raises(Fault, match="a-1 has no best task: the last `loss` of tasks 0, 1, 2, 3, 4"):
         outputs.decide_best(waiting, plan())
 
 
-def test_best_without_metric_or_by_a_wrong_pattern_is_refused(
+def test_best_without_a_metric_or_with_a_wrong_pattern_is_refused(
     waiting: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Fault, match="no task of a-1 that succeeded has printed `loss`") as caught:
@@ -197,11 +197,11 @@ def test_best_without_metric_or_by_a_wrong_pattern_is_refused(
         outputs.decide_best(waiting, plan(pattern="((?:a+)+)$"))
 
 
-def test_the_best_task_stands_for_the_star_of_a_path() -> None:
+def test_best_task_replaces_the_star_in_a_path() -> None:
     assert plan().chained[0].path_for({"m": (2, 0.5)}) == "runs/a-1/tasks/2/outputs/m"
 
 
-def test_output_names_that_storage_takes_stay_and_others_are_kept_under_another(
+def test_output_names_that_storage_refuses_are_escaped(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "m"
@@ -228,7 +228,7 @@ def test_output_names_that_storage_takes_stay_and_others_are_kept_under_another(
     assert make_storable(tmp_path) == []
 
 
-def test_output_names_that_would_get_too_long_for_a_file_keep_their_ends(tmp_path: Path) -> None:
+def test_output_names_that_get_too_long_when_escaped_keep_their_ends(tmp_path: Path) -> None:
     for first in "ab":
         (tmp_path / f"{first}{chr(0xDCC4) * 200}.npz").write_text(first)
     assert len(make_storable(tmp_path)) == 2
@@ -240,7 +240,7 @@ def test_output_names_that_would_get_too_long_for_a_file_keep_their_ends(tmp_pat
     assert make_storable(tmp_path) == []
 
 
-def test_what_cannot_be_read_to_its_end_is_no_output(tmp_path: Path) -> None:
+def test_outputs_that_are_pipes_or_broken_links_are_removed(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "folder").symlink_to(tmp_path)

@@ -13,7 +13,7 @@ from fairway_agent.spec import RunPlan
 from fairway_agent.state_files import RunState, TaskState
 
 
-def test_unmet_predecessors_are_named_with_exit_codes_and_decide_early(tmp_path: Path) -> None:
+def test_predecessors_unmet_are_named_with_exit_codes_and_decide_early(tmp_path: Path) -> None:
     texts = {
         "a-1": '{"state": "succeeded"}',
         "b-1": '{"state": "failed"}',
@@ -36,7 +36,8 @@ def test_unmet_predecessors_are_named_with_exit_codes_and_decide_early(tmp_path:
 
 
 def made(folder: Path, state: str, codes: Sequence[int | None] = (), **facts: Any) -> str:
-    """A run in that state, whose tasks have ended with these codes, or are to begin; its folder."""
+    """Creates a run whose tasks ended with these exit codes (None: not started). Returns its
+    folder."""
     bring(folder, RunPlan(folder.name, "code", tasks=len(codes)))
     state_files.write(folder, RunState(state, **facts))
     for index, code in enumerate(codes):
@@ -64,7 +65,7 @@ def made(folder: Path, state: str, codes: Sequence[int | None] = (), **facts: An
 def test_predecessors_unmet_applies_the_wanted_condition(
     tmp_path: Path, wanted: str | list[int], met: set[str]
 ) -> None:
-    """By what the commands say of it; a run that never began has no exit code."""
+    """By the exit code that commands report; a run that never began has none."""
     folders = [
         made(tmp_path / "well", "succeeded", [0]),
         made(tmp_path / "bad", "failed", [0, 3, 4]),

@@ -24,7 +24,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a program in a session of its own, which says that it is up; ends it with the test."""
+    """Starts a program in its own session and waits until it is up. Ends it with the test."""
     programs: list[subprocess.Popen[str]] = []
 
     def begin(*command: str, **environment: str) -> subprocess.Popen[str]:
@@ -48,7 +48,8 @@ def start() -> Iterator[Start]:
 def test_processes_of_another_user_are_not_waited_for(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A task's `sudo` has children that its user may not end: nothing waits for them for ever."""
+    """A task's `sudo` has children that the task's user may not kill: nothing waits for them
+    forever."""
     program = start(sys.executable, "-c", POLITE)
     kill = os.kill
 
@@ -79,7 +80,7 @@ TRAP = "trap 'echo told; exit 0' TERM; sleep 600 & echo up; while :; do wait; do
     ],
     ids=["it is deaf", "a shell outlives what it waits for", "with a trap", "a shell alone"],
 )
-def test_processes_are_told_to_end_and_killed_after_their_grace(
+def test_processes_get_sigterm_and_are_killed_after_the_grace(
     start: Start, words: tuple[str, ...], grace: float, printed: str, code: int
 ) -> None:
     program = start(*words)
@@ -87,8 +88,8 @@ def test_processes_are_told_to_end_and_killed_after_their_grace(
     assert (program.communicate()[0], program.returncode) == (printed, code)
 
 
-def test_a_shell_that_only_waits_is_not_told(start: Start) -> None:
-    """Its trap keeps it alive where a launcher signals it together with what it waits for."""
+def test_processes_signal_skips_a_shell_that_only_waits(start: Start) -> None:
+    """The trap keeps the shell alive if a launcher signals it together with its child."""
     script = 'trap : TERM; "$@"; echo "code $?"'
     shell = start("bash", "-c", script, "fairway-waits", sys.executable, "-c", POLITE)
     told: list[int] = []
@@ -100,10 +101,10 @@ def test_a_shell_that_only_waits_is_not_told(start: Start) -> None:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_shell_is_told_before_the_program_that_it_waits_for(
+def test_processes_signal_reaches_a_shell_before_the_child_that_it_waits_for(
     start: Start, monkeypatch: pytest.MonkeyPatch, turned: bool
 ) -> None:
-    """It would go on when that has ended, and could end without its trap."""
+    """Otherwise the shell would continue after the child's end, and could end without its trap."""
     script = 'trap \'exit 0\' TERM; "$0" -c "$1"; true'
     shell = start("bash", "-c", script, sys.executable, POLITE)
     [child] = processes.members({shell.pid}) - {shell.pid}
@@ -115,7 +116,9 @@ def test_a_shell_is_told_before_the_program_that_it_waits_for(
     assert told == [shell.pid, child]
 
 
-def test_sessions_are_found_by_run_and_by_odd_names(start: Start, tmp_path: Path) -> None:
+def test_processes_sessions_are_found_by_run_even_with_odd_process_names(
+    start: Start, tmp_path: Path
+) -> None:
     """Another project may have a run of the same ID."""
     folder, mark = tmp_path / "a#b" / "job-222222", "_FAIRWAY_MARK"
     folder.mkdir(parents=True)
@@ -149,7 +152,7 @@ def _run_for_ever() -> None:
             pass
 
 
-def test_cpu_limit_is_raised_again_where_a_finalizer_swallows_it(
+def test_cpu_limit_is_raised_again_if_a_finalizer_swallows_it(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.05)
@@ -158,7 +161,7 @@ def test_cpu_limit_is_raised_again_where_a_finalizer_swallows_it(
     assert capfd.readouterr().err == ""
 
 
-def test_cpu_limit_begins_anew_for_each_prepared_use(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_limit_restarts_for_each_prepared_use(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGVTALRM)
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.05)
     with process_limits.prepared():

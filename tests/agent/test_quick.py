@@ -1,4 +1,4 @@
-"""Dataclasses that are quick to make are as Python's own, but for what the type checker refuses."""
+"""Quick dataclasses behave like Python's own, except in ways that the type checker refuses."""
 
 import dataclasses
 import pickle
@@ -38,7 +38,7 @@ class Door:
     secret: str = field(default="open", repr=False)
 
 
-def test_quick_classes_are_equal_hashed_and_shown_as_dataclasses() -> None:
+def test_quick_dataclass_compares_hashes_and_prints_like_a_standard_one() -> None:
     assert Point(1, 2, "a") == Point(1, 2, "b")
     assert hash(Point(1, 2, "a")) == hash(Point(1, 2, "b"))
     assert Point(1, 2) != Point(1, 3)
@@ -70,7 +70,7 @@ class Box:
         self.label = f"{self.name}: {self.room}"
 
 
-def test_they_are_made_from_what_python_takes() -> None:
+def test_quick_dataclass_takes_the_arguments_of_a_standard_one() -> None:
     box = Box("a", 5, room=4)
     assert (box.name, box.room, box.room_, box.things, box.label) == ("a", 4, 5, [], "a: 4")
     assert Box("b").things is not box.things
@@ -79,7 +79,7 @@ def test_they_are_made_from_what_python_takes() -> None:
             Box(**given)
 
 
-def test_a_child_and_its_parent_are_made_in_any_order() -> None:
+def test_quick_dataclass_subclass_may_be_instantiated_before_its_parent() -> None:
     @quick.dataclass(slots=True)
     class Parent:
         a: int
@@ -94,7 +94,7 @@ def test_a_child_and_its_parent_are_made_in_any_order() -> None:
     assert (Plain(1).b, Child(1, 3).b, Parent(4).a, Plain(a=5).a) == (2, 3, 4, 5)
 
 
-def test_threads_that_make_the_first_objects_at_once_make_the_same() -> None:
+def test_quick_dataclass_first_instances_in_concurrent_threads_are_correct() -> None:
     for _ in range(20):
 
         @quick.dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def test_threads_that_make_the_first_objects_at_once_make_the_same() -> None:
         assert Pair.KINDS == 2
 
 
-def test_what_is_put_around_a_constructor_stays_there() -> None:
+def test_quick_dataclass_keeps_a_wrapper_around_its_constructor() -> None:
     @quick.dataclass
     class Counted:
         """Its objects are counted."""

@@ -1,4 +1,4 @@
-"""Outcomes of tasks, from their last records and their schedulers' views."""
+"""Outcomes of tasks, from their last records and the schedulers' views."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,12 +30,12 @@ GONE = JobView("lost", "its job is gone")
 
 
 def queued(reason: str | None, **ends: int) -> TaskState:
-    """One that has begun before."""
+    """Returns the state of a queued task that has started before."""
     return TaskState("queued", attempt=1, started=NOW - 60, reason=reason, ends=ends)
 
 
 def ended(state: str, code: int, reason: str | None, when: float = ENDED) -> TaskState:
-    """One whose scheduler says its end."""
+    """Returns the state of a task whose end the scheduler reported."""
     known = replace(RUNNING, state=state, ended=when, exit_code=code, reason=reason)
     return replace(known, timed_out=code == 124)
 
@@ -91,12 +91,12 @@ def test_reconcile_resolves_the_state_of_a_task_from_its_job(
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "cancelled", "lost"])
 @pytest.mark.parametrize("view", [None, GONE, SILENT, WAITS, JobView("running")])
-def test_a_final_state_stays(state: str, view: JobView | None) -> None:
+def test_reconcile_keeps_a_final_state(state: str, view: JobView | None) -> None:
     status = TaskState(state, exit_code=3)
     assert resolve(status, view, cancelled=True, now=NOW + 1e6) == status
 
 
-def test_memory_is_a_reason_that_a_task_cannot_know() -> None:
+def test_reconcile_adds_the_out_of_memory_reason_to_a_failed_task() -> None:
     found = resolve(TaskState("failed", exit_code=137), FULL, cancelled=False, now=NOW)
     assert found == TaskState("failed", exit_code=137, reason="out of memory")
     said = TaskState("failed", exit_code=137, reason="its own")
@@ -108,15 +108,15 @@ QUEUED = TaskState("queued", attempt=0, started=NOW - 60, reason="old")
 
 
 class Scheduler(Reconciliation):
-    """One whose views are `listed`, the first as long as nobody asks again; `meanwhile` happens
-    each time when it was asked."""
+    """A scheduler that shows the first view of `listed` until it is listed again. `meanwhile` runs
+    after each look."""
 
     WATCH = Watch
     listed: tuple[JobView, ...] = ()
     asked = 0
 
     def meanwhile(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def look(self, *_: object) -> JobView:
         view = self.listed[self.asked]
@@ -129,7 +129,7 @@ class Scheduler(Reconciliation):
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run of one task, which a scheduler has."""
+    """Returns a run with one task, which the scheduler has taken over."""
     folder = bring(tmp_path / "runs" / "job-1", RunPlan("job-1", "/c"))
     (folder / "tasks" / "0").mkdir(parents=True)
     take_over(folder, "7")
@@ -149,7 +149,7 @@ LATER = {
 
 
 @pytest.mark.parametrize(("status", "listed", "expected"), LATER.values(), ids=LATER)
-def test_a_scheduler_is_asked_again_where_a_task_may_have_gone_on_since(
+def test_reconcile_asks_the_scheduler_again_if_a_task_may_have_changed(
     run: Path,
     monkeypatch: pytest.MonkeyPatch,
     status: TaskState | None,
@@ -165,7 +165,7 @@ def test_a_scheduler_is_asked_again_where_a_task_may_have_gone_on_since(
 
 
 @pytest.mark.parametrize("status", [None, QUEUED])
-def test_a_task_that_begins_while_somebody_looks_keeps_what_it_has_written(
+def test_reconcile_keeps_the_record_of_a_task_that_begins_meanwhile(
     run: Path, monkeypatch: pytest.MonkeyPatch, status: TaskState | None
 ) -> None:
     folder = run / "tasks" / "0"
@@ -179,10 +179,10 @@ def test_a_task_that_begins_while_somebody_looks_keeps_what_it_has_written(
     assert state_files.read_run(run).state == ("queued" if status is None else "running")
 
 
-def test_a_task_that_ends_while_somebody_looks_keeps_its_end(
+def test_reconcile_keeps_the_record_of_a_task_that_ends_meanwhile(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its job is gone by the time of the second question."""
+    """The task's job is gone by the second query."""
     folder, ended = run / "tasks" / "0", replace(BEGUN, state="succeeded", exit_code=0, ended=NOW)
     state_files.write(folder, BEGUN)
     monkeypatch.setattr(Scheduler, "listed", (WAITS, GONE))

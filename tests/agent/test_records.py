@@ -1,5 +1,4 @@
-"""Records of files and messages: written and read by the same types; what is none is named, and
-nothing of it is taken over."""
+"""Records of files and messages: round trips through their types, and errors of damaged ones."""
 
 import json
 from collections.abc import Mapping
@@ -73,10 +72,10 @@ JSON = st.recursive(
 
 @tried
 @given(st.data(), ANSWERS)
-def test_json_record_round_trips_and_a_damaged_one_is_named_or_holds_what_it_may(
+def test_json_record_round_trips_and_a_damaged_one_is_refused_or_valid(
     data: st.DataObject, whole: Answer
 ) -> None:
-    """Anything in place of any part of it, on the way down a path."""
+    """Arbitrary JSON replaces an arbitrary part of the record."""
     facts = json.loads(json.dumps(whole.to_json()))
     assert Answer.from_json(facts) == whole
     place = facts
@@ -225,13 +224,15 @@ def test_records_of_a_run_round_trip(record: JsonRecord) -> None:
         (SPEC, "wanted", {"cores": 0}),
     ],
 )
-def test_a_key_of_another_kind_is_refused(record: JsonRecord, name: str, value: object) -> None:
+def test_records_of_a_run_refuse_an_invalid_value(
+    record: JsonRecord, name: str, value: object
+) -> None:
     with pytest.raises(Unfit, match=" of "):
         type(record).from_json({**written(record), name: value})
 
 
 @pytest.mark.parametrize("state", [RUN, TASK])
-def test_a_key_of_another_kind_is_named(state: RunState | TaskState) -> None:
+def test_records_of_a_run_name_a_field_of_the_wrong_type(state: RunState | TaskState) -> None:
     facts = written(state)
     for name in facts:
         for value in WRONG:
@@ -272,12 +273,14 @@ def test_states_from_facts_without_a_state_are_refused(facts: object) -> None:
         ({"failed": 0, "succeeded": 1}, "succeeded"),
     ],
 )
-def test_a_run_ends_as_the_worst_of_its_tasks(counts: dict[str, int], state: str) -> None:
+def test_states_of_tasks_give_an_ended_run_the_worst_of_them(
+    counts: dict[str, int], state: str
+) -> None:
     assert state_files.end_state(counts) == state
     assert state_files.end_state(counts, setup_failed=True) == "failed"
 
 
-def test_run_and_task_states_go_on_or_have_ended() -> None:
+def test_states_are_either_ongoing_or_final() -> None:
     assert {s for s in state_files.STATES if RunState(s).goes_on} == state_files.GOING_STATES
     assert {s for s in state_files.STATES if RunState(s).is_final} == state_files.FINAL_STATES
     assert not state_files.GOING_STATES & state_files.FINAL_STATES
@@ -291,7 +294,7 @@ def test_run_and_task_states_go_on_or_have_ended() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"run": "x"', "[" * 100_000])
-def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path, text: str) -> None:
+def test_plan_file_that_is_damaged_is_named_with_a_hint(tmp_path: Path, text: str) -> None:
     (tmp_path / "plan.json").write_text(text)
     with pytest.raises(Fault, match=r"plan\.json: damaged: ") as caught:
         job_facts.read_plan(tmp_path)
@@ -299,7 +302,7 @@ def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path, text: str) -> N
     assert caught.value.record["hint"]
 
 
-def test_plan_and_specs_are_read_with_the_retry_over_the_plan(tmp_path: Path) -> None:
+def test_plan_is_read_with_its_retry_and_specs_one_by_one(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(PLAN.text())
     assert job_facts.read_plan(tmp_path, retry=True) == PLAN, "nothing says what runs again"
     retry = Retry((1,), {"succeeded": 2}, is_set_up=True, after=(), submission=1)
@@ -329,7 +332,7 @@ def test_plan_and_specs_are_read_with_the_retry_over_the_plan(tmp_path: Path) ->
         pytest.param("lost", [137], 5, id="somebody deleted its Job, and its program was killed"),
     ],
 )
-def test_a_runs_exit_code_is_its_first_failing_tasks_or_says_that_nothing_failed_by_itself(
+def test_exit_code_of_a_run_is_that_of_its_first_failed_task_or_of_its_state(
     state: str, codes: list[int | None], code: int
 ) -> None:
     assert state_files.exit_code_of(RunState(state), codes) == code

@@ -20,7 +20,7 @@ from fairway_agent.fanout.sshd_mesh import Meeting
 pytestmark = pytest.mark.integration
 
 
-# It looks often how long it has heard nothing, on a clock that only the tests move.
+# Checks often how long the channel has been silent, on a clock that only the tests advance.
 _SILENCE = 0.3
 _PROGRAM = f"""
 import pathlib, resource, sys, types
@@ -56,7 +56,7 @@ class Node:
         self.process.stdin.flush()
 
     def hear(self) -> str:
-        """The next line that the command prints."""
+        """Returns the next line that the command prints."""
         return self.process.stdout.readline().decode().strip()
 
     def set_clock(self, seconds: float) -> None:
@@ -66,7 +66,7 @@ class Node:
         draft.replace(self._clock)
 
     def fall_silent(self) -> None:
-        """Lets time pass there until that has had its effect."""
+        """Advances the node's clock until the node's process ends."""
         for step in range(1, 3000):
             self.set_clock(1.1 * _SILENCE * step)
             with suppress(subprocess.TimeoutExpired):
@@ -84,7 +84,7 @@ Run = Callable[..., Node]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
-    """Has a node run a command, which ends with the test."""
+    """Yields a function that runs a command on a node. Kills it with the test."""
     nodes: list[Node] = []
 
     def begin(*argv: str, **facts: Any) -> Node:
@@ -103,12 +103,12 @@ def run(tmp_path: Path) -> Iterator[Run]:
 @pytest.mark.parametrize(
     ("script", "code"), [("exit 7", 7), ("exit 255", 254), ("kill -9 $$", 137)]
 )
-def test_the_exit_code_is_the_commands(run: Run, script: str, code: int) -> None:
-    """But for 255, which says that a connection failed."""
+def test_remote_exec_returns_the_exit_code_of_the_command(run: Run, script: str, code: int) -> None:
+    """Except 255, which means that a connection failed."""
     assert run("bash", "-c", script).process.wait(300) == code
 
 
-def test_a_long_command_is_read_once_and_what_follows_it_is_obeyed(
+def test_remote_exec_obeys_a_signal_that_follows_a_long_command(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(12):
@@ -143,8 +143,8 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("how", ["hangs up", "is silent"])
-def test_a_side_that_is_gone_ends_the_command(run: Run, how: str) -> None:
-    """All of it, also what has left its session."""
+def test_remote_exec_ends_the_command_when_the_other_side_is_gone(run: Run, how: str) -> None:
+    """Including processes that have left its session."""
     node = run("bash", "-c", "setsid sleep 600 & echo $!; sleep 600")
     stray = int(node.hear())
     node.strays.append(stray)
@@ -156,8 +156,8 @@ def test_a_side_that_is_gone_ends_the_command(run: Run, how: str) -> None:
     assert not is_alive(stray)
 
 
-def test_a_command_that_was_told_has_its_grace_once(run: Run) -> None:
-    """A lost connection leaves it the rest of the job's own grace: the run has not ended before."""
+def test_remote_exec_does_not_repeat_the_grace_after_a_lost_connection(run: Run) -> None:
+    """A lost connection leaves a signalled command the rest of the job's grace."""
     program = "import signal; signal.signal(signal.SIGTERM, lambda *_: print('told', flush=True));"
     program += "print('up', flush=True); [signal.pause() for _ in iter(int, 1)]"
     node = run(sys.executable, "-c", program, grace=100_000.0)
@@ -169,8 +169,8 @@ def test_a_command_that_was_told_has_its_grace_once(run: Run) -> None:
     assert node.process.wait(300) == remote_exec.LOST
 
 
-def test_beats_keep_the_command_alive(run: Run) -> None:
-    """For longer than a silence may last."""
+def test_remote_exec_beats_keep_the_command_alive(run: Run) -> None:
+    """For longer than the permitted silence."""
     # A signal that comes before it is waited for is not lost: it is blocked until then.
     program = "import signal as s; s.pthread_sigmask(s.SIG_BLOCK, {s.SIGUSR1});"
     program += "print('up', flush=True);"
@@ -181,7 +181,7 @@ def test_beats_keep_the_command_alive(run: Run) -> None:
     for beat in range(12):
         node.set_clock(0.9 * _SILENCE * (beat + 1))
         node.say(b"beat\nsignal SIGUSR1\n")
-        assert node.hear() == "told"  # so it has heard the beat, at that time
+        assert node.hear() == "told"  # so the beat has arrived at that time
     assert node.hear() == "done"
     assert node.process.wait(300) == 0
 
@@ -189,11 +189,11 @@ def test_beats_keep_the_command_alive(run: Run) -> None:
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGHUP, 0), (signal.SIGTERM, remote_exec.LOST)]
 )
-def test_the_command_is_not_ended_by_signals_to_its_keeper(
+def test_remote_exec_command_survives_signals_to_its_parent(
     run: Run, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    """Only through the channel; and it has their default actions. SIGTERM says that the node shuts
-    down: even what ends with 0 has not succeeded."""
+    """The command gets signals only through the channel, with their default actions. SIGTERM means
+    that the node shuts down: then even exit code 0 is no success."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     node = run("bash", "-c", f"grep SigIgn /proc/self/status; read -r _ <{gate}")
@@ -208,7 +208,7 @@ def test_the_command_is_not_ended_by_signals_to_its_keeper(
 
 @pytest.fixture
 def meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Meeting]:
-    """A task whose only node answers `served`, and where this user's home is `home`."""
+    """Yields a task whose only node answers `served` and has the user's home in `home`."""
     if shutil.which("sshd", path=f"/usr/sbin:{os.environ['PATH']}") is None:
         pytest.skip("sshd is not installed: apt-get install openssh-server")
     key, home = tmp_path / "key", tmp_path / "home"
@@ -228,10 +228,10 @@ def meeting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Meeting
             os.kill(int(entry.name), signal.SIGTERM)
 
 
-def test_an_answer_is_what_the_node_says_and_not_what_its_bashrc_prints(
+def test_sshd_mesh_answer_excludes_the_output_of_bashrc(
     meeting: Meeting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`conda init` writes there what takes a second, and images what greets people."""
+    """`conda init` adds code to .bashrc that takes a second, and images add greetings."""
     monkeypatch.delenv("SHLVL", raising=False)
     (tmp_path / "home" / ".bashrc").write_text("echo bashrc was read\n")
     sshd_mesh.install_keys(meeting)

@@ -37,8 +37,8 @@ from fairway_boot.files import Fault
 
 
 class Lost(Nodes):
-    """Nodes of which the last attempt ended by a cause of the test's own, that a scheduler takes
-    away, or where a lost one is a failure."""
+    """Nodes whose last attempt ended by the given cause. A lost node is a failure, unless a
+    scheduler takes nodes away."""
 
     def __init__(self, cause: str = ERROR, *, is_scheduled: bool = False) -> None:
         self.cause = cause
@@ -55,7 +55,7 @@ class Lost(Nodes):
         ("", 3, True, ("queued", 3)),
         ("", 3, False, ("failed", 3)),
         ("", 124, True, ("queued", 124)),
-        # Told because of its nodes, it is not done by ending with 0.
+        # Signalled because of its nodes, it has not succeeded even if it ends with 0.
         (NODE, 0, True, ("queued", 143)),
         (PREEMPTION, 0, True, ("queued", 143)),
         (PREEMPTION, 1, True, ("queued", 1)),
@@ -84,7 +84,7 @@ def test_retries_outcome_of_an_attempt_gives_the_state_of_its_task(
         (None, None, PREEMPTION, PREEMPTION),
         (0, None, PREEMPTION, ""),
         (3, None, PREEMPTION, ""),
-        # It is over its time already, or told for its nodes.
+        # It is already over its timeout, or was signalled because of its nodes.
         (None, "", PREEMPTION, ""),
         (None, NODE, MACHINE, NODE),
         (None, NODE, CANCELLATION, CANCELLATION),
@@ -92,7 +92,7 @@ def test_retries_outcome_of_an_attempt_gives_the_state_of_its_task(
         (3, None, CANCELLATION, CANCELLATION),
     ],
 )
-def test_only_a_task_that_runs_is_told(
+def test_stop_records_its_reason_only_for_a_running_task(
     tmp_path: Path, poll: int | None, before: str | None, why: str, told: str
 ) -> None:
     class Silent(Nodes):
@@ -108,7 +108,7 @@ def test_only_a_task_that_runs_is_told(
 
 
 def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gang: Any = None, **plan: Any) -> Task:
-    """The one task of a run, in a pod of its own."""
+    """Returns the only task of a run, in a pod of its own."""
     monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-abcde")
     monkeypatch.setattr(scratch, "root", lambda: tmp_path)
     monkeypatch.setattr(PodNodes, "signal", lambda *_: None)
@@ -121,7 +121,7 @@ def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gang: Any = None, **
 def run_as_pod(
     task: Task, patience: Patience | None = None, is_over: Callable[[], bool] = bool
 ) -> int:
-    """Runs its attempts as a pod does that has no others; the exit code."""
+    """Runs the task's attempts as its only pod does and returns the exit code."""
     watch: Any = SimpleNamespace(is_over=is_over, begin=lambda: None, due=None)
     here, there = socket.socketpair()
     with here, there:
@@ -136,7 +136,7 @@ def run_as_pod(
     ("limits", "state", "code", "attempts"),
     [({}, "succeeded", 0, 2), ({"preemption": 0}, "failed", 143, 1)],
 )
-def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_again(
+def test_retries_restart_an_evicted_task_that_ends_with_0_within_its_limit(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     limits: dict[str, int],
@@ -169,11 +169,11 @@ def test_a_task_in_pods_that_saves_and_ends_with_0_as_one_is_evicted_begins_agai
         (errno.EAGAIN, 15.0, 1, ("succeeded", 0, 1)),
         (errno.ENOMEM, 15.0, 9, ("failed", 74, 0)),
         (errno.EMFILE, 0.0, 9, ("failed", 74, 0)),
-        # What does not pass is not tried again.
+        # A permanent error is not retried.
         (errno.EACCES, 25.0, 1, ("failed", 74, 0)),
     ],
 )
-def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
+def test_start_that_fails_temporarily_is_retried_for_a_while(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     number: int,
@@ -181,7 +181,7 @@ def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
     fails: int,
     ends: tuple[str, int, int],
 ) -> None:
-    """It is no attempt, and counts as no failure."""
+    """A failed start is no attempt and counts as no failure."""
     task = in_pod(tmp_path, monkeypatch)
     clock = Clock.of(monkeypatch, attempts_of, scheduled)
 
@@ -206,7 +206,7 @@ def test_a_start_that_fails_for_what_may_pass_is_tried_again_for_a_while(
     assert is_told == (ends[0] == "failed")
 
 
-def test_a_start_that_is_hindered_says_so_and_ends_at_the_limit_of_its_run(
+def test_start_that_is_blocked_reports_why_and_ends_at_the_limit_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = in_pod(tmp_path, monkeypatch)
@@ -229,7 +229,9 @@ def test_a_start_that_is_hindered_says_so_and_ends_at_the_limit_of_its_run(
     assert read_task(task.folder).state == "cancelled"
 
 
-def test_fault_ends_programs_of_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_ends_the_programs_of_the_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     task = in_pod(tmp_path, monkeypatch)
     told: list[int] = []
 
@@ -256,7 +258,7 @@ CAUSES = {"n": NODE, "p": PREEMPTION, "e": ERROR}
     [
         (0, {}, "e", "-", "-"),
         (2, {}, "eee", "++-", "++-"),
-        # A lost node is a failure, or free where a scheduler takes nodes away.
+        # A lost node is a failure, or free if a scheduler takes nodes away.
         (2, {}, "nen", "++-", "+++"),
         (0, {}, "npn", "---", "+++"),
         (0, {}, "npe", "---", "++-"),
@@ -264,9 +266,9 @@ CAUSES = {"n": NODE, "p": PREEMPTION, "e": ERROR}
         (1, {"node": 2}, "nene", "+++-", "+++-"),
         (0, {"node": 9}, "nne", "++-", "++-"),
         (0, {"node": 0}, "n", "-", "-"),
-        # It is no failure either, of which there may be others.
+        # It does not count as a failure either, of which more are allowed.
         (5, {"node": 0, "preemption": 1}, "pepn", "++--", "++--"),
-        # Behind ssh nothing is seen of a preemption but the node that is lost.
+        # Over ssh a preemption is visible only as a lost node.
         (1, {"preemption": 9}, "nn", "+-", "++"),
     ],
 )
@@ -284,10 +286,10 @@ def test_retries_begin_again_within_the_limit_of_each_cause(
         assert task.failures_by_cause == Counter(CAUSES[each] for each in causes)
 
 
-def test_retries_used_up_are_told_with_counts_and_else_no_limits(
+def test_retries_that_are_used_up_are_reported_with_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its second node is lost, of one that may be; the state counts what ended by what."""
+    """A second node is lost, and one may be; the state counts the attempts by cause."""
     plan = RunPlan("job-a", str(tmp_path), retries=5, retry_limits={"node": 1})
     nodes, folder = SshNodes(), tmp_path / "tasks" / "0"
     folder.mkdir(parents=True)

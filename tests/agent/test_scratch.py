@@ -1,4 +1,4 @@
-"""A node's local disk: what a task finds there."""
+"""A task's folders on its node's local disk."""
 
 import os
 import subprocess
@@ -12,7 +12,9 @@ from fairway_agent.resources import Share
 from fairway_agent.spec import Staged
 
 
-def test_input_folder_is_where_the_job_says_or_one_for_the_same_blobs(tmp_path: Path) -> None:
+def test_input_folder_is_set_by_the_job_or_shared_by_inputs_of_the_same_blobs(
+    tmp_path: Path,
+) -> None:
     data, again, other = (
         scratch.input_folder(tmp_path, Staged(name, "inputs", path, "shared"))
         for name, path in (("data", "words/"), ("again", "words/"), ("data", "images/"))
@@ -24,7 +26,7 @@ def test_input_folder_is_where_the_job_says_or_one_for_the_same_blobs(tmp_path: 
 
 
 def start(lease: str, **variables: str) -> subprocess.Popen[bytes]:
-    """A process of a task that has this lease."""
+    """Starts a process of a task with this lease."""
     process = subprocess.Popen(
         ["sh", "-c", "echo; read _"],
         env={**os.environ, scratch.LEASE: lease, **variables},
@@ -37,10 +39,10 @@ def start(lease: str, **variables: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_leftovers_of_its_own_devices_alone_are_ended(
+def test_scratch_prepare_ends_only_leftovers_on_the_tasks_own_devices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a node that others use too; who has the whole node finds nobody there who may stay."""
+    """On a shared node other tasks continue; a task with the entire node ends all leftovers."""
     # Other tests of this machine may have tasks on it.
     inside = processes.environments
     mine = lambda: [each for each in inside() if str(tmp_path) in "".join(each[1])]  # noqa: E731
@@ -60,7 +62,7 @@ def test_leftovers_of_its_own_devices_alone_are_ended(
     other = start(lease("1", 2, 3), FAIRWAY_TASK="1", FAIRWAY_RUN="sweep-a")
     left = start(lease("2", 1, 9), FAIRWAY_TASK="2", FAIRWAY_RUN="sweep-a")
     wide = start(lease("4"))
-    own, far = start(lease("0", 0, 1)), start(f"{lease('2', 1, 9)}-too")  # which is of another node
+    own, far = start(lease("0", 0, 1)), start(f"{lease('2', 1, 9)}-too")  # of another node
     folder = tmp_path / "tasks"
     for name in ("sweep-a-1", "sweep-a-2", "sweep-z-0"):
         (folder / name).mkdir(parents=True)

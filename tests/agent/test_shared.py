@@ -1,4 +1,4 @@
-"""The shared folder of a cluster: inputs that other runs have kept, and whether it can be used."""
+"""The shared folder of a cluster: chained inputs, and its health."""
 
 import io
 import resource
@@ -20,7 +20,7 @@ def ask(shared: Path, run: str, *paths: str, adopt: bool = False) -> Mapping[str
 
 
 def bring(shared: Path, run: str) -> None:
-    """As a client does: it copies what is missing, and says that it has."""
+    """Copies the missing inputs and adopts them, as a client does."""
     (shared / "runs" / run).mkdir(parents=True)
     for draft in ask(shared, run, PATH).values():
         Path(draft).mkdir()
@@ -38,7 +38,7 @@ def test_shared_input_is_copied_once_and_removed_with_its_last_run(tmp_path: Pat
     assert [path.name for path in (tmp_path / "chained").iterdir()] == [".users"]
 
 
-def test_a_run_that_was_taken_back_keeps_nothing(tmp_path: Path) -> None:
+def test_shared_input_is_not_kept_for_a_run_that_was_withdrawn(tmp_path: Path) -> None:
     bring(tmp_path, "a-1")
     bring(tmp_path, "a-2")
     (tmp_path / "runs/a-2").rmdir()
@@ -64,13 +64,13 @@ def test_shared_input_of_two_runs_is_used_by_both(tmp_path: Path) -> None:
     }
 
 
-def test_a_copy_that_never_came_is_said(tmp_path: Path) -> None:
+def test_shared_input_that_was_never_copied_is_reported(tmp_path: Path) -> None:
     ask(tmp_path, "a-1", PATH)
     with pytest.raises(Fault, match=r"the input is not at .*0123456789abcdef"):
         ask(tmp_path, "a-1", PATH, adopt=True)
 
 
-def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+def test_shared_folder_that_cannot_be_written_to_is_reported(tmp_path: Path) -> None:
     (tmp_path / "chained").write_text("a file")
     with pytest.raises(Fault, match="nothing can be written to"):
         ask(tmp_path, "a-1", PATH)
@@ -78,14 +78,14 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
 
 @pytest.fixture
 def full() -> Iterator[None]:
-    """Files are made, and take no byte: as over a quota."""
+    """Lets files be created but not written, as over a quota."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_shared_folder_is_made_and_has_free_space(tmp_path: Path) -> None:
+def test_shared_health_creates_the_folder_and_reports_free_space_and_faults(tmp_path: Path) -> None:
     found = health(tmp_path / "shared/folder")
     assert found.free > 0
     assert found.fault == ""
@@ -97,14 +97,14 @@ def test_shared_folder_is_made_and_has_free_space(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("full")
-def test_shared_room_probe_of_an_unwritable_folder_reports_the_fault(tmp_path: Path) -> None:
+def test_shared_health_of_a_full_folder_reports_the_fault(tmp_path: Path) -> None:
     assert health(tmp_path).fault == "File too large"
 
 
-def test_a_run_that_is_removed_while_it_is_looked_at_is_no_failure(
+def test_shared_reports_tolerate_a_run_that_is_removed_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another program on the shared folder may do that at any time."""
+    """Another program on the shared folder may remove a run at any time."""
     tasks = tmp_path / "runs/a-1/tasks"
     tasks.parent.mkdir(parents=True)
     (tasks.parent / "plan.json").touch()

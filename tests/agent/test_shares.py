@@ -1,4 +1,4 @@
-"""Parts of a node: who gets which GPUs and cores, with tasks that come, go and are killed."""
+"""Shares of a node: which GPUs and cores a task gets, as tasks start, end and are killed."""
 
 import errno
 import json
@@ -22,7 +22,7 @@ from fairway_agent.resources import Devices, Gpu, NeverFits, Share, Wanted, numb
 from fairway_agent.ssh.cluster_nodes import Nodes, Queue
 from fairway_boot.cluster import users
 
-# Two sockets, each with four GPUs and the half of the cores.
+# Two sockets, each with four GPUs and half of the cores.
 _NEAR = (tuple(range(48)), tuple(range(48, 96)))
 NODE = Devices(tuple(Gpu(n, _NEAR[n // 4]) for n in range(8)), tuple(range(96)), 96)
 ONE = Wanted(gpus=1)
@@ -34,7 +34,7 @@ echo "$*" | grep -q index,pci.bus_id || exit 1
 
 
 def nvidia_smi(folder: Path, gpus: int) -> None:
-    """A program of that name, of a node with some GPUs."""
+    """Writes an nvidia-smi that lists that many GPUs."""
     folder.mkdir(exist_ok=True)
     lines = "\n".join(f"echo '{n}, 0000000{n}:00:00.0'" for n in range(gpus))
     executable(folder / "nvidia-smi", SMI.format(lines=lines))
@@ -46,8 +46,8 @@ def taken(node: Path, wanted: Wanted, of: Devices = NODE) -> Share:
     return share
 
 
-def test_eight_tasks_share_a_node_and_each_has_its_own(tmp_path: Path) -> None:
-    """GPUs, the cores beside them, and ports; the ninth waits until one has ended."""
+def test_ledger_gives_eight_tasks_separate_gpus_cores_and_ports(tmp_path: Path) -> None:
+    """Each gets the cores beside its GPU; a ninth task waits until one has ended."""
     node = tmp_path / "n1"
     shares = [taken(node, ONE) for _ in range(8)]
     assert [share.gpus for share in shares] == [(n,) for n in range(8)]
@@ -71,7 +71,7 @@ def test_ledger_lends_gpus_that_lie_together_and_cores_that_are_free(tmp_path: P
     assert both.gpus == (4, 5), "3 is free, but the others of its socket are not"
     assert set(both.cores) <= set(_NEAR[1])
     assert taken(node, Wanted(gpus=3)).gpus == (3, 6, 7)
-    # No task has a core for itself there; all the rest is its own.
+    # No task has a core to itself there; everything else is its own.
     few = Devices(tuple(map(Gpu, range(8))), (0, 1), 2)
     shares = [taken(tmp_path / "n2", ONE, few) for _ in range(8)]
     assert [(share.gpus, share.cores) for share in shares] == [((n,), ()) for n in range(8)]
@@ -88,7 +88,7 @@ def test_ledger_lends_gpus_that_lie_together_and_cores_that_are_free(tmp_path: P
     assert told["FAIRWAY_CORES"] == "0-89"
     assert lend(node, NODE, Wanted(cores=7)) is None
     assert lend(node, NODE, ONE) is None, "a GPU's part of the cores is not free"
-    # What one that gets nothing has looked at is free for the next.
+    # Devices that a refused request considered are free for the next.
     assert taken(node, Wanted(gpus=8, cores=6)).cores == tuple(range(90, 96))
 
 
@@ -115,7 +115,7 @@ signal.pause()
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_ledger_share_of_a_killed_process_is_free_again(tmp_path: Path, keeps: bool) -> None:
-    """Nobody says a word; where the task has what its supervisor had, once it is gone too."""
+    """No message is needed; if the task inherited the lock, the task must be gone too."""
     program = HOLDER.format(path=sys.path, file=str(tmp_path / "n1"), keeps=int(keeps))
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         task = int(process.stdout.readline())
@@ -133,7 +133,6 @@ def test_ledger_share_of_a_killed_process_is_free_again(tmp_path: Path, keeps: b
 
 
 def test_ledger_share_given_back_is_free_while_a_daemon_keeps_the_file_open(tmp_path: Path) -> None:
-    """A daemon that still has the file open is no reason to wait."""
     node = tmp_path / "n1"
     share = taken(node, Wanted(gpus=8))
     copy = os.dup(share.lock)
@@ -147,11 +146,11 @@ def test_ledger_share_given_back_is_free_while_a_daemon_keeps_the_file_open(tmp_
 class TestDevices:
     @pytest.fixture
     def path(self, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """A folder of programs that comes before all others."""
+        """Returns the folder that is first on PATH."""
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         return programs
 
-    def test_gpus_and_cores_are_those_that_this_process_may_see(
+    def test_devices_are_those_visible_to_this_process(
         self, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         nvidia_smi(path, 2)
@@ -172,7 +171,7 @@ class TestDevices:
         executable(path / "nvidia-smi", "echo 0, 00000000:00:00.0; exit 9")
         assert resources.look(tmp_path).gpus == ()
 
-    def test_device_files_where_there_is_no_program(
+    def test_devices_come_from_device_files_without_nvidia_smi(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
@@ -181,7 +180,9 @@ class TestDevices:
             (tmp_path / "dev" / name).touch()
         assert [gpu.index for gpu in resources.look(tmp_path).gpus] == [0, 2, 10]
 
-    def test_amds_in_driver_order(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_devices_of_amd_are_in_driver_order(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
         for node, (gpu, place) in {"0": (0, 0), "10": (77, 0x0300), "2": (5, 0x8108)}.items():
             folder = tmp_path / "sys/class/kfd/kfd/topology/nodes" / node
@@ -203,7 +204,7 @@ class TestDevices:
             {"gpus": [{"index": 0, "near": "0-3"}], "cores": [0], "processors": 4},
         ],
     )
-    def test_devices_from_facts_of_no_node_are_refused(self, facts: object) -> None:
+    def test_devices_from_invalid_facts_are_refused(self, facts: object) -> None:
         with pytest.raises(Unfit):
             Devices.from_json(facts)
 
@@ -211,7 +212,7 @@ class TestDevices:
 class TestNodes:
     @pytest.fixture
     def shared(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """A folder in which two nodes have announced themselves, each with eight GPUs."""
+        """Returns a folder in which two nodes have announced themselves, each with eight GPUs."""
         folder = tmp_path / "clusters" / "pair" / "hosts"
         folder.mkdir(parents=True)
         for name in ("node-1", "node-2"):
@@ -236,7 +237,7 @@ class TestNodes:
     def places(self, hosts: Sequence[Host]) -> list[tuple[str, int]]:
         return [(host.name, host.share.gpus[0]) for host in hosts if host.share is not None]
 
-    def test_a_node_is_filled_before_the_next(self, shared: Path) -> None:
+    def test_nodes_are_filled_one_after_the_other(self, shared: Path) -> None:
         run = self.of(shared, "a")
         found = [self.one(run) for _ in range(12)]
         assert self.places(found) == [
@@ -249,7 +250,7 @@ class TestNodes:
         assert run.reason == "waits for 4 GPUs of a node: 0 free of 2 that are up"
         assert users(shared, "pair") == {"node-1": "a", "node-2": "a"}
 
-    def test_tasks_of_two_runs_are_never_on_one_node(self, shared: Path) -> None:
+    def test_nodes_are_never_shared_by_two_runs(self, shared: Path) -> None:
         run, whole, other = (self.of(shared, name) for name in "acb")
         first = [self.one(run), self.one(run)]
         run.rest()
@@ -265,10 +266,10 @@ class TestNodes:
         assert [host.name for host in whole.take(1, 1) or []] == ["node-1"]
         assert users(shared, "pair") == {"node-1": "c", "node-2": "b"}
 
-    def test_nodes_run_ahead_in_the_queue_waits_until_an_unused_node_is_given_back(
+    def test_nodes_unused_by_a_later_run_go_to_the_first_run_in_the_queue(
         self, shared: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A run that rested wants nodes again, while the other asks its new node what it has."""
+        """A resting run wants nodes again while the other queries the devices of its new node."""
         first, second = self.of(shared, "a"), self.of(shared, "b")
         said = remote_exec.printed
 
@@ -282,8 +283,10 @@ class TestNodes:
         second.give_back([host], 1)
         assert [each.name for each in first.take(2, 2) or []] == ["node-1", "node-2"]
 
-    def test_small_nodes_are_skipped(self, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The first of them has one GPU: the other has as many as the task takes."""
+    def test_nodes_that_are_too_small_are_skipped(
+        self, shared: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The first node has no GPUs; the second has enough for the task."""
         small, large = json.dumps({**NODE.to_json(), "gpus": []}), json.dumps(NODE.to_json())
         monkeypatch.setattr(
             remote_exec, "printed", lambda host, _: small if host == "node-1" else large
@@ -310,7 +313,7 @@ class TestNodes:
             self.of(shared, "a").take(1, 1, Wanted(gpus=9))
         assert users(shared, "pair") == {}
 
-    def test_a_node_that_says_nothing_sensible_is_left_out(
+    def test_nodes_that_report_invalid_devices_are_skipped(
         self, shared: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         said = {"node-1": '{"gpus": "\x1b[2J"}', "node-2": "[" * 100_000}
@@ -328,7 +331,7 @@ class TestMachine:
         monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
         monkeypatch.setattr(resources, "look", lambda: NODE)
 
-    def test_two_runs_of_a_user_share_it(self) -> None:
+    def test_machine_is_shared_by_two_runs_of_a_user(self) -> None:
         first, second = Machine(), Machine()
         mine = first.take(1, 1, Wanted(gpus=7))
         other = second.take(1, 1, ONE)
@@ -349,14 +352,14 @@ class TestMachine:
         run.give_back([], 10_000)
         assert run.take(1, 1) == []
 
-    def test_somebody_elses_folder_is_not_used(self, tmp_path: Path) -> None:
+    def test_machine_ledger_folder_of_another_user_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "elsewhere").mkdir()
         (tmp_path / f"fairway-devices-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
         with pytest.raises(PermissionError, match="belongs to another user"):
             Machine().take(1, 1, ONE)
 
 
-def test_ports_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_port_prefers_the_ports_of_the_share(monkeypatch: pytest.MonkeyPatch) -> None:
     share = Share((0,), (12, 13, 40), 0.125, (12_844, 13_317))
     own = ports_of(share.environment())
     assert own == (12_844, 13_317)

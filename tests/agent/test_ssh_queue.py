@@ -1,4 +1,4 @@
-"""Who gets which nodes of a plain cluster, with runs of several people that come, go and die."""
+"""The queue for the nodes of an ssh cluster, with runs of several users that end or are killed."""
 
 import io
 import json
@@ -30,7 +30,7 @@ from fairway_boot.files import Fault
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    """A shared folder in which three nodes have announced themselves."""
+    """Returns a shared folder in which three nodes have announced themselves."""
     folder = tmp_path / "clusters" / "pair" / "hosts"
     folder.mkdir(parents=True)
     for name in ("node-2", "node-10", "node-1"):
@@ -42,7 +42,7 @@ def names(taken: list[Host]) -> list[str]:
     return [host.name for host in taken]
 
 
-def test_nodes_are_known_by_what_they_wrote_and_lacking_ones_idle(shared: Path) -> None:
+def test_ssh_queue_knows_nodes_by_announcements_and_skips_unwell_ones(shared: Path) -> None:
     known = known_hosts(shared, "pair")
     assert [(host.name, host.address) for host in known] == [
         ("node-1", "10.0.0.1"),
@@ -59,7 +59,7 @@ def test_nodes_are_known_by_what_they_wrote_and_lacking_ones_idle(shared: Path) 
     assert names(queue.take(2)) == ["node-1", "node-10"]
 
 
-def test_silence_is_told_by_the_clock_of_the_file_system(shared: Path) -> None:
+def test_ssh_queue_skips_silent_nodes_by_the_clock_of_the_file_system(shared: Path) -> None:
     old = time.time() - cluster.FRESH - 1
     os.utime(shared / "clusters" / "pair" / "hosts" / "node-2", (old, old))
     (shared / "clusters" / "pair" / "hosts" / "node-3").touch()  # as it is being written
@@ -74,11 +74,11 @@ def test_silence_is_told_by_the_clock_of_the_file_system(shared: Path) -> None:
     assert queue.take(2)
 
 
-def test_only_what_nodes_have_written_announces_one(
+def test_ssh_queue_ignores_announcements_that_no_node_wrote(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A link, bytes that are no text, a folder, a pipe, which would never be read to its end, and a
-    file of somebody else in the folder of the nodes."""
+    """A link, binary data, a folder, a pipe, which would block its reader, and a file of another
+    user in the folder of the nodes."""
     folder = shared / "clusters" / "pair" / "hosts"
     before = [host.name for host in known_hosts(shared, "pair")]
     (tmp_path / "mine").write_text("10.0.0.66 boot 1000")
@@ -99,7 +99,7 @@ def test_only_what_nodes_have_written_announces_one(
     assert [host.name for host in known_hosts(shared, "pair")] == before
 
 
-def test_a_machine_that_nobody_announced_is_alone(tmp_path: Path) -> None:
+def test_ssh_queue_without_announcements_has_only_this_machine(tmp_path: Path) -> None:
     (host,) = known_hosts(tmp_path, "box")
     assert (host.name, host.address, host.is_own) == (os.uname().nodename, "localhost", True)
     queue = Queue(tmp_path, "box", "a")
@@ -107,7 +107,7 @@ def test_a_machine_that_nobody_announced_is_alone(tmp_path: Path) -> None:
     assert users(tmp_path, "box").keys() == {host.name}
 
 
-def test_nodes_are_handed_out_in_the_order_of_the_runs(shared: Path) -> None:
+def test_ssh_queue_hands_out_nodes_in_the_order_of_the_runs(shared: Path) -> None:
     """A run behind one that waits for more nodes gets none, however few it wants."""
     first, second, third = (Queue(shared, "pair", name) for name in "abc")
     held = first.take(2)
@@ -128,7 +128,7 @@ def test_nodes_are_handed_out_in_the_order_of_the_runs(shared: Path) -> None:
 
 
 def test_ssh_queue_reason_names_who_uses_the_nodes(shared: Path) -> None:
-    """By the most first; not of a node whose user nobody has noted, nor of the run's own."""
+    """Largest count first, without nodes whose user is not recorded and the run's own."""
     waits = "waits for 1 node: 0 free of 3 that are up"
     two, one, mine = (Queue(shared, "pair", name) for name in ("b", "a", "me"))
     held = two.take(2)
@@ -146,7 +146,6 @@ def test_ssh_queue_reason_names_who_uses_the_nodes(shared: Path) -> None:
 
 
 def test_ssh_queue_nodes_and_ticket_of_a_killed_process_are_free(shared: Path) -> None:
-    """Its ticket and its nodes, with no word from it."""
     program = f"""
 from pathlib import Path
 from fairway_agent.ssh.cluster_nodes import Queue
@@ -165,7 +164,7 @@ import signal; signal.pause()
     assert names(mine.take(3)) == ["node-1", "node-2", "node-10"]
 
 
-def test_a_lost_node_is_used_when_it_is_back(shared: Path) -> None:
+def test_ssh_queue_uses_a_lost_node_once_it_is_back(shared: Path) -> None:
     queue = Queue(shared, "pair", "a")
     queue.lose(["10.0.0.2"])
     assert names(queue.take(2)) == ["node-1", "node-10"]
@@ -176,10 +175,10 @@ def test_a_lost_node_is_used_when_it_is_back(shared: Path) -> None:
     assert names(queue.take(1)) == ["node-2"]
 
 
-def test_a_node_that_takes_no_connection_is_left_out(
+def test_ssh_queue_skips_a_node_that_accepts_no_connection(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has died since it announced itself: the task waits, and has not begun an attempt."""
+    """The node died after its announcement: the task waits, and has not begun an attempt."""
     asked: list[list[str]] = []
 
     def unreachable(addresses: Iterable[str]) -> list[str]:
@@ -203,7 +202,7 @@ ADA, BOB = 30001, 30002
 
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A queue for two nodes as the machines make it, in a folder that people can read."""
+    """Yields a queue for two nodes as the machines create it, in a folder that users can read."""
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
     monkeypatch.setattr(remote_exec, "unreachable", lambda _: [])
@@ -224,7 +223,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @contextmanager
 def somebody(uid: int, act: Callable[[], Any]) -> Iterator[Any]:
-    """Yields the answer of `act` as another user, whose locks live until the context ends."""
+    """Yields the result of `act` as another user, whose locks last until the context ends."""
     reading, writing = os.pipe()
     go_reading, go = os.pipe()
     pid = os.fork()
@@ -235,7 +234,7 @@ def somebody(uid: int, act: Callable[[], Any]) -> Iterator[Any]:
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
-            os.umask(0o077)  # as careful as a person may be
+            os.umask(0o077)  # as restrictive as a user may set it
             os.write(writing, json.dumps(act()).encode())
             os.close(writing)
             os.read(go_reading, 1)
@@ -258,7 +257,7 @@ def somebody(uid: int, act: Callable[[], Any]) -> Iterator[Any]:
 
 
 def take(queue: Path, run: str, nodes: int) -> Callable[[], Any]:
-    """Takes nodes as the supervisor of a run does; answers with their names and the reason."""
+    """Returns a function that takes nodes as a supervisor does and returns names and reason."""
 
     def act() -> Any:
         mine = Nodes(Queue(queue, "pair", run))
@@ -270,28 +269,30 @@ def take(queue: Path, run: str, nodes: int) -> Callable[[], Any]:
     return act
 
 
-def test_people_queue_waits_for_nodes_of_another_person_and_then_gets_them(queue: Path) -> None:
+def test_shared_queue_waits_for_nodes_of_another_user_and_then_gets_them(queue: Path) -> None:
     with somebody(ADA, take(queue, "hers", 2)) as [taken, _]:
         assert taken == ["node-1", "node-2"]
         with somebody(BOB, take(queue, "his", 1)) as [none, why]:
             assert none == []
             assert why == "waits for 1 node: 0 free of 2 that are up; hers uses 2"
             assert users(queue, "pair") == {"node-1": "hers", "node-2": "hers"}
-    # Her files are there still, as are the ticket and the locks of a supervisor that was killed.
+    # Her files are still there, as are the ticket and the locks of a killed supervisor.
     with somebody(BOB, take(queue, "his", 2)) as [taken, _]:
         assert taken == ["node-1", "node-2"]
         assert users(queue, "pair") == {"node-1": "his", "node-2": "his"}
     assert users(queue, "pair") == {}
 
 
-def test_people_queue_serves_the_first_come_across_people(queue: Path) -> None:
+def test_shared_queue_serves_users_in_order_of_arrival(queue: Path) -> None:
     with somebody(ADA, take(queue, "holds", 1)), somebody(ADA, take(queue, "hers", 2)) as [_, why]:
         assert why == "waits for 2 nodes: 1 free of 2 that are up; holds uses 1"
         with somebody(BOB, take(queue, "his", 1)) as [none, why]:
             assert (none, why) == ([], "waits behind hers")
 
 
-def test_two_people_never_share_a_node(queue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_queue_never_gives_one_node_to_two_users(
+    queue: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node = Devices((Gpu(0, ()), Gpu(1, ())), (0, 1), 2)
     said = json.dumps(node.to_json())
     monkeypatch.setattr(remote_exec, "printed", lambda *_: said)
@@ -312,9 +313,9 @@ def test_two_people_never_share_a_node(queue: Path, monkeypatch: pytest.MonkeyPa
         assert users(queue, "pair") == {"node-1": "hers", "node-2": "his"}
 
 
-def test_people_queue_ignores_foreign_files_in_its_folders(queue: Path) -> None:
-    """Names that are none, files that cannot be opened, links and pipes: the person who makes them
-    costs others at most the node that they name."""
+def test_shared_queue_ignores_foreign_files_in_its_folders(queue: Path) -> None:
+    """Invalid names, files that cannot be opened, links and pipes: the user who creates them costs
+    others at most the node that they name."""
     cluster = queue / "clusters" / "pair"
 
     def spoil() -> None:
@@ -340,7 +341,7 @@ def test_people_queue_ignores_foreign_files_in_its_folders(queue: Path) -> None:
             assert "his uses 1" in why
 
 
-def test_people_queue_hides_terminal_codes_in_the_user_of_a_node(queue: Path) -> None:
+def test_shared_queue_hides_terminal_codes_in_the_recorded_user_of_a_node(queue: Path) -> None:
     for text in ("\x1b[2J", "x" * 4000, "two\nlines"):
 
         def act(text: str = text) -> Any:
@@ -356,7 +357,9 @@ def queue_for(run: Path) -> Path:
     return queue_of(target.queue, run.parents[1], target.name)
 
 
-def test_hosts_are_named_by_the_machines_alone(queue: Path, tmp_path: Path) -> None:
+def test_shared_queue_trusts_only_hosts_and_folders_of_the_machines(
+    queue: Path, tmp_path: Path
+) -> None:
     def announce() -> Any:
         try:
             (queue / "clusters" / "pair" / "hosts" / "evil").write_text("10.0.0.66\n")
@@ -387,7 +390,7 @@ def test_hosts_are_named_by_the_machines_alone(queue: Path, tmp_path: Path) -> N
     assert queue_for(run) == tmp_path
 
 
-def test_a_target_that_was_read_before_the_queue_was_there_finds_it(tmp_path: Path) -> None:
+def test_shared_queue_is_found_by_a_target_that_was_read_before_it_existed(tmp_path: Path) -> None:
     """Two queues for the same nodes would give each of them to two runs."""
     shared = tmp_path / "home" / "ada" / "fairway"
     run = shared / "runs" / "run"
@@ -403,7 +406,7 @@ def test_a_target_that_was_read_before_the_queue_was_there_finds_it(tmp_path: Pa
     answer = runs.nodes(shared, NodesRequest("pair", health=False), io.BytesIO())
     assert "n1" in {each.name for each in answer.nodes}
     if os.geteuid() == 0:
-        os.chown(queue, ADA, ADA)  # who may name hosts of their own there
+        os.chown(queue, ADA, ADA)  # who could announce hosts of her own there
         assert queue_for(run) == shared
         os.chown(queue, 0, 0)
     queue.rename(tmp_path / "elsewhere")
@@ -412,11 +415,11 @@ def test_a_target_that_was_read_before_the_queue_was_there_finds_it(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("longest", "may_kill"), [(0.1, True), (1e9, False)])
-def test_supervisor_of_a_removed_run_that_does_not_end_is_named(
+def test_cancel_of_a_removed_run_names_a_supervisor_that_does_not_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: float, may_kill: bool
 ) -> None:
-    """At once where another user has started it. A run whose name begins so is another, and who
-    ends a task does not end the run."""
+    """At once if another user started the supervisor. A run whose name only begins alike is
+    another, and cancelling a task does not end the run."""
 
     def forbid(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")

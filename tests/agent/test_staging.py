@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
-    """Storage, vault and metadata service of a node, on loopback."""
+    """Yields the storage, vault and metadata service of a node, on loopback."""
     with running(Services()) as services:
         monkeypatch.setenv("FAIRWAY_METADATA_URL", services.url)
         monkeypatch.setattr(http, "_FIRST_PAUSE", 0.001)
@@ -29,7 +29,7 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
 
 
 def entry(cloud: Services, path: str) -> Staged:
-    """A staged input, as the plan has it."""
+    """Returns a staged input as the plan has it."""
     return Staged("data", CONTAINER, path, "scratch", account=cloud.url)
 
 
@@ -41,10 +41,10 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_ssh_staging_copies_a_folder_as_it_is_and_then_what_changed(
+def test_ssh_staging_copies_a_folder_and_later_only_what_changed(
     cloud: Services, tmp_path: Path
 ) -> None:
-    """All pages of it, without the neighbour whose name begins alike."""
+    """All pages of the listing, without the neighbour whose name begins alike."""
     kept = {f"words/{n}/part ü{n}": bytes([n]) * n * 1000 for n in range(5)}
     cloud.blobs = {**kept, "words2/x": b"no", "words/empty": b"", "words/marker/": b""}
     assert access.stage(entry(cloud, "words/"), tmp_path / "in") == 6
@@ -65,7 +65,9 @@ def test_ssh_staging_of_one_blob_keeps_its_name(cloud: Services, tmp_path: Path)
     assert files(tmp_path / "in") == {"one.bin": b"1"}
 
 
-def test_ssh_staging_goes_on_where_a_copy_or_a_list_breaks(cloud: Services, tmp_path: Path) -> None:
+def test_ssh_staging_continues_after_a_broken_copy_or_listing(
+    cloud: Services, tmp_path: Path
+) -> None:
     data = bytes(range(256)) * 20_000
     cloud.blobs = {"d/big": data}
     cloud.faults = [("big", 100), ("big", 200), ("comp=list", 503), ("/metadata/", 429)]
@@ -80,7 +82,7 @@ def test_ssh_staging_goes_on_where_a_copy_or_a_list_breaks(cloud: Services, tmp_
         access.stage(entry(cloud, "d"), tmp_path / "in")
 
 
-def test_a_copy_that_is_not_right_is_none(cloud: Services, tmp_path: Path) -> None:
+def test_ssh_staging_refuses_a_copy_with_a_wrong_checksum(cloud: Services, tmp_path: Path) -> None:
     cloud.blobs, cloud.wrong_md5 = {"d/a": b"a"}, True
     with pytest.raises(Fault, match=r"the blob d/a cannot be copied: .*MD5") as caught:
         access.stage(entry(cloud, "d"), tmp_path / "in")
@@ -104,7 +106,7 @@ def test_ssh_staging_fault_names_what_cannot_be_read(
         access.stage(entry(cloud, "d"), tmp_path / "in")
 
 
-def test_ssh_staging_of_nothing_or_of_names_that_lead_out_is_refused(
+def test_ssh_staging_of_no_blobs_or_of_paths_outside_the_folder_is_refused(
     cloud: Services, tmp_path: Path
 ) -> None:
     with pytest.raises(Fault, match="nothing at datasets:d"):
@@ -115,7 +117,7 @@ def test_ssh_staging_of_nothing_or_of_names_that_lead_out_is_refused(
     assert not (tmp_path / "x").exists()
 
 
-def test_a_role_that_is_missing_is_said(cloud: Services, tmp_path: Path) -> None:
+def test_ssh_staging_reports_a_missing_role(cloud: Services, tmp_path: Path) -> None:
     """The nodes' identity has roles on the container and the vault, as stacks assign them."""
     roles = built_in_roles()
     blobs = Assignment("blobs", NODES, ACCOUNT, roles["Storage Blob Data Contributor"])

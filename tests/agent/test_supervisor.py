@@ -31,7 +31,7 @@ SLEEPS = "echo up >$FAIRWAY_SHARED_DIR/up; exec sleep 600\n"
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """The folder of a run of two tasks."""
+    """Returns the folder of a run of two tasks."""
     folder = tmp_path / "job-aaaaaa"
     for name in ("0", "1"):
         (folder / "tasks" / name).mkdir(parents=True)
@@ -44,8 +44,8 @@ def run(tmp_path: Path) -> Path:
 
 
 def supervised(run: Path, *words: str, heard: bool = True) -> tuple[str, int, str]:
-    """The supervisor's message that it has begun, its exit code, and its errors; unless it is
-    `heard`, who started it was killed."""
+    """Returns the supervisor's ready message, its exit code and its errors. Unless `heard`, the
+    process that started it was killed."""
     lock = files.try_lock(run / "lock")
     assert lock is not None
     started, ready = os.pipe()
@@ -65,10 +65,10 @@ def supervised(run: Path, *words: str, heard: bool = True) -> tuple[str, int, st
     ("number", "state", "code"),
     [("TERM", "lost", 143), pytest.param("USR1", "cancelled", 0, id="a person cancels the run")],
 )
-def test_a_task_that_saves_and_ends_with_0_because_its_machine_stops_is_lost(
+def test_supervisor_stopped_by_its_machine_marks_tasks_that_end_with_0_as_lost(
     run: Path, number: str, state: str, code: int
 ) -> None:
-    """The one after it has not begun; a retry of the run begins both."""
+    """The second task has not begun; a retry of the run begins both."""
     script = f"trap 'exit 0' TERM; kill -s {number} $PPID; sleep 600 & wait\n"
     plan = RunPlan(run.name, str(run.parent), tasks=2, max_parallel=1)
     bring(run, plan, [TaskSpec(index, script=script) for index in (0, 1)])
@@ -81,7 +81,7 @@ def test_a_task_that_saves_and_ends_with_0_because_its_machine_stops_is_lost(
     assert (known.reason is not None) is (state == "lost")
 
 
-def test_run_goes_on_where_the_command_that_started_it_was_killed(run: Path) -> None:
+def test_supervisor_continues_if_the_command_that_started_it_was_killed(run: Path) -> None:
     assert supervised(run, "retry", heard=False) == ("", 0, "")
     assert state_files.read_run(run).state == "succeeded"
 
@@ -90,7 +90,7 @@ def test_run_goes_on_where_the_command_that_started_it_was_killed(run: Path) -> 
     ("required", "state", "code", "empty"),
     [(False, "succeeded", 0, ("model", "plots")), (True, "failed", 74, None)],
 )
-def test_an_output_without_a_file_is_said_and_fails_its_task_if_it_is_required(
+def test_supervisor_reports_an_empty_output_and_fails_the_task_if_required(
     run: Path, required: bool, state: str, code: int, empty: tuple[str, ...] | None
 ) -> None:
     outputs = {"model": Output("model/**", "success", required=required)}
@@ -121,8 +121,7 @@ def test_supervisor_retry_of_a_damaged_run_begins_nothing(run: Path, file: str) 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two tasks run at once")
 def test_supervisor_ends_running_tasks_when_a_later_task_is_damaged(run: Path) -> None:
-    """The tasks are read when they are wanted: the last is met when the first runs, and fails when
-    the first has said that it runs."""
+    """Tasks are read lazily: the damaged one is reached while the first runs."""
     second = TaskSpec(1, script="read -r _ <$FAIRWAY_SHARED_DIR/up\n")
     specs = [TaskSpec(0, script=SLEEPS), second, TaskSpec(2)]
     bring(run, RunPlan(run.name, str(run.parent), tasks=4), specs)
@@ -146,7 +145,7 @@ BUDGET = Budget(200.0, "USD", 12.5)
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Supervisor, Clock]]:
-    """A supervisor of a run of at most an hour, and the clock that it looks at."""
+    """Yields a supervisor of a run of at most an hour, and its clock."""
     clock = Clock.of(monkeypatch, supervisor)
     left, right = socket.socketpair()
     with left, right:
@@ -155,7 +154,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Supe
 
 
 @pytest.mark.parametrize(("wanted", "state"), [(None, "running"), (Wanted(gpus=1), "queued")])
-def test_run_whose_tasks_want_a_part_of_the_node_begins_queued(
+def test_run_whose_tasks_need_a_share_of_a_node_starts_as_queued(
     made: tuple[Supervisor, Clock], tmp_path: Path, wanted: Wanted | None, state: str
 ) -> None:
     run, _ = made
@@ -166,7 +165,7 @@ def test_run_whose_tasks_want_a_part_of_the_node_begins_queued(
     assert run.recorded.state == state
 
 
-def test_run_that_comes_after_others_says_so_while_it_waits(
+def test_run_that_waits_for_its_predecessors_names_them(
     made: tuple[Supervisor, Clock], tmp_path: Path
 ) -> None:
     run, _ = made
@@ -183,7 +182,9 @@ def test_run_that_comes_after_others_says_so_while_it_waits(
 def test_max_duration_ends_the_run_when_its_time_is_over(made: tuple[Supervisor, Clock]) -> None:
     run, clock = made
     run._keep_limit()
-    assert run._next_deadline() is None  # it has not begun: who waits for nodes loses nothing
+    assert (
+        run._next_deadline() is None
+    )  # it has not begun: time spent waiting for nodes does not count
     run.started = 1e9
     clock.now += 600
     run._keep_limit()
@@ -198,8 +199,9 @@ def test_max_duration_ends_the_run_when_its_time_is_over(made: tuple[Supervisor,
     assert (run._next_deadline(), run._outcome()) == (None, "failed")
 
 
-def test_what_hinders_a_start_has_a_time_of_its_own(made: tuple[Supervisor, Clock]) -> None:
-    """The task that was hindered before was cancelled meanwhile."""
+def test_patience_is_reset_after_the_blocked_task_was_cancelled(
+    made: tuple[Supervisor, Clock],
+) -> None:
     run, _ = made
     assert run.patience.lasts(OSError(errno.ENOSPC, "full"))
     run._begin_due(iter(()))
@@ -229,7 +231,7 @@ def test_max_cost_ends_the_run_when_its_budget_is_spent(made: tuple[Supervisor, 
     assert (facts["limit"], facts["exit_code"]) == ("max_cost", 124)
 
 
-def test_attempts_that_have_ended_are_paid_for(
+def test_max_cost_counts_attempts_that_have_ended(
     made: tuple[Supervisor, Clock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, clock = made
@@ -246,7 +248,7 @@ def test_attempts_that_have_ended_are_paid_for(
 
 
 def test_max_cost_counts_time_held_before_a_retry(made: tuple[Supervisor, Clock]) -> None:
-    """3 nodes for 1,000 s and the last task for 50 s; nothing of the one that never began."""
+    """3 nodes for 1,000 s and the last task for 50 s; nothing for the task that never began."""
     run, _ = made
     run.plan = replace(run.plan, max_cost=BUDGET, retry=Retry((0,)))
     lines = [TaskSpec(0, nodes=3).line(), TaskSpec(1, nodes=5).line()]
@@ -260,7 +262,7 @@ def test_max_cost_counts_time_held_before_a_retry(made: tuple[Supervisor, Clock]
     assert run.spent == 3050.0
 
 
-def test_a_retry_reads_a_task_once_the_one_before_is_queued(
+def test_retry_reads_each_task_after_the_previous_one_is_queued(
     made: tuple[Supervisor, Clock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, _ = made

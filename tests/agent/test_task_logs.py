@@ -1,4 +1,4 @@
-"""A task's log: masked secrets, the line of another attempt, and programs that are not there."""
+"""A task's log: masked secrets, the line of a new attempt, and missing programs."""
 
 import json
 import os
@@ -39,7 +39,7 @@ SECRETS = st.lists(st.text("ab", min_size=4, max_size=30), min_size=1, max_size=
 
 @tried
 @given(st.data(), SECRETS, st.integers(1, 40))
-def test_no_secret_is_left_wherever_the_stream_is_cut(
+def test_mask_hides_secrets_however_the_stream_is_split(
     data: st.DataObject, secrets: list[str], size: int
 ) -> None:
     parts = [*secrets, *(secret[:-1] for secret in secrets), "c", "abc", "ba"]
@@ -50,7 +50,7 @@ def test_no_secret_is_left_wherever_the_stream_is_cut(
     assert out.replace(MASK, b"").count(b"c") == text.count(b"c")
 
 
-def test_masking_holds_back_only_the_beginning_of_a_secret() -> None:
+def test_mask_holds_back_only_the_beginning_of_a_secret() -> None:
     mask = Mask(["hunter2"])
     assert mask.feed(b"progress 10%") == b"progress 10%"
     assert mask.feed(b"... hunt") == b"... "
@@ -58,7 +58,7 @@ def test_masking_holds_back_only_the_beginning_of_a_secret() -> None:
     assert mask.flush() == b""
 
 
-def test_secrets_within_and_over_one_another_and_of_several_lines_are_masked() -> None:
+def test_mask_hides_nested_overlapping_and_multiline_secrets() -> None:
     assert masked(["abcd", "abcdef"], b"1abc", b"def2abcd3") == b"1***2***3"
     assert masked(["abcd", "cdef"], b"1abc", b"d", b"ef2") == b"1***2"
     assert masked(["aaaa"], b"aa", b"aaa", b"aab") == b"***b"
@@ -71,20 +71,20 @@ def test_secrets_within_and_over_one_another_and_of_several_lines_are_masked() -
 
 @pytest.mark.parametrize("secret", ['it\'s "mine"', "a\\b\tc", "pässword", "'key' = \"a\\b\"\n"])
 @pytest.mark.parametrize("written", [repr, ascii, json.dumps, lambda text: repr({"key": [text]})])
-def test_secret_is_masked_as_python_and_json_write_it(
+def test_mask_hides_secrets_as_python_and_json_write_them(
     secret: str, written: Callable[[str], str]
 ) -> None:
     out = masked([secret], written(secret).encode())
     assert out.decode().replace('"', "'") == written("***").replace('"', "'")
 
 
-def test_secret_that_is_too_short_is_not_masked_as_python_writes_it() -> None:
+def test_mask_ignores_the_escaped_form_of_a_short_secret() -> None:
     text = rb"caf\xe9 caf\u00e9 \n\n"
     assert masked(["é", "\n\n\n"], text) == text
 
 
-def test_a_long_secret_does_not_slow_the_log_down() -> None:
-    """Counted in calls, as seconds are the machine's: one for each byte held a task up."""
+def test_mask_with_a_long_secret_does_not_slow_the_log_down() -> None:
+    """Counted in calls, because seconds depend on the machine. One call per byte held a task up."""
     mask = Mask([secrets.token_hex(30_000)])
     calls = 0
 
@@ -102,7 +102,7 @@ def test_a_long_secret_does_not_slow_the_log_down() -> None:
     assert calls < 1_000
 
 
-def test_a_stream_that_is_one_secret_after_the_other_goes_on(
+def test_mask_holds_back_little_of_a_stream_of_repeated_secrets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(task_logs, "_CHUNK", 2**10)
@@ -112,7 +112,7 @@ def test_a_stream_that_is_one_secret_after_the_other_goes_on(
     assert b"a" not in out
 
 
-def test_the_pump_ends_with_the_pipe(tmp_path: Path) -> None:
+def test_pump_masks_secrets_and_ends_with_the_pipe(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     pump = Pump(os.fdopen(reading, "rb"), (tmp_path / "log").open("ab"), ["hunter2"])
     os.write(writing, b"it is hun")
@@ -123,19 +123,19 @@ def test_the_pump_ends_with_the_pipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_full_disk_does_not_stop_the_task() -> None:
+def test_pump_continues_to_read_on_a_full_disk() -> None:
     reading, writing = os.pipe()
     with Path("/dev/full").open("wb", buffering=0) as log:
         pump = Pump(os.fdopen(reading, "rb"), log, ["hunter2"])
-        # Far more than a pipe holds: all of it is taken only if somebody goes on reading.
+        # Far more than a pipe holds: all of it is taken only if the pump continues to read.
         taken = sum(os.write(writing, b"x" * 65536) for _ in range(64))
         os.close(writing)
         pump.join()
     assert taken == 64 * 65536
 
 
-def test_a_checkpoint_is_named_where_there_is_one(tmp_path: Path) -> None:
-    """Words of several lines stay one line of the log."""
+def test_attempt_line_names_an_existing_checkpoint(tmp_path: Path) -> None:
+    """A reason of several lines stays one line of the log."""
     assert (
         attempt_line(1, "gone\nfairway: x", str(tmp_path)) == "fairway: attempt 2: gone fairway: x"
     )
@@ -161,20 +161,20 @@ def test_attempt_line_is_appended_on_a_line_of_its_own(
     if before is not None:
         log.write_bytes(before)
     for file in (tmp_path / "gone" / "log.txt", tmp_path):
-        append(file, "lost")  # one that cannot be written costs the line alone
+        append(file, "lost")  # a log that cannot be written loses only the line
     append(log, "line")
     assert log.read_bytes() == after
     assert list(tmp_path.iterdir()) == [log]
 
 
-def test_why_an_attempt_ended_is_kept_for_the_next(tmp_path: Path) -> None:
+def test_attempt_end_reason_is_kept_for_the_next_attempt(tmp_path: Path) -> None:
     none: Any = None
     scheduler = Scheduled(none, none, none)
     task = Task(RunPlan("job-a", "/x"), TaskSpec(0), tmp_path, tmp_path)
     assert scheduler.ended_before(task) == Scheduled.BEGUN_AGAIN
     keep_before(scheduler.before_file(task), "it ended with exit code 3")
     assert scheduler.ended_before(task) == "it ended with exit code 3"
-    assert scheduler.begin(task)  # an attempt that cannot say so has lost its node
+    assert scheduler.begin(task)  # an attempt that recorded no reason has lost its node
     assert scheduler.ended_before(task) == Scheduled.BEGUN_AGAIN
     keep_before(tmp_path / "gone" / "0", "nobody can hear this")
 
@@ -210,7 +210,7 @@ def test_missing_program_is_found_in_the_messages_of_shells(
         ("exit 127", ("no-such-launcher",), False),
     ],
 )
-def test_a_task_that_ended_for_it_says_so(
+def test_missing_program_is_reported_as_the_reason_of_its_task(
     tmp_path: Path, script: str, needs: tuple[str, ...], says: bool
 ) -> None:
     (tmp_path / "job.json").write_text("{}")
@@ -252,7 +252,7 @@ class _Inside(Nodes):
 
 
 def _ended(task: Task) -> tuple[str | None, str]:
-    """The reason with which a task ends, and its log."""
+    """Runs the task to its end and returns the recorded reason and the log."""
     attempts.launch(task)
     task.process.wait()
     code = task.ended()
