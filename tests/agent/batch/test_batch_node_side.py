@@ -38,7 +38,7 @@ from fairway_simulator.ssh.services import Services, running
 pytestmark = pytest.mark.integration
 
 
-def test_batch_secrets_come_from_the_vault_by_the_pools_identity_or_are_named(
+def test_batch_secrets_are_read_from_the_vault_and_a_missing_one_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     target = TargetFacts(identity="/identities/pool")
@@ -58,7 +58,7 @@ def test_batch_secrets_come_from_the_vault_by_the_pools_identity_or_are_named(
             Folders.secret_values(folders)
 
 
-def test_a_machine_whose_metadata_service_names_none_is_no_fault(
+def test_batch_metadata_without_a_machine_name_gives_an_empty_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with running(Services(faults=[("/metadata/instance", 404)])) as azure:
@@ -67,9 +67,9 @@ def test_a_machine_whose_metadata_service_names_none_is_no_fault(
 
 
 class TestAttempts:
-    """They are counted in a file."""
+    """Attempts of a task, which are counted in a file."""
 
-    def test_they_count_on(self, tmp_path: Path) -> None:
+    def test_batch_attempt_count_continues_for_each_task(self, tmp_path: Path) -> None:
         assert [attempt.count_attempt(tmp_path / "attempts", "0", 0) for _ in range(3)] == [0, 1, 2]
         assert attempt.count_attempt(tmp_path / "attempts", "1", 0) == 0
         assert attempt.count_attempt(tmp_path / "attempts", "0", 7) == 7
@@ -78,7 +78,7 @@ class TestAttempts:
     def test_batch_attempt_that_gets_sigterm_counts_its_node_as_lost(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """By Batch, or by a node that shuts down: ending with 0 is no success then."""
+        """Batch, or a node that shuts down, sends it: exit code 0 is then no success."""
         before = signal.getsignal(signal.SIGTERM)
         monkeypatch.setattr(attempt, "run_attempts", lambda *_: signal.raise_signal(signal.SIGTERM))
         events = SimpleNamespace(start=lambda: None, stopped=threading.Event())
@@ -109,7 +109,7 @@ class TestAttempts:
 
 
 def hosts(*addresses: str) -> list[Host]:
-    """Nodes that are known by their addresses."""
+    """Returns hosts that are named by their addresses."""
     return [Host(address, address) for address in addresses]
 
 
@@ -131,13 +131,13 @@ def test_batch_nodes_are_listed_main_first_with_the_own_address(
 
 
 def setup_of(script: str) -> dict[str, Any]:
-    """The line of a job's setup."""
+    """Returns the line of a job's setup."""
     return json.loads(TaskSpec("setup", script=script).line())
 
 
 @pytest.fixture
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A node on which a job was unpacked by a user who lets nobody else in."""
+    """Yields a node on which a user with umask 077 unpacked a job."""
     mask = os.umask(0o077)
     job = tmp_path / "wd"
     for name in ("code", "record"):
@@ -181,13 +181,14 @@ def test_batch_setup_as_admin_opens_its_files_to_the_tasks(prepared: Path, is_ad
 
 
 class TestShares:
-    """A task that takes a part of its node."""
+    """Tasks that take a share of their node."""
 
     node = Devices((Gpu(0), Gpu(1)), (0, 1, 2, 3), 4)
 
     @pytest.fixture
     def work(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """The task's own folder; what all of the node's tasks see lies beside it."""
+        """Returns the task's own folder; the folder that all of the node's tasks see is beside
+        it."""
         (tmp_path / "shared").mkdir()
         work = tmp_path / "wd"
         (work / "logs").mkdir(parents=True)
@@ -207,7 +208,7 @@ class TestShares:
 
     @staticmethod
     def attempts(work: Path, gpus: int) -> Attempts:
-        """Attempts of a task whose exit code is the number of its GPUs."""
+        """Returns attempts of a task whose exit code is the number of its GPUs."""
         plan, spec = RunPlan("r", "/code", sample_every=None), TaskSpec(0, wanted=Wanted(gpus=gpus))
         nodes, hosts = BatchNodes(Folders(), plan), [Host("localhost", "localhost")]
         task = Task(plan, spec, work, work, 1, nodes=nodes, hosts=hosts, submission=0)
@@ -218,7 +219,7 @@ class TestShares:
         return Attempts(task, scheduler, Patience(0.0))
 
     def run(self, work: Path, gpus: int) -> int:
-        """The exit code of such a task."""
+        """Runs a task with that many GPUs and returns its exit code."""
         mine: Any = self.attempts(work, gpus)
         return run_attempts(mine, mine.backend)
 
@@ -264,7 +265,7 @@ class TestShares:
         assert mine.task.stopped_for == (PREEMPTION if notice else CANCELLATION)
         machine.give_back(other)
 
-    def test_a_node_that_is_too_small_and_a_folder_that_another_has_made(
+    def test_batch_share_is_refused_on_a_small_node_and_in_another_users_folder(
         self, work: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert self.run(work, 3) == NO_START
@@ -281,12 +282,12 @@ class TestShares:
 
 
 @pytest.mark.parametrize("command", batch._COMMANDS)
-def test_each_command_of_a_node_has_a_function(command: str) -> None:
+def test_batch_node_command_has_a_function(command: str) -> None:
     module, function = batch._COMMANDS[command]
     assert callable(getattr(import_module(f"fairway_agent.batch.{module}"), function))
 
 
-# What the disk refuses is named by the arguments: a module's function, and a part of the path.
+# The disk refuses calls whose path contains one of the parts in the last argument.
 PROGRAM = """
 import errno, os, sys
 from pathlib import Path
@@ -310,7 +311,7 @@ sys.exit(main.main())
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    """A node with one task, as Batch lays it out."""
+    """Returns a node with one task, as Batch lays it out."""
     record = tmp_path / "prep/record"
     record.mkdir(parents=True)
     (tmp_path / "prep/code").mkdir()
@@ -324,7 +325,7 @@ def node(tmp_path: Path) -> Path:
 
 
 def _run(node: Path, script: str, *parts: str, **variables: str) -> tuple[int, str]:
-    """The exit code of a task that runs a script, and its log."""
+    """Runs a task with that script and returns its exit code and its log."""
     spec = TaskSpec(0, script=script, outputs={"model": Output("model/**", "always")})
     tasks = node / "prep/record/tasks.jsonl"
     for file in (tasks, tasks.with_name("finally.jsonl")):
@@ -348,13 +349,13 @@ def _run(node: Path, script: str, *parts: str, **variables: str) -> tuple[int, s
     return done.returncode, log.read_text()
 
 
-def test_with_room_it_keeps_its_log_and_ends_as_its_program_did(node: Path) -> None:
+def test_batch_task_keeps_its_log_and_the_exit_code_of_its_program(node: Path) -> None:
     assert _run(node, "echo one; exit 3") == (3, "one\n")
     kept = list((node / "shared").rglob("logs/0/0.txt"))
     assert [each.read_text() for each in kept] == ["one\n"]
 
 
-def test_a_log_that_cannot_be_kept_changes_no_exit_code(node: Path) -> None:
+def test_batch_full_disk_unkept_log_does_not_change_the_exit_code(node: Path) -> None:
     found, log = _run(node, "echo one", "/logs/0", FAIRWAY_LAST="")
     assert found == 0
     assert log.startswith("one\nfairway: this attempt's log could not be kept for the next: ")
@@ -386,8 +387,8 @@ def test_batch_task_on_full_disk_that_cannot_begin_exits_69_with_one_line(
 
 
 @pytest.mark.parametrize("code", [0, 127])
-def test_batch_task_whose_log_takes_no_byte_keeps_its_exit_code(node: Path, code: int) -> None:
-    """The kernel takes no byte of it any more, nor of its log."""
+def test_batch_task_whose_log_cannot_grow_keeps_its_exit_code(node: Path, code: int) -> None:
+    """The kernel refuses each further byte that the task or its log writes."""
     plan = RunPlan("job-a", "code", sample_every=None, needs=("torchrun",))
     (node / "prep/record/plan.json").write_text(plan.text())
     said = "launch.sh: line 1: torchrun: command not found"

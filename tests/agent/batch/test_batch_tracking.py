@@ -1,5 +1,5 @@
-"""Messages between tasks of a pool, ends by a limit, and the task that reports the run's end;
-clocks are the test's own."""
+"""Messages between tasks of a pool, limits, and the task that reports the run's end; clocks are
+fake."""
 
 import json
 from dataclasses import replace
@@ -42,7 +42,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
-    """A node that shares `shared` with the others, and the run's record there."""
+    """Returns the folders of a node that shares `shared` with the others and has the run's
+    record."""
     for name, value in (
         ("AZ_BATCH_JOB_PREP_WORKING_DIR", str(tmp_path / "prepared")),
         ("AZ_BATCH_TASK_WORKING_DIR", str(tmp_path / "work")),
@@ -62,7 +63,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
 
 
 class Mine:
-    """A task of a pool, as a process finds it that Batch has just started for it."""
+    """A task of a pool, as the process sees it that Batch has just started for it."""
 
     def __init__(self, folders: Folders, plan: RunPlan, number: int = 0) -> None:
         self.nodes = BatchNodes(folders, plan)
@@ -76,7 +77,7 @@ class Mine:
         self.batch.resume(self.task)
 
     def refusal(self) -> TaskState | None:
-        """Its end, where it must not begin; None where it may."""
+        """Returns the task's final state if it must not begin, else None."""
         self.task.failures_by_cause.clear()  # counted anew
         prepare(Attempts(self.task, self.batch), self.batch)
         return self.nodes.recorded
@@ -94,7 +95,7 @@ class Mine:
         self.nodes.give_notice(self.task, "Preempt")
 
 
-def test_the_time_counts_from_the_first_task(
+def test_batch_max_duration_counts_from_the_first_task(
     folders: Folders, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = Mine(folders, HOUR)
@@ -107,16 +108,16 @@ def test_the_time_counts_from_the_first_task(
     late = Mine(folders, HOUR).refusal()
     assert (late.state, late.exit_code, late.stopped) == ("cancelled", 130, True)
     assert late.reason == "the run ends: it was over its max_duration of 1h"
-    # Batch begins it again: it ends as it did.
+    # If Batch restarts the task, it ends the same way.
     assert Mine(folders, HOUR).ended_before() == late
-    # Another time that the run runs has its own hour.
+    # A later submission has its own hour.
     monkeypatch.setenv("FAIRWAY_SUBMISSION", "1")
     assert Mine(folders, HOUR).ended_before() is None
     assert Mine(folders, HOUR).refusal() is None
 
 
-def test_the_cost_is_that_of_all_tasks(folders: Folders, clock: Clock) -> None:
-    """Task 1 has held 2 nodes for 20,000 s, and holds them; that is 40,000 of 57,600."""
+def test_batch_max_cost_counts_the_nodes_of_all_tasks(folders: Folders, clock: Clock) -> None:
+    """Task 1 has held 2 nodes for 20,000 s and still holds them: 40,000 of 57,600 node-seconds."""
     mine, other = Mine(folders, COST), Mine(folders, COST, 1)
     other.running(1e9 - 20_000)
     other.nodes.track.keep(clock.now)
@@ -124,7 +125,7 @@ def test_the_cost_is_that_of_all_tasks(folders: Folders, clock: Clock) -> None:
     assert mine.refusal() is None
     assert mine.watch.due == 1e9 + 2200  # with all 8 nodes of the pool
     for seconds, held in ((60, 2), (61, 0)):
-        # It said nothing more since then: its node was lost, and it waits for another.
+        # It has not reported since: its node was lost, and it waits for another.
         assert mine.watch.held(1e9 + seconds) == Held(40_000.0, held)
     clock.now += 8800
     mine.watch.due = clock.now
@@ -139,7 +140,7 @@ def test_the_cost_is_that_of_all_tasks(folders: Folders, clock: Clock) -> None:
 def test_batch_tracking_counts_time_held_by_an_attempt_on_a_lost_node(
     folders: Folders, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the loss, which a retry of the run does not."""
+    """The loss counts too, but not in a retry of the run."""
     mine = Mine(folders, COST)
     mine.task.held = 100.0
     mine.running(1e9)
@@ -152,7 +153,9 @@ def test_batch_tracking_counts_time_held_by_an_attempt_on_a_lost_node(
     assert dict(Mine(folders, COST).task.failures_by_cause) == {}
 
 
-def test_a_node_may_be_lost_so_often(folders: Folders, clock: Clock) -> None:
+def test_batch_tracking_fails_a_task_when_its_node_retries_are_used_up(
+    folders: Folders, clock: Clock
+) -> None:
     for reason in (None, "a node of it was lost; `retry: {node: 1}` is used up"):
         Mine(folders, LOST).running(1e9)
         found = Mine(folders, LOST).refusal()
@@ -160,10 +163,10 @@ def test_a_node_may_be_lost_so_often(folders: Folders, clock: Clock) -> None:
     assert (found.exit_code, Mine(folders, LOST).ended_before()) == (5, found)
 
 
-def test_an_eviction_that_is_not_carried_out_counts_as_nothing(
+def test_batch_tracking_ignores_an_eviction_that_was_not_carried_out(
     folders: Folders, clock: Clock, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
-    """It was announced, the job has ended for it, and the node is still there."""
+    """The eviction was announced and the job has ended for it, but the node is still there."""
     mine = Mine(folders, LOST)
     mine.task.held = 25.0
     mine.running(1e9)
@@ -175,7 +178,7 @@ def test_an_eviction_that_is_not_carried_out_counts_as_nothing(
     again = Mine(folders, LOST)
     found = (again.refusal(), dict(again.task.failures_by_cause), again.task.held)
     assert found == (None, {}, 25.0)
-    # One that is carried out counts as ever.
+    # An eviction that is carried out counts as usual.
     again.running(1e9)
     again.has_notice()
     late = Mine(folders, LOST)
@@ -183,7 +186,7 @@ def test_an_eviction_that_is_not_carried_out_counts_as_nothing(
     assert dict(late.task.failures_by_cause) == {"preemption": 1}
 
 
-def test_a_task_that_saves_and_ends_with_0_for_its_node_has_not_ended(
+def test_batch_tracking_task_that_ends_with_0_on_eviction_is_not_final(
     folders: Folders, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Azure may give notice before the task's program begins, or after."""
@@ -203,8 +206,10 @@ def test_a_task_that_saves_and_ends_with_0_for_its_node_has_not_ended(
     assert dict(Mine(folders, LOST).task.failures_by_cause) == {"preemption": 1}
 
 
-def test_failure_is_begun_again_but_not_for_idle_gpus(folders: Folders, clock: Clock) -> None:
-    """Batch begins it again, as often as the job has `retries`."""
+def test_batch_tracking_failure_is_retried_except_for_idle_gpus(
+    folders: Folders, clock: Clock
+) -> None:
+    """Batch restarts the task as often as the job has `retries`."""
     mine = Mine(folders, replace(LOST, retries=3))
     attempts = Attempts(mine.task, mine.batch, state="running")
     attempts.decide(3, is_last=True)
@@ -220,7 +225,9 @@ def test_failure_is_begun_again_but_not_for_idle_gpus(folders: Folders, clock: C
     assert Mine(folders, plan).ended_before() == end
 
 
-def test_damaged_limits_or_none_end_no_task(folders: Folders, clock: Clock) -> None:
+def test_batch_tracking_with_damaged_or_without_limits_ends_no_task(
+    folders: Folders, clock: Clock
+) -> None:
     mine = Mine(folders, RunPlan("job-a", "/x"))
     assert (mine.ended_before(), mine.refusal()) == (None, None)
     mine.running(1e9)
@@ -228,13 +235,13 @@ def test_damaged_limits_or_none_end_no_task(folders: Folders, clock: Clock) -> N
     mine.nodes.track.keep(clock.now)
     assert not mine.watch.is_over()
     assert not folders.shared.exists()
-    # As one that cannot be written: the run has no limit as far as the task sees.
+    # Like a file that cannot be written: to the task, the run has no limit.
     mine = Mine(folders, HOUR)
     (folders.shared / "control.json").write_text("{")
     assert (mine.watch.is_over(), mine.watch.over) == (False, None)
 
 
-def test_batch_record_writes_an_ending_for_idle_gpus_and_for_an_end_alone(
+def test_batch_tracking_writes_an_ending_only_at_the_end_or_for_idle_gpus(
     folders: Folders, clock: Clock, tmp_path: Path
 ) -> None:
     file = tmp_path / "work" / "logs" / FILE
@@ -254,8 +261,8 @@ def test_batch_record_writes_an_ending_for_idle_gpus_and_for_an_end_alone(
     assert json.loads(file.read_text())["state"]["state"] == "running"
 
 
-def test_signs_of_life_and_endings_are_read_with_care_and_as_written(tmp_path: Path) -> None:
-    """A task that nobody has seen has held nothing since."""
+def test_batch_tracking_skips_damaged_signs_of_life_and_endings(tmp_path: Path) -> None:
+    """A task without a sign of life has held no node since."""
     (tmp_path / "tasks" / "0").mkdir(parents=True)
     state_files.write(tmp_path / "tasks" / "0", TaskState("running", started=100.0, held=5.0))
     for text in ("", "x", "1" * 400):
@@ -292,7 +299,7 @@ def ending(
         ([ending("0")], 3, {}, "cancelled", {"succeeded": 1, "cancelled": 2}),
         ([ending("1")], 2, {"succeeded": 1}, "succeeded", {"succeeded": 2}),
         ([ending("1")], 2, {"failed": 1}, "failed", {"failed": 1, "succeeded": 1}),
-        # Its program was killed, and had said last that it runs.
+        # Its program was killed, and its last report was that it runs.
         (
             [ending("0", "running"), ending("1")],
             2,
@@ -303,7 +310,7 @@ def ending(
         ([ending("0", "cancelled", limit="max_cost", why="w")], 1, {}, "failed", {"cancelled": 1}),
     ],
 )
-def test_the_state_of_the_run(
+def test_batch_run_state_follows_from_the_endings_of_its_tasks(
     endings: list[Ending], tasks: int, done: dict[str, int], state: str, counts: dict[str, int]
 ) -> None:
     found = notifications.state_of(endings, tasks, done)
@@ -314,7 +321,7 @@ def test_the_state_of_the_run(
 
 @pytest.fixture
 def node(folders: Folders, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> Path:
-    """A node `n1` on which the job's release task runs; its folder of endings."""
+    """Returns the folder of endings of the node `n1`, on which the job's release task runs."""
     hears = Hears("secret:HOOK", ("failed", "succeeded"), "auto", "HOOK")
     plan = RunPlan("job-a", "/x", tasks=2, secrets=("HOOK",), notify=hears)
     (folders.record / "plan.json").write_text(plan.text())
@@ -331,14 +338,14 @@ def bring(folder: Path, *endings: Ending) -> None:
         (place / FILE).write_text(json.dumps(each.to_json()))
 
 
-def test_the_node_of_the_last_task_tells(
+def test_batch_notification_is_sent_only_by_the_node_of_the_last_task(
     node: Path,
     receiver: Receiver,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """To an address that no file has, and once more where that fails; nothing of a job that never
-    began."""
+    """The address is in no file, a failed delivery is retried, and a job that never began sends
+    nothing."""
     assert notifications.send() == 0
     bring(node, ending("0", node="n2"), ending("1", "failed", 1e9 + 5))
     monkeypatch.setenv("AZ_BATCH_NODE_ID", "n2")
@@ -361,11 +368,11 @@ def test_the_node_of_the_last_task_tells(
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_batch_node_goes_on_asking_a_metadata_service_that_has_answered(
+def test_batch_node_keeps_polling_a_metadata_service_that_has_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
 ) -> None:
-    """It may be away for a while, and the eviction come days later; a machine that never had one
-    is asked a few times."""
+    """The service may be away for a while, and the eviction may come days later. A machine that
+    never had one is polled a few times."""
     monkeypatch.setattr(nodes, "_PAUSE", 0.0)
     away, event = Failure(0, "NoAnswer", "away"), Event("e1", "Preempt")
     answers = [[], *[away] * 9, [event]] if is_there else [*[away] * 9, [event]]
