@@ -1,4 +1,4 @@
-"""An API server that is a few dictionaries, for tests of what is asked of it."""
+"""An API server made of a few dictionaries, for tests of the requests to it."""
 
 from pathlib import Path
 

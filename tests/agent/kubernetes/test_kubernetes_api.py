@@ -1,4 +1,4 @@
-"""Requests to an API server, retries while it is silent, and the names of objects there."""
+"""Requests to an API server, retries while it is silent, and the names of its objects."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from fairway_boot.files import NO_ANSWER, Fault
 
 
 class Line:
-    """A connection whose answers were written before: a status, headers, and a body."""
+    """A connection with prepared answers: each a status, headers and a body."""
 
     def __init__(self, answers: list[tuple[int, dict[str, str], Any] | OSError]) -> None:
         self.answers = answers
@@ -71,7 +71,7 @@ def test_kubernetes_api_sends_the_current_token_of_the_service_account(account: 
 EXPIRED = "The provided continue parameter is too old to display a consistent list result"
 
 
-def test_lists_come_in_pages_and_are_begun_again_where_they_expire(account: Path) -> None:
+def test_kubernetes_api_list_reads_all_pages_and_restarts_if_it_expires(account: Path) -> None:
     first = ok({"items": [{"n": 1}], "metadata": {"continue": "next="}})
     last = ok({"items": [{"n": 2}], "metadata": {}})
     found, line = reach(account, first, refused(410, EXPIRED), first, last)
@@ -83,7 +83,7 @@ def test_lists_come_in_pages_and_are_begun_again_where_they_expire(account: Path
     assert "continue" not in asked[0] + asked[2]
 
 
-def test_lists_that_all_expire_are_no_answer(account: Path) -> None:
+def test_kubernetes_api_list_that_always_expires_is_reported(account: Path) -> None:
     first = ok({"items": [{"n": 1}], "metadata": {"continue": "next"}})
     found, _ = reach(account, *[first, refused(410, EXPIRED)] * 100)
     with pytest.raises(Fault, match="drops its lists before they are read") as raised:
@@ -92,7 +92,7 @@ def test_lists_that_all_expire_are_no_answer(account: Path) -> None:
 
 
 @pytest.mark.parametrize(("status", "code"), [(401, 4), (403, 4), (400, 2)])
-def test_a_refusal_that_nobody_expects_is_said_in_words(
+def test_kubernetes_api_refusal_is_reported_with_exit_code_and_hint(
     account: Path, status: int, code: int
 ) -> None:
     found, _ = reach(account, refused(status, 'pods is forbidden: User "x" cannot list'))
@@ -106,7 +106,7 @@ def test_a_refusal_that_nobody_expects_is_said_in_words(
     assert ("fairway targets prepare" in str(told["hint"])) is (code == 4)
 
 
-def test_what_is_there_is_not_created_and_what_is_gone_is_deleted(account: Path) -> None:
+def test_kubernetes_api_create_of_existing_and_delete_of_missing_is_no_error(account: Path) -> None:
     there = refused(409, 'jobs.batch "a" already exists')
     found, line = reach(account, ok({}), there, refused(404, "not found"))
     assert found.create(BATCH, "jobs", {"metadata": {"name": "a"}})
@@ -115,7 +115,7 @@ def test_what_is_there_is_not_created_and_what_is_gone_is_deleted(account: Path)
     assert line.asked[2][2] == {"propagationPolicy": "Foreground"}
 
 
-def test_a_refusal_has_the_servers_words(account: Path) -> None:
+def test_kubernetes_api_refusal_includes_the_message_of_the_server(account: Path) -> None:
     found, _ = reach(account, refused(422, 'Job.batch "a" is invalid'), (403, {}, b"<html>"))
     with pytest.raises(Refused, match=r'Job\.batch "a" is invalid') as raised:
         found.create(BATCH, "jobs", {})
@@ -135,7 +135,7 @@ def test_kubernetes_api_retries_transient_errors_after_retry_after(
     assert clock.now >= 7
 
 
-def test_a_server_that_stays_away_is_named(account: Path, clock: Clock) -> None:
+def test_kubernetes_api_reports_a_server_that_never_answers(account: Path, clock: Clock) -> None:
     found, _ = reach(account, *[refused(503)] * 1000)
     with pytest.raises(
         Fault, match="the API server of Kubernetes does not answer: HTTP 503"
@@ -146,13 +146,13 @@ def test_a_server_that_stays_away_is_named(account: Path, clock: Clock) -> None:
     assert clock.now <= 60
 
 
-def test_kueue_is_asked_in_the_version_that_it_has(account: Path) -> None:
+def test_kubernetes_api_uses_the_installed_version_of_kueue(account: Path) -> None:
     body = {"preferredVersion": {"groupVersion": "kueue.x-k8s.io/v1beta2"}}
     assert reach(account, ok(body))[0].kueue == "/apis/kueue.x-k8s.io/v1beta2"
     assert reach(account, refused(404))[0].kueue == ""
 
 
-def test_outside_of_a_pod_nothing_can_be_asked(
+def test_kubernetes_api_outside_of_a_pod_is_refused_with_a_hint(
     account: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
@@ -169,8 +169,8 @@ RUNS = ["a", "digits-7k2m9p", "a" * 63, f"{'a' * 62}-", f"{'a' * 30}{'-' * 33}",
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_job_has_room_for_the_number_of_its_pods_and_a_label_ends_as_labels_do(run: str) -> None:
-    """The controller refuses a name that leaves none: 63 characters, less that of the index."""
+def test_kubernetes_job_name_leaves_room_for_the_index_and_labels_are_valid(run: str) -> None:
+    """The controller refuses a name without room for the pod's index within 63 characters."""
     for submission, part in ((0, 0), (12, 4999), (0, "controller")):
         name = job_name(run, submission, part)
         assert len(name) <= 52
@@ -179,7 +179,7 @@ def test_a_job_has_room_for_the_number_of_its_pods_and_a_label_ends_as_labels_do
     assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{,61}[a-z0-9])?", run_label(run))
 
 
-def test_no_two_runs_share_a_name_or_a_label() -> None:
+def test_kubernetes_job_names_and_labels_differ_for_each_run() -> None:
     runs = [*RUNS, f"{'a' * 61}b", "b" * 63]
     assert len({job_name(run, 0, 0) for run in runs}) == len(runs)
     assert len({run_label(run) for run in runs}) == len(runs)

@@ -1,4 +1,4 @@
-"""A run is handed over once, to an API server that fails and by programs that are killed."""
+"""Runs on an API server that fails or refuses: each object is created once."""
 
 import io
 import json
@@ -37,7 +37,7 @@ TARGET = target_of("kubernetes")
 
 @pytest.fixture(scope="module")
 def cluster_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesCluster]:
-    """The stand-in without nodes: what is made stays as it was made."""
+    """Yields the stand-in without nodes: objects stay as they were created."""
     if lacking := missing():
         pytest.skip(lacking)
     folder = tmp_path_factory.mktemp("api")
@@ -52,7 +52,7 @@ def cluster_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes
 
 @pytest.fixture(autouse=True)
 def head_api(cluster_api: KubernetesCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    """As the head pod reaches it, which does not wait between its tries."""
+    """Yields the API as the head pod reaches it, without pauses between its tries."""
     host, _, port = cluster_api.url.removeprefix("https://").partition(":")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
@@ -69,13 +69,13 @@ def head_api(cluster_api: KubernetesCluster, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def jobs(head_api: Api, folder: Path) -> dict[str, str]:
-    """The ids of the run's Jobs by their names: another Job has another id."""
+    """Returns the uids of the run's Jobs by name: a new Job has another uid."""
     found = objects.jobs_of(head_api, folder)
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
 
 
 def live(head_api: Api, cluster: Cluster, run: str) -> None:
-    """Submits a run with something of everything, and brings it to its end."""
+    """Submits a run with every kind of part and brings it to its end."""
     folder = cluster.bring(run, [1, 2, 1, 1], last=True)
     submit.submit(cluster.shared, cluster.request(run, key="-----BEGIN"), io.BytesIO())
     before = jobs(head_api, folder)
@@ -101,7 +101,7 @@ def live(head_api: Api, cluster: Cluster, run: str) -> None:
 
 @pytest.mark.parametrize("applied", [False, True], ids=["", "once it is done"])
 @pytest.mark.parametrize("kind", ["status", "cut"])
-def test_kubernetes_submit_under_api_faults_makes_each_object_once(
+def test_kubernetes_submit_under_api_faults_creates_each_object_once(
     cluster: Cluster, cluster_api: KubernetesCluster, head_api: Api, kind: Any, applied: bool
 ) -> None:
     cluster_api.faults.add(Fault(kind, status=504, applied=applied, share=0.3))
@@ -110,7 +110,7 @@ def test_kubernetes_submit_under_api_faults_makes_each_object_once(
     assert cluster_api.faults.hits
 
 
-def test_a_right_that_an_earlier_release_has_not_given_is_named(
+def test_kubernetes_health_names_a_right_that_an_earlier_release_did_not_grant(
     cluster: Cluster, cluster_api: KubernetesCluster, head_api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes, "Api", lambda: head_api)
@@ -129,7 +129,7 @@ def test_a_right_that_an_earlier_release_has_not_given_is_named(
         assert lacks() == lacking
 
 
-def test_a_pod_that_waits_too_long_for_its_request_is_released_from_it(
+def test_kubernetes_pod_that_waits_too_long_is_released_from_its_node_request(
     cluster_api: KubernetesCluster, head_api: Api
 ) -> None:
     notes = {objects.REQUESTED: "job-a-nodes-1", "kept": "yes"}
@@ -158,7 +158,7 @@ def test_a_pod_that_waits_too_long_for_its_request_is_released_from_it(
     cluster_api.kubectl("delete", "pod", "waits")
 
 
-def test_an_account_without_rights_is_told_in_words(
+def test_kubernetes_account_without_rights_is_refused_with_the_servers_message(
     cluster_api: KubernetesCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = json.loads(cluster_api.kubeconfig_of("fairway-task").read_text())

@@ -1,4 +1,4 @@
-"""The pods of a task on several nodes: who is there, who was replaced, and how long is waited."""
+"""The pods of a task on several nodes: arrival, replacement and waiting."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The run's folder, with a pod's own facts in the environment."""
+    """Returns the run's folder, with a pod's own facts in the environment."""
     told = {"POD": "job-a-0-0-1-abcde", "POD_UID": "u-1", "NODE": "nd-1"}
     for name, value in told.items():
         monkeypatch.setenv(f"_FAIRWAY_{name}", value)
@@ -47,7 +47,9 @@ def arrive(group: Gang, number: int, uid: str = "") -> None:
     files.write_json(group.folder / f"{number}.json", member(number, uid).to_json())
 
 
-def test_it_is_whole_once_all_have_come(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gang_is_complete_once_all_pods_have_come(
+    pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     group = Gang(pod, "3", 0, 3)
     arrive(group, 0)
     arrive(group, 2)
@@ -74,7 +76,7 @@ def test_it_is_whole_once_all_have_come(pod: Path, monkeypatch: pytest.MonkeyPat
     ],
     ids=["all-there", "scales", "queue", "as-said"],
 )
-def test_it_waits_for_as_long_as_a_node_may_take_and_not_for_ever(
+def test_gang_waits_for_its_pods_until_its_patience_ends(
     pod: Path,
     clock: Clock,
     nodes: dict[str, int],
@@ -82,7 +84,7 @@ def test_it_waits_for_as_long_as_a_node_may_take_and_not_for_ever(
     minutes: int,
     hint: str,
 ) -> None:
-    """Another task may hold just the nodes that are lacking, and wait for these."""
+    """Another task may hold the missing nodes and wait for those of this task."""
     own = {"image": "a", "head_image": "b", "service_account": "c", "head": "d", **access}
     (pod / "target.json").write_text(json.dumps({"nodes": nodes, "kubernetes": own}))
     group = Gang(pod, "3", 0, 3)
@@ -96,8 +98,8 @@ def test_it_waits_for_as_long_as_a_node_may_take_and_not_for_ever(
     assert raised.value.record["hint"].startswith(hint)
 
 
-def test_it_does_not_give_up_while_nodes_are_being_started(pod: Path, clock: Clock) -> None:
-    """A node that does not come is tried again, which the autoscaler says with an event."""
+def test_gang_waits_longer_while_nodes_are_being_started(pod: Path, clock: Clock) -> None:
+    """A node that does not come is retried, which the autoscaler reports with an event."""
     group = Gang(pod, "3", 0, 3)
     group.begin()
     arrive(group, 0)
@@ -107,7 +109,7 @@ def test_it_does_not_give_up_while_nodes_are_being_started(pod: Path, clock: Clo
         assert not group.is_whole()
         clock.now += group.patience
         assert not group.is_whole()
-    # From now on it says no more.
+    # From now on the autoscaler reports nothing.
     clock.now += 1
     said = "1 of its 3 pods had started after 15 min without another node: "
     with pytest.raises(Fault) as raised:
@@ -115,10 +117,10 @@ def test_it_does_not_give_up_while_nodes_are_being_started(pod: Path, clock: Clo
     assert str(raised.value) == said + why
 
 
-def test_it_gives_up_where_nodes_are_started_for_ever_and_none_comes(
+def test_gang_gives_up_if_nodes_are_started_repeatedly_and_none_comes(
     pod: Path, clock: Clock
 ) -> None:
-    """Azure lacks them: the autoscaler tries again after a while, and the first pod has its own."""
+    """Azure lacks nodes: the autoscaler retries after a while, and the first pod holds its node."""
     group = Gang(pod, "3", 0, 3)
     group.begin()
     arrive(group, 0)
@@ -132,26 +134,26 @@ def test_it_gives_up_where_nodes_are_started_for_ever_and_none_comes(
     assert not group.is_whole(), "another attempt"
 
 
-def test_what_keeps_another_from_coming_ends_the_wait(pod: Path) -> None:
-    """The run's controller has seen it; see `stuck_pods`."""
+def test_gang_wait_ends_if_another_pod_is_blocked(pod: Path) -> None:
+    """The run's controller has noted the reason, see `stuck_pods`."""
     group = Gang(pod, "3", 0, 3)
     arrive(group, 0)
     why = "its image own:1 cannot be pulled: manifest unknown"
     control.note_blocked(pod, 0, "3", why)
     with pytest.raises(Fault, match=f"2 of its 3 pods did not start: {why}"):
         group.is_whole()
-    assert not group.is_whole()  # it may be otherwise for who begins again
+    assert not group.is_whole()  # the next attempt may succeed
     control.note_blocked(pod, 0, "3", why)
     arrive(group, 1)
     arrive(group, 2)
     assert group.is_whole()
 
 
-def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
+def test_gang_waits_until_a_lost_pod_is_replaced_unless_that_is_blocked(
     pod: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After an eviction of all, the first may be back before the others; but nobody waits longer
-    where the image of one cannot be had on another node."""
+    """After an eviction of all pods the first may be back before the others. The wait ends if the
+    image of one cannot be pulled on another node."""
     gone = {member(1).address}
 
     def connect(_: object, hosts: list[str]) -> str:
@@ -170,7 +172,7 @@ def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
     with pytest.raises(Fault, match=f"a pod that is gone cannot be replaced: {why}") as said:
         group.gather()
     assert "fairway retry RUN" in said.value.record["hint"]
-    assert group.gather() is None  # it may be otherwise for who begins again
+    assert group.gather() is None  # the next attempt may succeed
     clock.now += group.patience + 1
     with pytest.raises(OSError, match=r"10\.0\.0\.2 cannot be reached"):
         group.gather()
@@ -181,10 +183,10 @@ def test_one_that_is_gone_is_waited_for_until_another_takes_its_place(
     assert not group.has_changed()
 
 
-def test_a_pod_that_was_told_to_end_is_no_lost_one(
+def test_gang_remembers_a_terminated_pod_until_the_next_attempt(
     pod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of an attempt: what the one before in its place was told is over."""
+    """A signal to the pod's predecessor no longer counts."""
     monkeypatch.setattr(sshd_mesh, "connect", lambda *_: pod)
     group = Gang(pod, "3", 0, 2)
     arrive(group, 0)
@@ -194,7 +196,7 @@ def test_a_pod_that_was_told_to_end_is_no_lost_one(
     assert not group.has_changed()
     group.leave(1)  # as u-1, which is its id
     assert group.was_told()
-    # Nothing begins there any more, and what runs there is to end.
+    # Nothing starts there any more, and programs that run there are to end.
     assert group.has_changed()
     assert group.gather() is None
     arrive(group, 1, uid="another")
@@ -211,7 +213,7 @@ def test_a_pod_that_was_told_to_end_is_no_lost_one(
         pytest.param([{7}] * 9, 4, id="the task has ended and left something"),
     ],
 )
-def test_a_pod_that_is_told_to_end_stays_while_the_first_has_programs_there(
+def test_gang_terminated_pod_stays_while_the_first_pod_has_programs_in_it(
     pod: Path, monkeypatch: pytest.MonkeyPatch, left: list[set[int]], ends_after: int
 ) -> None:
     group = Gang(pod, "3", 0, 2)
@@ -219,7 +221,7 @@ def test_a_pod_that_is_told_to_end_stays_while_the_first_has_programs_there(
     waited: list[bool] = []
 
     def wait(_: object, deadline: float | None) -> None:
-        """For a signal, and once it is told only until it looks again."""
+        """Notes if the wait has a deadline, which it has once the pod was terminated."""
         waited.append(deadline is not None)
 
     monkeypatch.setattr(gang, "_wait", wait)
@@ -232,7 +234,7 @@ def test_a_pod_that_is_told_to_end_stays_while_the_first_has_programs_there(
     assert (group.folder / "1.told").read_text() == "u-1"  # the first pod sees that it is leaving
 
 
-def test_what_another_pod_has_started_is_seen(pod: Path) -> None:
+def test_gang_finds_the_sessions_that_another_pod_started(pod: Path) -> None:
     (gang.base() / "sessions").mkdir(parents=True)
     for note in ("", "served-"):
         with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
@@ -243,8 +245,8 @@ def test_what_another_pod_has_started_is_seen(pod: Path) -> None:
         assert gang._served() == set()
 
 
-def test_ranks_of_a_daemon_that_has_left_its_session_are_found(pod: Path) -> None:
-    """As Open MPI's do: signals are for the ranks."""
+def test_gang_finds_ranks_of_a_daemon_that_left_its_session(pod: Path) -> None:
+    """Open MPI's daemons leave their session, and signals are for the ranks."""
     (gang.base() / "sessions").mkdir(parents=True)
     context = pod / "context.json"
     facts = {"environment": dict(os.environ), "code": str(pod), "base": str(gang.base())}
@@ -264,7 +266,7 @@ def test_ranks_of_a_daemon_that_has_left_its_session_are_found(pod: Path) -> Non
     assert gang._served() == set()
 
 
-def test_each_says_where_it_is_when_it_can_be_reached_or_why_it_cannot(
+def test_gang_pod_joins_once_it_is_reachable_or_reports_why_it_is_not(
     pod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:

@@ -1,5 +1,5 @@
-"""Tasks that a person or their run's own limits end, and the number of times that one begins again:
-by a clock of the test's own, and figures by hand."""
+"""Tasks that a user or the limits of their run end, and limits of restarts: with a fake clock and
+hand-computed figures."""
 
 import io
 import json
@@ -34,8 +34,8 @@ def cancel(cluster: Cluster, task: str, submission: int = 0) -> None:
 
 
 @pytest.mark.parametrize("phase", ["Running", "Pending"])
-def test_the_pod_of_a_sweeps_task_goes_and_no_other(cluster: Cluster, phase: str) -> None:
-    """With the signal and grace of its pod; the index of one that has ended has another's pod."""
+def test_kubernetes_cancel_of_a_task_deletes_only_its_pod(cluster: Cluster, phase: str) -> None:
+    """The pod gets its own signal and grace; the pods at other indices are other tasks'."""
     folder = cluster.submitted([1, 1, 1])
     kept = [cluster.server.pod("job-a-0-0", 0), cluster.server.pod("job-a-0-0", 2)]
     gone = cluster.server.pod("job-a-0-0", 1, phase)
@@ -52,7 +52,7 @@ def test_the_pod_of_a_sweeps_task_goes_and_no_other(cluster: Cluster, phase: str
 def test_kubernetes_cancel_of_a_queued_task_ends_it_at_once_and_its_job_last(
     cluster: Cluster,
 ) -> None:
-    """The index has no pod yet; nothing waits for a node for it once the run is over."""
+    """The index has no pod yet, and nothing waits for a node for it once the run is over."""
     folder = cluster.submitted([1, 1], max_parallel=1)
     first = cluster.server.pod("job-a-0-0", 0)
     cluster.wrote(folder, "0", "running", job=first, started=1.0)
@@ -61,17 +61,17 @@ def test_kubernetes_cancel_of_a_queued_task_ends_it_at_once_and_its_job_last(
     cluster.wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
     cluster.server.of("pods").clear()
     assert cluster.state(folder).tasks == {"succeeded": 1, "cancelled": 1}
-    assert "job-a-0-0" in cluster.server.of("jobs")  # a look changes nothing
+    assert "job-a-0-0" in cluster.server.of("jobs")  # reading the state changes nothing
     cluster.controller(folder).step()
     assert [*cluster.server.of("jobs")] == ["job-a-0-controller"]
     known = state_files.read_run(folder)
     assert known.state == "cancelled"
 
 
-def test_kubernetes_job_of_a_cancelled_task_stays_where_the_other_tasks_ended_it(
+def test_kubernetes_job_of_a_cancelled_task_stays_if_the_other_tasks_ended_it(
     cluster: Cluster,
 ) -> None:
-    """Its pods may be looked at: it waits for nothing."""
+    """The Job waits for nothing, and its pods can still be inspected."""
     folder = cluster.submitted([1, 1])
     cancel(cluster, "1")
     cluster.wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
@@ -84,7 +84,7 @@ def test_kubernetes_job_of_a_cancelled_task_stays_where_the_other_tasks_ended_it
 
 
 def test_kubernetes_controller_does_not_start_cancelled_tasks(cluster: Cluster) -> None:
-    """But for a retry, as the cancellation was for the submission before."""
+    """Except in a retry: the cancellation was for the earlier submission."""
     folder = cluster.submitted([2, 2, 2], last=True, max_parallel=1)
     assert cluster.due(folder) == [0]
     cancel(cluster, "0")
@@ -98,13 +98,13 @@ def test_kubernetes_controller_does_not_start_cancelled_tasks(cluster: Cluster) 
     assert [*cluster.server.of("jobs")] == ["job-a-0-controller"], "a task on several nodes"
     cancel(cluster, "2")
     assert cluster.state(folder).tasks == {"cancelled": 3, "queued": 1}
-    assert cluster.due(folder) == [3]  # the last task sees what there is
+    assert cluster.due(folder) == [3]  # the last task runs all the same
     cancel(cluster, "finally")
     assert cluster.due(folder) == []
     assert cluster.state(folder).tasks == {"cancelled": 4}
 
 
-def test_pods_of_another_folders_run_and_runs_that_are_gone_are_left_alone(
+def test_kubernetes_cancel_ignores_pods_of_another_folder_and_removed_runs(
     cluster: Cluster,
 ) -> None:
     cancel(cluster, "1")
@@ -133,7 +133,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def evicted(known: TaskState, seen: bool) -> TaskState:
-    """Its pod was ended, and another is to begin: `seen` by somebody who looked meanwhile."""
+    """Returns the state of a task whose pod was ended, `seen` by a reconcile meanwhile or not."""
     view = reconcile.JobView("queued", "waiting for its turn") if seen else None
     return reconcile.resolve(known, view, cancelled=False, now=0.0)
 
@@ -152,7 +152,7 @@ def evicted(known: TaskState, seen: bool) -> TaskState:
         (LOST, {"error": 5}, {"node": 0}, "a node of it was lost"),
     ],
 )
-def test_a_task_whose_pod_is_gone_begins_again_as_often_as_the_job_says(
+def test_kubernetes_task_whose_pod_is_gone_restarts_within_its_retry_limits(
     tmp_path: Path,
     known: TaskState,
     before: dict[str, int],
@@ -161,7 +161,7 @@ def test_a_task_whose_pod_is_gone_begins_again_as_often_as_the_job_says(
     seen: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The next pod finds what the ones before have left; where that is enough it ends at once."""
+    """The next pod reads the counts of the earlier ones and ends at once if a limit is used up."""
     monkeypatch.setenv("_FAIRWAY_POD", "job-a-0-0-0-abcde")
     plan = RunPlan("job-a", str(tmp_path), retry_limits=limits)
     folder = tmp_path / "tasks" / "0"
@@ -195,7 +195,7 @@ def test_a_task_whose_pod_is_gone_begins_again_as_often_as_the_job_says(
         ("succeeded", 0, 0),
     ],
 )
-def test_a_pod_leaves_with_143_only_if_another_is_to_begin(
+def test_kubernetes_pod_exits_with_143_only_if_another_pod_is_to_begin(
     state: str, code: int, leaves_with: int
 ) -> None:
     assert pod.exit_code(state, code) == leaves_with
@@ -215,11 +215,11 @@ main.main()"""
     ("program", "leaves_with"),
     [
         ("kubernetes.controller", 143),
-        ("kubernetes.pod", 1),  # it lives, and finds no scratch here
-        ("kubernetes.node_health", -signal.SIGTERM),  # which is no first process of a run's pod
+        ("kubernetes.pod", 1),  # it continues, and finds no scratch here
+        ("kubernetes.node_health", -signal.SIGTERM),  # not the first process of a run's pod
     ],
 )
-def test_a_pod_that_is_told_to_end_before_it_has_a_handler_hears_of_it(
+def test_kubernetes_pod_handles_a_sigterm_that_comes_while_it_imports(
     tmp_path: Path, program: str, leaves_with: int
 ) -> None:
     words = [f"fairway_agent.{program}", str(tmp_path), "0", "0", "0"]
@@ -227,10 +227,10 @@ def test_a_pod_that_is_told_to_end_before_it_has_a_handler_hears_of_it(
     assert done.returncode == leaves_with, done.stderr
 
 
-def test_a_pod_of_a_task_that_has_ended_does_not_run_it_again(
+def test_kubernetes_pod_of_an_ended_task_does_not_run_it_again(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kubernetes may have lost the pod in which it ended, as that of a Job that is suspended."""
+    """Kubernetes may have lost the pod in which the task ended, as it does for a suspended Job."""
     folder = cluster.submitted([1])
     cluster.wrote(folder, "0", "failed", exit_code=143, attempt=0, submission=0, ended=1.0)
     monkeypatch.setattr(pod, "hold_scratch", lambda _: None)
@@ -244,14 +244,14 @@ def test_a_pod_of_a_task_that_has_ended_does_not_run_it_again(
 
 
 def submitted(cluster: Cluster, **plan: Any) -> Path:
-    """Two tasks on four nodes each, of which the first has its pods."""
+    """Submits two tasks on four nodes each, of which the first has a pod."""
     folder = cluster.submitted([4, 4], **plan)
     cluster.server.pod("job-a-0-0", 0)
     return folder
 
 
 def state(cluster: Cluster, folder: Path) -> RunState:
-    """As the run's controller leaves it."""
+    """Returns the run's state after a step of its controller."""
     cluster.controller(folder).step()
     return state_files.read_run(folder)
 
@@ -259,8 +259,8 @@ def state(cluster: Cluster, folder: Path) -> RunState:
 def test_kubernetes_max_cost_counts_time_held_by_evicted_pods(
     cluster: Cluster, clock: Clock
 ) -> None:
-    """4 nodes for 3 h until they were evicted are 12 of 16 node hours; the other 4 are one more
-    hour of the pods in their place. What waits for nodes does not begin then."""
+    """4 nodes for 3 h until the eviction are 12 of 16 node hours; the other 4 are one more hour of
+    the new pods. Tasks that wait for nodes do not begin then."""
     folder = submitted(cluster, **COST)
     plan = RunPlan.from_json(json.loads((folder / "plan.json").read_text()))
     first = Watch(folder, plan, 0)
@@ -287,7 +287,8 @@ def test_kubernetes_max_cost_counts_time_held_by_evicted_pods(
 def test_kubernetes_max_duration_counts_while_an_evicted_task_waits_for_pods(
     cluster: Cluster, clock: Clock
 ) -> None:
-    """Evicted, and nothing of it runs: who looks ends it when its time is over."""
+    """No pod runs after the eviction: the controller's next step ends the run when its time is
+    over."""
     folder = submitted(cluster, max_duration=3600.0)
     plan = RunPlan.from_json(json.loads((folder / "plan.json").read_text()))
     assert state(cluster, folder).state == "queued"

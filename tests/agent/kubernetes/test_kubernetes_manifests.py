@@ -1,5 +1,4 @@
-"""The objects of a run, held to the published schemas: a field that these do not know is refused
-by the API server."""
+"""A run's objects, checked against the published schemas: the API server refuses unknown fields."""
 
 import json
 from dataclasses import replace
@@ -67,7 +66,7 @@ def test_kubernetes_jobs_validate_strictly_against_each_server_version(
 
 
 @pytest.mark.parametrize("part", [SWEEP, GANG, SHARES])
-def test_a_pod_has_the_topology_of_its_nodes_where_nccl_looks_for_it(part: Part) -> None:
+def test_kubernetes_pod_mounts_the_topology_file_of_its_nodes_for_nccl(part: Part) -> None:
     settings = replace(SETTINGS, topology="/opt/microsoft/ndv5/topo.xml")
     pod = pod_of(job := made(part, settings=settings))
     [mount] = [
@@ -75,7 +74,7 @@ def test_a_pod_has_the_topology_of_its_nodes_where_nccl_looks_for_it(part: Part)
     ]
     assert (mount["mountPath"], mount["readOnly"]) == ("/opt/microsoft/ndv5", True)
     [volume] = [each for each in pod["volumes"] if each["name"] == "fairway-topology"]
-    # Else a task would wait for ever where the cluster was prepared without it.
+    # Otherwise a task would wait forever on a cluster that was prepared without it.
     assert volume["configMap"] == {"name": "fairway-topology-ndv5", "optional": True}
     for version in VERSIONS:
         validate(job, version, strict=True)
@@ -83,11 +82,11 @@ def test_a_pod_has_the_topology_of_its_nodes_where_nccl_looks_for_it(part: Part)
 
 
 class TestScratch:
-    """A task's scratch: on the node's disks where these are set up, else within a limit."""
+    """A task's scratch: on the node's disks if these are set up, else within a limit."""
 
     @staticmethod
     def of(part: Part, scratch: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The volume and its mount; the object is one that each server takes."""
+        """Returns the volume and its mount, once each server version has accepted the object."""
         resources = {**SETTINGS.resources, "cpu": "80"}
         job = made(part, settings=replace(SETTINGS, scratch=scratch, resources=resources))
         for version in VERSIONS:
@@ -100,9 +99,11 @@ class TestScratch:
         return volume, mount
 
     @pytest.mark.parametrize("part", [SWEEP, GANG, SHARES])
-    def test_each_pod_has_a_folder_of_its_own_once_the_node_is_set_up(self, part: Part) -> None:
+    def test_kubernetes_scratch_is_a_folder_per_pod_on_the_disks_of_the_node(
+        self, part: Part
+    ) -> None:
         volume, mount = self.of(part, "/mnt/resource_nvme/fairway")
-        # Not made where it is missing: that would be on the system disk.
+        # Not created if it is missing: that would be on the system disk.
         assert volume["hostPath"] == {"path": "/mnt/resource_nvme/fairway", "type": "Directory"}
         assert mount["subPathExpr"] == "$(_FAIRWAY_POD_UID)"
         container = pod_of(made(part))["containers"][0]
@@ -115,10 +116,10 @@ class TestScratch:
             (GANG, "128Gi", {"sizeLimit": "131072Mi"}),
             (SHARES, "128Gi", {"sizeLimit": "16384Mi"}),
             (CORES, "128Gi", {"sizeLimit": "6553Mi"}),
-            (SWEEP, "", {}),  # of a target that says nothing
+            (SWEEP, "", {}),  # a target without a limit
         ],
     )
-    def test_a_part_of_a_node_has_a_part_of_its_system_disk(
+    def test_kubernetes_scratch_on_the_system_disk_is_limited_by_the_share(
         self, part: Part, scratch: str, most: dict[str, str]
     ) -> None:
         volume, mount = self.of(part, scratch)
@@ -126,7 +127,7 @@ class TestScratch:
         assert "subPathExpr" not in mount
 
 
-def test_the_newest_is_among_them() -> None:
+def test_kubernetes_versions_include_the_newest_schema() -> None:
     assert newest().startswith(f"{VERSIONS[-1]}.")
 
 
@@ -139,14 +140,14 @@ def test_the_newest_is_among_them() -> None:
     ],
     ids=["a sweep", "one task after another", "after another run"],
 )
-def test_kubernetes_manifests_of_a_whole_run_are_accepted_by_the_server(
+def test_kubernetes_manifests_of_an_entire_run_are_accepted_by_the_server(
     cluster: Cluster,
     monkeypatch: pytest.MonkeyPatch,
     queue: str | None,
     nodes: list[int],
     more: dict[str, Any],
 ) -> None:
-    """Also what is made later, by its controller."""
+    """Including those that its controller creates later."""
     monkeypatch.setattr(submit, "_require_quota", lambda *_: None)
     cluster.submitted([1], "first")
     folder = cluster.bring("job-a", nodes, **more)
@@ -164,7 +165,7 @@ def test_kubernetes_manifests_of_a_whole_run_are_accepted_by_the_server(
             validate(job, version, strict=True)
 
 
-def test_a_sweep_is_one_job_whose_tasks_fail_apart() -> None:
+def test_kubernetes_job_of_a_sweep_lets_its_tasks_fail_independently() -> None:
     spec = made(SWEEP)["spec"]
     assert (spec["completions"], spec["parallelism"]) == (3, 3)
     assert spec["backoffLimitPerIndex"] == 0
@@ -177,7 +178,7 @@ def test_a_sweep_is_one_job_whose_tasks_fail_apart() -> None:
     assert made(GANG, settings=replace(QUEUED, most=2))["spec"]["parallelism"] == 4
 
 
-def test_a_task_on_several_nodes_ends_with_its_first_pod() -> None:
+def test_kubernetes_job_of_a_gang_ends_with_its_first_pod() -> None:
     spec = made(GANG, LIMITED)["spec"]
     # All of them or none: `max_parallel` counts tasks.
     assert (spec["completions"], spec["parallelism"], spec["backoffLimit"]) == (4, 4, 0)
@@ -185,16 +186,16 @@ def test_a_task_on_several_nodes_ends_with_its_first_pod() -> None:
 
 
 @pytest.mark.parametrize("part", [SWEEP, GANG])
-def test_a_pod_that_was_taken_away_counts_as_no_failure(part: Part) -> None:
+def test_kubernetes_job_ignores_disrupted_and_terminated_pods(part: Part) -> None:
     spec = made(part)["spec"]
     disrupted = [{"type": "DisruptionTarget", "status": "True"}]
     told = {"operator": "In", "values": [143], "containerName": "task"}
-    # No rule fails the Job or an index: it would hold for the pods of a suspended Job, too.
+    # No rule fails the Job or an index: it would also apply to the pods of a suspended Job.
     assert spec["podFailurePolicy"]["rules"] == [
         {"action": "Ignore", "onPodConditions": disrupted},
         {"action": "Ignore", "onExitCodes": told},
     ]
-    # A second pod of an index begins when the first has saved what it has, and is gone.
+    # A second pod of an index begins when the first has saved its work and is gone.
     assert spec["podReplacementPolicy"] == "Failed"
 
 
@@ -204,15 +205,15 @@ def test_kubernetes_pod_grace_period_is_that_of_the_plan_plus_time_to_report() -
     assert pod_of(made(GANG, longest))["terminationGracePeriodSeconds"] == 2**31 - 1
 
 
-def test_the_cluster_ends_only_what_no_longer_keeps_its_own_time() -> None:
+def test_kubernetes_pod_deadline_exceeds_the_timeouts_of_its_task() -> None:
     assert "activeDeadlineSeconds" not in pod_of(made(SWEEP))
-    # Three attempts, each with its grace, and what comes before and after.
+    # Three attempts, each with its grace, and the time before and after.
     assert pod_of(made(SWEEP, LIMITED))["activeDeadlineSeconds"] > 3 * (60 + 10)
     endless = RunPlan(RUN, "/x", timeout=36500 * 86400.0, retries=1)
     assert pod_of(made(SWEEP, endless))["activeDeadlineSeconds"] == 2**31 - 1
-    # Of the Job: it would count while it waits for nodes.
+    # A deadline of the Job would count its wait for nodes.
     assert "activeDeadlineSeconds" not in made(SWEEP, LIMITED)["spec"]
-    # A first pod has begun while the others wait for their nodes, which may be started anew.
+    # A first pod has begun while the others wait for their nodes, which may be started again.
     patient = replace(SETTINGS, patience=SETTINGS.patience + 1000)
     for part, more in ((GANG, MOST_WAITS * 1000), (SWEEP, 0)):
         usual, long = (
@@ -222,7 +223,7 @@ def test_the_cluster_ends_only_what_no_longer_keeps_its_own_time() -> None:
         assert long - usual == more
 
 
-def test_pods_of_tasks_have_no_rights_in_the_cluster() -> None:
+def test_kubernetes_pod_of_a_task_has_no_rights_in_the_cluster() -> None:
     pod = pod_of(made(SWEEP))
     assert pod["serviceAccountName"] == "fairway-task"
     assert pod["automountServiceAccountToken"] is False
@@ -238,7 +239,7 @@ def test_pods_of_tasks_have_no_rights_in_the_cluster() -> None:
     assert pod_of(made(SWEEP, settings=settings)) == pod
 
 
-def test_a_queue_starts_all_of_its_pods_together() -> None:
+def test_kubernetes_job_in_a_queue_starts_suspended() -> None:
     job = made(GANG, settings=QUEUED)
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "nd"
     assert job["spec"]["suspend"] is True
@@ -246,21 +247,21 @@ def test_a_queue_starts_all_of_its_pods_together() -> None:
     assert "kueue.x-k8s.io/queue-name" not in made(GANG)["metadata"]["labels"]
 
 
-def test_kubernetes_pod_requests_the_whole_node_with_equal_limits() -> None:
+def test_kubernetes_pod_requests_the_entire_node_with_equal_limits() -> None:
     [container] = pod_of(made(SWEEP))["containers"]
     assert container["resources"]["limits"] == container["resources"]["requests"]
     assert container["resources"]["limits"]["rdma/ib"] == "8"
     assert "resources" not in pod_of(made(SWEEP, settings=PLAIN))["containers"][0]
 
 
-def test_kubernetes_pod_on_a_shared_node_requests_its_part_and_prefers_shared_nodes() -> None:
+def test_kubernetes_pod_with_a_share_requests_it_and_prefers_shared_nodes() -> None:
     pod = pod_of(made(SHARES))
     [container] = pod["containers"]
     assert container["resources"] == {
         "requests": {"cpu": "10", "nvidia.com/gpu": "1"},
         "limits": {"cpu": "10", "nvidia.com/gpu": "1"},
     }
-    # Where others have begun to share a node there is room for it, and others stay whole.
+    # A node that is already shared has room for it, and other nodes stay undivided.
     [near] = pod["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     labels = made(SHARES)["spec"]["template"]["metadata"]["labels"]
     wanted = near["podAffinityTerm"]["labelSelector"]["matchLabels"]
@@ -270,7 +271,7 @@ def test_kubernetes_pod_on_a_shared_node_requests_its_part_and_prefers_shared_no
 
 
 def test_kubernetes_pod_without_gpus_sees_no_nvidia_devices() -> None:
-    """An image that asks NVIDIA's runtime for all GPUs would otherwise have those of others."""
+    """An image that asks NVIDIA's runtime for all GPUs would otherwise get those of other tasks."""
     [container] = pod_of(made(CORES))["containers"]
     env = {each["name"]: each.get("value") for each in container["env"]}
     assert env["NVIDIA_VISIBLE_DEVICES"] == "void"
@@ -279,7 +280,7 @@ def test_kubernetes_pod_without_gpus_sees_no_nvidia_devices() -> None:
     assert "NVIDIA_VISIBLE_DEVICES" not in json.dumps(container)
 
 
-def test_a_queue_is_asked_for_as_many_parts_as_all_nodes_have() -> None:
+def test_kubernetes_job_in_a_queue_has_as_many_pods_as_the_nodes_have_shares() -> None:
     assert made(SHARES, settings=replace(QUEUED, most=2))["spec"]["parallelism"] == 16
     assert made(SHARES, settings=replace(QUEUED, most=0))["spec"]["parallelism"] == 20
     assert made(SHARES)["spec"]["parallelism"] == 20
@@ -354,7 +355,7 @@ def test_kubernetes_settings_are_read_from_target_and_job(tmp_path: Any) -> None
     (tmp_path / "job.json").write_text("{}")
     found = of_run(tmp_path, {"cpu": "4"})
     assert (found.image, found.shm_size, found.queue) == ("usual:1", "", "nd")
-    # Only what has a claim is there.
+    # Only mounts with a claim are present.
     assert (found.volumes, found.paths) == ({"data": "claim"}, {"data": "/data"})
     own = {"container": {"image": "own:2", "shm_size": "512m"}}
     (tmp_path / "job.json").write_text(json.dumps(own))
@@ -369,7 +370,7 @@ def test_kubernetes_settings_are_read_from_target_and_job(tmp_path: Any) -> None
 @pytest.mark.parametrize(
     ("text", "amount"), [("1", 1), ("500m", 0.5), ("1Ki", 1024), ("2M", 2_000_000), ("1e3", 1000)]
 )
-def test_quantities(text: str, amount: float) -> None:
+def test_kubernetes_quantity_parse_returns_the_amount(text: str, amount: float) -> None:
     assert float(parse(text)) == amount
 
 

@@ -32,7 +32,7 @@ UNCHECKED = Verdict("Unknown", "")
 
 @dataclass
 class Server:
-    """An API server with one node, as strategic merge patches change it."""
+    """An API server with one node, which applies strategic merge patches."""
 
     notes: dict[str, str] = field(default_factory=dict)
     closed: bool = False
@@ -100,7 +100,7 @@ def look(server: Server, text: str = "exit 0", machine: str = "") -> Verdict:
 FAULT = "printf 'hardware: 7 of 8 GPUs; XID 79 on 0001:00:00; '; exit 1"
 
 
-def test_a_broken_node_is_cordoned_with_the_reason_and_let_back_when_it_is_sound(
+def test_node_health_cordons_a_broken_node_and_uncordons_it_once_healthy(
     server: Server,
 ) -> None:
     look(server)
@@ -116,7 +116,9 @@ def test_a_broken_node_is_cordoned_with_the_reason_and_let_back_when_it_is_sound
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["", "at the same moment"])
-def test_what_a_person_cordoned_stays(server: Server, before: bool) -> None:
+def test_node_health_does_not_uncordon_a_node_that_a_user_cordoned(
+    server: Server, before: bool
+) -> None:
     server.closed = before
     server.between = [] if before else [lambda other: setattr(other, "closed", True)]
     look(server, FAULT)
@@ -125,7 +127,7 @@ def test_what_a_person_cordoned_stays(server: Server, before: bool) -> None:
     assert (server.said[0], server.closed) == ("False", True)
 
 
-def test_a_person_who_lets_a_broken_node_back_has_decided_and_not_aks_after_an_update(
+def test_node_health_respects_an_uncordon_by_a_user_but_not_by_an_aks_update(
     server: Server,
 ) -> None:
     for boot in ("first", "second"):
@@ -141,7 +143,7 @@ def test_a_person_who_lets_a_broken_node_back_has_decided_and_not_aks_after_an_u
     assert server.closed, "that is another fault"
 
 
-def test_a_new_node_without_drivers_is_not_broken(server: Server) -> None:
+def test_node_health_of_a_new_node_without_drivers_is_unknown(server: Server) -> None:
     for capacity in ({}, {"nvidia.com/gpu": "8"}, {**GPUS, "rdma/ib": "0"}):
         server.capacity = capacity
         look(server, FAULT)
@@ -150,7 +152,7 @@ def test_a_new_node_without_drivers_is_not_broken(server: Server) -> None:
     assert server.said[1] == "the node does not offer rdma/ib yet"
 
 
-def test_devices_that_go_away_heal_nothing(server: Server) -> None:
+def test_node_health_stays_broken_if_devices_disappear(server: Server) -> None:
     look(server, FAULT)
     server.capacity = {}
     look(server)
@@ -164,14 +166,14 @@ def test_devices_that_go_away_heal_nothing(server: Server) -> None:
         ("exit 1", "the health check ended with 1: "),
     ],
 )
-def test_a_check_that_breaks_off_says_nothing_of_the_node(
+def test_node_health_is_unknown_if_the_check_itself_fails(
     server: Server, text: str, message: str
 ) -> None:
     look(server, text)
     assert (server.said, server.closed) == (("Unknown", message), False)
 
 
-def test_a_check_that_never_ends_is_a_fault(
+def test_node_health_check_that_never_ends_is_a_fault(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_health, "_LONGEST", 0.2)
@@ -179,7 +181,7 @@ def test_a_check_that_never_ends_is_a_fault(
     assert (server.said[0], server.closed) == ("True", True)
 
 
-def test_a_fault_that_passes_at_once_is_none(
+def test_node_health_ignores_a_fault_that_passes_at_once(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
@@ -191,7 +193,7 @@ def test_a_fault_that_passes_at_once_is_none(
     assert not server.closed
 
 
-def test_the_time_of_a_condition_is_that_of_its_last_change() -> None:
+def test_node_health_condition_time_is_that_of_its_last_change() -> None:
     node: dict[str, Any] = {"status": {}}
     first = node_health.condition_of(node, BROKEN, 0.0)
     node["status"]["conditions"] = [first]
@@ -201,13 +203,13 @@ def test_the_time_of_a_condition_is_that_of_its_last_change() -> None:
     assert node_health.condition_of(node, SOUND, 60.0)["lastTransitionTime"].endswith("01:00Z")
 
 
-def test_an_unchecked_node_is_left_as_it_is() -> None:
+def test_node_health_leaves_an_unchecked_node_unchanged() -> None:
     for notes in ({}, {CORDONED: "7 of 8 GPUs"}):
         node = {"metadata": {"annotations": notes}, "spec": {"unschedulable": True}, "status": {}}
         assert node_health.change_of(node, UNCHECKED, "") == {}
 
 
-def test_a_new_node_is_kept_until_it_has_its_drivers_or_ought_to(server: Server) -> None:
+def test_node_health_keeps_a_new_node_until_its_drivers_come_or_are_overdue(server: Server) -> None:
     made = calendar.timegm((2026, 1, 1, 0, 0, 0))
     kept = "cluster-autoscaler.kubernetes.io/scale-down-disabled"  # FAQ.md of cluster-autoscaler
     held = {HELD: "true", kept: "true"}
@@ -226,10 +228,11 @@ def test_a_new_node_is_kept_until_it_has_its_drivers_or_ought_to(server: Server)
     assert look_at(2) == look_at(20, **GPUS) == {kept: "true"}, "another keeps it"
 
 
-def test_a_new_node_is_checked_as_soon_as_it_has_its_drivers(
+def test_node_health_checks_a_new_node_as_soon_as_it_has_its_drivers(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its first pods come then too; five minutes later they would have begun on a broken node."""
+    """Its first pods come at that time too; five minutes later they would have begun on a broken
+    node."""
     server.capacity = {}
     pauses: list[float] = []
 
@@ -251,7 +254,7 @@ def test_a_new_node_is_checked_as_soon_as_it_has_its_drivers(
     assert server.closed
 
 
-def test_which_vm_a_node_is_is_noted_once(server: Server, tmp_path: Path) -> None:
+def test_node_health_notes_the_vm_of_a_node_once(server: Server, tmp_path: Path) -> None:
     values = tmp_path / "kvp"
     name = b"PhysicalHostName"
     values.write_bytes(name.ljust(512, b"\0") + b"DSM01".ljust(2048, b"\0"))
@@ -289,8 +292,8 @@ def test_which_vm_a_node_is_is_noted_once(server: Server, tmp_path: Path) -> Non
         ("resource=/s/mine,resource=/s/other", False),
     ],
 )
-def test_no_note_makes_a_node_another_vm(note: str, noted: bool) -> None:
-    """Others may write it, and the VM is reported to Azure as broken."""
+def test_node_machine_note_that_names_another_vm_is_ignored(note: str, noted: bool) -> None:
+    """Others may write the note, and the VM is reported to Azure as broken."""
     node = {"spec": {"providerID": "azure:///s/mine"}, "metadata": {"annotations": {MACHINE: note}}}
     if noted:
         assert nodes._machine(node) == note

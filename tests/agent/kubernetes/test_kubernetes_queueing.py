@@ -1,6 +1,7 @@
-"""Why Kueue holds a Job back, what the autoscaler says, and what a queue can never admit.
+"""Reasons why Kueue holds a Job, messages of the autoscaler, and jobs that a queue can never admit.
 
-Objects are as Kueue 0.19 (API v1beta2) and cluster-autoscaler 1.36 give them."""
+Objects are as Kueue 0.19 (API v1beta2) and cluster-autoscaler 1.36 give them.
+"""
 
 import json
 from pathlib import Path
@@ -97,11 +98,13 @@ def test_kubernetes_queueing_reason_is_that_of_the_queue_or_of_a_check(
     server: Server, facts: dict[str, Any], said: str
 ) -> None:
     assert held(server, workload("x", **facts))["x"].startswith(f"waiting {said}")
-    # One that Kueue has not looked at yet.
+    # A workload that Kueue has not considered yet.
     assert held(server, workload("new", conditions=[])).get("new") is None
 
 
-def test_what_was_put_back_or_ended_says_by_what(server: Server) -> None:
+def test_kubernetes_queueing_reason_says_why_a_job_was_evicted_or_deactivated(
+    server: Server,
+) -> None:
     waits = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": PUT_BACK}
     conditions = [evicted("AdmissionCheck", PUT_BACK), waits]
     found = held(server, workload("x", conditions=conditions))
@@ -131,7 +134,9 @@ def test_what_was_put_back_or_ended_says_by_what(server: Server) -> None:
         (1, "", "its pod: the autoscaler was asked for them"),
     ],
 )
-def test_a_check_that_asks_for_nodes(server: Server, count: int, message: str, said: str) -> None:
+def test_kubernetes_queueing_reason_of_a_pending_node_request_names_its_pods(
+    server: Server, count: int, message: str, said: str
+) -> None:
     reserved = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved"}
     checks = [{"name": "fairway-nodes", "state": "Pending", "message": message}]
     pods = {"podSets": [{"name": "main", "count": count}]}
@@ -143,12 +148,12 @@ def test_a_check_that_asks_for_nodes(server: Server, count: int, message: str, s
 
 def event(uid: str, reason: str, message: str, minute: int, second: str = "00") -> dict[str, Any]:
     when, about = f"2026-11-22T10:{minute:02}:{second}Z", {"kind": "Pod", "uid": uid}
-    # Those of one kind of client have microseconds, and under another name.
+    # Events of some clients have microseconds, in another field.
     time = {"eventTime": when} if "." in second else {"lastTimestamp": when}
     return {"involvedObject": about, "reason": reason, "message": message, **time}
 
 
-def test_the_last_word_of_the_autoscaler_counts(
+def test_kubernetes_autoscaler_latest_event_of_a_pod_counts(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts = "pod triggered scale-up: [{aks-nd-vmss 0->2 (max: 8)}]"
@@ -158,7 +163,7 @@ def test_the_last_word_of_the_autoscaler_counts(
         event("b", "TriggeredScaleUp", starts, 6),
         event("b", "NotTriggerScaleUp", BACKOFF, 3),
         event("c", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size", 3),
-        # As texts they would be in the other order.
+        # Compared as text they would be in the other order.
         event("d", "NotTriggerScaleUp", BACKOFF, 7),
         event("d", "TriggeredScaleUp", starts, 7, "00.500000"),
         event("e", "NotTriggerScaleUp", BACKOFF, 7, "00.500000"),
@@ -181,7 +186,7 @@ def test_the_last_word_of_the_autoscaler_counts(
     }
 
 
-def test_of_pods_whose_nodes_were_asked_for_together_the_autoscaler_says_nothing() -> None:
+def test_kubernetes_autoscaler_scales_up_for_pods_of_a_provisioning_request() -> None:
     """cluster-autoscaler 1.36, processors/provreq/pods_filter.go: its event has no reason."""
     note = {"autoscaling.x-k8s.io/consume-provisioning-request": "job-x-fairway-nodes-1"}
     asked = {"metadata": {"uid": "a", "annotations": note}}
@@ -191,10 +196,10 @@ def test_of_pods_whose_nodes_were_asked_for_together_the_autoscaler_says_nothing
     assert found.scaling_of({"metadata": {"uid": "c"}}) == Scaling()
 
 
-def test_a_head_that_may_not_see_events_goes_on(
+def test_kubernetes_autoscaler_events_that_the_head_may_not_read_are_skipped(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that an earlier release has prepared."""
+    """An earlier release may have prepared the head."""
     answers = [403, 500]
 
     def refuse(*_: object) -> None:
@@ -208,13 +213,13 @@ def test_a_head_that_may_not_see_events_goes_on(
 
 @pytest.fixture
 def team(server: Server) -> None:
-    """A queue that waits for what it may have."""
+    """Adds a queue, whose quota the tests set."""
     server.kueue = "/apis/kueue.x-k8s.io/v1beta2"
     server.of("localqueues")["team"] = {"spec": {"clusterQueue": "all"}}
 
 
 def quota(server: Server, *cpus: str, borrow: str | None = None, **spec: Any) -> None:
-    """A quota of processors in each of some flavors."""
+    """Sets the quota of processors in each of some flavors."""
     more = {} if borrow is None else {"borrowingLimit": borrow}
     flavors = [
         {"name": f"f{number}", "resources": [{"name": "cpu", "nominalQuota": each, **more}]}
@@ -266,7 +271,7 @@ def test_kubernetes_quota_refuses_jobs_that_never_fit_into_an_idle_queue(
 
 
 @pytest.mark.usefixtures("team")
-def test_a_sweep_takes_as_many_nodes_as_there_are(cluster: Cluster) -> None:
+def test_kubernetes_quota_sweep_runs_on_as_many_nodes_as_there_are(cluster: Cluster) -> None:
     quota(cluster.server, "32")
     bring(cluster, [1] * 50)
     cluster.submit()
@@ -275,7 +280,7 @@ def test_a_sweep_takes_as_many_nodes_as_there_are(cluster: Cluster) -> None:
 
 @pytest.mark.usefixtures("team")
 @pytest.mark.parametrize("hidden", ["clusterqueues", "workloadpriorityclasses"])
-def test_a_head_that_may_not_see_quotas_or_classes_submits(
+def test_kubernetes_quota_or_class_that_the_head_may_not_read_is_no_error(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, hidden: str
 ) -> None:
     get = cluster.server.get
@@ -301,7 +306,7 @@ def with_priority(cluster: Cluster, priority: object, **priorities: str) -> None
     [("high", "urgent"), (500, "urgent"), ("normal", None), ("low", None), (-500, None)],
 )
 @pytest.mark.usefixtures("team")
-def test_a_priority_is_a_class_of_the_queue(
+def test_kubernetes_priority_becomes_a_priority_class_of_the_queue(
     cluster: Cluster, priority: object, name: str | None
 ) -> None:
     quota(cluster.server, "64")
@@ -316,12 +321,12 @@ def test_a_priority_is_a_class_of_the_queue(
     ("gone", "said", "see"),
     [
         ("localqueues", "no queue team", "localqueues"),
-        # Kueue would make no workload for the Job, and say so to nobody who waits.
+        # Kueue would create no workload for the Job, without telling the waiting user.
         ("classes", "no WorkloadPriorityClass urgent", "workloadpriorityclasses"),
     ],
 )
 @pytest.mark.usefixtures("team")
-def test_a_queue_or_class_that_is_not_there_is_refused(
+def test_kubernetes_queue_or_priority_class_that_is_missing_is_refused(
     cluster: Cluster, gone: str, said: str, see: str
 ) -> None:
     quota(cluster.server, "64")

@@ -1,4 +1,4 @@
-"""States of runs, once the API server was asked."""
+"""States of runs after a query of the API server."""
 
 import io
 from collections.abc import Callable
@@ -25,7 +25,7 @@ FAILED = {"first": "failed"}
 ASKED = StatesRequest({"job-a": RunRequest()})
 
 
-def test_a_run_lasts_from_the_start_of_its_first_task_to_the_last_end(cluster: Cluster) -> None:
+def test_kubernetes_run_lasts_from_its_first_start_to_its_last_end(cluster: Cluster) -> None:
     folder = cluster.submitted([1, 1])
     cluster.wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=4.0)
     cluster.wrote(folder, "1", "failed", exit_code=3, started=2.0, ended=3.0)
@@ -34,8 +34,10 @@ def test_a_run_lasts_from_the_start_of_its_first_task_to_the_last_end(cluster: C
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_jobs_that_were_made_after_the_list_are_not_lost(cluster: Cluster, last: bool) -> None:
-    """Somebody looks while somebody else, or the controller, submits."""
+def test_kubernetes_reconcile_does_not_lose_jobs_created_after_the_list(
+    cluster: Cluster, last: bool
+) -> None:
+    """One process reconciles while another, or the controller, submits."""
     folder = cluster.submitted([1], last=last)
     if last:
         cluster.wrote(folder, "0", "succeeded", exit_code=0, ended=1.0)
@@ -45,8 +47,10 @@ def test_jobs_that_were_made_after_the_list_are_not_lost(cluster: Cluster, last:
     assert found.tasks == ({"succeeded": 1, "queued": 1} if last else {"queued": 1})
 
 
-def test_a_task_that_began_after_the_list_runs(cluster: Cluster) -> None:
-    """Its pod was not there yet."""
+def test_kubernetes_reconcile_keeps_a_task_running_that_began_after_the_list(
+    cluster: Cluster,
+) -> None:
+    """The task's pod was not in the list yet."""
     folder = cluster.submitted([1])
     before = looking.look(cluster.server, [folder.name])
     pod = cluster.server.pod("job-a-0-0", 0, "Pending")
@@ -55,10 +59,10 @@ def test_a_task_that_began_after_the_list_runs(cluster: Cluster) -> None:
     assert state_files.read_task(folder / "tasks" / "0").state == "running"
 
 
-def test_the_controller_notes_that_nodes_are_started_for_a_task(
+def test_kubernetes_controller_notes_that_nodes_are_started_for_a_task(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its first pod may not ask the API server, and waits for as long as they come."""
+    """The task's first pod may not query the API server, and waits as long as nodes are coming."""
     folder, when = cluster.submitted([2]), 1_795_860_000.0
     lacks = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available: no."}
     cluster.server.pod("job-a-0-0", 0)
@@ -75,7 +79,7 @@ def test_the_controller_notes_that_nodes_are_started_for_a_task(
 
 
 class TestStuck:
-    """Pods that never get their container."""
+    """Pods whose container never starts."""
 
     WHY = "its image own:1 cannot be pulled: manifest unknown"
 
@@ -85,7 +89,7 @@ class TestStuck:
 
     @pytest.fixture
     def act(self, cluster: Cluster) -> Callable[[Path], RunState]:
-        """One step of the run's controller, which remembers what it saw."""
+        """Returns a function that makes a step of the run's controller, which keeps its memory."""
         found = []
 
         def step(folder: Path) -> RunState:
@@ -102,7 +106,7 @@ class TestStuck:
         server.pod(job, index, "Pending", containerStatuses=status)
 
     @pytest.mark.parametrize("nodes", [[1, 1, 1], [3]])
-    def test_they_end_the_run_after_a_while_and_who_looks_ends_nothing(
+    def test_kubernetes_stuck_pods_are_ended_after_a_while_only_by_the_controller(
         self, cluster: Cluster, clock: Clock, act: Callable[[Path], RunState], nodes: list[int]
     ) -> None:
         folder = cluster.submitted(nodes)
@@ -121,7 +125,7 @@ class TestStuck:
         assert [*cluster.server.of("jobs")] == JOBS[1:]  # nothing of it starts later
         assert (cluster.state(folder), act(folder)) == (cluster.state(folder),) * 2
 
-    def test_one_that_is_pulled_after_all_is_as_any_other(
+    def test_kubernetes_stuck_pod_that_recovers_is_not_ended(
         self, cluster: Cluster, clock: Clock, act: Callable[[Path], RunState]
     ) -> None:
         folder = cluster.submitted([1])
@@ -134,7 +138,7 @@ class TestStuck:
         pod["status"]["containerStatuses"] = waiting
         assert act(folder).state == "queued"
 
-    def test_where_others_have_begun_one_fails_alone(
+    def test_kubernetes_stuck_pod_fails_alone_if_other_tasks_have_begun(
         self, cluster: Cluster, clock: Clock, act: Callable[[Path], RunState]
     ) -> None:
         folder = cluster.submitted([1, 1])
@@ -145,10 +149,10 @@ class TestStuck:
         assert act(folder).tasks == {"succeeded": 1, "failed": 1}
         assert (cluster.server.of("pods"), [*cluster.server.of("jobs")]) == ({}, JOBS)
 
-    def test_the_first_of_several_hears_that_others_do_not_come_until_they_have(
+    def test_kubernetes_stuck_gang_pods_are_noted_for_the_first_until_they_start(
         self, cluster: Cluster, clock: Clock, act: Callable[[Path], RunState]
     ) -> None:
-        """It has the last word, as it may have begun before: see `gang`."""
+        """The first pod decides, because it may have begun before: see `gang`."""
         folder = cluster.submitted([3])
         self.hold(cluster.server, 1)
         self.hold(cluster.server, 2)
@@ -165,7 +169,7 @@ class TestStuck:
         act(folder)
         assert control.read(folder).blocked == {}
 
-    def test_what_a_controller_that_is_stuck_was_to_start_has_failed(
+    def test_kubernetes_stuck_controller_fails_the_tasks_that_it_was_to_start(
         self, cluster: Cluster, clock: Clock
     ) -> None:
         folder = cluster.submitted([2, 2], max_parallel=1)
@@ -178,7 +182,9 @@ class TestStuck:
         assert found.reason == f"nothing could start it: {self.WHY}"
 
 
-def test_a_controller_that_failed_for_good_is_the_reason(cluster: Cluster) -> None:
+def test_kubernetes_controller_that_failed_for_good_is_the_reason_of_its_tasks(
+    cluster: Cluster,
+) -> None:
     folder = cluster.submitted([1], last=True)
     cluster.wrote(folder, "0", "succeeded", exit_code=0, started=1.0, ended=2.0)
     failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
@@ -191,13 +197,13 @@ def test_a_controller_that_failed_for_good_is_the_reason(cluster: Cluster) -> No
     )
 
 
-def test_what_the_controller_is_refused_is_why_a_task_waits(cluster: Cluster) -> None:
+def test_kubernetes_controller_refusal_is_the_reason_why_a_task_waits(cluster: Cluster) -> None:
     folder = cluster.submitted([2, 2], max_parallel=1)
     control.note_blocked(folder, 0, "controller", "exceeded quota: team")
     assert cluster.state(folder).reason == "waiting for its turn: exceeded quota: team"
 
 
-def test_what_nothing_is_left_to_start_is_lost(cluster: Cluster) -> None:
+def test_kubernetes_reconcile_marks_a_task_lost_that_nothing_can_start(cluster: Cluster) -> None:
     folder = cluster.submitted([1], last=True)
     cluster.wrote(folder, "0", "succeeded", exit_code=0, ended=1.0)
     found = cluster.state(folder)
@@ -209,7 +215,7 @@ def test_what_nothing_is_left_to_start_is_lost(cluster: Cluster) -> None:
     assert cluster.state(deleted).state == "lost"
 
 
-def test_a_run_whose_predecessor_was_to_fail_begins_then(cluster: Cluster) -> None:
+def test_kubernetes_run_after_an_expected_failure_begins_once_it_failed(cluster: Cluster) -> None:
     first = cluster.submitted([1], run="first")
     folder = cluster.submitted([1], after=["first"], conditions=FAILED)
     assert cluster.due(folder) == []
@@ -221,7 +227,7 @@ def test_a_run_whose_predecessor_was_to_fail_begins_then(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize(("state", "conditions"), [("failed", {}), ("succeeded", FAILED)])
-def test_a_run_and_its_retry_whose_predecessor_has_ended_otherwise_say_so(
+def test_kubernetes_run_after_an_unmet_condition_is_cancelled_with_the_reason(
     cluster: Cluster, state: str, conditions: dict[str, str]
 ) -> None:
     first = cluster.submitted([1], run="first")
@@ -237,7 +243,7 @@ def test_a_run_and_its_retry_whose_predecessor_has_ended_otherwise_say_so(
         assert found.reason == f"not started: first {state}"
 
 
-def test_a_server_that_is_away_leaves_what_was_known(
+def test_kubernetes_reconcile_keeps_known_states_if_the_server_is_silent(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.submitted([1])
@@ -252,7 +258,7 @@ def test_a_server_that_is_away_leaves_what_was_known(
     assert report.state.state == "queued"
 
 
-def test_a_damaged_file_is_named(cluster: Cluster) -> None:
+def test_kubernetes_reconcile_names_a_damaged_file(cluster: Cluster) -> None:
     folder = cluster.submitted([1])
     (folder / "control.json").write_text('{"parts": [')
     report = looking.states(cluster.shared, ASKED, io.BytesIO()).runs["job-a"]

@@ -1,4 +1,4 @@
-"""A task's pods: what one that has a part of its node knows of it, and the signal to all."""
+"""A task's pods: the share of a node that a pod has, and the signal to all of them."""
 
 import os
 import socket
@@ -23,7 +23,7 @@ NODE = Host("nd-0", "10.0.0.7")
 
 @pytest.fixture
 def devices(tmp_path: Path) -> Path:
-    """Files of three devices, and others beside them."""
+    """Returns a folder with the files of three devices, and others beside them."""
     folder = tmp_path / "dev"
     folder.mkdir()
     for name in ("nvidia3", "nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm", "null"):
@@ -60,10 +60,10 @@ def test_kubernetes_share_gpus_are_those_of_the_device_files(
     assert (found.gpus, found.part) == (gpus, 0.25)
 
 
-def test_cores_are_its_own_where_it_is_kept_on_them(
+def test_kubernetes_share_has_own_cores_only_if_the_pod_is_pinned(
     devices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the static policy of the kubelet's CPU manager."""
+    """The static policy of the kubelet's CPU manager pins it."""
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 4})
     assert share_of(with_share(NODE, Wanted(cores=2), 0.25, devices)).cores == (4, 5)
@@ -71,7 +71,7 @@ def test_cores_are_its_own_where_it_is_kept_on_them(
     assert share_of(with_share(NODE, Wanted(cores=2), 0.25, devices)).cores == ()
 
 
-def test_programs_count_what_they_see(
+def test_kubernetes_share_numbers_gpus_from_zero_and_sets_omp_threads(
     tmp_path: Path, devices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("_FAIRWAY_CPUS", "30")
@@ -87,11 +87,11 @@ def test_programs_count_what_they_see(
     assert attempts.contract(mine)["OMP_NUM_THREADS"] == "2"
 
 
-def test_tasks_of_one_node_have_samples_of_their_own(
+def test_kubernetes_share_tasks_on_one_node_have_separate_samples(
     tmp_path: Path, devices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each sees its own GPUs alone, and counts them from 0 like the others; one that has its whole
-    node is told nothing."""
+    """Each sees only its own GPUs, counted from 0 like those of the others; a task with the entire
+    node gets no such variables."""
     for name in ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("_FAIRWAY_NODE", NODE.name)
@@ -107,14 +107,14 @@ def test_tasks_of_one_node_have_samples_of_their_own(
 
 @pytest.fixture
 def silent() -> Iterator[socket.socket]:
-    """Takes connections and never says anything, as a node does that hangs."""
+    """Yields a socket that takes connections and never answers, like a node that hangs."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening
 
 
 @pytest.fixture
 def hung(tmp_path: Path, silent: socket.socket, monkeypatch: pytest.MonkeyPatch) -> Task:
-    """A task on this node and on one that hangs."""
+    """Returns a task on this node and on one that hangs."""
     monkeypatch.setenv("_FAIRWAY_POD", "r-0")
     monkeypatch.setattr(scratch, "root", lambda: tmp_path)
     run = tmp_path / "run"
@@ -127,10 +127,10 @@ def hung(tmp_path: Path, silent: socket.socket, monkeypatch: pytest.MonkeyPatch)
     return Task(plan, TaskSpec(0, nodes=2), run, folder, nodes=nodes, hosts=hosts)
 
 
-def test_ranks_beside_it_are_told_while_another_pod_does_not_answer(
+def test_kubernetes_signal_reaches_local_ranks_while_another_pod_hangs(
     hung: Task, silent: socket.socket
 ) -> None:
-    """They have their grace from the same moment on: it is not spent in waiting for the other."""
+    """Their grace begins at the same moment and is not spent waiting for the other pod."""
     script = "trap 'echo told; exit' TERM; echo ready; while :; do sleep 0.01; done"
     with subprocess.Popen(
         ["bash", "-c", script], stdout=subprocess.PIPE, start_new_session=True
@@ -142,7 +142,7 @@ def test_ranks_beside_it_are_told_while_another_pod_does_not_answer(
             there, _ = silent.accept()
             with there:
                 assert rank.stdout.readline() == b"told\n"
-                # The other is still being asked: its client has said who it is, and goes on.
+                # The other is still being contacted: its client has sent its banner, and waits.
                 assert there.recv(1024).startswith(b"SSH-2.0-")
                 there.setblocking(False)
                 with pytest.raises(BlockingIOError):

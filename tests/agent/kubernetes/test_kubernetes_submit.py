@@ -1,4 +1,4 @@
-"""A run is handed over once, whatever befalls who does it; and what waits is started when due."""
+"""Submission of a run exactly once despite kills and conflicts, and starts by the controller."""
 
 import io
 import json
@@ -20,7 +20,9 @@ from fairway_boot.files import Fault
 RECEIVER = {"webhook": "http://127.0.0.1:1/x", "on": ["failed"], "form": "json"}
 
 
-def test_tasks_of_one_node_are_one_job_and_others_one_each(cluster: Cluster) -> None:
+def test_kubernetes_submit_creates_one_job_for_single_nodes_and_one_per_gang(
+    cluster: Cluster,
+) -> None:
     cluster.bring("job-a", [1, 4, 1, 4])
     key = "-----BEGIN"
     assert cluster.submit("job-a", key=key) == ["job-a-0-0", "job-a-0-1", "job-a-0-2"]
@@ -37,10 +39,10 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("is_made", [False, True])
 @pytest.mark.parametrize("survived", range(4))
-def test_whoever_goes_on_makes_none_twice(
+def test_kubernetes_submit_repeated_after_a_kill_creates_no_job_twice(
     cluster: Cluster, survived: int, is_made: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed before the server has taken one, and once it has and that could not be noted."""
+    """Killed before the server has created a Job, and after that but before it was noted."""
     cluster.bring("job-a", [2, 2, 2], last=True)
     create, asked = cluster.server.create, []
 
@@ -64,7 +66,7 @@ def test_whoever_goes_on_makes_none_twice(
     assert len(cluster.server.created) == 4
 
 
-def test_what_is_refused_leaves_nothing(cluster: Cluster) -> None:
+def test_kubernetes_submit_refused_leaves_no_job_and_no_folder(cluster: Cluster) -> None:
     folder = cluster.bring("job-a", [2, 2])
     cluster.server.refuse = lambda name: "exceeded quota: team" if name.endswith("-1") else ""
     with pytest.raises(Fault, match="Kubernetes refuses the job: exceeded quota: team") as raised:
@@ -75,7 +77,7 @@ def test_what_is_refused_leaves_nothing(cluster: Cluster) -> None:
     assert not folder.exists()
 
 
-def test_a_retry_has_names_of_its_own(cluster: Cluster) -> None:
+def test_kubernetes_submit_of_a_retry_uses_new_job_names(cluster: Cluster) -> None:
     folder = cluster.submitted([1, 1, 1])
     cluster.ended(folder, "2", "failed")
     retry = {"only": [2], "done": {"succeeded": 2}, "is_set_up": False, "submission": 1}
@@ -86,10 +88,10 @@ def test_a_retry_has_names_of_its_own(cluster: Cluster) -> None:
     assert cluster.server.of("jobs")["job-a-1-0"]["spec"]["completions"] == 1
 
 
-def test_look_at_a_retry_that_is_being_submitted_leaves_it_to_come(
+def test_kubernetes_submit_of_a_retry_is_not_disturbed_by_a_state_query(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As controllers of runs that come after it look, whose next look may be at any time."""
+    """Controllers of the runs that come after it may query its state at any time."""
     folder = cluster.submitted([1])
     cluster.ended(folder, "0", "failed")
     assert cluster.state(folder).state == "failed"
@@ -111,7 +113,7 @@ def test_look_at_a_retry_that_is_being_submitted_leaves_it_to_come(
     ]
 
 
-def test_clean_leaves_no_object(cluster: Cluster) -> None:
+def test_kubernetes_remove_leaves_no_object(cluster: Cluster) -> None:
     folder = cluster.submitted([1], last=True)
     assert len(cluster.server.of("jobs")) == 2
     runs.remove(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
@@ -120,11 +122,12 @@ def test_clean_leaves_no_object(cluster: Cluster) -> None:
 
 
 class TestNames:
-    """Whose a Job is that has the name of one to be made."""
+    """Existing Jobs with the name of a Job to be created."""
 
     @pytest.fixture
     def clock(self, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-        """A clock that only sleeping moves; what is on `after` is done then."""
+        """Returns a clock that only sleeping advances; functions in `after` run when they are
+        due."""
         now = SimpleNamespace(now=0.0, after={})
 
         def sleep(seconds: float) -> None:
@@ -138,7 +141,7 @@ class TestNames:
         return now
 
     def leave(self, cluster: Cluster, server: Server, run: str = "job-a") -> dict[str, Any]:
-        """A Job of a run that is over; its folder is gone."""
+        """Returns the Job of an ended run whose folder is gone."""
         folder = cluster.bring(run, [1])
         cluster.submit(run)
         del server.of("jobs")[f"{run}-0-controller"]
@@ -157,10 +160,10 @@ class TestNames:
 
         monkeypatch.setattr(server, "delete", delete)
 
-    def test_one_that_is_being_deleted_is_waited_for_but_not_for_ever(
+    def test_kubernetes_submit_waits_a_while_for_a_job_that_is_being_deleted(
         self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """And what was left by a run whose folder somebody has removed is deleted first."""
+        """A Job left by a run whose folder was removed is deleted first."""
         server, end = cluster.server, clock.now + submit.PATIENCE
         self.leave(cluster, server)
         self.being_deleted(server, monkeypatch)
@@ -175,15 +178,16 @@ class TestNames:
         assert server.created == ["job-a-0-0", "job-a-0-controller"]
         assert "deletionTimestamp" not in server.of("jobs")["job-a-0-0"]["metadata"]
 
-    def test_those_of_a_run_without_a_folder_are_ended_and_waited_for(
+    def test_kubernetes_cancel_of_a_run_without_a_folder_waits_for_its_jobs_to_end(
         self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """All of them, but not where one task alone is to end: which is which is not known."""
+        """It ends all Jobs, but none if only one task is to end: it is not known which Job is the
+        task's."""
         folder = cluster.submitted([1, 1], last=True)
         shutil.rmtree(folder)
         one = CancelRequest("job-a", 0, task="0", claims=("claim",))
         runs.cancel(cluster.shared, one, io.BytesIO())
-        (folder / "tasks" / "0").mkdir(parents=True)  # what its pod has written since
+        (folder / "tasks" / "0").mkdir(parents=True)  # written by its pod since
         runs.cancel(cluster.shared, one, io.BytesIO())
         assert [each.name for each in folder.iterdir()] == ["tasks"]
         self.being_deleted(cluster.server, monkeypatch)
@@ -198,10 +202,10 @@ class TestNames:
         runs.cancel(cluster.shared, replace(one, task=""), io.BytesIO())
         assert not folder.exists()
 
-    def test_a_conflict_with_no_job_is_waited_for_with_an_end(
+    def test_kubernetes_submit_retries_a_conflict_without_a_job_for_a_while(
         self, cluster: Cluster, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """As of a quota that others change at the same time."""
+        """For example, others change a quota at the same time."""
         cluster.bring("job-a", [1])
         create, asked = cluster.server.create, []
 
@@ -214,12 +218,12 @@ class TestNames:
             Fault, match="could not create the Job job-a-0-0, because of a conflict with another"
         ):
             cluster.submit()
-        assert len(asked) == len(set(asked))  # none at once after another
+        assert len(asked) == len(set(asked))  # with a pause before each
         monkeypatch.setattr(cluster.server, "create", create)
         assert cluster.submit() == ["job-a-0-0"]
 
     @pytest.mark.parametrize("other", ["folder", "claim"])
-    def test_a_run_of_another_shared_folder_keeps_its_own(
+    def test_kubernetes_submit_leaves_jobs_of_another_shared_folder_alone(
         self, cluster: Cluster, other: str
     ) -> None:
         job = self.leave(cluster, cluster.server)
@@ -249,7 +253,7 @@ class TestNames:
             [],
         )
 
-    def test_two_runs_of_one_name_submitted_at_once_keep_to_their_own(
+    def test_kubernetes_submit_concurrent_runs_of_one_name_keep_their_own_jobs(
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder = cluster.bring("job-a", [2, 2])
@@ -269,9 +273,9 @@ class TestNames:
 
 
 class TestWhatWaits:
-    """The controller's part of what is submitted."""
+    """Jobs that the controller creates later."""
 
-    def test_as_many_run_as_may(self, cluster: Cluster) -> None:
+    def test_kubernetes_controller_starts_up_to_max_parallel_jobs(self, cluster: Cluster) -> None:
         folder = cluster.submitted([2, 2, 2, 2], max_parallel=2)
         assert cluster.due(folder) == [0, 1]
         cluster.controller(folder).start()
@@ -280,7 +284,9 @@ class TestWhatWaits:
         cluster.ended(folder, "0")
         assert cluster.due(folder) == [2]
 
-    def test_nothing_is_decided_of_what_was_not_submitted_whole(self, cluster: Cluster) -> None:
+    def test_kubernetes_controller_decides_nothing_for_an_incomplete_submission(
+        self, cluster: Cluster
+    ) -> None:
         first = cluster.submitted([1], "first")
         folder = cluster.bring("job-a", [1], after=["first"])
         cluster.submit()
@@ -289,7 +295,7 @@ class TestWhatWaits:
         cluster.controller(folder).start()
         assert control.read(folder).unmet is None
 
-    def test_a_run_after_one_that_failed_is_refused(self, cluster: Cluster) -> None:
+    def test_kubernetes_submit_after_a_failed_run_is_refused(self, cluster: Cluster) -> None:
         first = cluster.submitted([1], "first")
         state_files.write(first, RunState("failed", ended=1.0))
         cluster.bring("job-a", [1], after=["first"])
@@ -297,7 +303,7 @@ class TestWhatWaits:
             cluster.submit()
 
     @pytest.mark.parametrize("kill", [False, True])
-    def test_who_wants_to_hear_of_its_end_hears_that_it_was_cancelled(
+    def test_kubernetes_controller_notifies_of_a_cancelled_run(
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, kill: bool
     ) -> None:
         folder = cluster.submitted([1, 1], notify=RECEIVER)
@@ -317,7 +323,7 @@ class TestWhatWaits:
         assert not cluster.controller(folder).step()
         assert told == ["cancelled"]
 
-    def test_nothing_of_a_cancelled_run_is_started_nor_left_of_one_not_submitted_whole(
+    def test_kubernetes_cancel_leaves_no_job_of_an_incomplete_run_and_starts_none(
         self, cluster: Cluster
     ) -> None:
         folder = cluster.submitted([1], last=True, notify=RECEIVER)
@@ -329,7 +335,7 @@ class TestWhatWaits:
         cluster.controller(folder).start()
         assert cluster.server.of("jobs") == {}
 
-    def test_what_is_refused_to_the_controller_is_tried_again_and_said(
+    def test_kubernetes_controller_reports_and_retries_a_refused_job(
         self, cluster: Cluster
     ) -> None:
         folder = cluster.submitted([1], last=True)
@@ -343,7 +349,7 @@ class TestWhatWaits:
         assert control.read(folder).blocked.get("controller", "") == ""
         assert cluster.server.created[-1] == "job-a-0-1"
 
-    def test_a_controller_ends_with_words_where_a_file_is_damaged(self, cluster: Cluster) -> None:
+    def test_kubernetes_controller_names_a_damaged_file(self, cluster: Cluster) -> None:
         folder = cluster.submitted([1], last=True)
         (folder / "control.json").write_text("{")
         with pytest.raises(Damaged, match=r"control\.json: damaged"):

@@ -1,5 +1,4 @@
-"""Kubernetes' words for where a task stands, as everybody else's: objects as a server of 1.36 gave
-them."""
+"""States of tasks by the objects of Kubernetes, as a server of version 1.36 gave them."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -73,13 +72,13 @@ def seen(
 
 
 def view(part: Part, index: int, found: dict[str, Any], *pods: Any, **more: Any) -> JobView:
-    """View of a task whose Job exists."""
+    """Returns the view of a task whose Job exists."""
     known = seen(part, index, found, *pods, **more)
     return known[0]
 
 
 class TestWaiting:
-    """Why a task has not begun."""
+    """Reasons why a task has not begun."""
 
     @pytest.mark.parametrize(
         ("status", "expected"),
@@ -111,15 +110,15 @@ class TestWaiting:
         found = seen(SWEEP, 2, job(), pod(0, "Running"), pod(1, "Pending", **status))
         assert found == (JobView("queued", expected), f"{NAME}-1-abcde")
 
-    def test_words_of_others_are_one_line_and_no_letter(self) -> None:
-        """They are shown on terminals."""
+    def test_kubernetes_reason_from_foreign_text_is_one_printable_line(self) -> None:
+        """Reasons are shown on terminals."""
         text = "no\x1b[31m\nroom \u202e" + "x" * 999
         said = why_pending(pod(0, "Pending", **unschedulable(text)))
         assert said.startswith("waiting for a node: no [31m room x")
         assert said.isprintable()
         assert len(said) < 400
 
-    def test_a_queue_says_what_it_lacks(self) -> None:
+    def test_kubernetes_suspended_job_gives_the_reason_of_its_queue(self) -> None:
         why = "waiting for quota: insufficient quota for\nnvidia.com/gpu, 8 more needed."
         found = view(GANG, 3, job(suspend=True), held_by=why)
         said = "waiting for quota: insufficient quota for nvidia.com/gpu, 8 more needed"
@@ -128,7 +127,7 @@ class TestWaiting:
         waits["metadata"]["labels"] = {QUEUE: "nd"}
         assert view(GANG, 3, waits) == JobView("queued", "waiting for its turn in the queue")
 
-    def test_a_job_that_somebody_suspended_says_how_it_goes_on(self) -> None:
+    def test_kubernetes_suspended_job_names_the_command_that_resumes_it(self) -> None:
         """Its pod has ended, and its index has not."""
         ended = pod(0, "Failed", **terminated(143, "Error"))
         found = view(GANG, 3, job(suspend=True), ended)
@@ -136,13 +135,13 @@ class TestWaiting:
         said = f"somebody has suspended its Job; to resume it: {resume}"
         assert found == JobView("queued", said)
 
-    def test_what_the_autoscaler_says_is_told_with_it(self) -> None:
+    def test_kubernetes_queued_task_reason_includes_that_of_the_autoscaler(self) -> None:
         lacks = "1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {sku: gpu}"
         facts = pod(1, "Pending", **unschedulable(f"0/3 nodes are available: {lacks}."))
         found = view(SWEEP, 2, job(), facts, scaling="the pool scales up")
         assert found.reason == f"waiting for a node: {lacks}; the pool scales up"
 
-    def test_broken_nodes_that_it_may_go_to_are_named(self) -> None:
+    def test_kubernetes_queued_task_reason_names_broken_nodes_of_its_pool(self) -> None:
         waiting = pod(1, "Pending", **unschedulable("0/9 nodes are available: 9 unfit."))
         waiting["spec"] = {"nodeSelector": {"agentpool": "nd"}}
         nodes = [
@@ -168,7 +167,7 @@ class TestWaiting:
         assert found == JobView("queued", "waiting for its turn")
 
     def test_kubernetes_gang_with_pending_pods_reports_how_many_run_and_why(self) -> None:
-        """And since when nodes are started for it."""
+        """The report includes since when nodes are being started for it."""
         none = unschedulable("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
         pods = [pod(0, "Running"), pod(1, "Pending", **none), pod(2, "Pending", **none)]
         pods[1]["metadata"]["uid"] = "u-1"
@@ -189,14 +188,14 @@ class TestWaiting:
         ("began", "now", "more", "found"),
         [
             (0, 1800, {}, []),
-            (0, 1801, {}, [f"{NAME}-1-abcde"]),  # a node that was asked for has not come
-            (-601, 0, {}, [f"{NAME}-1-abcde"]),  # it replaces another
+            (0, 1801, {}, [f"{NAME}-1-abcde"]),  # a requested node has not come
+            (-601, 0, {}, [f"{NAME}-1-abcde"]),  # it replaces another pod
             (-600, 0, {}, []),
             (-601, 0, {"annotations": {}}, []),
             (-601, 0, {"deletionTimestamp": ENDED}, []),
         ],
     )
-    def test_a_request_that_asks_for_no_more_nodes_is_seen(
+    def test_kubernetes_node_request_that_brings_no_more_nodes_is_detected(
         self, began: float, now: float, more: dict[str, Any], found: list[str]
     ) -> None:
         waits = pod(1, "Pending", **unschedulable("0/1 nodes are available: no."))
@@ -208,7 +207,7 @@ class TestWaiting:
 
 
 class TestEnded:
-    """Endings that a task could not write itself."""
+    """Ends that a task could not record itself."""
 
     @pytest.mark.parametrize(
         ("status", "code", "reason"),
@@ -240,12 +239,12 @@ class TestEnded:
         assert found.timed_out is (code == 124)
         assert found.unreported is ("report" in reason)
 
-    def test_kubernetes_pod_that_somebody_deleted_has_no_name_to_ask_for(self) -> None:
+    def test_kubernetes_deleted_pod_is_reported_without_its_name(self) -> None:
         found = view(SWEEP, 2, job({"failedIndexes": "1"}))
         assert found.reason == "its pod ended or was deleted before it could report why"
         assert found.unreported
 
-    def test_the_newest_of_its_pods_says_it(self) -> None:
+    def test_kubernetes_failed_task_reason_is_that_of_its_newest_pod(self) -> None:
         pods = [
             pod(1, "Failed", age=9, **terminated(143, "Error")),
             pod(1, "Failed", **terminated(137, "OOMKilled")),
@@ -261,28 +260,28 @@ class TestEnded:
             ("Failed", "PodFailurePolicy"),
         ],
     )
-    def test_a_task_on_several_nodes_ends_with_its_job(self, kind: str, reason: str) -> None:
-        """Its own record says if it has succeeded."""
+    def test_kubernetes_gang_task_ends_with_its_job(self, kind: str, reason: str) -> None:
+        """The task's own record decides if it has succeeded."""
         found = view(GANG, 3, job(over(kind, reason)))
         assert (found.state, found.unreported, found.ended) == ("failed", True, moment(ENDED))
 
-    def test_an_index_whose_end_has_no_time_waits_for_its_jobs(self) -> None:
-        """The other tasks of a sweep may go on, and those that succeeded are not listed."""
+    def test_kubernetes_index_without_an_end_time_gets_that_of_its_job(self) -> None:
+        """The other tasks of a sweep may continue, and pods that succeeded are not listed."""
         known = {"completedIndexes": "0"}
         assert view(SWEEP, 0, job(known)).ended == 0.0
         ended = {**known, **over("Complete", "CompletionsReached")}
         assert view(SWEEP, 0, job(ended)).ended == moment(ENDED)
 
-    def test_a_success_is_as_old_as_its_jobs_and_not_as_a_pod_that_was_evicted(self) -> None:
+    def test_kubernetes_success_ends_with_its_job_and_not_with_an_evicted_pod(self) -> None:
         evicted = pod(0, "Failed", age=50, **terminated(143, "Error", finishedAt=LONG_AGO))
         found = view(GANG, 3, job(over("SuccessCriteriaMet", "SuccessPolicy")), evicted)
         assert found.ended == moment(ENDED)
 
-    def test_a_first_pod_has_its_grace_where_another_has_failed(self) -> None:
+    def test_kubernetes_gang_first_pod_has_its_grace_if_another_failed(self) -> None:
         found = view(GANG, 3, job(over("FailureTarget", "PodFailurePolicy")), pod(0, "Running"))
         assert found == JobView("running")
         found = view(GANG, 3, job(over("Failed", "PodFailurePolicy")), pod(0, "Running"))
         assert found.state == "failed"
 
-    def test_a_task_whose_job_is_gone_is_not_seen(self) -> None:
+    def test_kubernetes_task_without_a_job_has_no_view(self) -> None:
         assert seen(SWEEP, 0, None) is None
