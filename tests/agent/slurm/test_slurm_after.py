@@ -1,4 +1,4 @@
-"""Runs of Slurm's that come after others, whatever these were to end as."""
+"""Slurm runs that come after others, with conditions on the ends of those."""
 
 import io
 from pathlib import Path
@@ -28,7 +28,7 @@ WANTED: dict[str, str | list[int]] = {"mended": "failed", "coded": [3]}
 
 @pytest.fixture(autouse=True)
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Commands that Slurm was given; it takes every job, and none of them starts."""
+    """Returns the commands that Slurm was given; it accepts every job and starts none."""
     told: list[str] = []
 
     def run(words: list[str], **_: Any) -> str:
@@ -42,7 +42,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    """Three runs that go on, and one that comes after them."""
+    """Returns a shared folder with three ongoing runs and one that comes after them."""
     for number, name in enumerate(("well", *WANTED)):
         made(tmp_path, RunPlan(name, "code"))
         part = Part("tasks", 0, Numbers([0]), 1, 1, job=str(70 + number))
@@ -67,7 +67,7 @@ def submit_own(shared: Path, submission: int = 0) -> SubmitReport:
 
 
 def own_job(shared: Path, submission: int = 0) -> tuple[Slurm, Task]:
-    """The job of the run that comes after the others, as it starts, and its task."""
+    """Returns the starting job of the run that comes after the others, and its task."""
     run = shared / "runs" / "own"
     folder = run / "tasks" / "0"
     folder.mkdir(parents=True)
@@ -132,7 +132,9 @@ def test_slurm_after_job_stops_waiting_when_slurm_ends_it(shared: Path) -> None:
     assert own.may_begin(task)  # and ends as one that was cancelled
 
 
-def test_a_retry_that_begins_nothing_says_so(shared: Path, said: list[str]) -> None:
+def test_slurm_after_retry_with_an_unmet_condition_is_cancelled_with_the_reason(
+    shared: Path, said: list[str]
+) -> None:
     submit_own(shared)
     for name, state in (("well", "succeeded"), ("mended", "failed"), ("coded", "succeeded")):
         ends(shared, name, state)
@@ -147,11 +149,11 @@ def test_a_retry_that_begins_nothing_says_so(shared: Path, said: list[str]) -> N
     assert found.reason == "not started: coded succeeded with exit code 0"
 
 
-def test_the_job_of_a_retry_of_what_has_begun_asks_nothing(
+def test_slurm_after_retry_of_a_begun_run_does_not_wait_for_predecessors(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a predecessor runs again, waiting for it would hold nodes in vain; and no task that was
-    once let begin may be left out."""
+    """Waiting for a predecessor that runs again would hold nodes in vain, and a task that was once
+    allowed to begin must not be left out."""
     ends(shared, "coded", "succeeded")
     known = Retry(only=(0,), after=(), submission=1)
     files.write_json(shared / "runs/own/retry.json", known.to_json())
@@ -161,8 +163,8 @@ def test_the_job_of_a_retry_of_what_has_begun_asks_nothing(
 
 
 def test_slurm_after_job_that_slurm_dropped_is_cancelled_with_its_reason(shared: Path) -> None:
-    """Else another would begin that wants it to have failed. Nothing is known of its job any more,
-    and there is no accounting."""
+    """Otherwise a run that expects its failure would begin. Slurm no longer knows the job, and
+    there is no accounting."""
     submit_own(shared)
     ends(shared, "well", "failed")
     reconcile_all([shared / "runs/own"])

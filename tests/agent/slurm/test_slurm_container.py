@@ -1,4 +1,4 @@
-"""Entry into a container, by the runtimes that a node has."""
+"""Entry into a container by the runtimes of a node."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ IMAGE = "contoso.azurecr.io/train:1"
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run's folder, whose job has a container."""
+    """Returns the folder of a run whose job has a container."""
     write(tmp_path, image=IMAGE, options=["--no-home"])
     (tmp_path / "target.json").write_text(json.dumps({"mounts": {"data": str(tmp_path)}}))
     return tmp_path
@@ -29,14 +29,14 @@ def write(folder: Path, **facts: Any) -> None:
 
 @pytest.fixture(params=[True, False])
 def has_pyxis(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """True where srun's help has the plugin's options."""
+    """Returns True if srun's help has the plugin's options."""
     text = "--container-image=[USER@][REGISTRY#]IMAGE" if request.param else "--nodes=N"
     monkeypatch.setattr(commands, "run", lambda *_: text)
     allocation._has_pyxis.cache_clear()
     return bool(request.param)
 
 
-def test_pyxis_goes_before_apptainer(
+def test_slurm_container_prefers_pyxis_to_apptainer(
     run: Path, has_pyxis: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(allocation.shutil, "which", lambda name: f"/usr/bin/{name}")
@@ -57,7 +57,7 @@ def test_pyxis_goes_before_apptainer(
         assert entry.alone(["bash", "x.sh"])[-2:] == ["bash", "x.sh"]
 
 
-def test_nccl_finds_the_images_settings_and_topology_files(
+def test_slurm_container_mounts_nccl_settings_and_topology_files_of_the_image(
     run: Path, has_pyxis: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = (run / "microsoft", run / "nccl.conf", run / "absent")
@@ -74,7 +74,7 @@ def test_nccl_finds_the_images_settings_and_topology_files(
 @pytest.mark.parametrize("has_pyxis", [False], indirect=True)
 @pytest.mark.parametrize("runtime", [None, "docker", "enroot"])
 @pytest.mark.usefixtures("has_pyxis")
-def test_without_pyxis_and_apptainer_what_else_the_node_has_will_do(
+def test_slurm_container_without_pyxis_and_apptainer_uses_another_runtime(
     run: Path, monkeypatch: pytest.MonkeyPatch, runtime: str | None
 ) -> None:
     """The HPC image has Docker."""
@@ -91,19 +91,21 @@ def test_without_pyxis_and_apptainer_what_else_the_node_has_will_do(
 
 
 @pytest.mark.usefixtures("has_pyxis")
-def test_shared_memory_is_the_nodes_own(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_container_with_more_shared_memory_than_the_node_is_refused(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(allocation.shutil, "which", lambda name: f"/usr/bin/{name}")
     write(run, image=IMAGE, shm_size="999999g")
     with pytest.raises(Fault, match="the job needs 999999g"):
         allocation.entry_of(run, "/data/code", [])
 
 
-def test_a_job_without_a_container_has_no_entry(tmp_path: Path) -> None:
+def test_slurm_container_entry_is_none_for_a_job_without_a_container(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps({"container": None}))
     assert allocation.entry_of(tmp_path, "/data/code", []) is None
 
 
-def test_words_reach_the_programs_as_they_are(tmp_path: Path) -> None:
+def test_slurm_container_entry_arguments_are_written_unchanged(tmp_path: Path) -> None:
     entry = allocation.Entry(prefix=("a b", "c\nd", "$(e)"))
     entry.write(tmp_path)
     assert (tmp_path / allocation.PREFIX).read_bytes() == b"a b\0c\nd\0$(e)\0"

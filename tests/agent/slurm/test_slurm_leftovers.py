@@ -1,4 +1,4 @@
-"""Processes that a killed Slurm job has left on a node are ended before the next task there."""
+"""Leftover processes of a killed Slurm job, which are ended before the next task on the node."""
 
 import os
 import subprocess
@@ -21,8 +21,8 @@ from fairway_agent.task.task import Task
 pytestmark = pytest.mark.integration
 
 DAEMON = "trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done"
-# As squeue does: without `-a` those of a hidden partition are left out, and those that are
-# suspended without their state.
+# Like squeue: omits the jobs of a hidden partition without `-a`, and suspended ones without their
+# state.
 LISTS = """
 echo '12|RUNNING'
 case " $* " in *" -t all "*) printf '13|SUSPENDED\n15|CANCELLED\n' ;; esac
@@ -33,13 +33,14 @@ OWN = {"SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": "1"}
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    """The folder of all runs, which no other test has."""
+    """Returns a shared folder that no other test uses."""
     return tmp_path / uuid.uuid4().hex
 
 
 @pytest.fixture
 def daemon(shared: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts what has left its session, with the names of a task and its job."""
+    """Yields a function that starts a process in its own session, with the variables of a task's
+    job."""
     started: list[subprocess.Popen[str]] = []
 
     def start(job: str | None, folder: str = "runs/a/shared", **more: str) -> subprocess.Popen[str]:
@@ -65,7 +66,7 @@ def daemon(shared: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 @pytest.fixture
 def squeue(programs: Path) -> Callable[[str], object]:
-    """Sets what squeue does."""
+    """Returns a function that sets squeue's script."""
     return partial(executable, programs / "squeue")
 
 
@@ -73,7 +74,7 @@ def test_slurm_leftovers_of_ended_jobs_are_killed_and_others_kept(
     shared: Path, daemon: Callable[..., subprocess.Popen[str]], squeue: Callable[[str], None]
 ) -> None:
     squeue(LISTS)
-    left, before = daemon("7"), daemon("12")  # its own job, before it was begun anew
+    left, before = daemon("7"), daemon("12")  # its own job, before it was requeued
     going, hidden = daemon("13"), daemon("14")
     ended = daemon("15")
     own = daemon("12", SLURM_RESTART_COUNT="1")
@@ -99,7 +100,7 @@ def test_slurm_leftovers_without_squeue_are_killed_for_the_own_job_only(
     assert unknown.poll() is None
 
 
-def test_slurm_is_not_asked_where_nothing_is_left(
+def test_slurm_leftovers_query_is_skipped_if_nothing_is_left(
     shared: Path, squeue: Callable[[str], None], tmp_path: Path
 ) -> None:
     squeue(f"touch {tmp_path}/asked")
@@ -117,18 +118,20 @@ def test_slurm_is_not_asked_where_nothing_is_left(
         (None, False),
     ],
 )
-def test_a_job_with_a_cgroup_is_known(tmp_path: Path, text: str | None, contained: bool) -> None:
+def test_slurm_leftovers_job_with_a_cgroup_is_recognized(
+    tmp_path: Path, text: str | None, contained: bool
+) -> None:
     if text is not None:
         (tmp_path / "proc/self").mkdir(parents=True)
         (tmp_path / "proc/self/cgroup").write_text(text)
     assert allocation.are_contained({"SLURM_JOB_ID": "12"}, tmp_path) is contained
 
 
-def test_a_node_that_never_answers_holds_nobody(
+def test_slurm_leftovers_node_that_never_answers_does_not_block_the_task(
     tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """srun waits for it without end; the task begins and ends all the same, and its log says why
-    something may be left."""
+    """srun waits for the node forever; the task begins and ends all the same, and its log says why
+    processes may be left."""
     run = tmp_path / "shared" / "runs" / "job-a"
     executable(programs / "srun", "exec sleep 100000")
     monkeypatch.setenv("SLURM_JOB_ID", "12")
@@ -147,7 +150,7 @@ def test_a_node_that_never_answers_holds_nobody(
     assert told.returncode == -9
 
 
-def test_slurm_node_that_a_task_leaves_has_no_scratch_of_it(
+def test_slurm_leftovers_scratch_is_removed_when_the_task_leaves_the_node(
     tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder := tmp_path / "scratch").mkdir()

@@ -1,4 +1,4 @@
-"""A run's own limits where each of its tasks looks for itself, by a clock of the test's own."""
+"""A run's limits, which each of its tasks checks for itself, with a fake clock."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands of Slurm's that were given; it may be away when the run is over."""
+    """Returns the Slurm commands that were given. All are refused: Slurm may be away when the run
+    ends."""
     given: list[list[str]] = []
 
     def refuse(words: list[str]) -> str:
@@ -41,7 +42,8 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run of three tasks of two nodes each, of which Slurm has all, on a partition of eight."""
+    """Returns a run of three tasks of two nodes each, all known to Slurm, on a partition of
+    eight."""
     specs = [TaskSpec(index, nodes=2) for index in range(3)]
     bring(tmp_path, TIME, specs, {"nodes": {"min": 0, "max": 8}})
     (tmp_path / "tasks").mkdir()
@@ -55,7 +57,9 @@ def _write(run: Path, index: int, state: TaskState) -> None:
     state_files.write(folder, state)
 
 
-def test_time_counts_from_first_task_of_all(run: Path, clock: Clock, said: list[list[str]]) -> None:
+def test_slurm_limits_max_duration_counts_from_the_first_task(
+    run: Path, clock: Clock, said: list[list[str]]
+) -> None:
     first, second = Watch(run, TIME, 0), Watch(run, TIME, 0)
     first.begin()
     assert not first.is_over()
@@ -70,7 +74,7 @@ def test_time_counts_from_first_task_of_all(run: Path, clock: Clock, said: list[
     over = Over("max_duration", "it was over its max_duration of 1h")
     assert control.read(run).of(0).limit == over
     assert said == [["scancel", "--state=PENDING", "12"]]
-    assert first.is_over()  # it takes nothing back once more
+    assert first.is_over()  # it cancels nothing a second time
     assert len(said) == 1
     retried = Watch(run, TIME, 1)
     retried.begin()
@@ -78,9 +82,11 @@ def test_time_counts_from_first_task_of_all(run: Path, clock: Clock, said: list[
     assert not Watch(run, TIME, 0).look_back()  # its beginning is that of another submission
 
 
-def test_the_cost_is_that_of_all_tasks(run: Path, clock: Clock, said: list[list[str]]) -> None:
-    """Task 0 has held 2 nodes for 20,000 s: 40,000 of 57,600. With all 8 nodes of the partition
-    the rest would last 2,200 s; with the 2 that there are it lasts 8,800 s."""
+def test_slurm_limits_max_cost_counts_the_nodes_of_all_tasks(
+    run: Path, clock: Clock, said: list[list[str]]
+) -> None:
+    """Task 0 has held 2 nodes for 20,000 s: 40,000 of 57,600. With all 8 nodes of the partition the
+    rest would last 2,200 s; with the 2 in use it lasts 8,800 s."""
     _write(run, 0, TaskState("succeeded", started=1e9 - 20_000, ended=1e9, held=20_000.0))
     _write(run, 1, TaskState("running", started=1e9, held=0.0))
     mine = Watch(run, COST, 0)
@@ -99,7 +105,9 @@ def test_the_cost_is_that_of_all_tasks(run: Path, clock: Clock, said: list[list[
     assert control.read(run).of(0).limit == Over("max_cost", "it was over its max_cost of 200 USD")
 
 
-def test_slurm_limits_are_looked_at_seldom_and_none_leave_no_file(run: Path, clock: Clock) -> None:
+def test_slurm_limits_are_checked_seldom_and_without_them_no_file_is_left(
+    run: Path, clock: Clock
+) -> None:
     _write(run, 0, TaskState("running", started=1e9 - 28_770, held=0.0))
     mine = Watch(run, COST, 0)
     mine.begin()
@@ -112,10 +120,10 @@ def test_slurm_limits_are_looked_at_seldom_and_none_leave_no_file(run: Path, clo
     assert sorted(run.iterdir()) == before
 
 
-def test_a_task_that_began_after_squeue_was_asked_runs(
+def test_slurm_reconcile_keeps_a_task_running_that_began_after_squeue(
     run: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    """A job that waited then may run by now."""
+    """A job that was pending then may run by now."""
     _begin(run)
     _write(run, 0, TaskState("running", attempt=0, started=1e9))
     said = iter(("PENDING", "RUNNING"))
@@ -130,10 +138,10 @@ def test_a_task_that_began_after_squeue_was_asked_runs(
 @pytest.mark.parametrize(
     ("who", "states"), [("ours", ["running", "queued"]), ("another's", ["lost", "lost"])]
 )
-def test_slurm_job_that_an_operator_has_renamed_is_not_lost(
+def test_slurm_reconcile_does_not_lose_a_job_that_an_operator_renamed(
     run: Path, monkeypatch: pytest.MonkeyPatch, clock: Any, who: str, states: list[str]
 ) -> None:
-    """Another's job may have its number, where slurmctld has lost its state."""
+    """Another user's job may have its number if slurmctld has lost its state."""
     _begin(run)
     _write(run, 0, TaskState("running", attempt=0, started=1e9))
     comment = f"fairway {run.name} tasks 0 0" if who == "ours" else "other"
@@ -162,10 +170,10 @@ def _element(index: int, state: str = "PENDING") -> Element:
     return Element("12", index, state, "", "n1", "2001-09-09T01:46:40", "")
 
 
-def test_a_run_that_is_over_while_none_of_it_runs_is_ended_by_who_asks(
+def test_slurm_reconcile_ends_a_run_over_its_limit_while_no_task_runs(
     run: Path, clock: Clock, said: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its first task has lost its node, and waits for another."""
+    """Its first task has lost its node and waits for another."""
     _begin(run)
     _write(run, 0, TaskState("queued", attempt=0, started=1e9))
     state = "PENDING"

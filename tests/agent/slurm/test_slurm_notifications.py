@@ -1,4 +1,4 @@
-"""Word of a run on Slurm: told once, by its last job or by the next command that looks."""
+"""Notifications of a run on Slurm: sent once, by its last job or by the next command."""
 
 import io
 import json
@@ -21,8 +21,7 @@ from fairway_boot.slurm import commands
 
 @pytest.fixture
 def run(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Makes a run of two tasks that Slurm runs as the array 7; `told` are what a login host has
-    started to tell."""
+    """Returns a function that creates a run of two tasks, which Slurm runs as the array 7."""
     listed = [Element("7", index, "RUNNING", "None", "n1", "", "") for index in range(2)]
     monkeypatch.setattr(runs, "jobs_named", lambda _: listed)
     monkeypatch.setattr(notify, "PAID_PAUSES", (0.0, 0.0))
@@ -47,7 +46,7 @@ def end(folder: Path, task: int, state: str = "succeeded") -> None:
     state_files.write(folder / "tasks" / str(task), status)
 
 
-def test_the_last_job_tells_the_end_and_nobody_else(
+def test_slurm_notification_of_the_end_is_sent_once_by_the_last_job(
     run: Callable[..., Path], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = run()
@@ -65,7 +64,9 @@ def test_the_last_job_tells_the_end_and_nobody_else(
     assert not (folder / "notify.log").exists()
 
 
-def test_a_task_that_is_to_begin_again_is_not_the_last(run: Callable[..., Path]) -> None:
+def test_slurm_notification_does_not_take_a_requeued_task_for_the_last(
+    run: Callable[..., Path],
+) -> None:
     folder = run()
     end(folder, 0)
     assert not notify.is_last(folder, "0", 0)
@@ -75,10 +76,10 @@ def test_a_task_that_is_to_begin_again_is_not_the_last(run: Callable[..., Path])
     assert not notify.is_last(folder.with_name("job-2"), "0", 0)
 
 
-def test_a_secret_address_is_left_to_the_jobs(
+def test_slurm_notification_with_a_secret_address_is_sent_by_the_jobs(
     run: Callable[..., Path], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where somebody without it has seen the end before."""
+    """Even if a user without the secret has seen the end before."""
     folder = run(secret="HOOK")
     end(folder, 0)
     end(folder, 1)
@@ -123,7 +124,7 @@ def test_slurm_submit_succeeds_when_squeue_does_not_answer_afterwards(
     assert looks == ["look"]
 
 
-def test_a_receiver_that_is_away_is_told_of(
+def test_slurm_notification_that_fails_is_logged(
     run: Callable[..., Path], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = run()

@@ -1,4 +1,4 @@
-"""Parts of a run as sbatch takes them, and the rest where one was refused or cancelled."""
+"""Parts of a run as sbatch takes them, and submissions with a refused or cancelled part."""
 
 import io
 from dataclasses import replace
@@ -60,7 +60,7 @@ FEW = Resources(ASKED, "", 0, 4)
         (Part("tasks", 0, [0], 1, 4), {"resources": FEW}, [], ("--overcommit",)),
     ],
 )
-def test_slurm_part_of_a_run_is_described_to_sbatch(
+def test_slurm_submit_describes_a_part_of_a_run_to_sbatch(
     part: Part, more: dict[str, Any], has: list[str], lacks: tuple[str, ...]
 ) -> None:
     found = words(part, **more)
@@ -79,8 +79,10 @@ NODE = Node(("nd96",), 8, 96, 1_900_000)
         (None, 24, ["--cpus-per-task=24", "--mem=475000M"], 0.25),
     ],
 )
-def test_a_part_of_a_node(gpus: int, cores: int, found: list[str], part: float) -> None:
-    """As much memory as of the CPUs; what the target says of GPUs is of whole nodes."""
+def test_slurm_submit_of_a_share_requests_its_gpus_cores_and_memory(
+    gpus: int, cores: int, found: list[str], part: float
+) -> None:
+    """Memory is in proportion to the CPUs; the target's number of GPUs is for entire nodes."""
     resources = Resources(ASKED, "", 8, 96, node=NODE)
     one = Part("tasks", 0, [0, 1], 1, 4, gpus=gpus, cores=cores)
     said = words(one, resources=resources)
@@ -91,7 +93,7 @@ def test_a_part_of_a_node(gpus: int, cores: int, found: list[str], part: float) 
     assert resources.part_of(None) is None
 
 
-def test_slurm_submit_keeps_gpus_and_times_to_what_slurm_takes() -> None:
+def test_slurm_submit_keeps_gpus_and_times_within_what_slurm_accepts() -> None:
     resources = Resources(ASKED, "", 8, 96, node=replace(NODE, gpus=0))
     with pytest.raises(Fault, match="a task needs 1 GPU, and Slurm knows of 0 GPUs a node in"):
         words(Part("tasks", 0, [0], 1, 1, gpus=1), resources=resources)
@@ -119,7 +121,7 @@ def test_slurm_submit_keeps_gpus_and_times_to_what_slurm_takes() -> None:
         ({"timeout": 60.0, "staged": (Staged("in", "c", "p", "shared"),)}, False, 68),
     ],
 )
-def test_slurms_limit_leaves_room_for_the_tasks_own(
+def test_slurm_submit_time_limit_leaves_room_for_the_limits_of_the_task(
     plan: dict[str, Any], has_setup: bool, minutes: int | None
 ) -> None:
     found = words(Part("tasks", 0, [0], 1, 1), plan, has_setup=has_setup)
@@ -127,12 +129,12 @@ def test_slurms_limit_leaves_room_for_the_tasks_own(
     assert limits == ([] if minutes is None else [f"--time={minutes}"])
 
 
-def test_the_script_is_bash_whatever_the_folder_is_called(tmp_path: Path) -> None:
+def test_slurm_submit_script_is_valid_bash_for_any_folder_name(tmp_path: Path) -> None:
     folder = tmp_path / "it's $(touch owned) here"
     folder.mkdir()
     text = submit.batch_script(folder, Part("tasks", 0, [4], 1, 1), 0)
     script = tmp_path / "script.sh"
-    # What it would start says what it was given.
+    # The program prints its arguments instead of starting.
     script.write_text(text.replace('exec "$python" -s', "printf '%s\\n'"))
     done = finished(["bash", script], cwd=folder, check=True)
     assert done.stdout.splitlines()[2:] == [str(folder), "tasks", "0", "0", "4"]
@@ -143,8 +145,8 @@ REQUEST = SubmitRequest("job-a", 0, "c", partition="nd")
 
 
 class Slurm:
-    """It refuses parts that take two nodes. Its jobs are in these states, one after the other at
-    each look, and the last for ever."""
+    """A Slurm that refuses parts of two nodes. Its jobs go through `states`, one at each look, and
+    stay in the last."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -180,7 +182,7 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> Slurm:
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
-    """A shared folder with a run of a task on one node and a task on two."""
+    """Returns a shared folder with a run of a task on one node and a task on two."""
     folder = tmp_path / "runs" / "job-a"
     plan = RunPlan("job-a", str(folder / "code"), tasks=2)
     bring(
@@ -192,7 +194,7 @@ def shared(tmp_path: Path) -> Path:
 def test_slurm_submit_refusal_waits_until_the_withdrawn_job_has_ended(
     slurm: Slurm, shared: Path
 ) -> None:
-    """The run goes to another target next, where it must not run meanwhile."""
+    """The run goes to another target next, and must not run here meanwhile."""
     slurm.states = ["RUNNING", "COMPLETING", "COMPLETING", "CANCELLED"]
     folder = shared / "runs" / "job-a"
     (folder / "code").rmdir()
@@ -230,23 +232,24 @@ def test_slurm_submit_refuses_again_while_a_withdrawn_job_still_runs(
         ("fairway job-bb tasks 0 0", ("7",), []),
     ],
 )
-def test_the_job_of_a_run_without_a_folder_is_ended(
+def test_slurm_cancel_of_a_run_without_a_folder_ends_its_job(
     slurm: Slurm, shared: Path, comment: str, known: tuple[str, ...], ended: list[str]
 ) -> None:
-    """Not that of a run of the same name in another shared folder, nor what has its number now."""
+    """Not a job of a run of the same name in another shared folder, nor one that has its number
+    now."""
     slurm.comment, slurm.states = comment, ["RUNNING", "COMPLETING", "CANCELLED"]
     late = shared / "runs" / "job-b" / "tasks" / "0"
-    late.mkdir(parents=True)  # what the job has written since
+    late.mkdir(parents=True)  # written by the job since
     runs.cancel(shared, CancelRequest("job-b", 0, jobs=known), io.BytesIO())
     assert not late.exists()
     assert [each for each in slurm.said if each.startswith("scancel")] == ended
     assert (slurm.said[-1] == "CANCELLED") == bool(ended), "it is waited for"
 
 
-def test_cancel_of_a_task_of_a_run_without_a_folder_ends_none_of_the_others(
+def test_slurm_cancel_of_a_task_of_a_run_without_a_folder_ends_no_other_task(
     slurm: Slurm, shared: Path
 ) -> None:
-    """Nor does it write there, where nobody would look for it."""
+    """Nor does it write to the run's folder, where nothing would read it."""
     slurm.comment, slurm.states = "fairway job-b tasks 0 0", ["RUNNING"]
     late = shared / "runs" / "job-b" / "tasks" / "1"
     late.mkdir(parents=True)
@@ -255,7 +258,9 @@ def test_cancel_of_a_task_of_a_run_without_a_folder_ends_none_of_the_others(
     assert [each.name for each in late.parents[1].iterdir()] == ["tasks"]
 
 
-def test_a_job_without_a_folder_that_does_not_end_is_named(slurm: Slurm, shared: Path) -> None:
+def test_slurm_cancel_of_a_run_without_a_folder_names_a_job_that_does_not_end(
+    slurm: Slurm, shared: Path
+) -> None:
     slurm.comment, slurm.states = "fairway job-b tasks 0 0", ["RUNNING"]
     with pytest.raises(Fault, match="the folder of job-b is gone, and its job") as caught:
         runs.cancel(shared, CancelRequest("job-b", 0, jobs=("7",)), io.BytesIO())
@@ -275,10 +280,10 @@ def test_a_job_without_a_folder_that_does_not_end_is_named(slurm: Slurm, shared:
         ("COMPLETING", "spare", False, 1),
     ],
 )
-def test_a_job_of_an_earlier_try_is_found(
+def test_slurm_submit_finds_the_job_of_an_earlier_try(
     slurm: Slurm, shared: Path, state: str, partition: str, trace: bool, submitted: int
 ) -> None:
-    """Not one of a partition that the run has left."""
+    """Except a job in a partition that the run has left."""
     folder = shared / "runs" / "job-a"
     (folder / "tasks.jsonl").write_text(TaskSpec(0, nodes=1).line())
     slurm.states, slurm.partition, slurm.comment = [state], partition, "fairway job-a tasks 0 0"
@@ -289,10 +294,11 @@ def test_a_job_of_an_earlier_try_is_found(
     assert slurm.said.count("sbatch") == submitted
 
 
-def test_every_part_waits_for_the_runs_before(
+def test_slurm_submit_makes_every_part_depend_on_the_earlier_runs(
     slurm: Slurm, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If one of those fails, Slurm ends the first part, and parts that wait for it would begin."""
+    """If an earlier run fails, Slurm ends the first part, and parts that wait for that would
+    begin."""
     folder = shared / "runs" / "job-a"
     plan = RunPlan("job-a", str(folder / "code"), tasks=2, after=["first"], max_parallel=1)
     (folder / "plan.json").write_text(plan.text())

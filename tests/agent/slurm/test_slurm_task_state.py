@@ -1,4 +1,4 @@
-"""Slurm's words for where a job stands, as everybody else's, and what is believed of sacct."""
+"""States of tasks by the states and reasons of Slurm's jobs, and by accounting."""
 
 import time
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def test_slurm_ended_job_gives_state_exit_code_and_reason(
     assert found.ended == seconds("2023-11-16T20:00:00")
 
 
-def test_slurm_pending_tasks_name_no_state_nor_node_of_their_own() -> None:
+def test_slurm_lost_node_is_named_and_a_fresh_pending_task_stays_unchanged() -> None:
     assert view_of(element("NODE_FAIL", nodes=""), NOW, "nd-2").reason == "node nd-2 failed"
     view = view_of(element("PENDING", "Resources"), NOW)
     assert view == JobView("queued", "waiting for nodes")
@@ -53,7 +53,7 @@ def test_slurm_pending_tasks_name_no_state_nor_node_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("state", ["SUSPENDED", "STOPPED"])
-def test_a_suspended_task_names_the_command_that_resumes_it(state: str) -> None:
+def test_slurm_suspended_task_names_the_command_that_resumes_it(state: str) -> None:
     found = view_of(element(state), NOW)
     assert (found.state, found.suspended) == ("running", True)
     assert found.reason.startswith("suspended in Slurm: sc")
@@ -76,14 +76,14 @@ def test_slurm_requeued_task_is_queued_with_its_reason(state: str, reason: str, 
 
 
 @pytest.mark.parametrize("reason", ["JobHeldUser", *HELD[1:]])
-def test_a_held_job_names_the_command_that_releases_it(reason: str) -> None:
+def test_slurm_held_job_names_the_command_that_releases_it(reason: str) -> None:
     held = element("PENDING", reason)
     assert explain(held).startswith("held")
     assert explain(held).endswith("scontrol release 12_3")
 
 
 @pytest.mark.parametrize("text", ["Unknown", "N/A", "", "tomorrow"])
-def test_times_that_slurm_does_not_know(text: str) -> None:
+def test_slurm_time_that_is_unknown_is_zero(text: str) -> None:
     assert seconds(text) == 0.0
 
 
@@ -95,7 +95,7 @@ def test_times_that_slurm_does_not_know(text: str) -> None:
         "PartitionDown",
     ],
 )
-def test_a_job_whose_nodes_rest_says_why_they_do(
+def test_slurm_pending_reason_says_why_its_nodes_are_down(
     monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     why = "Azure: nodes missing: 3, since 14:02 UTC, next try 14:14 UTC: {AllocationFailed}"
@@ -110,8 +110,8 @@ def test_a_job_whose_nodes_rest_says_why_they_do(
     assert cpu.reason == reason
 
 
-# Jobs that wait in a partition: of each its priority, its id, and why. Before 12 are 9, that is
-# older, and both elements of 20, that has a higher priority; 21, 22 and from 24 on cannot yet.
+# Jobs that wait in a partition, with priority, id and reason. Ahead of 12 are 9, which is older, and
+# both elements of 20, whose priority is higher; 21, 22 and those from 24 on cannot start yet.
 QUEUE = """100|12|Priority
 100|9|Resources
 100|30|Priority
@@ -151,7 +151,7 @@ def test_slurm_pending_reason_counts_jobs_of_higher_priority(
     [
         ("Resources", 3601, "waiting for nodes; Slurm expects it to start by 2023-11-14 23:15 UTC"),
         ("Resources", 3400, "waiting for nodes; Slurm expects it to start by 2023-11-14 23:10 UTC"),
-        # Of a job without a limit Slurm expects that it goes on for a year.
+        # Slurm expects a job without a limit to run for a year.
         ("Resources", 365 * 86400, "waiting for nodes"),
         ("Resources", -60, "waiting for nodes"),
         ("Dependency", 3600, "waiting for other jobs"),
@@ -164,7 +164,7 @@ def test_slurm_pending_reason_names_the_expected_start(reason: str, after: int, 
 
 @pytest.fixture
 def sacct(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Sets what sacct prints; "" is a cluster without accounting."""
+    """Returns a function that sets sacct's output; "" is a cluster without accounting."""
 
     def says(text: str) -> None:
         def run(words: list[str], **_: object) -> str:
