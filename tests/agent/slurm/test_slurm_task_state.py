@@ -110,7 +110,7 @@ def test_slurm_pending_reason_says_why_its_nodes_are_down(
     assert cpu.reason == reason
 
 
-# Jobs that wait in a partition, with priority, id and reason. Ahead of 12 are 9, which is older, and
+# Pending jobs of a partition with priority, id and reason. Ahead of 12 are 9, which is older, and
 # both elements of 20, whose priority is higher; 21, 22 and those from 24 on cannot start yet.
 QUEUE = """100|12|Priority
 100|9|Resources
