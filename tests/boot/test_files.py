@@ -1,4 +1,4 @@
-"""Copies that share their bytes with files, and secrets."""
+"""Copies that share their data with the originals, and secret files."""
 
 import fcntl
 import os
@@ -25,8 +25,8 @@ def is_copy(file: Path) -> bool:
     return (file.read_text(), facts.st_mode & 0o777, facts.st_mtime) == ("true\n", 0o750, 2)
 
 
-def test_copies_have_all_that_files_had_and_links_as_asked(script: Path, tmp_path: Path) -> None:
-    """On whatever file system this is."""
+def test_copy_keeps_content_mode_time_and_links_as_requested(script: Path, tmp_path: Path) -> None:
+    """On any file system."""
     copy = tmp_path / "copy"
     copy_file(script, copy)
     assert is_copy(copy)
@@ -40,7 +40,7 @@ def test_copies_have_all_that_files_had_and_links_as_asked(script: Path, tmp_pat
     assert os.readlink(tmp_path / "kept") == "run.sh"  # noqa: PTH115
 
 
-def test_clone_on_a_sharing_file_system_copies_no_bytes(
+def test_copy_on_a_file_system_with_clones_copies_no_bytes(
     script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def share(new: BinaryIO, request: int, old: int) -> int:
@@ -56,7 +56,7 @@ def test_clone_on_a_sharing_file_system_copies_no_bytes(
     assert is_copy(tmp_path / "copy/run.sh")
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_copy_of_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(shutil.SpecialFileError):
         copy_file(tmp_path / "pipe", tmp_path / "copy")
@@ -64,15 +64,13 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
         copy_file(tmp_path / "none", tmp_path / "copy")
 
 
-def test_secret_is_replaced_for_its_folders_owner_alone_where_it_is_another(tmp_path: Path) -> None:
+def test_secret_is_replaced_only_if_it_differs_and_owned_like_its_folder(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "etc", tmp_path / "elsewhere"
     folder.mkdir()
     owner = (1234, 1235) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
     os.chown(folder, *owner)
     elsewhere.write_bytes(b"")
-    (folder / ".key.new").symlink_to(
-        elsewhere
-    )  # what was cut off, or laid there, is not written to
+    (folder / ".key.new").symlink_to(elsewhere)  # an interrupted or planted draft is not written to
     key = folder / "key"
     assert write_secret(key, b"old")
     with key.open("rb") as file:

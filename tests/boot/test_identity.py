@@ -1,4 +1,4 @@
-"""Identities of pods and machines, the metadata service, and files that are replaced as a whole."""
+"""Identities of pods and machines, the metadata service, and files that are replaced atomically."""
 
 import errno
 import json
@@ -49,7 +49,7 @@ def services(_services: Services) -> Services:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """The token of the service account, as Kubernetes writes it."""
+    """Returns the file with the service account's token, as Kubernetes writes it."""
     path = tmp_path / "azure-identity-token"
     path.write_text("one.two.three")
     return path
@@ -57,7 +57,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def pod(services: Services, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variables that AKS's webhook gives to a pod."""
+    """Sets the variables that AKS's webhook gives to a pod."""
     for name, value in zip(VARIABLES, (str(file), CLIENT, TENANT), strict=True):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AZURE_AUTHORITY_HOST", f"{services.url}/")
@@ -72,14 +72,16 @@ EXCHANGE = f"/{TENANT}/oauth2/v2.0/token"
 
 
 @pytest.mark.usefixtures("pod")
-def test_secrets_and_blobs_are_read_by_it_and_never_by_the_nodes(services: Services) -> None:
+def test_identity_of_the_pod_and_not_of_the_node_reads_secrets_and_blobs(
+    services: Services,
+) -> None:
     assert access.secret_values({"KEY": "keyvault:key"}, services.url) == {"KEY": "42"}
     assert asked(services) == [EXCHANGE, "/secrets/key"]
     assert identity.bearer(STORAGE) == {"Authorization": f"Bearer token for {STORAGE}"}
     assert asked(services) == [EXCHANGE, "/secrets/key", EXCHANGE]
 
 
-def test_without_one_the_nodes_is_asked(
+def test_identity_of_the_node_is_used_if_the_pod_has_none(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in VARIABLES:
@@ -118,7 +120,7 @@ def test_identity_token_request_is_retried_on_transient_errors_and_broken_answer
 
 
 @pytest.mark.usefixtures("pod")
-def test_a_token_is_kept_and_the_files_is_read_anew(
+def test_identity_token_is_cached_and_renewed_with_the_current_token_file(
     services: Services, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identity.bearer(VAULT)
@@ -144,13 +146,13 @@ FILE = "AZURE_FEDERATED_TOKEN_FILE"
         ("AZURE_AUTHORITY_HOST", "login.example.com", "no address with https://"),
         ("AZURE_AUTHORITY_HOST", "file:///etc", "no address with https://"),
         (FILE, "/no/such/file", "No such file"),
-        # What the file holds.
+        # Contents of the file.
         *(("", text, FILE) for text in ("", "two words", "a\nb", "caf\xe9")),
         ("", "x" * (identity._MOST + 1), FILE),
     ],
 )
 @pytest.mark.usefixtures("pod")
-def test_variables_or_a_file_that_name_no_identity_are_named(
+def test_identity_variables_or_file_that_are_invalid_are_named(
     services: Services,
     file: Path,
     name: str,
@@ -169,7 +171,7 @@ def test_variables_or_a_file_that_name_no_identity_are_named(
 
 @contextmanager
 def answering(text: bytes) -> Iterator[str]:
-    """Says the same to everybody."""
+    """Yields the address of a server that gives every request the same answer."""
 
     class Same(Handler):
         def do_POST(self) -> None:
@@ -189,7 +191,9 @@ def token(answer: bytes, file: Path) -> str:
 
 
 @pytest.mark.parametrize("change", [{}, {"expires_in": "3599"}, {"token_type": "bearer"}])
-def test_an_answer(file: Path, change: dict[str, Any]) -> None:
+def test_identity_token_answer_is_accepted_in_each_valid_form(
+    file: Path, change: dict[str, Any]
+) -> None:
     assert token(json.dumps({**GOOD, **change}).encode(), file) == "Bearer abc"
 
 
@@ -211,13 +215,15 @@ def test_an_answer(file: Path, change: dict[str, Any]) -> None:
         (b" " * (identity._MOST + 1), "more than 131,072 bytes"),
     ],
 )
-def test_an_answer_that_is_none(file: Path, answer: bytes | dict[str, Any], said: str) -> None:
+def test_identity_token_answer_that_is_invalid_is_refused(
+    file: Path, answer: bytes | dict[str, Any], said: str
+) -> None:
     text = answer if isinstance(answer, bytes) else json.dumps({**GOOD, **answer}).encode()
     with pytest.raises(Failure, match=said):
         token(text, file)
 
 
-def test_imds_token_is_asked_for_once_and_anew_when_it_is_about_to_expire(
+def test_imds_token_is_cached_and_renewed_before_it_expires(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy of very many blobs takes longer than a token lasts."""
@@ -231,21 +237,25 @@ def test_imds_token_is_asked_for_once_and_anew_when_it_is_about_to_expire(
 
 
 @pytest.mark.parametrize("status", [404, 410, 429, 500])
-def test_a_service_that_is_updated_is_asked_again(services: Services, status: int) -> None:
+def test_imds_token_request_is_retried_while_the_service_is_updated(
+    services: Services, status: int
+) -> None:
     """Microsoft Learn, how to acquire an access token on an Azure VM: "Retry guidance"."""
     services.faults = [("/metadata/", status), ("/metadata/", status)]
     assert Metadata(services.url).token(VAULT)
     assert services.faults == []
 
 
-def test_a_machine_without_an_identity_is_refused_at_once(services: Services) -> None:
+def test_imds_machine_without_an_identity_is_refused_without_a_retry(services: Services) -> None:
     services.faults = [("/metadata/", 400), ("/metadata/", 400)]
     with pytest.raises(Failure, match="HTTP 400"):
         Metadata(services.url).token(VAULT)
     assert len(services.faults) == 1
 
 
-def test_no_proxy_is_asked(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imds_is_reached_without_a_proxy(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Microsoft Learn, how to acquire an access token on an Azure VM: "IMDS is not intended to be
     used behind a proxy and doing so is unsupported": its address means this machine."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
@@ -266,10 +276,10 @@ def test_imds_retry_waits_as_long_as_retry_after_says(monkeypatch: pytest.Monkey
     assert waits == [7.0, 1.0, 2.0]
 
 
-def test_imds_user_without_access_asks_the_substitute_service(
+def test_imds_user_without_access_uses_the_substitute_service(
     services: Services, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """People's accounts on a node of Slurm, and nobody else there."""
+    """Only the accounts of users on a Slurm node do so."""
     place = tmp_path / "tokens"
     place.write_text(f"{services.url}\n")
     monkeypatch.setattr(imds, "_IN_ITS_PLACE", place)
@@ -287,7 +297,7 @@ def test_imds_user_without_access_asks_the_substitute_service(
 def test_imds_substitute_gives_tokens_for_blobs_and_images_and_nothing_else(
     services: Services,
 ) -> None:
-    """The server that answers people's jobs on a node of Slurm."""
+    """This server answers the jobs of users on a Slurm node."""
     server = token_server(Metadata(services.url), 0)
     tokens = Metadata(f"http://127.0.0.1:{server.server_port}")
     with in_thread(server):
@@ -301,7 +311,7 @@ def test_imds_substitute_gives_tokens_for_blobs_and_images_and_nothing_else(
             assert tokens.token(resource) == f"token for {resource.rstrip('/')}"
 
 
-def test_imds_token_is_asked_for_the_chosen_identity(
+def test_imds_token_is_requested_for_the_chosen_identity(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "identity"
@@ -311,7 +321,7 @@ def test_imds_token_is_asked_for_the_chosen_identity(
     assert identity._own() == {"msi_res_id": "/subscriptions/s/nodes"}
 
 
-def test_a_file_is_replaced_as_a_whole_or_not_at_all(
+def test_files_write_json_replaces_the_file_entirely_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "state.json"
@@ -327,7 +337,7 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
+def test_files_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     with files.alone(lock):
         assert files.try_lock(lock) is None

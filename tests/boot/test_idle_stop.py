@@ -1,4 +1,4 @@
-"""When machines stop themselves that nobody uses, by a clock and programs of the test's."""
+"""Machines that stop themselves when nobody uses them, with a fake clock and stand-in programs."""
 
 import json
 import os
@@ -39,8 +39,8 @@ class FakeMetadata:
 
 @dataclass
 class World:
-    """A machine and what is on it; `broken` is the program that fails, and `asked` what Azure was
-    asked to do."""
+    """A machine with its sessions and GPUs; `broken` is the program that fails, and `asked` has the
+    requests to Azure."""
 
     folder: Path
     now: float = 100.0
@@ -58,7 +58,7 @@ class World:
         return self.folder / "shared"
 
     def look(self, later: float = 0.0) -> str:
-        """The program's answer some seconds later."""
+        """Returns the program's answer some seconds later."""
         self.now += later
         settings = Settings(2 * HOUR, "box", str(self.shared), self.mount, others=self.others)
         watch = Watch(settings, self.folder, FakeMetadata(self.id), lambda: self.now)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A machine on which nothing is."""
+    """Returns a machine that nothing uses."""
     found = World(tmp_path)
     found.shared.mkdir()
     monkeypatch.setattr(idle_stop.subprocess, "run", found.run)
@@ -102,7 +102,7 @@ def test_idle_stop_deallocates_after_the_idle_time_counted_from_boot(world: Worl
     assert world.asked == [f"POST {VM}/deallocate?api-version=2024-07-01"]
 
 
-def test_a_clock_that_is_set_back_stops_nothing(world: World) -> None:
+def test_idle_stop_does_not_stop_after_the_clock_was_set_back(world: World) -> None:
     world.look(3 * HOUR)
     assert world.look(-3 * HOUR) == "idle for 0 of 120 minutes"
     assert world.asked == []
@@ -111,7 +111,7 @@ def test_a_clock_that_is_set_back_stops_nothing(world: World) -> None:
 @pytest.mark.parametrize(
     "damaged", [b"", b"x", b"\xff", b"null", b"[]", b"NaN", b"Infinity", b"9" * 400]
 )
-def test_idle_stop_begins_anew_where_what_it_has_noted_is_damaged(
+def test_idle_stop_restarts_its_count_if_its_record_is_damaged(
     world: World, damaged: bytes
 ) -> None:
     world.look()
@@ -121,7 +121,7 @@ def test_idle_stop_begins_anew_where_what_it_has_noted_is_damaged(
 
 
 @pytest.mark.parametrize("machine", ["", "@evil.example/subscriptions/s", ".evil.example"])
-def test_idle_stop_sends_no_token_to_where_a_broken_metadata_service_says(
+def test_idle_stop_sends_no_token_to_an_address_of_a_broken_metadata_service(
     world: World, machine: str
 ) -> None:
     world.id = machine
@@ -131,7 +131,7 @@ def test_idle_stop_sends_no_token_to_where_a_broken_metadata_service_says(
     assert world.asked == []
 
 
-def test_idle_stop_time_begins_anew_with_each_use(world: World) -> None:
+def test_idle_stop_restarts_its_count_at_each_use(world: World) -> None:
     world.look()
     for use in ("run", "waits", "login", "gpu"):
         queue = Queue(world.shared, "box", "train")
@@ -169,20 +169,20 @@ def test_idle_stop_time_begins_anew_with_each_use(world: World) -> None:
     [
         ({"State": "online"}, True),
         ({"Class": "user-early"}, True),
-        ({"State": "closing"}, False),  # programs that somebody has left behind
+        ({"State": "closing"}, False),  # programs that a user has left behind
         ({"Class": "manager"}, False),
         ({"Class": "greeter"}, False),
         ({"Class": "background"}, False),  # cron
     ],
 )
-def test_idle_stop_counts_sessions_as_logged_in(
+def test_idle_stop_counts_only_open_sessions_of_users_as_use(
     world: World, facts: dict[str, str], counts: bool
 ) -> None:
     world.sessions = {"1": {}, "c2": {**SESSION, **facts}}  # the first has just ended
     assert (world.look() == "in use: ada is logged in") is counts
 
 
-def test_without_logind_there_is_who(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_stop_without_logind_uses_who(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idle_stop.shutil, "which", lambda _: None)
     assert world.look().startswith("idle")
     world.who = "bob      pts/0        2026-11-23 11:52 (10.40.0.9)\n"
@@ -201,10 +201,10 @@ def test_idle_stop_unknown_gpu_use_or_unmounted_folder_counts_as_use(world: Worl
 
 
 @pytest.mark.parametrize("program", ["loginctl", "who"])
-def test_a_program_that_fails_counts_as_use_too(
+def test_idle_stop_counts_a_program_that_fails_as_use(
     world: World, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
-    """As loginctl does where it gets no answer: it prints nothing, as where nobody is there."""
+    """loginctl prints nothing if it gets no answer, as if no user were logged in."""
     monkeypatch.setattr(idle_stop.shutil, "which", lambda _: program == "loginctl" or None)
     world.look()
     world.broken = program
@@ -215,10 +215,10 @@ def test_a_program_that_fails_counts_as_use_too(
     assert world.asked == []
 
 
-def test_no_node_takes_the_look_of_another_for_a_run(
+def test_idle_stop_does_not_take_the_check_of_another_node_for_a_run(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of them holds the locks of all nodes for a moment, every minute."""
+    """Each node holds the locks of all nodes for a moment every minute."""
     queue = Queue(world.shared, "box", "train")
     queue.give_back(queue.take(1))
     queue.rest()
@@ -290,7 +290,7 @@ def test_idle_stop_of_nodes_that_do_not_announce_themselves_stops_none(
     assert world.asked == []
 
 
-def test_a_run_on_another_node_is_use_of_this_one(
+def test_idle_stop_counts_a_run_on_another_node_as_use(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.others = True
@@ -301,7 +301,7 @@ def test_a_run_on_another_node_is_use_of_this_one(
     assert world.look(9 * HOUR).startswith("in use: the run")
 
 
-def test_idle_stop_program_prints_the_result_of_its_look_or_a_failure_in_one_line(
+def test_idle_stop_program_prints_its_result_or_a_failure_in_one_line(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = world.folder / "idle.json"
@@ -319,9 +319,9 @@ def test_idle_stop_program_prints_the_result_of_its_look_or_a_failure_in_one_lin
 
 
 class TestGpus:
-    """Use of GPUs at one moment, by a program in the place of nvidia-smi."""
+    """Current use of GPUs, with a stand-in for nvidia-smi."""
 
-    def test_gpu_use_is_read_for_each_gpu_and_unknown_where_the_program_fails(
+    def test_gpu_use_is_read_for_each_gpu_and_unknown_if_the_program_fails(
         self, programs: Path
     ) -> None:
         lines = "echo '0, 97, 70123, 81559, 643.21'; echo '1, [N/A], 10, 81559, 60.1'; echo junk"
@@ -334,7 +334,7 @@ class TestGpus:
         executable(programs / "nvidia-smi", "echo No devices were found")
         assert gpus.use_now() == {}
 
-    def test_without_it_the_driver_of_amd_is_asked(
+    def test_gpu_use_without_nvidia_smi_is_read_from_the_amd_driver(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(shutil, "which", lambda _: None)

@@ -1,4 +1,4 @@
-"""Shared by the tests of Slurm: Azure on a loopback port, stand-ins for Slurm's commands, munge."""
+"""Fixtures of the Slurm tests: Azure on a loopback port, stand-ins for Slurm's commands, munge."""
 
 import contextlib
 import json
@@ -38,7 +38,7 @@ class Azure:
 
     `faults` are answered once each, in order, to requests that start with their first item:
     ("PATCH /subscriptions", 429, {"Retry-After": "0"}); `message` among the headers is the
-    error's. Operations end with the error `ends_with`, if there is one, and go on while `hold`
+    error's. Operations end with the error `ends_with`, if there is one, and continue while `hold`
     is set.
     """
 
@@ -60,7 +60,7 @@ class Azure:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def evict(self, instance: str) -> None:
-        """Takes an instance away; the capacity stays what it was asked to be."""
+        """Removes an instance; the requested capacity stays the same."""
         with self.lock:
             del self.instances[instance]
 
@@ -147,7 +147,7 @@ class _Handler(Handler):
         return self._of_machines(path, body)
 
     def _of_machines(self, path: str, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
-        """Answers of the metadata service and the vault."""
+        """Returns the answer of the metadata service or the vault."""
         azure = self.azure
         match self.command, path:
             case "GET", "/metadata/identity/oauth2/token":
@@ -169,7 +169,7 @@ class _Handler(Handler):
         return 404, {"error": {"code": "NotFound", "message": path}}, {}
 
     def _page(self) -> dict[str, Any]:
-        """Two instances at a time, as Azure gives long lists in pages."""
+        """Returns a page of two instances, as Azure gives long lists in pages."""
         azure = self.azure
         start = int(self.path.partition("after=")[2] or 0)
         with azure.lock:
@@ -190,7 +190,7 @@ class _Handler(Handler):
 
 @pytest.fixture
 def azure() -> Iterator[Azure]:
-    """Azure, as far as the programs see it."""
+    """Yields Azure as the programs see it."""
     azure = Azure()
     handler = type("Handler", (_Handler,), {"azure": azure})
     with serving(handler) as azure.url:
@@ -199,7 +199,8 @@ def azure() -> Iterator[Azure]:
 
 @dataclass
 class Lab:
-    """The programs as a VM has them, with their settings; `slurm` keeps what Slurm was told."""
+    """The programs as a VM has them, with their settings; `told` has the commands that Slurm
+    got."""
 
     folder: Path
     azure: Azure
@@ -207,7 +208,7 @@ class Lab:
 
     @property
     def told(self) -> list[str]:
-        """The commands of Slurm that were run, without those that only look."""
+        """The Slurm commands that were run, except queries."""
         log = self.folder / "told"
         lines = log.read_text().splitlines() if log.exists() else []
         return [line for line in lines if " show " not in line]
@@ -226,8 +227,8 @@ class Lab:
         (self.folder / "partition").write_text(f"PartitionName=nd AllowGroups=ALL State={state}\n")
 
     def run(self, program: str, *arguments: str) -> int:
-        """The exit code of one of slurmctld's programs, or of a module of the package, which runs
-        in this process: a Python for each would take longer than all that they do."""
+        """Runs one of slurmctld's programs, or a module of the package, and returns its exit code.
+        It runs in this process: a Python for each would take longer than its work."""
         called = program in self.programs
         module = import_module(f"fairway_boot.slurm.{'power' if called else program}")
         words = [program, *arguments] if called else [*arguments]
@@ -237,14 +238,14 @@ class Lab:
             patch.setattr(sys, "excepthook", sys.excepthook)
             patch.setattr(root, "handlers", [*root.handlers, log])
             level = root.level
-            root.setLevel(logging.INFO)  # not by `patch`: loggers remember what is not wanted
+            root.setLevel(logging.INFO)  # not by `patch`: loggers cache their levels
             try:
                 return int(module.main() if program == "node" else module.main(words))
             finally:
                 root.setLevel(level)
 
     def process(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs one of these as a process, as slurmctld and systemd do."""
+        """Runs a program or a module as a process, as slurmctld and systemd do."""
         path = self.programs.get(program)
         module = f"fairway_boot.slurm.{program}"
         command = [str(path)] if path else [sys.executable, "-B", "-m", module]
@@ -252,7 +253,7 @@ class Lab:
 
     @property
     def environment(self) -> dict[str, str]:
-        """By which a module finds the package and its settings."""
+        """The variables by which a module finds the package and its settings."""
         return {
             **os.environ,
             "FAIRWAY_SLURM_SETTINGS": str(self.folder / "settings.json"),
@@ -265,11 +266,11 @@ class Lab:
         file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 
     def open(self) -> AbstractContextManager[NodeRegistry]:
-        """The scheduler's registry of nodes, open for changes."""
+        """Opens the scheduler's registry of nodes for changes."""
         return opened(load(str(self.folder / "settings.json")), "nd")
 
     def claim(self, *names: str) -> None:
-        """Lets each instance that has no name yet be one of these nodes."""
+        """Assigns these node names to the instances that have no name yet."""
         with self.open() as registry:
             taken = {claim.instance for claim in registry.claims.values()}
             free = [each for each in self.azure.instances if each not in taken]
@@ -278,7 +279,7 @@ class Lab:
                 registry.claims[name] = Claim(instance, f"vm-{instance}")
 
     def registry(self) -> dict[str, Any]:
-        """The scheduler's registry of nodes as JSON."""
+        """Returns the scheduler's registry of nodes as JSON."""
         found: dict[str, Any] = json.loads((self.folder / "state" / "nd.json").read_text())
         return found
 
@@ -305,7 +306,7 @@ if [ -e {folder}/refuse ] && grep -qxF "$(basename "$0") $1" {folder}/refuse; th
 
 @pytest.fixture
 def lab(tmp_path: Path, azure: Azure) -> Lab:
-    """The programs in a folder, with commands that write down how they are called."""
+    """Returns the programs in a folder, with commands that record their calls."""
     settings = tmp_path / "settings.json"
     programs = install(tmp_path / "lib", settings=str(settings), python=sys.executable)
     commands = tmp_path / "bin"
@@ -333,7 +334,7 @@ def lab(tmp_path: Path, azure: Azure) -> Lab:
 
 @pytest.fixture(scope="module")
 def real_slurm() -> None:
-    """Slurm and munge themselves; without them the test is skipped."""
+    """Skips the test unless Slurm and munge are installed and it runs as root."""
     if os.geteuid() != 0:
         pytest.skip("slurmctld and slurmd are started as root here")
     if lacking := missing():
@@ -342,7 +343,7 @@ def real_slurm() -> None:
 
 @pytest.fixture(scope="module")
 def munge(real_slurm: None) -> Iterator[Path]:
-    """The socket of a munged of the tests' own, which every user of the machine reaches."""
+    """Yields the socket of the tests' own munged, which every user of the machine can reach."""
     with TemporaryDirectory(prefix="fairway-munge-") as name:
         folder = Path(name)
         folder.chmod(0o755)

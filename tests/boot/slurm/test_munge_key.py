@@ -1,4 +1,4 @@
-"""The scheduler's program that replaces the munge key, with stand-ins for what it calls."""
+"""The scheduler's program that replaces the munge key, with stand-ins for the programs it calls."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,8 @@ Run = Callable[[str], tuple[int, list[str], str]]
 
 @pytest.fixture
 def run(repository: Path, tmp_path: Path) -> Run:
-    """Runs it where ssh fails for lines that hold a text; what it did, and what it said."""
+    """Returns a function that runs the program while ssh fails for lines with a text. It returns
+    the exit code, the calls and the errors."""
 
     def run(fails: str) -> tuple[int, list[str], str]:
         log, bin_ = tmp_path / "log", tmp_path / "bin"
@@ -44,7 +45,7 @@ def run(repository: Path, tmp_path: Path) -> Run:
     return run
 
 
-def test_nodes_that_are_up_get_the_key_and_the_scheduler_last(run: Run) -> None:
+def test_munge_key_is_replaced_on_running_nodes_and_last_on_the_scheduler(run: Run) -> None:
     status, did, said = run("nothing")
     assert status == 0, said
     reads = "sudo -n systemctl start fairway-munge-key.service"
@@ -67,10 +68,10 @@ def test_nodes_that_are_up_get_the_key_and_the_scheduler_last(run: Run) -> None:
         ),
     ],
 )
-def test_a_node_that_cannot_be_reached_is_named_and_one_that_lacks_the_key(
+def test_munge_key_program_names_nodes_that_are_unreachable_or_lack_the_key(
     run: Run, fails: str, changes: bool, says: tuple[str, str]
 ) -> None:
-    """Nothing changes in the first case, and the others go on in the second."""
+    """Nothing changes in the first case, and the other nodes continue in the second."""
     status, did, said = run(fails)
     assert status == 1
     keys = [line for line in did if line.startswith("key")]

@@ -1,4 +1,4 @@
-"""Secrets of the environment's vault for people's jobs on Slurm: each for whom it names."""
+"""Secrets of the environment's vault for users' jobs on Slurm, each for the users that it names."""
 
 import json
 import logging
@@ -50,7 +50,7 @@ def test_people_secret_is_given_only_to_users_named_in_its_tag(
 
 
 @pytest.mark.parametrize("name", ["", "../munge-key", "a/b", "a?x=1", "a b", "x" * 128, "é"])
-def test_only_names_of_secrets_are_asked_for(name: str) -> None:
+def test_people_secret_with_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(Refused, match="not the name of a secret"):
         secret_for("ada", name, FakeVault(SECRETS))
 
@@ -61,7 +61,7 @@ def serving(path: Path) -> AbstractContextManager[None]:
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The service, to which this process is the user `uid`."""
+    """Yields the socket of the service."""
     path = tmp_path / "socket"
     with serving(path):
         monkeypatch.setattr(access, "_SERVICE", path)
@@ -69,13 +69,15 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def _be(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
-    """Makes the kernel's answer, and this process's own, that of another user."""
+    """Makes the kernel and this process report another user."""
     monkeypatch.setattr(os, "getuid", lambda: uid)
     packed = struct.pack("3i", os.getpid(), uid, uid)
     monkeypatch.setattr(people, "_credentials", lambda _: packed)
 
 
-def test_a_job_gets_what_is_its_persons(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_people_secrets_of_its_user_are_given_to_a_job(
+    service: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _be(monkeypatch, 30_001)
     sources = {"A": "keyvault:hers", "B": "keyvault:both", "C": "keyvault:long"}
     found = access.secret_values(sources, "https://lab.vault.azure.net/")
@@ -91,7 +93,7 @@ def test_a_job_gets_what_is_its_persons(service: Path, monkeypatch: pytest.Monke
         (30_009, "all", "30009"),
     ],
 )
-def test_a_job_of_somebody_else_gets_none_and_says_why(
+def test_people_secret_of_another_user_is_refused_with_the_reason(
     service: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -117,8 +119,8 @@ with socket.socket(socket.AF_UNIX) as service:
 """
 
 
-def test_the_kernel_says_who_asks() -> None:
-    """And nobody else: there is nothing in a question but a name."""
+def test_people_secrets_service_identifies_the_user_by_the_kernel() -> None:
+    """Nothing else identifies the user: a request contains only the name of a secret."""
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
@@ -143,7 +145,7 @@ def test_the_kernel_says_who_asks() -> None:
 def test_people_secrets_of_the_login_user_are_read_from_key_vault(
     service: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The login user, and root."""
+    """As are those of root."""
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     monkeypatch.setattr(KeyVault, "read", lambda _, name: f"{name} of the vault")
     assert access.secret_values({"A": "keyvault:none"}, "https://v") == {"A": "none of the vault"}

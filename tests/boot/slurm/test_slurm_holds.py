@@ -1,4 +1,4 @@
-"""Nodes that are held, drained, renamed and reconciled with what Azure has."""
+"""Nodes that are held, drained, renamed and reconciled with Azure's instances."""
 
 import json
 import time
@@ -19,11 +19,12 @@ SLURMS = " Reason=Not responding [slurm@2026-01-01T10:00:00]"
 
 
 class TestHold:
-    """Nodes that cannot be had are not asked for every few minutes."""
+    """Nodes without capacity, which are held instead of being requested every few minutes."""
 
     @pytest.fixture
     def short(self, lab: Lab) -> Lab:
-        """Azure had room for one of two nodes; nd-2 and nd-3 are not there either."""
+        """Returns a lab where Azure had room for one of two nodes; nd-2 and nd-3 are powered
+        down."""
         lab.azure.room = 1
         lab.states(
             nd_0="MIXED+CLOUD+POWERING_UP",
@@ -34,9 +35,7 @@ class TestHold:
         lab.run("resume", "nd-[0-1]")
         return lab
 
-    def test_nodes_that_sleep_or_go_are_down_until_it_is_over_and_no_longer(
-        self, short: Lab
-    ) -> None:
+    def test_slurm_hold_keeps_powered_down_nodes_down_until_it_ends(self, short: Lab) -> None:
         """slurmctld forgets that a node is down when it calls SuspendProgram for it."""
         refused, down = short.told
         assert refused.startswith("scontrol update nodename=nd-1 state=power_down_force reason=")
@@ -69,7 +68,7 @@ class TestHold:
         assert 0 < waits[0] < 0.75 * waits[1]
         assert lab.registry()["hold"]["shortages"] == 1
 
-    def test_instances_that_boot_do_not_end_the_row_of_shortages(self, short: Lab) -> None:
+    def test_slurm_hold_shortages_are_not_reset_by_booting_instances(self, short: Lab) -> None:
         self._age(short, wanted=True)
         assert short.run("power", "reconcile") == 0
         assert short.registry()["hold"]["shortages"] == 1
@@ -77,12 +76,12 @@ class TestHold:
 
     @staticmethod
     def _age(lab: Lab, *, wanted: bool = False, unnamed: bool = False) -> None:
-        """Lets half an hour pass for nodes that are wanted, or instances without a name."""
+        """Lets half an hour pass for wanted nodes, or for instances without a name."""
         with lab.open() as registry:
             for times in (*((registry.wanted,) * wanted), *((registry.unnamed,) * unnamed)):
                 times.update(dict.fromkeys(times, time.time() - 1800))
 
-    def test_instances_that_never_say_a_word_go_before_slurm_gives_their_nodes_up(
+    def test_slurm_hold_deletes_silent_instances_before_slurm_gives_up_their_nodes(
         self, lab: Lab
     ) -> None:
         lab.states(nd_0="MIXED+CLOUD+POWERING_UP", nd_1="IDLE+CLOUD+POWERED_DOWN")
@@ -101,7 +100,7 @@ class TestHold:
         assert lab.azure.instances == {}
         assert lab.registry()["hold"]["misses"] == 1
 
-    def test_an_instance_that_lacks_something_goes_at_once_and_others_stay(self, lab: Lab) -> None:
+    def test_slurm_hold_deletes_only_a_troubled_instance_at_once(self, lab: Lab) -> None:
         lab.run("resume", "nd-[0-2]")
         with lab.open() as registry:
             registry.troubles["1"] = "slurmd not installed"
@@ -111,7 +110,7 @@ class TestHold:
         assert "never joined: 1 (slurmd not installed), round 1 of 3" in lab.told[0]
         assert sorted(lab.registry()["wanted"]) == ["nd-1", "nd-2"]
 
-    def test_after_three_rounds_of_nodes_that_never_join_the_partition_is_down_until_it_is_opened(
+    def test_slurm_hold_sets_the_partition_down_after_three_rounds_of_failed_joins(
         self, lab: Lab
     ) -> None:
         lab.states(
@@ -138,7 +137,7 @@ class TestHold:
             assert lab.told[before:] == resumed
         assert lab.registry()["hold"]["misses"] == 0
 
-    def test_a_node_that_joins_ends_the_row(self, lab: Lab) -> None:
+    def test_slurm_hold_misses_are_reset_when_a_node_joins(self, lab: Lab) -> None:
         lab.run("resume", "nd-[0-1]")
         lab.claim("nd-0", "nd-1")
         lab.run("resume-fail", "nd-1")
@@ -152,9 +151,9 @@ class TestHold:
 
 
 class TestDrain:
-    """Nodes that a person takes out of use stay out of use."""
+    """Nodes that a user takes out of use stay out of use."""
 
-    def test_nodes_drained_by_a_person_stay_so_and_others_resume(self, lab: Lab) -> None:
+    def test_slurm_drain_by_a_user_stays_and_other_nodes_resume(self, lab: Lab) -> None:
         lab.states(
             nd_0="IDLE+CLOUD+DRAIN+POWERED_DOWN" + MINE,
             nd_1="IDLE+CLOUD+DRAIN+POWERED_DOWN Reason=fairway: 7 of 8 GPUs [root@now]",
@@ -168,7 +167,7 @@ class TestDrain:
         lab.run("power", "reconcile")
         assert lab.told == ["scontrol update nodename=nd-1,nd-2,nd-3,nd-4 state=resume"]
 
-    def test_a_node_that_a_person_drained_is_drained_when_it_was_deleted(self, lab: Lab) -> None:
+    def test_slurm_drain_by_a_user_is_restored_after_the_node_was_deleted(self, lab: Lab) -> None:
         """slurmctld clears the flag when it lets a node go, and keeps the reason."""
         lab.states(
             nd_0="IDLE+CLOUD+POWERING_DOWN" + MINE,
@@ -207,7 +206,7 @@ class TestHosts:
 class TestReconcile:
     """Nodes and instances that were lost, are left over, or have to stay."""
 
-    def test_a_node_whose_instance_was_taken_away_is_cloud_again(self, lab: Lab) -> None:
+    def test_slurm_reconcile_powers_down_a_node_whose_instance_was_evicted(self, lab: Lab) -> None:
         lab.run("resume", "nd-[0-1]")
         lab.claim("nd-0", "nd-1")
         lab.azure.evict("1")
@@ -217,7 +216,7 @@ class TestReconcile:
         lab.run("power", "reconcile")
         assert len(lab.told) == 1, "told once"
 
-    def test_an_instance_that_nobody_needs_goes_after_a_while(self, lab: Lab) -> None:
+    def test_slurm_reconcile_deletes_an_orphaned_instance_after_a_while(self, lab: Lab) -> None:
         lab.azure.change(2)
         lab.run("power", "reconcile")
         assert len(lab.azure.instances) == 2
@@ -229,7 +228,7 @@ class TestReconcile:
         lab.run("power", "reconcile")
         assert len(lab.azure.instances) == 1, "one boots for a node that is wanted"
 
-    def test_nodes_that_are_to_stay_are_started(self, lab: Lab) -> None:
+    def test_slurm_reconcile_powers_up_the_nodes_that_are_kept(self, lab: Lab) -> None:
         known = json.loads((lab.folder / "settings.json").read_text())["scale_sets"]
         lab.set(scale_sets={"nd": {**known["nd"], "kept": 3}})
         lab.states(
@@ -241,9 +240,7 @@ class TestReconcile:
         lab.run("power", "reconcile")
         assert lab.told == ["scontrol update nodename=nd-0 state=power_up"]
 
-    def test_slurm_reconcile_finishes_the_work_of_a_program_that_was_cut_off(
-        self, lab: Lab
-    ) -> None:
+    def test_slurm_reconcile_finishes_the_work_of_an_interrupted_program(self, lab: Lab) -> None:
         lab.run("resume", "nd-0")
         lab.claim("nd-0")
         with lab.open() as registry:
@@ -253,7 +250,9 @@ class TestReconcile:
         assert lab.azure.instances == {}
         assert lab.told[0].startswith("scontrol update nodename=nd-1 state=power_down_force")
 
-    def test_without_azure_it_says_so_and_the_next_minute_tries_again(self, lab: Lab) -> None:
+    def test_slurm_reconcile_reports_an_azure_failure_and_succeeds_the_next_time(
+        self, lab: Lab
+    ) -> None:
         lab.azure.faults.append(("GET /subscriptions", 403, {}))
         assert lab.process("power", "reconcile").returncode == 1
         assert "Fault: a fault" in lab.log

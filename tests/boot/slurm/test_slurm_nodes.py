@@ -37,13 +37,13 @@ ME = Machine("v_7", "aaaa-7", "/subscriptions/s/…/virtualMachines/7")
 
 @pytest.fixture
 def settings(lab: Lab) -> Settings:
-    """As a program reads them; a test that changes some asks again."""
+    """Returns the settings as a program reads them; a test that changes some loads them again."""
     return load(str(lab.folder / "settings.json"))
 
 
 @pytest.fixture
 def service(lab: Lab, munge: Path) -> Iterator[Settings]:
-    """The scheduler's service, and the settings with which a node finds it."""
+    """Runs the scheduler's service and yields the settings with which a node finds it."""
     port = free_port()
     lab.set(
         bin="",
@@ -65,7 +65,7 @@ def service(lab: Lab, munge: Path) -> Iterator[Settings]:
 
 
 def tell_host(lab: Lab, name: str) -> None:
-    """As Hyper-V tells a VM: records of a key and a value, filled up with zeros."""
+    """Writes the host's name as Hyper-V does: records of a key and a value, padded with zeros."""
     pairs = {
         "HostName": "x",
         "PhysicalHostNameFullyQualified": f"{name}.net",
@@ -84,7 +84,7 @@ def start_node(lab: Lab) -> subprocess.Popen[bytes]:
 
 
 def want(settings: Settings, *names: str, seen: tuple[str, ...] = ()) -> None:
-    """Slurm asks for these nodes, and these instances were `seen` without a name."""
+    """Requests these nodes, as Slurm does, and notes the instances `seen` without a name."""
     with opened(settings, "nd") as registry:
         registry.want(list(names))
         if seen:
@@ -94,7 +94,9 @@ def want(settings: Settings, *names: str, seen: tuple[str, ...] = ()) -> None:
 class TestClaims:
     """An instance asks the scheduler which node it is."""
 
-    def test_an_instance_gets_the_name_that_is_wanted_and_keeps_it(self, service: Settings) -> None:
+    def test_slurm_claim_gives_an_instance_a_wanted_name_that_it_keeps(
+        self, service: Settings
+    ) -> None:
         assert node.ask_for_name(service, ME) is None
         want(service, "nd-3", "nd-4")
         assert node.ask_for_name(service, ME) == "nd-3"
@@ -104,9 +106,7 @@ class TestClaims:
             assert registry.claims["nd-3"].address == "127.0.0.1"
             assert list(registry.wanted) == ["nd-4"]
 
-    def test_a_question_without_the_key_or_that_was_heard_is_refused(
-        self, service: Settings
-    ) -> None:
+    def test_slurm_claim_without_the_key_or_replayed_is_refused(self, service: Settings) -> None:
         with pytest.raises(munge.Refused, match="unmunge"):
             claim(service, "MUNGE:AwQFAAB0ZXN0:", "10.0.0.9")
         question = munge.encode(service, {"scale_set": "nd", "vm": "a", "id": "7"})
@@ -140,7 +140,7 @@ class TestClaims:
         with opened(service, "nd") as registry:
             assert registry.troubles == {"7": "no?[2J GPU"}
 
-    def test_users_of_a_node_are_not_asked_for(self, service: Settings) -> None:
+    def test_slurm_claim_by_a_user_other_than_root_is_refused(self, service: Settings) -> None:
         question = json.dumps({"scale_set": "nd", "vm": "a", "id": "7"})
         done = finished(
             ["setpriv", "--reuid=65534", "--clear-groups", "munge", "-S", service.munge_socket],
@@ -150,7 +150,7 @@ class TestClaims:
         with pytest.raises(munge.Refused, match="not root"):
             claim(service, done.stdout.strip(), "10.0.0.9")
 
-    def test_an_answer_of_somebody_without_the_key_is_not_taken(
+    def test_slurm_claim_answer_without_the_key_is_ignored(
         self, service: Settings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         want(service, "nd-3")
@@ -162,7 +162,7 @@ class TestClaims:
         assert node.ask_for_name(service, ME) is None
 
     @pytest.mark.parametrize("length", ["abc", "-1", "9" * 5000, ""])
-    def test_slurm_claim_service_refuses_a_request_whose_length_is_no_number(
+    def test_slurm_claim_service_refuses_a_request_with_an_invalid_length(
         self, service: Settings, length: str
     ) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", service.claim_port, timeout=10)
@@ -176,7 +176,7 @@ class TestClaims:
         lab.set(bin="", munge_socket=str(munge), claim_port=1, scheduler="127.0.0.1:6817")
         assert node.ask_for_name(load(str(lab.folder / "settings.json")), ME) is None
 
-    def test_a_node_starts_with_key_and_name(
+    def test_slurm_node_starts_with_its_key_and_name(
         self, service: Settings, lab: Lab, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(node, "_ROUNDING", 0.0)
@@ -195,10 +195,10 @@ class TestClaims:
         assert lab.run("node") == 0
         assert not (lab.folder / "munge-restarted").exists(), "the key is the same"
 
-    def test_slurmd_starts_in_a_later_second_than_its_node_was_asked_for(
+    def test_slurm_node_starts_slurmd_in_a_later_second_than_it_was_requested(
         self, service: Settings, lab: Lab, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Slurm takes a node that booted before it was asked for to be lost."""
+        """Slurm considers a node lost if it booted before it was requested."""
         slept: list[float] = []
 
         def sleep(seconds: float) -> None:
@@ -210,7 +210,7 @@ class TestClaims:
         assert (lab.folder / "slurmd-started").exists()
         assert sum(slept) >= 2
 
-    def test_a_node_waits_for_the_key_and_for_its_name_and_reads_a_new_key_meanwhile(
+    def test_slurm_node_waits_for_its_name_and_updates_the_key_meanwhile(
         self, service: Settings, lab: Lab
     ) -> None:
         process, file = start_node(lab), lab.folder / "munge.key"
@@ -227,7 +227,7 @@ class TestClaims:
             process.kill()
         assert (lab.folder / "slurmd-started").exists()
 
-    def test_a_node_without_slurmd_tells_the_scheduler_which_tells_why_it_never_joined(
+    def test_slurm_node_without_slurmd_gives_the_scheduler_the_reason_of_its_absence(
         self, service: Settings, lab: Lab
     ) -> None:
         lab.azure.secret = base64.b64encode(b"k" * 128).decode()
@@ -246,7 +246,7 @@ class TestClaims:
         assert f"reason=fairway: instances that never joined: 1 ({why}), round 1" in lab.told[0]
 
     @pytest.mark.parametrize("said", ["hardware: 7 of 8 GPUs;", "/data is not mounted;"])
-    def test_a_host_is_refused_to_the_next_instance_on_it_where_its_hardware_failed_alone(
+    def test_slurm_host_is_refused_to_another_instance_only_after_a_hardware_fault(
         self, service: Settings, lab: Lab, said: str
     ) -> None:
         lab.azure.secret = base64.b64encode(b"k" * 128).decode()
@@ -257,7 +257,7 @@ class TestClaims:
         assert not (lab.folder / "slurmd-started").exists(), "no job sees it"
         with opened(service, "nd") as registry:
             assert (registry.troubles["7"], registry.claims) == (said, {})
-        # Another instance, which looks well itself, and stands on the same host.
+        # Another instance on the same host, which seems healthy itself.
         lab.set(check=["true"])
         settings = load(str(lab.folder / "settings.json"))
         other = Machine("v_8", "bbbb-8", "/subscriptions/s/virtualMachines/8")
@@ -269,7 +269,7 @@ class TestClaims:
             tell_host(lab, "DSM02ABC")
         assert node.ask_for_name(settings, other) == "nd-0"
 
-    def test_hosts_are_refused_for_some_days_and_working_nodes_never(
+    def test_slurm_host_is_refused_for_some_days_but_never_to_a_working_node(
         self, service: Settings, lab: Lab
     ) -> None:
         tell_host(lab, "DSM01XYZ")
@@ -289,7 +289,9 @@ class TestClaims:
             )
         assert node.ask_for_name(settings, other) == "nd-1"
 
-    def test_slurm_knows_which_machine_a_node_is(self, service: Settings, lab: Lab) -> None:
+    def test_slurm_claim_notes_the_machine_in_the_comment_of_the_node(
+        self, service: Settings, lab: Lab
+    ) -> None:
         tell_host(lab, "DSM01XYZ")
         lab.set(bin=str(lab.folder / "bin"))
         for name in ("munge", "unmunge"):
@@ -303,24 +305,24 @@ class TestClaims:
         comment = f"host=DSM01XYZ,vm=aaaa-7,resource={me.id}"
         assert f"scontrol update nodename=nd-0 comment={comment}" in lab.told
 
-    def test_a_node_without_munge_says_so(self, lab: Lab) -> None:
+    def test_slurm_node_without_munge_reports_it(self, lab: Lab) -> None:
         assert lab.process("node").returncode == 1
         assert "munged, unmunge not installed: see /var/log/cloud-init-output.log" in lab.log
 
 
 class TestKey:
-    """The munge key is made once, on the scheduler, and is in the vault from then on."""
+    """The munge key is created once, on the scheduler, and is in the vault from then on."""
 
     @pytest.fixture
     def scheduler(self, lab: Lab) -> Lab:
-        """A scheduler with a key of the package's."""
+        """Returns a scheduler with the key of the munge package."""
         (lab.folder / "etc").mkdir()
         (lab.folder / "etc" / "munge.key").write_bytes(b"p" * 32)
         restarted = str(lab.folder / "restarted")
         lab.set(munge_key=str(lab.folder / "etc" / "munge.key"), restart_munge=["touch", restarted])
         return lab
 
-    def test_another_takes_the_one_that_is_there_and_a_login_node_waits_for_it(
+    def test_munge_key_is_taken_from_the_vault_and_awaited_by_a_login_node(
         self, scheduler: Lab
     ) -> None:
         assert scheduler.run("munge", "--read") == 1
@@ -335,7 +337,7 @@ class TestKey:
         assert scheduler.run("munge") == 0
         assert not (scheduler.folder / "restarted").exists()
 
-    def test_the_first_scheduler_makes_it_and_a_new_one_waits_in_the_vault(
+    def test_munge_key_is_created_once_and_a_new_one_waits_in_the_vault(
         self, scheduler: Lab
     ) -> None:
         assert scheduler.process("munge").returncode == 0
@@ -355,13 +357,13 @@ class TestKey:
         assert (scheduler.folder / "restarted").exists()
 
     @pytest.mark.parametrize("secret", ["", "short", "!!!", base64.b64encode(b"a").decode()])
-    def test_a_secret_that_is_no_key_is_never_used(self, scheduler: Lab, secret: str) -> None:
+    def test_munge_key_that_is_invalid_is_never_used(self, scheduler: Lab, secret: str) -> None:
         scheduler.azure.secret = secret
         assert scheduler.run("munge") == 1
         assert "holds no munge key" in scheduler.log
         assert (scheduler.folder / "etc" / "munge.key").read_bytes() == b"p" * 32
 
-    def test_a_vault_that_refuses_or_has_none_is_tried_again_later(
+    def test_munge_key_is_not_created_if_the_vault_refuses_access(
         self, scheduler: Lab, settings: Settings
     ) -> None:
         assert munge.read_key(settings, metadata_service(settings)) is None
@@ -379,11 +381,11 @@ OVER = (
 
 
 class TestEviction:
-    """Azure takes the VM `v_7` away, on which the node nd-0 is."""
+    """Azure evicts the VM `v_7`, which is the node nd-0."""
 
     @pytest.fixture
     def on_node(self, lab: Lab) -> Lab:
-        """The node, with two jobs that end when they were sent back."""
+        """Returns a lab with the node and two jobs that end once they are requeued."""
         (lab.folder / "name").write_text('SLURMD_OPTIONS="-N nd-0 --conf-server 10.0.0.4:6817"\n')
         (lab.folder / "jobs").write_text("12\n13\n12\n")
         (lab.folder / "jobs.next").write_text("")
@@ -405,18 +407,18 @@ class TestEviction:
         [
             ({}, "ALLOCATED", "", 3, True),
             *(({"EventType": kind}, "ALLOCATED", "", 3, True) for kind in ENDINGS),
-            # Events of others, of one whose name begins as its own, and harmless ones.
+            # Events of other VMs, of one whose name begins alike, and harmless ones.
             *(({"Resources": names}, "ALLOCATED", "", 0, False) for names in (["v_8"], [], "v_70")),
             ({"EventType": "Freeze"}, "ALLOCATED", "", 0, False),
             # Slurm itself deletes the node: drained it would stay out of use.
             ({}, "IDLE+POWERING_DOWN", "", 0, True),
-            # A job that cannot go back keeps nobody waiting.
+            # A job that cannot be requeued delays nothing.
             ({}, "ALLOCATED", "scontrol requeue", 3, True),
             # Without Slurm Azure is told when the notice is over.
             *(({"NotBefore": when}, "ALLOCATED", "scontrol -o", 0, True) for when in OVER),
         ],
     )
-    def test_a_node_is_drained_and_its_jobs_go_back_before_azure_takes_it(
+    def test_slurm_eviction_drains_the_node_and_requeues_its_jobs_first(
         self, on_node: Lab, values: Any, state: str, refused: str, told: int, is_heard: bool
     ) -> None:
         on_node.states(nd_0=f"{state}+CLOUD")
@@ -430,21 +432,23 @@ class TestEviction:
         assert [line for line in on_node.told if line.startswith("scontrol")] == orders[:told]
         assert on_node.azure.acknowledged == ["e1"] * is_heard, "once"
 
-    def test_a_job_that_does_not_end_is_waited_for_until_shortly_before(self, on_node: Lab) -> None:
+    def test_slurm_eviction_waits_for_a_job_until_shortly_before_its_deadline(
+        self, on_node: Lab
+    ) -> None:
         (on_node.folder / "jobs.next").unlink()
         on_node.azure.events = [self._event(seconds=4)]
         self._watch(on_node, {})
         assert on_node.azure.acknowledged == ["e1"]
 
     @pytest.mark.parametrize("when", ["", "nonsense"])
-    def test_a_notice_without_a_time_is_taken_for_half_a_minute(self, when: str) -> None:
+    def test_slurm_eviction_notice_without_a_time_leaves_half_a_minute(self, when: str) -> None:
         left = eviction._deadline(Event("e1", "Preempt", when)) - datetime.now(UTC)
         assert timedelta(seconds=25) < left <= timedelta(seconds=30)
 
-    def test_slurm_node_keeps_its_notice_while_slurm_cannot_be_told(
+    def test_slurm_eviction_notice_is_kept_while_slurm_refuses_commands(
         self, on_node: Lab, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """A scheduler that is being replaced is back in time for most."""
+        """A scheduler that is being replaced is back in time for most notices."""
         (on_node.folder / "refuse").write_text("scontrol -o\n")
         on_node.azure.events = [self._event()]
         known: dict[str, str] = {}
@@ -467,7 +471,7 @@ class TestEviction:
             ([], 403),
         ],
     )
-    def test_slurm_node_goes_on_watching_after_no_answer_or_one_that_cannot_be_read(
+    def test_slurm_eviction_watch_continues_after_no_answer_or_an_invalid_one(
         self, on_node: Lab, caplog: pytest.LogCaptureFixture, events: Any, status: int | None
     ) -> None:
         on_node.azure.events, known = events, dict[str, str]()

@@ -32,20 +32,21 @@ def _changes(azure: Azure) -> list[str]:
         ("nd-[08-10]", ["nd-08", "nd-09", "nd-10"]),
     ],
 )
-def test_a_list_of_hosts_is_taken_apart(text: str, names: list[str]) -> None:
-    """Slurm's way of writing many nodes in one word; each is called after its partition."""
+def test_host_list_expands_ranges_and_groups_nodes_by_partition(
+    text: str, names: list[str]
+) -> None:
+    """Slurm writes many nodes in one word; each is named after its partition."""
     assert expand(text) == names
     assert by_partition(["nd-0", "a-b-3", "nd-7"]) == {"nd": ["nd-0", "nd-7"], "a-b": ["a-b-3"]}
 
 
-def test_node_registry_gives_names_in_their_order_and_the_same_again() -> None:
-    """Which instance is which node."""
+def test_node_registry_gives_names_in_order_and_the_same_name_again() -> None:
     registry = NodeRegistry(wanted={"nd-10": 1.0, "nd-9": 1.0, "nd-0": 2.0}, leaving={"7": 1.0})
     names = [registry.claim(f"vm{i}", str(i), "10.0.0.9") for i in range(4)]
     assert names == ["nd-9", "nd-10", "nd-0", None]
     assert registry.claim("vm0", "0", "10.0.0.8") == "nd-9"
     assert registry.claims["nd-9"].address == "10.0.0.8"
-    # An instance that is to go gets no name, and a node that has one is not wanted again.
+    # An instance to be deleted gets no name, and a node with an instance is not wanted again.
     registry.want(["nd-0", "nd-1"])
     assert list(registry.wanted) == ["nd-1"]
     assert registry.claim("vm7", "7", "10.0.0.9") is None
@@ -54,14 +55,14 @@ def test_node_registry_gives_names_in_their_order_and_the_same_again() -> None:
 class TestResume:
     """Nodes that Slurm asks for become instances."""
 
-    def test_capacity_is_raised_once_by_what_is_missing(self, lab: Lab) -> None:
+    def test_slurm_resume_raises_the_capacity_once_by_the_missing_nodes(self, lab: Lab) -> None:
         for _ in range(2):
             assert lab.run("resume", "nd-[0-2]") == 0
             assert lab.azure.capacity == 3
             assert sorted(lab.registry()["wanted"]) == ["nd-0", "nd-1", "nd-2"]
         assert lab.told == []
         assert _changes(lab.azure) == ["PATCH"]
-        # Nodes that are there stay.
+        # Existing nodes stay.
         lab.claim("nd-0", "nd-1", "nd-2")
         assert lab.run("resume", "nd-[0-3]") == 0
         assert lab.azure.capacity == 4
@@ -81,7 +82,7 @@ class TestResume:
         assert lab.told == []
 
     @pytest.mark.parametrize(("room", "back"), [(0, "nd-0,nd-1"), (1, "nd-1"), (2, "")])
-    def test_nodes_for_which_there_is_no_capacity_go_back_to_the_cloud(
+    def test_slurm_resume_powers_down_nodes_without_capacity(
         self, lab: Lab, room: int, back: str
     ) -> None:
         lab.azure.room = room
@@ -91,11 +92,11 @@ class TestResume:
             assert told.startswith(f"scontrol update nodename={back} state=power_down_force")
             assert f"reason=Azure: nodes missing: {2 - room}, since " in told
             assert told.endswith(": AllocationFailed: no room for it")
-        # What cannot be had is not asked for any longer.
+        # Unavailable capacity is no longer requested.
         assert (lab.azure.capacity, len(lab.azure.instances)) == (room, room)
         assert sorted(lab.registry()["wanted"]) == ["nd-0", "nd-1"][:room]
 
-    def test_instances_that_azure_could_not_finish_are_deleted(self, lab: Lab) -> None:
+    def test_slurm_resume_instances_that_azure_failed_to_create_are_deleted(self, lab: Lab) -> None:
         lab.azure.broken = 1
         lab.run("resume", "nd-[0-2]")
         assert (lab.told, len(lab.azure.instances)) == ([], 3), "it may work all the same"
@@ -107,8 +108,10 @@ class TestResume:
         assert lab.azure.instances == {"1": "Succeeded", "2": "Succeeded"}
         assert lab.azure.capacity == 2
 
-    def test_a_node_whose_instance_azure_calls_failed_goes_on(self, lab: Lab) -> None:
-        """So an instance ends whose extension fails, and whose VM works."""
+    def test_slurm_resume_keeps_a_claimed_node_whose_instance_is_marked_failed(
+        self, lab: Lab
+    ) -> None:
+        """An instance is marked failed if its extension fails, although its VM works."""
         lab.set(failed_after=0)
         lab.run("resume", "nd-[0-1]")
         lab.claim("nd-0", "nd-1")
@@ -118,14 +121,16 @@ class TestResume:
         assert sorted(lab.azure.instances) == ["0", "1", "2"]
         assert sorted(lab.registry()["claims"]) == ["nd-0", "nd-1"]
 
-    def test_a_quota_that_is_used_up_is_told_as_the_reason(self, lab: Lab) -> None:
+    def test_slurm_resume_reports_an_exhausted_quota_as_the_reason(self, lab: Lab) -> None:
         lab.azure.faults.append(("PATCH", 409, {"message": "exceeding approved quota"}))
         lab.run("resume", "nd-0")
         assert lab.told[0].endswith(": Fault: exceeding approved quota")
         assert "Fault: exceeding approved quota" in lab.log
         assert _changes(lab.azure) == ["PATCH"], "asking again would not help"
 
-    def test_an_evicted_instance_is_replaced_although_the_capacity_is_there(self, lab: Lab) -> None:
+    def test_slurm_resume_replaces_an_evicted_instance_at_unchanged_capacity(
+        self, lab: Lab
+    ) -> None:
         lab.run("resume", "nd-[0-1]")
         lab.claim("nd-0", "nd-1")
         lab.azure.evict("0")
@@ -134,7 +139,7 @@ class TestResume:
         assert lab.azure.capacity == 2
         assert list(lab.registry()["wanted"]) == ["nd-0"]
 
-    def test_two_calls_side_by_side_make_as_many_as_are_needed(self, lab: Lab) -> None:
+    def test_slurm_resume_concurrent_calls_add_up_to_the_needed_capacity(self, lab: Lab) -> None:
         lab.azure.hold.set()
         calls = [
             threading.Thread(target=lab.process, args=("resume", nodes))
@@ -149,7 +154,7 @@ class TestResume:
         assert (lab.azure.capacity, len(lab.azure.instances)) == (5, 5)
         assert lab.told == []
 
-    def test_an_identity_that_may_not_read_operations_looks_at_the_scale_set(
+    def test_slurm_resume_without_read_access_to_operations_checks_the_scale_set(
         self, lab: Lab
     ) -> None:
         lab.azure.readable = False
@@ -159,27 +164,27 @@ class TestResume:
         lab.run("resume", "nd-1")
         assert [line.split()[2] for line in lab.told] == ["nodename=nd-1"]
 
-    def test_a_change_that_another_has_overtaken_is_no_failure(self, lab: Lab) -> None:
+    def test_slurm_resume_operation_that_was_preempted_is_no_failure(self, lab: Lab) -> None:
         lab.azure.ends_with = "OperationPreempted"
         assert lab.run("resume", "nd-[0-1]") == 0
         assert (lab.azure.capacity, lab.told) == (2, [])
         assert "OperationPreempted" not in lab.log
 
-    def test_a_token_is_sent_to_azure_alone(self, lab: Lab) -> None:
+    def test_slurm_resume_sends_its_token_only_to_azure(self, lab: Lab) -> None:
         settings = load(str(lab.folder / "settings.json"))
         client = ScaleSetClient(settings, metadata_service(settings), settings.scale_sets["nd"].id)
         elsewhere = lab.azure.url.replace("127.0.0.1", "127.0.0.2")
         with pytest.raises(Failure, match="ForeignUrl"):
             client.wait(Answer(202, {"azure-asyncoperation": f"{elsewhere}/operations/op0"}, {}))
 
-    def test_a_partition_that_is_not_there_is_an_error_and_others_are_served(
+    def test_slurm_resume_of_an_unknown_partition_fails_and_others_are_served(
         self, lab: Lab
     ) -> None:
         assert lab.run("resume", "other-0,nd-0") == 1
         assert lab.azure.capacity == 1
         assert "no scale set is called other" in lab.log
 
-    def test_without_nodes_or_with_a_setting_that_does_not_exist_it_says_so(self, lab: Lab) -> None:
+    def test_slurm_resume_reports_missing_nodes_and_unknown_settings(self, lab: Lab) -> None:
         done = lab.process("resume")
         assert done.returncode == 2
         assert "HOSTLIST" in done.stderr
@@ -194,30 +199,30 @@ class TestSuspend:
 
     @pytest.fixture
     def three(self, lab: Lab) -> Lab:
-        """Three nodes, which are there."""
+        """Returns a lab with three nodes that have instances."""
         lab.run("resume", "nd-[0-2]")
         lab.claim("nd-0", "nd-1", "nd-2")
         lab.states(nd_0="IDLE+CLOUD+POWERING_DOWN", nd_1="IDLE+CLOUD", nd_2="ALLOCATED+CLOUD")
         return lab
 
-    def test_the_instances_of_these_nodes_go_and_no_others(self, three: Lab) -> None:
+    def test_slurm_suspend_deletes_only_the_instances_of_the_named_nodes(self, three: Lab) -> None:
         assert three.process("suspend", "nd-[0,2]").returncode == 0
         assert three.azure.instances == {"1": "Succeeded"}
         assert three.azure.capacity == 1
         assert three.registry()["leaving"] == {}
 
-    def test_a_node_that_is_wanted_again_stays(self, three: Lab) -> None:
+    def test_slurm_suspend_keeps_a_node_that_is_wanted_again(self, three: Lab) -> None:
         three.states(nd_0="MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", nd_1="IDLE+CLOUD")
         assert three.run("suspend", "nd-[0-1]") == 0
         assert sorted(three.azure.instances) == ["0", "2"]
 
-    def test_an_eviction_that_was_faster_is_no_error(self, three: Lab) -> None:
+    def test_slurm_suspend_of_an_evicted_instance_is_no_error(self, three: Lab) -> None:
         three.azure.evict("0")
         assert three.run("suspend", "nd-[0-1]") == 0
         assert three.azure.instances == {"2": "Succeeded"}
         assert three.registry()["leaving"] == {}
 
-    def test_slurm_suspend_deletes_an_instance_that_failed_to_be_deleted_before(
+    def test_slurm_suspend_deletes_an_instance_whose_earlier_deletion_failed(
         self, three: Lab
     ) -> None:
         three.azure.faults.append(("POST", 403, {}))
@@ -227,14 +232,18 @@ class TestSuspend:
         three.run("suspend", "nd-1")
         assert three.azure.instances == {"2": "Succeeded"}
 
-    def test_a_name_that_is_wanted_while_its_instance_goes_gets_a_new_one(self, three: Lab) -> None:
+    def test_slurm_suspend_node_wanted_again_during_deletion_gets_a_new_instance(
+        self, three: Lab
+    ) -> None:
         three.azure.faults.append(("POST", 403, {}))
         three.run("suspend", "nd-0")
         three.run("resume", "nd-0")
         assert sorted(three.azure.instances) == ["0", "1", "2", "3"]
         assert list(three.registry()["wanted"]) == ["nd-0"]
 
-    def test_a_node_without_an_instance_is_only_not_wanted_any_more(self, lab: Lab) -> None:
+    def test_slurm_suspend_of_a_node_without_an_instance_only_clears_the_request(
+        self, lab: Lab
+    ) -> None:
         lab.azure.hold.set()
         lab.set(patience=0.05)
         lab.run("resume", "nd-0")
@@ -246,7 +255,9 @@ class TestSuspend:
 class TestResumeFail:
     """Nodes that did not come up in time."""
 
-    def test_their_instances_go_and_they_are_cloud_again_after_a_while(self, lab: Lab) -> None:
+    def test_slurm_resume_fail_deletes_the_instances_and_resumes_the_nodes_later(
+        self, lab: Lab
+    ) -> None:
         lab.run("resume", "nd-[0-1]")
         lab.claim("nd-0", "nd-1")
         assert lab.run("resume-fail", "nd-[0-1]") == 0
@@ -259,11 +270,13 @@ class TestResumeFail:
         lab.run("power", "reconcile")
         assert lab.told[1:] == ["scontrol update nodename=nd-0 state=resume"]
 
-    def test_nodes_that_had_no_instance_are_cloud_again_at_once(self, lab: Lab) -> None:
+    def test_slurm_resume_fail_resumes_nodes_without_an_instance_at_once(self, lab: Lab) -> None:
         assert lab.process("resume-fail", "nd-0").returncode == 0
         assert lab.told == ["scontrol update nodename=nd-0 state=resume"]
 
-    def test_slurm_is_told_even_if_azure_does_not_answer(self, lab: Lab) -> None:
+    def test_slurm_resume_fail_sets_the_node_down_even_if_azure_does_not_answer(
+        self, lab: Lab
+    ) -> None:
         lab.run("resume", "nd-0")
         lab.claim("nd-0")
         lab.azure.faults.append(("GET /subscriptions", 403, {}))

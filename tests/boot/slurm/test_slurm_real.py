@@ -1,4 +1,4 @@
-"""Real slurmctld and slurmd with the project's own files: nodes that come, work and go."""
+"""Nodes that start, work and stop, with a real slurmctld and slurmd and the project's own files."""
 
 import json
 import os
@@ -30,14 +30,14 @@ Describe = Callable[[Path, slurm.SlurmCluster], slurm.SlurmCluster]
 
 
 class Lab:
-    """A cluster, what its nodes come from, and the outputs of jobs."""
+    """A cluster, the scale set of its nodes, and the output of jobs."""
 
     def __init__(self, cluster: SlurmCluster, folder: Path) -> None:
         nodes = cluster.nodes_of_cloud
         assert nodes is not None
         self.cluster, self.out = cluster, folder / "out"
         self.settings = nodes.folder / "settings.json"
-        # Nodes that cannot be had are not asked for, until a test ends that.
+        # Nodes without capacity are held until a test ends that.
         self.settings.write_text(json.dumps({**json.loads(self.settings.read_text()), "hold": 720}))
         self.scale_set: ScaleSet = nodes.scale_set
         self.environment = nodes._environment("settings.json")
@@ -49,37 +49,37 @@ class Lab:
         return file.read_text() if file.exists() else ""
 
     def ask(self, *words: str) -> str:
-        """The output of one of Slurm's commands."""
+        """Returns the output of one of Slurm's commands."""
         return self.cluster.run(*words).strip()
 
     def submit(self, script: str, *options: str) -> str:
-        """The id of a job, which prints into `out`."""
+        """Submits a job that prints into `out` and returns its id."""
         words = ("sbatch", "--parsable", f"--output={self.out}", "--open-mode=append", *options)
         return self.ask(*words, "--wrap", script)
 
     def state(self, node: str) -> str:
-        """Of a node, as sinfo writes it: idle~ is one of the cloud that is not there."""
+        """Returns a node's state as sinfo prints it: idle~ is a powered-down node of the cloud."""
         return self.ask("sinfo", "-h", "-N", "-n", node, "-o", "%T").partition("\n")[0]
 
     def reconcile(self) -> bool:
-        """Does what the scheduler does each minute; whether it could."""
+        """Reconciles as the scheduler does each minute. Returns True if that succeeded."""
         words = [sys.executable, "-B", "-m", "fairway_boot.slurm.power", "reconcile"]
         return finished(words, env=self.environment).returncode == 0
 
     def out_of_use(self) -> set[str]:
-        """The nodes that are down or drained."""
+        """Returns the nodes that are down or drained."""
         listed = self.ask("sinfo", "-h", "-N", "-p", "cloud", "-o", "%N %T").splitlines()
         return {line.split()[0] for line in listed if re.search("down|drain", line.split()[1])}
 
     def job(self, number: str) -> str:
-        """The state of a job."""
+        """Returns the state of a job."""
         return self.ask("squeue", "-h", "-t", "all", "-j", number, "-o", "%T")
 
     def has_printed(self, text: str) -> bool:
         return self.out.exists() and self.out.read_text() == text
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Waits for it; what Slurm has to say about its absence is the failure's text."""
+        """Waits for the condition; a failure shows Slurm's nodes and the log."""
         until(condition, lambda: self.ask("scontrol", "show", "node")[-2000:] + self.log[-3000:])
 
 
@@ -87,7 +87,8 @@ class Lab:
 def start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_slurm: None
 ) -> Iterator[Callable[..., Lab]]:
-    """Starts a cluster that is described otherwise, by a function of what is usual."""
+    """Yields a function that starts a cluster after a function has changed its usual
+    description."""
     usual = configuration.describe
     with ExitStack() as clusters:
 
@@ -102,7 +103,7 @@ def start(
 
 
 def programs_in(folder: Path) -> Programs:
-    """The programs of a node, which look whether /proc is mounted; without a Prolog."""
+    """Installs a node's programs, which check if /proc is mounted; without a Prolog."""
     facts = NodeFacts(folders=(), mounts=("/proc",))
     conf = str(folder / "etc" / "slurm.conf")
     own = folder / "programs"
@@ -118,7 +119,7 @@ def programs_in(folder: Path) -> Programs:
 
 @pytest.fixture
 def lab(start: Callable[..., Lab]) -> Lab:
-    """A cluster with one node that is always there and has two GPUs, and three of the cloud."""
+    """Returns a cluster with one permanent node with two GPUs, and three nodes of the cloud."""
 
     def describe(folder: Path, usual: slurm.SlurmCluster) -> slurm.SlurmCluster:
         kept, cloud = usual.partitions
@@ -130,7 +131,7 @@ def lab(start: Callable[..., Lab]) -> Lab:
     return start(describe, nodes=1, cloud=3, gpus=2)
 
 
-def test_a_job_that_lacks_nodes_keeps_none_awake_and_runs_once_there_is_capacity(lab: Lab) -> None:
+def test_slurm_real_job_without_capacity_keeps_no_node_up_and_runs_later(lab: Lab) -> None:
     lab.scale_set.plane.compute.room = 1
     lab.ask("scontrol", "update", "nodename=cloud-2", "state=drain", "reason=mine")
     job = lab.submit(
@@ -156,7 +157,7 @@ def test_a_job_that_lacks_nodes_keeps_none_awake_and_runs_once_there_is_capacity
     lab.until(lambda: lab.out_of_use() == {"cloud-0", "cloud-2"})
 
 
-def test_a_node_that_is_taken_away_is_cloud_again_and_its_job_runs_elsewhere(lab: Lab) -> None:
+def test_slurm_real_job_of_an_evicted_node_runs_on_another(lab: Lab) -> None:
     script = 'echo ${SLURM_RESTART_COUNT:-0}; [ -n "$SLURM_RESTART_COUNT" ] || sleep 60'
     job = lab.submit(script, "-p", "cloud", "--requeue")
     lab.until(lambda: lab.has_printed("0\n"))
@@ -169,8 +170,8 @@ def test_a_node_that_is_taken_away_is_cloud_again_and_its_job_runs_elsewhere(lab
     assert second != first
 
 
-def test_a_job_outlives_the_change_of_the_munge_key(lab: Lab, tmp_path: Path) -> None:
-    """While machines have different keys none understands another: here, while munge is gone."""
+def test_slurm_real_job_survives_a_change_of_the_munge_key(lab: Lab, tmp_path: Path) -> None:
+    """Machines with different keys do not understand each other: here, munge is down meanwhile."""
     go, cluster = tmp_path / "go", lab.cluster
     os.mkfifo(go)
     job = lab.submit(f"echo before; read _ <{go}; srun --quiet echo after", "-p", "sim")
@@ -187,7 +188,7 @@ def test_a_job_outlives_the_change_of_the_munge_key(lab: Lab, tmp_path: Path) ->
     lab.until(lambda: lab.state("sim-0") == "idle")
 
 
-def test_a_bad_node_takes_no_jobs_until_it_is_sound(lab: Lab, tmp_path: Path) -> None:
+def test_slurm_real_unhealthy_node_is_drained_until_it_is_healthy(lab: Lab, tmp_path: Path) -> None:
     check = Path(lab.cluster.description.programs.health_check)
     sound = check.read_text()
     check.write_text(sound.replace("mounts=(/proc)", "mounts=(/proc /data)"))
@@ -199,7 +200,7 @@ def test_a_bad_node_takes_no_jobs_until_it_is_sound(lab: Lab, tmp_path: Path) ->
     looks = tmp_path / "looks"
     program, rest = sound.split("\n", 1)
     check.write_text(f"{program}\ntrap 'echo >>{looks}' EXIT\n{rest}")
-    # The first may have begun before the node was drained.
+    # The first check may have begun before the node was drained.
     lab.until(lambda: looks.exists() and looks.stat().st_size >= 2)
     assert lab.state("sim-0") == "drained", "what somebody drained stays drained"
 
@@ -207,7 +208,7 @@ def test_a_bad_node_takes_no_jobs_until_it_is_sound(lab: Lab, tmp_path: Path) ->
 NEVER = "Requested node configuration is not available"
 
 
-def test_nodes_have_what_they_were_said_to_have(lab: Lab) -> None:
+def test_slurm_real_nodes_have_their_configured_features_gpus_and_priorities(lab: Lab) -> None:
     shown = lab.ask("scontrol", "-o", "show", "node", "sim-0")
     assert "AvailableFeatures=ib,mine" in shown
     assert "Gres=gpu:sim:2(S:0-1)" in shown
@@ -220,8 +221,8 @@ def test_nodes_have_what_they_were_said_to_have(lab: Lab) -> None:
         lab.ask("srun", "--gres=gpu:3", "true")
 
 
-def test_no_job_spans_scale_sets(lab: Lab) -> None:
-    """Also where a partition does that somebody has added."""
+def test_slurm_real_job_never_spans_scale_sets(lab: Lab) -> None:
+    """Not even in a partition across scale sets that a user has added."""
     shown = lab.ask("scontrol", "show", "topology").splitlines()
     found = {re.sub(r"Level=0 LinkSpeed=\d+ ", "", line).strip() for line in shown}
     assert found == {"SwitchName=sim Nodes=sim-0", "SwitchName=cloud Nodes=cloud-[0-2]"}
@@ -233,7 +234,7 @@ def test_no_job_spans_scale_sets(lab: Lab) -> None:
     assert lab.ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%N") == "cloud-[0-2]"
 
 
-def test_mail_that_is_not_sent_is_said(lab: Lab) -> None:
+def test_slurm_real_mail_that_is_not_sent_is_logged(lab: Lab) -> None:
     lab.submit("true", "--mail-type=BEGIN", "--mail-user=me@lab.example", "-J", "train")
     log = lab.cluster.folder / "programs" / "programs.log"
     lab.until(lambda: log.exists() and log.read_text().endswith("\n"))
@@ -244,8 +245,8 @@ def test_mail_that_is_not_sent_is_said(lab: Lab) -> None:
     assert "MailProg" not in (lab.cluster.folder / "log" / "slurmctld.log").read_text()
 
 
-# What one machine without systemd, a database and Azure needs otherwise than the environment's
-# own configuration has it: folders, ports, one address for all, and shorter times.
+# Settings in which one machine without systemd, a database and Azure differs from the environment's
+# own configuration: folders, ports, one address for all, and shorter times.
 CHANGED = {
     *("AuthInfo", "SlurmUser", "SlurmctldPort", "StateSaveLocation", "SlurmdSpoolDir"),
     *("SlurmctldPidFile", "SlurmdPidFile", "SlurmctldLogFile", "SlurmdLogFile"),
@@ -260,7 +261,7 @@ CHANGED = {
 }
 
 
-def test_the_nodes_of_the_h100_environment_come_work_and_go(
+def test_slurm_real_nodes_of_the_h100_environment_start_work_and_stop(
     start: Callable[..., Lab], tmp_path: Path, repository: Path
 ) -> None:
     """The configuration of stacks/environments/h100-slurm.yaml, whose partition `nd` is `cloud`."""
