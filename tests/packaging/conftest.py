@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def fairway(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `fairway` program of an environment into which only the wheel was installed."""
+    """Returns the `fairway` program of an environment into which only the wheel was installed."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],

@@ -1,4 +1,4 @@
-"""`bin/bench`: what it prints, without measuring anything."""
+"""Output of `bin/bench`, without measuring anything."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ sys.exit(main.main())
 
 @pytest.fixture
 def bench(repository: Path) -> Bench:
-    """The program, with two benchmarks of which one is over its limit."""
+    """Returns the program with two benchmarks, of which one is over its limit."""
     script = PROGRAM.format(folder=str(repository / "tests/bench"))
     return lambda *names: finished([sys.executable, "-c", script, *names])
 
@@ -44,7 +44,7 @@ def bench(repository: Path) -> Bench:
         (["quick"], 0, ["measured", "quick"]),
     ],
 )
-def test_bench_measures_what_is_named_and_fails_over_a_limit(
+def test_bench_measures_the_named_benchmarks_and_fails_over_a_limit(
     bench: Bench, words: list[str], code: int, printed: list[str]
 ) -> None:
     done = bench(*words)
@@ -53,7 +53,9 @@ def test_bench_measures_what_is_named_and_fails_over_a_limit(
 
 
 @pytest.mark.parametrize(("word", "code"), [("qick", 2), ("--help", 0), ("-h", 0)])
-def test_names_are_listed_and_nothing_is_measured(bench: Bench, word: str, code: int) -> None:
+def test_bench_lists_names_on_help_or_a_typo_without_measuring(
+    bench: Bench, word: str, code: int
+) -> None:
     """Although `fairway --help` is the name of a benchmark too."""
     done = bench(word)
     assert done.returncode == code, done.stderr

@@ -1,4 +1,4 @@
-"""Every example in a docstring does what it says."""
+"""Examples in docstrings, which must do as they show."""
 
 import doctest
 import importlib
@@ -19,6 +19,6 @@ MODULES = sorted(
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_examples_of_a_module_are_true(module: str) -> None:
+def test_doctests_of_a_module_pass(module: str) -> None:
     found = doctest.testmod(importlib.import_module(module), optionflags=doctest.ELLIPSIS)
     assert found.failed == 0

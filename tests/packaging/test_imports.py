@@ -1,5 +1,5 @@
-"""No module imports itself through others, not for types either, nor by a name in a string; and in
-`runner/`, what differs between engines is asked of the engine, and never of its name."""
+"""Imports without cycles, including imports for types and names in strings. In `runner/`,
+differences between engines are asked of the engine and never decided by its name."""
 
 import ast
 from collections.abc import Iterator, Mapping, Set
@@ -22,7 +22,7 @@ PACKAGES = (
     *("fairway_runner", "fairway_cli", "fairway_hpc", "fairway_web", "fairway_simulator"),
 )
 
-# What may import what; see the layers in pyproject.toml.
+# From the lowest to the highest; see the layers in pyproject.toml.
 LAYERS = (
     {"fairway_boot"},
     {"fairway_agent"},
@@ -32,7 +32,7 @@ LAYERS = (
     {"fairway_cli"},
 )
 DECLARED = {
-    # The stand-in for Azure that plans ask which are made without an account: a program.
+    # The stand-in for Azure, a program that plans without an account query.
     ("fairway_stacks.plan.loopback", "fairway_simulator.azure"),
 }
 Imports = Mapping[str, Set[str]]
@@ -42,12 +42,12 @@ Nodes = list[ast.AST]
 
 
 def nodes_of(text: str) -> Nodes:
-    """All of a module's syntax tree."""
+    """Returns all nodes of a module's syntax tree."""
     return [*ast.walk(ast.parse(text))]
 
 
 def named(nodes: Nodes, modules: Set[str]) -> set[str]:
-    """The modules that strings of a module name, such as programs that it starts."""
+    """Returns the modules that strings of a module name, such as programs that it starts."""
     found = set()
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
@@ -57,7 +57,7 @@ def named(nodes: Nodes, modules: Set[str]) -> set[str]:
 
 
 def chosen(nodes: Nodes, modules: Set[str]) -> set[str]:
-    """The names of modules that a module puts together, with `*` for what is filled in."""
+    """Returns the names of modules that a module composes, with `*` for the parts filled in."""
     found = set()
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
@@ -68,8 +68,8 @@ def chosen(nodes: Nodes, modules: Set[str]) -> set[str]:
 
 
 def engines_named(nodes: Nodes) -> Iterator[tuple[int, str]]:
-    """The lines with an engine's name, and the name: a text that is nothing else, or the section
-    of a target that only its engine has."""
+    """Yields the line and the name of each engine that is named: by a string of only that name, or
+    by the section of a target that only this engine has."""
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             word = node.value
@@ -83,7 +83,7 @@ def engines_named(nodes: Nodes) -> Iterator[tuple[int, str]]:
 
 @pytest.fixture(scope="module")
 def trees(imports: Imports) -> Mapping[str, Nodes]:
-    """The syntax tree of each module."""
+    """Returns the syntax tree of each module."""
     found = {}
     for root in ("constructs", "stacks", "runner", "simulators"):
         for file in sorted((REPOSITORY / root).rglob("*.py")):
@@ -97,25 +97,25 @@ def trees(imports: Imports) -> Mapping[str, Nodes]:
 
 @pytest.fixture(scope="module")
 def imports() -> Imports:
-    """Modules that each module imports."""
+    """Returns the modules that each module imports."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     return {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
 
 
 @pytest.fixture(scope="module")
 def hidden(imports: Imports, trees: Mapping[str, Nodes]) -> Imports:
-    """Modules that each module names in strings; itself does not count."""
+    """Returns the other modules that each module names in strings."""
     known = set(imports)
     return {module: named(nodes, known) - {module} for module, nodes in trees.items()}
 
 
-def test_imports_have_no_circles(imports: Imports, hidden: Imports) -> None:
+def test_imports_have_no_cycles(imports: Imports, hidden: Imports) -> None:
     assert len(imports) > 500
     both = {module: imports[module] | hidden.get(module, set()) for module in imports}
     TopologicalSorter(both).prepare()  # CycleError names a circle
 
 
-def test_import_names_in_strings_are_of_lower_layers_or_declared(hidden: Imports) -> None:
+def test_imports_named_in_strings_are_of_lower_layers_or_declared(hidden: Imports) -> None:
     height = {package: number for number, layer in enumerate(LAYERS) for package in layer}
     assert height.keys() == set(PACKAGES)
     wrong = set()
@@ -134,7 +134,7 @@ def test_imports_chosen_by_name_are_declared(imports: Imports, trees: Mapping[st
     assert found == CHOSEN
 
 
-# What else is called as an engine is.
+# Other things with the name of an engine.
 OTHERS = {
     ("fairway_runner.targets", "local"),  # the target that always exists
     ("fairway_runner.dev_sessions", "ssh"),  # a folder with keys
@@ -142,12 +142,12 @@ OTHERS = {
     ("fairway_runner.targets.lookup", "ssh"),  # a program
 }
 RUNNER = ("fairway_runner", "fairway_cli", "fairway_hpc", "fairway_web")
-# What belongs to an engine; the starter writes environment files, which choose one, and the live
-# checks ask Azure for what such a file wants.
+# Modules of engines; the starter writes environment files, which choose an engine, and the live
+# checks query Azure for the needs of such a file.
 THEIRS = tuple(f"fairway_runner.{name}." for name in ("engines", "starter", "live"))
 
 
-def test_no_module_of_the_runner_names_an_engine(trees: Mapping[str, Nodes]) -> None:
+def test_runner_modules_name_no_engine(trees: Mapping[str, Nodes]) -> None:
     outside = [
         module
         for module in trees
@@ -163,7 +163,7 @@ def test_no_module_of_the_runner_names_an_engine(trees: Mapping[str, Nodes]) -> 
     assert found == []
 
 
-def test_no_module_of_the_runner_imports_an_engines_modules(imports: Imports) -> None:
+def test_runner_modules_import_no_module_of_an_engine(imports: Imports) -> None:
     own = tuple(f"fairway_runner.engines.{name}." for name in ENGINES)
     found = [
         f"{module} imports {imported}"
@@ -176,11 +176,11 @@ def test_no_module_of_the_runner_imports_an_engines_modules(imports: Imports) ->
 
 
 @pytest.mark.parametrize("text", ["x = 'a.b'", "x = {b'a.b'}", "run(['python3', '-m', 'a.b'])"])
-def test_a_name_in_a_string_is_found(text: str) -> None:
+def test_module_name_in_a_string_is_found(text: str) -> None:
     assert named(nodes_of(text), {"a", "a.b"}) == {"a.b"}
 
 
-def test_a_name_that_is_put_together_is_found() -> None:
+def test_module_name_in_an_f_string_is_found() -> None:
     text = "import_module(f'fairway_a.{b}.c'), f'fairway_a.{b}.d', f'{b}.fairway_a'"
     assert chosen(nodes_of(text), {"fairway_a.b.c", "fairway_a"}) == {"fairway_a.*.c"}
 
@@ -195,5 +195,5 @@ def test_a_name_that_is_put_together_is_found() -> None:
         "target.batch is None",
     ],
 )
-def test_a_name_of_an_engine_is_found(text: str) -> None:
+def test_engine_name_in_code_is_found(text: str) -> None:
     assert list(engines_named(nodes_of(text)))

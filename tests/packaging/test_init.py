@@ -1,4 +1,4 @@
-"""A new project from nothing but the wheel: made, checked, synthesized, and trained."""
+"""A new project from the wheel alone: created, checked, synthesized, and trained."""
 
 import json
 import os
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.integration
 
 
 def _run(fairway: Path, folder: Path, *arguments: str) -> str:
-    """Output of the program, in an environment like that of a person who has activated it."""
+    """Runs the program as for a user who has activated its environment, and returns its output."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -28,7 +28,9 @@ def _run(fairway: Path, folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_from_nothing_to_a_trained_model(fairway: Path, tmp_path: Path, repository: Path) -> None:
+def test_init_project_is_checked_and_synthesized_and_trains_a_model(
+    fairway: Path, tmp_path: Path, repository: Path
+) -> None:
     (tmp_path / ".ssh").mkdir()
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu me\n"
     (tmp_path / ".ssh/id_ed25519.pub").write_text(key)
@@ -39,7 +41,7 @@ def test_from_nothing_to_a_trained_model(fairway: Path, tmp_path: Path, reposito
     assert (project / ".github/workflows/plan.yml").is_file()
     assert "nothing found" in _run(fairway, project, "check", "lab", "--strict")
 
-    # What cdktf.json tells cdktf to run, with the environment found by itself.
+    # The command that cdktf.json gives to cdktf; it finds the environment by itself.
     app = json.loads((project / "cdktf.json").read_text())["app"]
     assert app == "fairway synth"
     written = _run(fairway, project, "synth")
@@ -58,7 +60,9 @@ def test_from_nothing_to_a_trained_model(fairway: Path, tmp_path: Path, reposito
     assert "lab-vm-gpu" in _run(fairway, project, "diagram", "lab")
 
 
-def test_the_requirements_install_the_wheel_that_made_them(fairway: Path, tmp_path: Path) -> None:
+def test_init_requirements_install_only_the_wheel_of_the_project(
+    fairway: Path, tmp_path: Path
+) -> None:
     """pip itself reads them, takes the wheel in the project, and refuses another."""
     _run(fairway, tmp_path, "init", "lab")
     project = tmp_path / "lab"
@@ -79,7 +83,7 @@ def test_the_requirements_install_the_wheel_that_made_them(fairway: Path, tmp_pa
     assert "DO NOT MATCH THE HASHES" in done.stderr
 
 
-def test_a_pull_request_is_planned_by_the_wheel(
+def test_init_pull_request_workflow_plans_with_the_wheel(
     fairway: Path, tmp_path: Path, repository: Path
 ) -> None:
     """Runs the commands of a fork's workflow, with a stand-in for Terraform."""

@@ -14,19 +14,19 @@ pytestmark = pytest.mark.integration
 _WHERE = "import constructs, sys; sys.stdout.write(str(constructs.__file__))"
 
 
-def test_the_folder_constructs_does_not_shadow_the_package(repository: Path) -> None:
+def test_layout_folder_constructs_does_not_shadow_the_package(repository: Path) -> None:
     assert "site-packages" in str(constructs.__file__)  # under pytest
     done = finished([sys.executable, "-c", _WHERE], cwd=repository, check=True)
     assert "site-packages" in done.stdout
 
 
 @pytest.mark.parametrize("root", ["constructs", "stacks", "runner", "simulators"])
-def test_source_roots_are_no_packages(repository: Path, root: str) -> None:
+def test_layout_source_roots_are_no_packages(repository: Path, root: str) -> None:
     assert not (repository / root / "__init__.py").exists()
 
 
 @pytest.mark.parametrize("name", ["VIRTUAL_ENV", "CONDA_PREFIX"])
-def test_the_demo_in_an_active_environment_trains_with_its_own_python(
+def test_demo_in_an_active_environment_trains_with_its_own_python(
     repository: Path, tmp_path: Path, name: str
 ) -> None:
     copy, active = tmp_path / "copy", tmp_path / "active"
@@ -55,10 +55,10 @@ def test_the_demo_in_an_active_environment_trains_with_its_own_python(
     assert "\n         . .venv/bin/activate" in done.stdout
 
 
-def test_the_setup_through_a_link_is_that_of_the_repository(
+def test_setup_through_a_link_uses_the_environment_of_the_repository(
     repository: Path, tmp_path: Path
 ) -> None:
-    """A copy whose folders are links must not make the environment its own."""
+    """A copy whose folders are links must not take the environment over."""
     real, linked = tmp_path / "real", tmp_path / "linked"
     (real / "bin").mkdir(parents=True)
     linked.mkdir()

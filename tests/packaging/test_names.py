@@ -1,4 +1,4 @@
-"""Nothing tells a reader to install a package of ours by name: an index may hold a stranger's."""
+"""Instructions never install our packages by bare name: an index may hold a stranger's."""
 
 import re
 from pathlib import Path
@@ -52,5 +52,5 @@ def test_files_install_no_own_package_by_its_bare_name(repository: Path) -> None
         ('examples = ["fairway-hpc[local]", "numpy>=2"]', False),
     ],
 )
-def test_a_bare_name_is_found_and_a_named_source_is_not(line: str, bare: bool) -> None:
+def test_bare_package_name_is_found_but_not_one_with_a_source(line: str, bare: bool) -> None:
     assert bool(_BARE.search(f"{line}\n")) is bare

@@ -1,4 +1,4 @@
-"""`bin/release`: what a tag must agree with, and what a release holds."""
+"""`bin/release`: checks of the tag, and the contents of a release."""
 
 import hashlib
 import shutil
@@ -18,7 +18,7 @@ VERSION = fairway_core.__version__
 
 @pytest.fixture
 def copy(repository: Path, tmp_path: Path) -> Path:
-    """Copy of what a release is made of, to change; the environment is the repository's."""
+    """Returns a copy of a release's sources, to change; the environment is the repository's."""
     copy = tmp_path / "copy"
     copy.mkdir()
     left_out = shutil.ignore_patterns("__pycache__", ".*_cache")
@@ -38,7 +38,7 @@ def _release(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return finished(command)
 
 
-def test_a_release_holds_the_wheel_the_agent_their_digests_and_its_notes(copy: Path) -> None:
+def test_release_contains_wheel_agent_digests_and_notes(copy: Path) -> None:
     changes = "# Changelog\n\n## [Unreleased]\n\n- later\n\n"
     changes += f"## [{VERSION}] - 2026-01-02\n\n- this\n\n## [0.0.1]\n\n- before\n"
     (copy / "CHANGELOG.md").write_text(changes)
@@ -54,7 +54,7 @@ def test_a_release_holds_the_wheel_the_agent_their_digests_and_its_notes(copy: P
     assert (copy / "dist/notes.md").read_text().strip() == "- this"
 
 
-def test_changes_become_a_section_above_the_newest_release(copy: Path) -> None:
+def test_release_collects_changes_in_a_section_above_the_newest_release(copy: Path) -> None:
     (copy / "CHANGELOG.md").write_text("# Changelog\n\n## [0.0.1] - 2026-01-02\n\n- before\n")
     (copy / "changes").mkdir()
     (copy / "changes/cost.fixed.md").write_text("Prices of Spot.")  # without a newline
@@ -76,7 +76,7 @@ def test_changes_become_a_section_above_the_newest_release(copy: Path) -> None:
     assert (again.returncode, "changes/ has no change" in again.stderr) == (2, True)
 
 
-def test_a_change_of_no_kind_is_refused_and_kept(copy: Path) -> None:
+def test_release_refuses_and_keeps_a_change_of_an_unknown_kind(copy: Path) -> None:
     (copy / "changes").mkdir()
     (copy / "changes/cost.fixed.md").write_text("Prices of Spot.\n")
     (copy / "changes/pools.add.md").write_text("Pools.\n")

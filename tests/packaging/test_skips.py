@@ -1,4 +1,4 @@
-"""Nothing is left out in CI for want of a program."""
+"""No test is skipped in CI because a program is missing."""
 
 import os
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_skips_for_missing_programs_fail_in_ci(
 
 
 @pytest.mark.parametrize("value", ["", None])
-def test_skips_for_missing_programs_are_skips_outside_of_ci(
+def test_skips_for_missing_programs_are_allowed_outside_of_ci(
     pytester: pytest.Pytester,
     monkeypatch: pytest.MonkeyPatch,
     repository: Path,

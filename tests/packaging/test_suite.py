@@ -19,7 +19,7 @@ MODULES = {
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A suite with a module of each tier, one of which cannot be imported."""
+    """Returns a suite with a module of each tier, one of which cannot be imported."""
     import tiers
 
     monkeypatch.setattr(tiers, "TESTS", pytester.path)
@@ -41,7 +41,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
         (["--tier", "usual", "folder/test_within.py"], {"passed": 1}),  # a nightly one is named
     ],
 )
-def test_tier_runs_its_tests_and_what_is_named(
+def test_tier_runs_its_tests_and_the_named_modules(
     suite: pytest.Pytester, words: list[str], outcomes: dict[str, int]
 ) -> None:
     options = ("-p", "no:cacheprovider", "--continue-on-collection-errors")

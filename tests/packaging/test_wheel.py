@@ -1,4 +1,4 @@
-"""The built wheel alone: what it renders, and that nothing comes from the repository."""
+"""The built wheel without the repository: a rendered job, its imports, and a user's bindings."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ app.synth()
 """
 
 
-def test_a_job_is_rendered_by_the_wheel_alone(fairway: Path, tmp_path: Path) -> None:
+def test_wheel_alone_renders_a_job(fairway: Path, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(
         "name: hello\ncommand: echo {{ params.x }}\nparams: {x: 1}\n"
     )
@@ -38,7 +38,7 @@ def test_wheel_imports_nothing_from_the_repository(
     assert str(repository) not in done.stdout
 
 
-def test_bindings_of_a_users_own_are_written_and_used(
+def test_wheel_writes_bindings_that_the_stack_of_a_user_uses(
     fairway: Path, tmp_path: Path, repository: Path
 ) -> None:
     schema = repository / "tests/stacks/container_apps.schema.json"

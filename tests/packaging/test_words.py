@@ -1,4 +1,4 @@
-"""The words of docs, help, docstrings and comments: those that readers stumbled over stay out."""
+"""Words that readers stumbled over stay out of docs, help, docstrings and comments."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ def _found(text: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def texts(repository: Path) -> dict[str, str]:
-    """Every module and page of the project but this one and the generated ones, by its path."""
+    """Returns the text of every module and page by path, except this module and generated ones."""
     files = [
         file
         for folder in _FOLDERS
@@ -37,7 +37,7 @@ def texts(repository: Path) -> dict[str, str]:
     return {str(file.relative_to(repository)): file.read_text(encoding="utf-8") for file in files}
 
 
-def test_no_such_word_is_left(texts: dict[str, str]) -> None:
+def test_banned_words_appear_nowhere(texts: dict[str, str]) -> None:
     assert not {path: words for path, text in texts.items() if (words := _found(text))}
 
 
@@ -51,5 +51,5 @@ OTHERS = ("who asks", "so many that it fails", "the bear", "let in", "Terraform 
 
 
 @pytest.mark.parametrize("text", [*FOUND, *OTHERS])
-def test_a_word_is_found_in_any_case_and_over_lines(text: str) -> None:
+def test_banned_word_is_found_in_any_case_and_across_lines(text: str) -> None:
     assert bool(_found(text)) is (text in FOUND)
