@@ -26,7 +26,7 @@ class Batch:
         return self.fairway.folder.with_name(f"{self.fairway.folder.name}-data")
 
     def submit(self, job: Path, *arguments: str) -> Run:
-        """Submits a job that must be accepted."""
+        """Submits a job that must be accepted and returns its run."""
         done = self.fairway.within(
             "submit", job, "--target", "batch-sim", "--json", "--yes", *arguments
         )

@@ -37,7 +37,7 @@ class Registry:
 
     @property
     def image(self) -> str:
-        """The image's name."""
+        """Name of the image."""
         return f"{self.address}/train:1"
 
     @property
