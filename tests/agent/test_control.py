@@ -125,7 +125,7 @@ def test_control_cancel_of_an_ended_task_sends_no_signal_and_keeps_a_success(
         run = Supervisor(tmp_path, plan, guard, left, right)
         run.running = [Attempts(task)]
         run._end_cancelled()
-        run._end_cancelled()  # once
+        run._end_cancelled()  # a second time, which sends nothing
     assert (task.stopped_for == CANCELLATION, len(said)) == (cancelled, told)
 
 

@@ -74,7 +74,7 @@ class Task:
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the agent's programs, as a node unpacks them."""
+    """Returns the folder of the agent's programs, as a node unpacks them."""
     folder = tmp_path_factory.mktemp("programs")
     with tarfile.open(fileobj=io.BytesIO(archives.agent()[1])) as files:
         files.extractall(folder, filter="data")

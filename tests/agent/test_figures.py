@@ -125,7 +125,7 @@ def test_figures_of_this_machine_and_its_gpus_omit_unknown_values() -> None:
     machine = Machine()
     machine.sample(time.monotonic())
     deadline = time.monotonic() + PATIENCE
-    while "cpu" not in (found := machine.sample(time.monotonic())):  # it counts in hundredths
+    while "cpu" not in (found := machine.sample(time.monotonic())):  # counted in hundredths
         assert time.monotonic() < deadline
     assert 0 <= found["cpu"] <= 1
     assert 0 < found["memory"] < found["memory_total"]

@@ -144,7 +144,7 @@ EVERY = (*NAMES, *(name.upper() for name in NAMES))
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Returns the proxy file of a machine; the environment has no proxy variables yet."""
     for name in EVERY:
-        monkeypatch.setenv(name, "")  # so that it is put back afterwards
+        monkeypatch.setenv(name, "")  # so that it is restored afterwards
         monkeypatch.delenv(name)
     file = tmp_path / "proxy"
     file.write_text("".join(f"{name}=http://of-the-machine:80\n" for name in EVERY))

@@ -88,7 +88,7 @@ def test_predecessors_decision_is_kept_until_the_next_submission(tmp_path: Path)
     assert decide(own, plan, 0) is None
     (tmp_path / "first/state.json").write_text('{"state": "failed"}')
     assert decide(own, plan, 0) == []
-    (tmp_path / "first/state.json").write_text('{"state": "running"}')  # somebody retries it
+    (tmp_path / "first/state.json").write_text('{"state": "running"}')  # during a retry
     assert decide(own, plan, 0) == []
     assert decide(own, plan, 1) is None
     (tmp_path / "first/state.json").write_text('{"state": "succeeded"}')

@@ -134,7 +134,7 @@ def test_remote_exec_passes_signals_and_names_a_missing_program(run: Run) -> Non
 
 
 def is_alive(pid: int) -> bool:
-    """True if the process runs; one that has ended may still have an entry."""
+    """Returns True if the process runs; one that has ended may still have an entry."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:

@@ -272,7 +272,7 @@ CAUSES = {"n": NODE, "p": PREEMPTION, "e": ERROR}
         (1, {"preemption": 9}, "nn", "+-", "++"),
     ],
 )
-def test_retries_begin_again_within_the_limit_of_each_cause(
+def test_retries_restart_a_task_within_the_limit_of_each_cause(
     tmp_path: Path, retries: int, limits: dict[str, int], causes: str, ssh: str, slurm: str
 ) -> None:
     plan = RunPlan("job-a", str(tmp_path), retries=retries, retry_limits=limits)
@@ -289,7 +289,7 @@ def test_retries_begin_again_within_the_limit_of_each_cause(
 def test_retries_that_are_used_up_are_reported_with_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second node is lost, and one may be; the state counts the attempts by cause."""
+    """A second node is lost, and only one is allowed; the state counts the attempts by cause."""
     plan = RunPlan("job-a", str(tmp_path), retries=5, retry_limits={"node": 1})
     nodes, folder = SshNodes(), tmp_path / "tasks" / "0"
     folder.mkdir(parents=True)

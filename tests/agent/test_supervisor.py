@@ -108,7 +108,7 @@ def test_supervisor_reports_an_empty_output_and_fails_the_task_if_required(
 
 
 @pytest.mark.parametrize("file", ["tasks/1/state.json", "tasks.jsonl", "retry.json", "plan.json"])
-def test_supervisor_retry_of_a_damaged_run_begins_nothing(run: Path, file: str) -> None:
+def test_supervisor_retry_of_a_damaged_run_starts_no_task(run: Path, file: str) -> None:
     (run / file).write_text('{"state": "run')
     before = (run / "state.json").read_text()
     said, code, error = supervised(run, "retry")

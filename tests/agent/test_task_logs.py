@@ -228,7 +228,7 @@ def test_missing_program_is_reported_as_the_reason_of_its_task(
     ("name", "says"),
     [
         (0, "is not on the PATH of the job's container: use an image that has it"),
-        ("setup", "is not on the node's PATH: pip install torch"),  # which runs outside
+        ("setup", "is not on the node's PATH: pip install torch"),  # setup runs outside
     ],
 )
 def test_missing_program_in_a_container_is_blamed_on_its_image(

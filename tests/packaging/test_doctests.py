@@ -1,4 +1,4 @@
-"""Examples in docstrings, which must do as they show."""
+"""Examples in docstrings, whose results must be as shown."""
 
 import doctest
 import importlib

@@ -112,7 +112,7 @@ def hidden(imports: Imports, trees: Mapping[str, Nodes]) -> Imports:
 def test_imports_have_no_cycles(imports: Imports, hidden: Imports) -> None:
     assert len(imports) > 500
     both = {module: imports[module] | hidden.get(module, set()) for module in imports}
-    TopologicalSorter(both).prepare()  # CycleError names a circle
+    TopologicalSorter(both).prepare()  # CycleError names a cycle
 
 
 def test_imports_named_in_strings_are_of_lower_layers_or_declared(hidden: Imports) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.integration
 
-# `fairway` on the Python package index is somebody else's; `fairway-hpc` is not there yet.
+# `fairway` on the Python package index is another project; `fairway-hpc` is not there yet.
 _BARE = re.compile(
     r"""pip\s+install\s[^\n#]*?(?<![\w./-])fairway(?:-hpc)?(?:\[[\w,]*\])?["'`]?(?:\s*$|\s+[^@\s])
     | (?<![\w-])fairway\[
@@ -22,7 +22,7 @@ _FOLDERS = (
 _TEXT = {".in", ".j2", ".json", ".md", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml", ""}
 
 
-def test_files_install_no_own_package_by_its_bare_name(repository: Path) -> None:
+def test_bare_package_name_is_installed_in_no_file(repository: Path) -> None:
     files = [repository / name for name in _FILES]
     for folder in _FOLDERS:
         files += [f for f in (repository / folder).rglob("*") if f.suffix in _TEXT and f.is_file()]

@@ -75,7 +75,7 @@ def test_change_touches_the_tests_that_import_it(changed: str, test: str, is_tou
     assert bool(touched_tests([changed], [f"tests/{test}"])) is is_touched
 
 
-def test_change_of_an_engine_touches_the_end_to_end_tests_of_no_other() -> None:
+def test_change_of_an_engine_touches_no_end_to_end_test_of_another() -> None:
     tests = [test for test in TESTS if test.startswith("tests/end_to_end/")]
     touched = touched_tests(["runner/fairway_agent/slurm/jobs.py"], tests)
     folders = {Path(test).parts[2] for test in touched}

@@ -78,7 +78,7 @@ class TestAttempts:
     def test_batch_attempt_that_gets_sigterm_counts_its_node_as_lost(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Batch, or a node that shuts down, sends it: exit code 0 is then no success."""
+        """Batch, or a node that shuts down, sends the signal: exit code 0 is then no success."""
         before = signal.getsignal(signal.SIGTERM)
         monkeypatch.setattr(attempt, "run_attempts", lambda *_: signal.raise_signal(signal.SIGTERM))
         events = SimpleNamespace(start=lambda: None, stopped=threading.Event())
@@ -113,7 +113,7 @@ def hosts(*addresses: str) -> list[Host]:
     return [Host(address, address) for address in addresses]
 
 
-def test_batch_nodes_are_listed_main_first_with_the_own_address(
+def test_batch_nodes_list_the_main_node_first_and_know_their_own_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FAIRWAY_NODE_ADDRESS", "127.0.1.2")

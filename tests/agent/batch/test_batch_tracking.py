@@ -78,7 +78,7 @@ class Mine:
 
     def refusal(self) -> TaskState | None:
         """Returns the task's final state if it must not begin, else None."""
-        self.task.failures_by_cause.clear()  # counted anew
+        self.task.failures_by_cause.clear()  # counted again
         prepare(Attempts(self.task, self.batch), self.batch)
         return self.nodes.recorded
 

@@ -375,6 +375,6 @@ def test_kubernetes_quantity_parse_returns_the_amount(text: str, amount: float) 
 
 
 @pytest.mark.parametrize("text", ["", "x", "1 G", "1KK", "--1"])
-def test_kubernetes_quantity_parse_refuses_other_text(text: str) -> None:
+def test_kubernetes_quantity_parse_refuses_invalid_text(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         parse(text)

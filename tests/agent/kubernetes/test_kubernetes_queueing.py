@@ -91,7 +91,7 @@ def check(state: str, message: str = "") -> list[dict[str, str]]:
             ({"admissionChecks": check(state, NONE_FOUND)}, f"for nodes: {NONE_FOUND}")
             for state in ("Retry", "Rejected")
         ),
-        ({"admissionChecks": check("Pending")}, "for quota: "),  # it is not done, and says nothing
+        ({"admissionChecks": check("Pending")}, "for quota: "),  # not done, and without a message
     ],
 )
 def test_kubernetes_queueing_reason_is_that_of_the_queue_or_of_a_check(

@@ -221,7 +221,7 @@ def test_kubernetes_run_after_an_expected_failure_begins_once_it_failed(cluster:
     assert cluster.due(folder) == []
     state_files.write(first, RunState("failed", ended=1.0))
     assert cluster.due(folder) == [0]
-    state_files.write(first, RunState("succeeded", ended=1.0))  # somebody has retried it
+    state_files.write(first, RunState("succeeded", ended=1.0))  # after a retry
     assert cluster.due(folder) == [0]
     assert cluster.state(folder).state == "queued"
 

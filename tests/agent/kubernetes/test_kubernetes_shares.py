@@ -63,7 +63,7 @@ def test_kubernetes_share_gpus_are_those_of_the_device_files(
 def test_kubernetes_share_has_own_cores_only_if_the_pod_is_pinned(
     devices: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The static policy of the kubelet's CPU manager pins it."""
+    """The static policy of the kubelet's CPU manager pins a pod."""
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 4})
     assert share_of(with_share(NODE, Wanted(cores=2), 0.25, devices)).cores == (4, 5)

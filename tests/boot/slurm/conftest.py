@@ -65,7 +65,7 @@ class Azure:
             del self.instances[instance]
 
     def change(self, capacity: int) -> dict[str, Any]:
-        """Changes the capacity as a PATCH does; returns its operation."""
+        """Changes the capacity as a PATCH does and returns its operation."""
         with self.lock:
             wanted, self.capacity = capacity - len(self.instances), capacity
             possible = min(wanted, self.room - len(self.instances))
@@ -76,7 +76,7 @@ class Azure:
         return self._operation(error)
 
     def delete(self, ids: list[str]) -> dict[str, Any]:
-        """Deletes instances as the action does; returns its operation."""
+        """Deletes instances as the action does and returns its operation."""
         with self.lock:
             for instance in ids:
                 del self.instances[instance]

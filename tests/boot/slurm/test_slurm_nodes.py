@@ -92,7 +92,7 @@ def want(settings: Settings, *names: str, seen: tuple[str, ...] = ()) -> None:
 
 
 class TestClaims:
-    """An instance asks the scheduler which node it is."""
+    """Instances that ask the scheduler which node they are."""
 
     def test_slurm_claim_gives_an_instance_a_wanted_name_that_it_keeps(
         self, service: Settings
@@ -410,11 +410,11 @@ class TestEviction:
             # Events of other VMs, of one whose name begins alike, and harmless ones.
             *(({"Resources": names}, "ALLOCATED", "", 0, False) for names in (["v_8"], [], "v_70")),
             ({"EventType": "Freeze"}, "ALLOCATED", "", 0, False),
-            # Slurm itself deletes the node: drained it would stay out of use.
+            # Slurm itself deletes the node, which would stay out of use if it were drained.
             ({}, "IDLE+POWERING_DOWN", "", 0, True),
             # A job that cannot be requeued delays nothing.
             ({}, "ALLOCATED", "scontrol requeue", 3, True),
-            # Without Slurm Azure is told when the notice is over.
+            # Without Slurm, the event is acknowledged once the notice is over.
             *(({"NotBefore": when}, "ALLOCATED", "scontrol -o", 0, True) for when in OVER),
         ],
     )

@@ -286,7 +286,7 @@ def test_slurm_real_nodes_of_the_h100_environment_start_work_and_stop(
             files = each.gpus and tuple(f"/dev/tty{n}" for n in range(len(each.gpus.files)))
             gpus = each.gpus and replace(each.gpus, files=files)
             address, port = usual.partitions[-1].address, usual.partitions[-1].port
-            if each.name != "cloud":  # nobody starts these
+            if each.name != "cloud":  # these are never started
                 address, port = "127.0.0.1", 1
             partitions.append(replace(each, address=address, port=port, gpus=gpus))
         return replace(
