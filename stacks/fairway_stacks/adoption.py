@@ -1,4 +1,4 @@
-"""Adoption of existing resources, and of addresses that changed, by Terraform."""
+"""Adoption by Terraform of existing resources and of resources whose addresses changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def adopt(loaded: LoadedEnvironment, files: Mapping[str, Path]) -> None:
-    """Adds `import` and `moved` blocks to the stacks that have the resources, each in its file.
+    """Adds `import` and `moved` blocks to the files of the stacks that have the resources.
 
     Raises UserError for an address that no stack has.
     """
@@ -43,7 +43,7 @@ def adopt(loaded: LoadedEnvironment, files: Mapping[str, Path]) -> None:
 def _require_move(
     loaded: LoadedEnvironment, old: str, was: str, address: str, document: Mapping[str, Any]
 ) -> None:
-    """Refuses a move that Terraform would refuse in its plan, where it stands."""
+    """Raises UserError, at its line in the file, for a move that Terraform would refuse."""
     type_, _, name = was.partition(".")
     message = hint = ""
     if type_ != address.partition(".")[0]:
@@ -62,8 +62,8 @@ def _require_move(
 def _found(
     loaded: LoadedEnvironment, path: DataPath, named: str, documents: Mapping[str, dict[str, Any]]
 ) -> tuple[str, str]:
-    """The stack that has a resource at the address named at `path`, with the address; before it may
-    stand which stack is meant: `network/azurerm_resource_group.group`."""
+    """Returns the stack that has a resource at the address named at `path`, and the address. A
+    prefix may select the stack: `network/azurerm_resource_group.group`."""
     of_key = path[0] == "imports"
     role, _, address = named.rpartition("/")
     type_, _, name = address.partition(".")

@@ -1,9 +1,9 @@
-"""Writes the Terraform of an environment: what `fairway synth` does, and every plan begins with.
+"""Synthesis of an environment's Terraform, for `fairway synth` and as the first step of every plan.
 
-What is written goes to a folder a stack below CDKTF_OUTDIR, or to cdktf.out beside cdktf.json.
-Stacks of another environment that were written there before are taken away, but not what
-Terraform keeps beside them. Nothing is written where the environment is not right, or where
-its Terraform breaks a rule: see `fairway_core.checks`.
+Each stack gets a folder below CDKTF_OUTDIR, by default cdktf.out beside cdktf.json. Stacks of
+another environment that were written there before are removed, except the files that Terraform
+keeps beside them. Nothing is written if the environment is invalid, or if its Terraform breaks a
+rule: see `fairway_core.checks`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     Warn = Callable[[Finding], None]
 
 
-# A stack in either of Terraform's languages, and what cdktf wants beside HCL.
+# A stack in either of Terraform's languages, and the file that cdktf needs beside HCL.
 _LANGUAGES, _METADATA = ("cdk.tf", "cdk.tf.json"), "metadata.json"
 
 
 @dataclass(frozen=True)
 class WrittenStack:
-    """A stack on disk: its name, how many resources it has, and the folder for Terraform."""
+    """A stack on disk: its name, its number of resources, and its folder."""
 
     name: str
     resources: int
@@ -45,12 +45,12 @@ class WrittenStack:
 def write_stacks(
     file: Path, outdir: Path | None = None, *, warn: Warn, state: bool = False, hcl: bool = False
 ) -> list[WrittenStack]:
-    """Checks the environment in `file` and writes its stacks, all of them or none.
+    """Checks the environment in `file` and writes all of its stacks, or none.
 
-    `outdir` is the folder that CDKTF_OUTDIR names where it is not given. `state` asks for the
-    stack of the account that holds the others' state, and nothing else: see docs/state.md. With
-    `hcl` the stacks are `cdk.tf` in place of `cdk.tf.json`. `warn` is called with each warning.
-    Raises UserError with the errors.
+    `outdir` defaults to the folder that CDKTF_OUTDIR names. With `state` only the stack of the
+    account that holds the others' state is written: see docs/state.md. With `hcl` the stacks are
+    `cdk.tf` in place of `cdk.tf.json`. `warn` is called with each warning. Raises UserError with
+    the errors.
     """
     from fairway_core.checks import check_environment
     from fairway_core.environment import read_environment
@@ -61,7 +61,7 @@ def write_stacks(
     _report(check_environment(environment, loaded.document, ignore=ignore), warn)
     project, extension = _project_folder(), None if state else project_extension()
     outdir = outdir or usual_outdir()
-    # Beside where it belongs, and of no use to Terraform, until it has been checked.
+    # Beside its final place, where Terraform does not read it, until it has been checked.
     draft = outdir.with_name(f".{outdir.name}.{os.getpid()}")
     try:
         if state:
@@ -69,7 +69,7 @@ def write_stacks(
         else:
             stacks = synthesize(environment, project=project, outdir=draft, extension=extension)
         drafts = {name: draft / "stacks" / name / "cdk.tf.json" for name in stacks}
-        if not state:  # the state's own storage is made by Fairway alone
+        if not state:  # only Fairway creates the storage of the state
             adopt(loaded, drafts)
         resources = _checked(environment, drafts, warn)
         if hcl:
@@ -84,21 +84,21 @@ def write_stacks(
 
 
 def usual_outdir() -> Path:
-    """Output folder of `fairway synth` and cdktf: CDKTF_OUTDIR, or cdktf.out beside cdktf.json, or
-    here where no folder above has one."""
+    """Returns the output folder of `fairway synth` and cdktf: CDKTF_OUTDIR, or cdktf.out beside the
+    nearest cdktf.json at or above the current folder, or in the current folder."""
     return Path(os.environ.get("CDKTF_OUTDIR") or _project_folder() / "cdktf.out")
 
 
 def synthesize(
     environment: Environment, *, project: Path, outdir: Path, extension: Path | None = None
 ) -> list[str]:
-    """Writes a folder a stack under `outdir`/stacks; answers with the stacks' names, in order.
+    """Writes a folder for each stack under `outdir`/stacks; returns the stacks' names, in order.
 
-    `project` is the folder of cdktf.json, where Terraform's state files lie; `extension` is a
-    Python file that adds resources. The SSH keys of the environment must be keys, as
-    `load_environment` makes them.
+    `project` is the folder of cdktf.json, in which Terraform's state files lie; `extension` is a
+    Python file that adds resources. The environment's SSH keys must be resolved, as
+    `load_environment` does.
     """
-    # Only now: cdktf starts a Node.js, and a faulty file has been answered without one.
+    # Only now: cdktf starts Node.js, and an invalid file is reported without it.
     from fairway_constructs.cdk import App
     from fairway_stacks.compute import ComputeStack
     from fairway_stacks.data import DataStack
@@ -124,9 +124,9 @@ def synthesize(
 
 
 def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -> list[str]:
-    """Writes the stack of the account that holds the others' state, and nothing else.
+    """Writes only the stack of the account that holds the others' state.
 
-    Raises UserError where the environment keeps its state in files.
+    Raises UserError if the environment keeps its state in files.
     """
     from fairway_constructs.cdk import App
     from fairway_stacks.stack import Project, StateStack, state_to_make
@@ -140,9 +140,9 @@ def synthesize_state(environment: Environment, *, project: Path, outdir: Path) -
 
 
 def _as_hcl(draft: Path, files: Mapping[str, Path]) -> dict[str, Path]:
-    """Puts HCL in place of the JSON of each stack, as cdktf's manifest says then.
+    """Converts each stack from JSON to HCL, and changes cdktf's manifest accordingly.
 
-    What cdktf's command line asks of a stack is in a file beside it.
+    The metadata that cdktf's command line needs of a stack goes to a file beside it.
     """
     from fairway_constructs.hcl import to_hcl
 
@@ -159,9 +159,9 @@ def _as_hcl(draft: Path, files: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def _publish(file: Path, draft: Path, outdir: Path) -> Path:
-    """Moves a file of the draft to its place; what Terraform keeps beside it stays there.
+    """Moves a file of the draft to its place, and leaves the files that Terraform keeps beside it.
 
-    Terraform would read the stack twice where it lay there in its other language.
+    Removes the stack in the other language: Terraform would read both.
     """
     target = outdir / file.relative_to(draft)
     _make(target.parent)
@@ -173,9 +173,9 @@ def _publish(file: Path, draft: Path, outdir: Path) -> Path:
 
 
 def _remove_others(outdir: Path, environment: str) -> None:
-    """Takes the Terraform of other environments away, so that nobody deploys it by mistake.
+    """Removes the Terraform of other environments, so that nobody deploys it by mistake.
 
-    What Terraform keeps in their folders stays: a provider, its lock, where the state is.
+    The files that Terraform keeps in their folders stay: providers, lock and backend settings.
     """
     from fairway_stacks.stack import ROLES
 
@@ -183,14 +183,14 @@ def _remove_others(outdir: Path, environment: str) -> None:
     written = {*_LANGUAGES, _METADATA}
     for file in [file for file in outdir.glob("stacks/*/*") if file.name in written]:
         if file.parent.name not in own:
-            with contextlib.suppress(FileNotFoundError):  # another synthesis was quicker
+            with contextlib.suppress(FileNotFoundError):  # another synthesis has removed it
                 file.unlink()
             with contextlib.suppress(OSError):  # Terraform has been here
                 file.parent.rmdir()
 
 
 def _make(outdir: Path) -> None:
-    """Makes the folder with those above it, which cdktf does not."""
+    """Creates the folder and its parents, which cdktf does not."""
     try:
         outdir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -202,14 +202,15 @@ def _make(outdir: Path) -> None:
 
 
 def _project_folder() -> Path:
-    """The nearest folder above with a cdktf.json, or where we are."""
+    """Returns the nearest folder with a cdktf.json, at or above the current one, else the current
+    one."""
     from fairway_core.environment.selection import project_folder
 
     return project_folder() or Path.cwd()
 
 
 def _checked(environment: Environment, files: Mapping[str, Path], warn: Warn) -> dict[str, int]:
-    """The number of resources of each stack; UserError where a check finds a fault in one."""
+    """Returns the number of resources of each stack. Raises UserError if a check finds an error."""
     from fairway_core.checks import Asked, check_stack
 
     asked, counts = Asked.by(environment), {}
@@ -226,7 +227,7 @@ def _checked(environment: Environment, files: Mapping[str, Path], warn: Warn) ->
 
 
 def _report(findings: Iterable[Finding], warn: Warn) -> None:
-    """Hands the warnings on; raises UserError with the errors."""
+    """Passes warnings to `warn`. Raises UserError with the errors."""
     errors = []
     for finding in findings:
         if finding.severity is Severity.ERROR:

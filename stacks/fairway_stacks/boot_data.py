@@ -1,8 +1,8 @@
-"""Boot data of machines as the environment decides it, measured before anything is synthesized.
+"""Boot data of an environment's machines, measured before anything is synthesized.
 
-It is made as the stacks make it, with other texts in the place of what only Terraform knows:
-so `fairway check` finds what `fairway synth` would refuse, without cdktf. What only Slurm needs is
-imported only for it.
+It is rendered as the stacks render it, with placeholders for the values that only Terraform knows:
+so `fairway check` finds the errors of `fairway synth` without cdktf. Modules that only Slurm needs
+are imported only for it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from fairway_core.findings import Finding
     from fairway_core.yaml_text import DataPath
 
-# Longer than the texts that cdktf has in place of references when it measures the same.
+# Longer than the tokens that cdktf has in place of references when it measures the same data.
 _UNKNOWN = "?" * 40
 _RANGE = IPv4Network("255.255.255.0/24")
-# The services that a proxy is not asked for, see `DataStack.direct_hosts`.
+# The number of services that bypass a proxy, see `DataStack.direct_hosts`.
 _DIRECT = 5
 
 
@@ -50,8 +50,8 @@ def node_spec(
     identity_id: str,
     mounts: Sequence[Mount],
 ) -> NodeSpec:
-    """The nodes of a cluster as the environment describes them; mounts, subnet and identity may be
-    references."""
+    """Returns a cluster's nodes as the environment describes them; mounts, subnet and identity may
+    be references."""
     return NodeSpec(
         size=vm_size(spec.size),
         image=spec.chosen_image,
@@ -78,7 +78,7 @@ def node_spec(
 
 
 def boot_findings(environment: Environment, document: Document | None = None) -> list[Finding]:
-    """Boot data and lists of accounts that are longer than Azure takes, each once, at its line."""
+    """Returns boot data and account lists that exceed Azure's limit, each once, with its line."""
     found: dict[str, Finding] = {}
     for path, make in _machines(environment):
         try:
@@ -92,8 +92,8 @@ def boot_findings(environment: Environment, document: Document | None = None) ->
 
 
 def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[], object]]]:
-    """A function that makes the boot data, or the accounts, of each machine, with its place in the
-    file."""
+    """Yields, for each machine, its path in the file and a function that renders its boot data or
+    its accounts."""
     proxy = machine_proxy(environment.network.proxy, environment.network.ranges.values())
     if proxy:
         proxy = proxy.past(f"{_UNKNOWN}{number}" for number in range(_DIRECT))
@@ -133,7 +133,7 @@ def _machines(environment: Environment) -> Iterator[tuple[DataPath, Callable[[],
 
 
 def partitions_of(environment: Environment) -> dict[str, SlurmNodes]:
-    """The clusters of the environment that are partitions, by name."""
+    """Returns the clusters of the environment that are partitions, by name."""
     return {
         name: cluster
         for name, cluster in environment.clusters.items()
@@ -142,7 +142,7 @@ def partitions_of(environment: Environment) -> dict[str, SlurmNodes]:
 
 
 def slurm_partitions(clusters: Mapping[str, SlurmNodes]) -> dict[str, SlurmPartition]:
-    """The partitions of these clusters, as the scheduler knows them."""
+    """Returns these clusters as the partitions that the scheduler knows."""
     from fairway_constructs.slurm.configuration import SlurmPartition
 
     return {
@@ -214,7 +214,7 @@ def _slurm_node(
 
 
 def _mounts(environment: Environment, names: Sequence[str]) -> list[Mount]:
-    """Mounts no shorter than those of the file systems: an NFS server's has the longest options."""
+    """Returns mounts at least as long as the real ones: an NFS server's has the longest options."""
     found = []
     for name in names:
         spec = environment.filesystems[name]

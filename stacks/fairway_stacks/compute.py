@@ -1,4 +1,4 @@
-"""The stack `NAME-compute`: the clusters, and what the runner must know of them."""
+"""The stack `NAME-compute`: the clusters, and the facts that the runner needs about them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 class ComputeStack(RoleStack):
-    """One scale set, VM or pool a cluster, and the output `targets`: a list of Target records."""
+    """A scale set, VM or pool for each cluster, and the output `targets`: a list of Target
+    records."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class ComputeStack(RoleStack):
         self._data = data
         if self.place.proxy:
             self.place = replace(self.place, proxy=self.place.proxy.past(data.direct_hosts))
-        # Nodes of Slurm have another, see `SlurmResources.partition`.
+        # Nodes of Slurm have another identity, see `SlurmResources.partition`.
         self._identity_id = data.identity.id if data.identity else ""
         self._storage = storage_of(data.storage)
         self._reach = _reach(environment, network)
@@ -69,11 +70,11 @@ class ComputeStack(RoleStack):
             assert data.identity is not None, "an environment with such clusters has one"
             principal_id = data.identity.principal_id
             az.IdleStop(self, principal_id=principal_id, clusters=self._stops_itself)
-        # A Batch pool's machines are Azure's own: nothing of ours sends from them, nor from AKS'.
+        # The machines of Batch and AKS belong to Azure: Fairway sends no metrics from them.
         sizes = [vm_size(cluster.size) for cluster in self._own.values()]
         if data.monitoring is not None and any(sends_gpu_metrics(size) for size in sizes):
             az.Alerts(self, monitoring=data.monitoring).gpus_idle()
-        # Azure shows them the nodes; the bastion itself is in the stack of the network.
+        # Lets admins see the nodes in Azure; the bastion itself is in the network stack.
         for admin in environment.access.admins:
             assert self.place.group_id is not None
             let_in(self, "nodes", admin, resource_id=self.place.group_id, what="the nodes")
@@ -81,7 +82,8 @@ class ComputeStack(RoleStack):
 
     @property
     def _own(self) -> dict[str, Cluster | SlurmNodes]:
-        """The clusters whose machines are the environment's: by name, those of Azure's left out."""
+        """The clusters whose machines belong to the environment, by name: neither Batch's nor
+        AKS's."""
         return {
             name: cluster
             for name, cluster in self._environment.clusters.items()
@@ -89,7 +91,8 @@ class ComputeStack(RoleStack):
         }
 
     def _targets(self, network: INetwork) -> dict[str, Target]:
-        """Of each cluster; pools are the last, as they may be reached through another cluster."""
+        """Returns the target of each cluster; pools come last, as another cluster may be their
+        gateway."""
         found = {name: self._cluster(name, each, network) for name, each in self._own.items()}
         hosts = [target.access.host for target in found.values() if target.access]
         other_host = hosts[0] if hosts else ""
@@ -107,11 +110,12 @@ class ComputeStack(RoleStack):
         users: dict[str, str] | None = None,
         is_reached: bool = True,
     ) -> Target:
-        """The record of a cluster; API servers of Kubernetes are reached without a way to nodes."""
+        """Returns the record of a cluster; an API server of Kubernetes is reached without a
+        bastion."""
         vault = self._data.vault
         return cluster.target(
             storage=self._storage,
-            # "" where the environment keeps no secrets of jobs.
+            # "" if the environment keeps no secrets of jobs.
             vault_url=vault.url if vault and self._environment.vault else "",
             reach=self._reach if is_reached else None,
             gateway=gateway,
@@ -134,8 +138,8 @@ class ComputeStack(RoleStack):
         return found
 
     def _gateway(self, other_host: str) -> Gateway | None:
-        """Through which storage and Batch are reached where they are closed to people's machines:
-        by a host that is there for it, or else by a cluster's."""
+        """Returns the host through which users' machines reach closed storage and Batch: the
+        gateway, else a cluster's host. Returns None if they are open."""
         environment = self._environment
         host = self._gateway_host or other_host
         is_open = public_ranges(environment.access.allowed)
@@ -172,7 +176,7 @@ class ComputeStack(RoleStack):
     def _nodes(
         self, name: str, spec: Cluster | SlurmNodes, network: INetwork, mounts: Sequence[Mount]
     ) -> az.GpuCluster | az.SingleVm:
-        """A scale set, or a VM where one node is all there is."""
+        """Returns a scale set, or a VM if the cluster is exactly one node."""
         nodes = node_spec(
             self._environment,
             name,
@@ -218,7 +222,8 @@ class ComputeStack(RoleStack):
         return self._target(pool, gateway=self._gateway(other_host), users=users)
 
     def _containers(self, spec: BatchCluster) -> az.Containers | None:
-        """Container settings of a pool, with the environment's registry; None if it runs none."""
+        """Returns the container settings of a pool, with the environment's registry, or None if it
+        runs none."""
         if not spec.runs_containers:
             return None
         registry = self._data.registry
@@ -228,7 +233,7 @@ class ComputeStack(RoleStack):
 
 
 def _reach(environment: Environment, network: INetwork) -> Reach | None:
-    """The way from people's machines to the nodes; None where ssh connects directly."""
+    """Returns the way from users' machines to the nodes, or None if ssh connects directly."""
     chosen = environment.access.reach
     if isinstance(chosen, Reach):
         return chosen

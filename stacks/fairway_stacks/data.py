@@ -1,4 +1,5 @@
-"""The stack `NAME-data`: what must survive when the clusters are destroyed on Friday."""
+"""The stack `NAME-data`: the resources that must survive when the clusters are destroyed on
+Friday."""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 class DataStack(RoleStack):
     """Blob storage, file servers, vault and registry, and the identity by which nodes reach them.
 
-    The Batch account is here and its pools are not: it holds the history of jobs, and its
-    quota is granted to it by name. Idle it costs nothing. Of Slurm the munge key's vault and
-    the disk with jobs and history are here, and the scheduler itself is not; of Kubernetes the
-    manifests and the identity of nodes. Azure deletes no role under a lock: so every role on what
-    has one is here too.
+    The Batch account is here without its pools: it holds the history of jobs, its quota is granted
+    by account name, and idle it costs nothing. Slurm's vault with the munge key and its disk with
+    jobs and history are here without the scheduler; so are Kubernetes' manifests and the identity
+    of its nodes. Azure deletes no role assignment under a lock: so every role on a locked resource
+    is here too.
 
-    `monitoring`, where the environment has it, is here too: its logs outlive the clusters.
+    `monitoring`, if the environment has it, is here too: its logs outlive the clusters.
     """
 
     def __init__(self, project: Project, environment: Environment, network: INetwork) -> None:
@@ -88,11 +89,11 @@ class DataStack(RoleStack):
         )
 
     def mounts(self, names: Iterable[str]) -> list[Mount]:
-        """Mounts of the file systems with these names."""
+        """Returns the mounts of the file systems with these names."""
         return [self.filesystems[name].mount for name in names]
 
     def _nodes_identity(self) -> az.Identity | None:
-        """Who nodes are; None where all are Slurm's, which have an identity of their own."""
+        """Returns the identity of nodes, or None if all are Slurm's, which have their own."""
         if all(cluster.is_partition for cluster in self._environment.clusters.values()):
             return None
         nodes = az.Identity(self, "nodes")
@@ -134,14 +135,15 @@ class DataStack(RoleStack):
         )
 
     def _readers_of_blobs(self) -> list[str]:
-        """The subnets that read and write Blob storage: of the nodes, and of what imports it."""
+        """Returns the subnets that access Blob storage: of the nodes, and of file systems that
+        import it."""
         subnets, filesystems = self._network.subnets, self._environment.filesystems.values()
         importing = [each.subnet_role for each in filesystems if each.imported]
         roles = dict.fromkeys([*self._environment.node_roles, *filter(None, importing)])
         return [subnets[role].id for role in roles]
 
     def _filesystems(self) -> dict[str, az.FileSystem]:
-        """The file systems by name: a construct is called as the section that it is made of."""
+        """Returns the file systems by name; each construct has the name of its section's class."""
         site = Site(
             network=self._network,
             node_roles=self._environment.node_roles,
@@ -215,7 +217,7 @@ class DataStack(RoleStack):
 
     @property
     def direct_hosts(self) -> list[str]:
-        """The services that take the network but no proxy: those that the environment makes."""
+        """The hosts of the environment's own services, which machines reach without the proxy."""
         environment, found = self._environment, []
         if not environment.storage.existing or environment.storage.private_endpoint:
             found.append(self.storage.host)
@@ -237,7 +239,8 @@ class DataStack(RoleStack):
         return foundation
 
     def _monitoring(self) -> az.Monitoring | None:
-        """The workspace, what was done to the services, and how file servers and pools are."""
+        """Creates the workspace, the services' diagnostic settings, and alerts on file servers and
+        pools."""
         spec = self._environment.monitoring
         if spec is None:
             return None
@@ -246,7 +249,7 @@ class DataStack(RoleStack):
         )
         alerts = az.Alerts(self, monitoring=monitoring)
         for service in (self.storage, self.vault, self.registry, self.batch):
-            # An existing one is its owner's to watch.
+            # An existing service is monitored by its owner.
             if isinstance(service, az.Storage | az.Vault | az.Registry | az.BatchAccount):
                 service.diagnostic_settings(monitoring)
         if self.batch:
@@ -261,7 +264,7 @@ class DataStack(RoleStack):
         return monitoring
 
     def _watched_registry(self) -> az.Registry | None:
-        """The registry if it is new: an existing one is its owner's to watch."""
+        """Returns the registry if it is new: an existing one is monitored by its owner."""
         return self.registry if isinstance(self.registry, az.Registry) else None
 
     def _budget(self, spec: BudgetSpec) -> None:
@@ -280,25 +283,25 @@ class DataStack(RoleStack):
             resource_groups=[self.place.resource_group, *groups] if shared else groups,
             tags={"environment": environment.name} if shared else None,
         )
-        # Batch puts VMs of this subscription into groups that it names itself, and tags them with
-        # their account alone. No filter takes either: so these nodes are counted by themselves.
+        # Batch puts VMs of this subscription into groups that it names itself, and tags them only
+        # with their account. No one filter covers both: so these nodes have a budget of their own.
         # Source: Azure documentation, plan to manage costs for Azure Batch.
         if self.batch is not None and environment.owns_pool_nodes:
             budget("budget-pools", tags={"batchaccountname": self.batch.name})
 
     def _connect(self, service: az.Service) -> list[PrivateEndpoint]:
-        """Private endpoints, where the environment has those."""
+        """Creates a service's private endpoints, if the environment has those."""
         return service.private_endpoints(self._network) if self._network.endpoints else []
 
     def _egress_address(self) -> str:
-        """By which services know the nodes where there are no private endpoints."""
+        """Returns the address by which services know the nodes, or "" with private endpoints."""
         return "" if self._network.endpoints else self._network.egress_address
 
     def _let_work(self, nodes: az.Identity) -> None:
-        """Gives nodes the roles that jobs need."""
+        """Grants nodes the roles that jobs need."""
         self.storage.grant_read_write(nodes)
         if self.registry:
             self.registry.grant_pull(nodes)
-        # A vault that only holds a key of the storage account is none of the nodes' business.
+        # Nodes need no access to a vault that only holds the storage account's key.
         if self.vault and self._environment.vault:
             self.vault.grant_read(nodes)

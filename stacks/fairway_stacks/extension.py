@@ -1,8 +1,8 @@
 """A project's own resources in the stacks of its environments: `extend:` in fairway.yaml.
 
 It names a Python file with a function `extend(network, data, compute)`, which is called with the
-three stacks once all of an environment is in them. What it adds is checked, planned and reviewed
-as the rest.
+three stacks once they contain the entire environment. The resources that it adds are checked,
+planned and reviewed like the others.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _FUNCTION = "extend"
 
 
 def project_extension() -> Path | None:
-    """The file that `extend:` in the project's fairway.yaml names, where it does.
+    """Returns the file that `extend:` in the project's fairway.yaml names, or None.
 
-    Raises UserError where there is no such file.
+    Raises UserError if the file does not exist.
     """
     folder, project = find_project()
     if project is None:
@@ -43,7 +43,7 @@ def project_extension() -> Path | None:
     document = read(project)
     given = document.data if isinstance(document.data, dict) else {_FUNCTION: None}
     if _FUNCTION not in given and given.keys() <= Project.model_fields.keys():
-        return None  # the rest is for others to validate, which takes longer than all of this
+        return None  # other commands validate the rest, which takes longer than all of this
     named = document.validate(Project).extend
     if named is None:
         return None
@@ -57,9 +57,9 @@ def project_extension() -> Path | None:
 
 
 def extend(file: Path, network: NetworkStack, data: DataStack, compute: ComputeStack) -> None:
-    """Lets the file add to the stacks; it may import what lies beside it.
+    """Calls the file's function to add to the stacks; the file may import modules beside it.
 
-    Raises UserError with the line of the file for whatever goes wrong there.
+    Raises UserError with the file's line for any error there.
     """
     stacks = {"network": network, "data": data, "compute": compute}
     module = ModuleType("fairway_extension")
@@ -97,7 +97,7 @@ def _takes(function: Any, stacks: Mapping[str, object]) -> bool:
 
 @contextmanager
 def faults_of(file: Path) -> Iterator[None]:
-    """Makes a UserError of whatever is raised, at the line of the file that led there."""
+    """Converts any exception into a UserError with the line of the file that led to it."""
     try:
         yield
     except UserError as error:
@@ -110,7 +110,7 @@ def faults_of(file: Path) -> Iterator[None]:
         raise UserError(
             [Finding("extension", error.msg, "Python does not read the file", location=place)]
         ) from None
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # it is their code
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # it is the user's code
         said = next((line for line in str(error).splitlines() if line.strip()), "")
         message, place = f"{type(error).__name__}: {said}".removesuffix(": "), _place(file, error)
         hint = "" if place else f"it is about what `{_FUNCTION}` has added"
@@ -119,7 +119,7 @@ def faults_of(file: Path) -> Iterator[None]:
 
 
 def _place(file: Path, error: BaseException) -> Location | None:
-    """The innermost line of the file on the way to an error."""
+    """Returns the innermost line of the file in an error's traceback, or None."""
     lines = [
         line
         for frame, line in walk_tb(error.__traceback__)
@@ -129,7 +129,7 @@ def _place(file: Path, error: BaseException) -> Location | None:
 
 
 def _definition(file: Path) -> Location:
-    """The line where the function begins, or the first."""
+    """Returns the line on which the function begins, or the first."""
     lines = enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
     return _line(file, next((n for n, line in lines if line.startswith(f"def {_FUNCTION}")), 1))
 

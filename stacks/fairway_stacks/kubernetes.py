@@ -1,4 +1,4 @@
-"""Kubernetes in the stack of the clusters: one cluster of AKS, and its node pools."""
+"""Kubernetes in the compute stack: one AKS cluster, and its node pools."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_stacks.data import DataStack
 
-# Who the pods of jobs are: a service account of Kubernetes', which Azure takes for the identity
-# of nodes.
+# The Kubernetes service account of jobs' pods, which Azure accepts as the identity of nodes.
 _ACCOUNT = "fairway-task"
 _AUDIENCE = "api://AzureADTokenExchange"
 
 
 class AksResources:
-    """The cluster of an environment, and a node pool for each cluster with that engine."""
+    """The AKS cluster of an environment, and a node pool for each cluster with that engine."""
 
     def __init__(
         self, stack: EnvironmentStack, environment: Environment, network: INetwork, data: DataStack
@@ -57,7 +56,7 @@ class AksResources:
             value={
                 "name": self.cluster.name,
                 "resource_group": self.cluster.resource_group,
-                # Not `credentials`: a review hides what is called so.
+                # Not `credentials`: a review hides values with that name.
                 "command": credentials(self.cluster.name, self.cluster.resource_group),
             },
             description="AKS cluster, and the command that gets its credentials",
@@ -67,7 +66,7 @@ class AksResources:
     def _cluster(self, network: INetwork) -> KubernetesCluster:
         environment, monitoring, spec = self._environment, self._data.monitoring, self._spec
         assert self._data.kubernetes is not None, "an environment with node pools has one"
-        # Nobody knows the routes of an existing network; its owner writes them.
+        # The routes of an existing network are unknown; its owner writes them.
         routes = environment.network.existing or isinstance(environment.network.egress, Firewall)
         return KubernetesCluster(
             self._stack,
@@ -91,7 +90,7 @@ class AksResources:
         )
 
     def _trust_tasks(self) -> None:
-        """Pods of jobs read and write what nodes of other engines do, without a key."""
+        """Lets pods of jobs access what nodes of other engines do, without a key."""
         identity = self._data.identity
         assert identity is not None, "an environment with node pools has one"
         FederatedIdentityCredential(
@@ -105,7 +104,7 @@ class AksResources:
         )
 
     def configure(self, targets: Sequence[Target]) -> None:
-        """Puts into the cluster what jobs on these targets need, by Flux."""
+        """Deploys the objects that jobs on these targets need into the cluster, by Flux."""
         foundation, identity, spec = self._data.kubernetes, self._data.identity, self._spec
         assert foundation is not None, "an environment with node pools has one"
         assert identity is not None, "an environment with node pools has one"
@@ -134,7 +133,7 @@ class AksResources:
         )
 
     def pool(self, name: str, spec: KubernetesNodes, mounts: Sequence[Mount]) -> KubernetesNodePool:
-        """Makes the node pool of a cluster."""
+        """Creates the node pool of a cluster."""
         return KubernetesNodePool(
             self._stack,
             name,

@@ -1,4 +1,4 @@
-"""The stack `NAME-network`: what everything else stands in."""
+"""The stack `NAME-network`: the network that contains everything else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NetworkStack(RoleStack):
-    """The virtual network with its subnets, rules, peerings and bastion, or one that is there."""
+    """The virtual network with its subnets, rules, peerings and bastion, or an existing one."""
 
     def __init__(self, project: Project, environment: Environment) -> None:
         super().__init__(project, environment, "network")
@@ -27,7 +27,7 @@ class NetworkStack(RoleStack):
         self.gateway = self._gateway(environment)
 
     def _gateway(self, environment: Environment) -> az.Gateway | None:
-        """The VM through which storage and Batch are reached; it stays when the clusters go."""
+        """Creates the VM through which storage and Batch are reached; it outlives the clusters."""
         size = environment.access.gateway_size
         if size is None:
             return None

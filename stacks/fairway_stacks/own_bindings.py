@@ -1,4 +1,4 @@
-"""Bindings of a user's own: typed classes for what of azurerm the construct library has none of.
+"""A user's own bindings: typed classes for azurerm types that the construct library lacks.
 
 A type is named as in Terraform's addresses: `azurerm_container_app` is a resource,
 `data.azurerm_virtual_network` a data source.
@@ -29,11 +29,10 @@ _DATA = "data."
 def write_bindings(types: Sequence[str], into: Path, schema: Path | None = None) -> list[str]:
     """Writes a module for each type into the package `into`; returns the imports of their classes.
 
-    The schema is that of the provider which the project locks, or `schema`, a file that holds what
-    `terraform providers schema -json` prints. Modules that were written there before stay.
-
-    Raises UserError for a type that the provider or the library answers differently, for a folder
-    with files of a person's, and with exit code 4 without Terraform or its provider.
+    The schema is that of the project's locked provider, or `schema`, a file with the output of
+    `terraform providers schema -json`. Modules that were written there before stay. Raises
+    UserError for a type that the library has or the provider lacks, for a folder with files of the
+    user's, and with exit code 4 without Terraform or its provider.
     """
     _require_others(types)
     package = into.resolve()
@@ -50,7 +49,7 @@ def write_bindings(types: Sequence[str], into: Path, schema: Path | None = None)
 
 
 def _require_others(types: Iterable[str]) -> None:
-    """UserError for types of the library, which has all of their arguments."""
+    """Raises UserError for types that the library has, with all of their arguments."""
     facts = kept_facts()
     known = {*facts.resources, *(f"{_DATA}{each}" for each in facts.data_sources)}
     found = [
@@ -65,7 +64,7 @@ def _require_others(types: Iterable[str]) -> None:
 
 
 def _require_package(package: Path, *, shown: Path) -> None:
-    """UserError where it cannot be imported, or holds what was not written here."""
+    """Raises UserError if the package cannot be imported, or holds files not written here."""
     if not package.name.isidentifier() or iskeyword(package.name):
         hint = "letters, digits and underscores, such as `--into own_bindings`"
         message = f"--into {shown}: Python cannot import a package `{package.name}`"
@@ -92,7 +91,8 @@ def _is_written_here(file: Path) -> bool:
 
 
 def _print_schema(folder: Path) -> tuple[Path, str]:
-    """Lets Terraform get the provider and print its schema; returns the file and the version."""
+    """Makes Terraform download the provider and print its schema; returns the file and the
+    version."""
     require()
     write_requirements(folder)
     terraform = Terraform(

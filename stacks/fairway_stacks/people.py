@@ -1,4 +1,4 @@
-"""The accounts of an environment's people on each of its machines."""
+"""The accounts of an environment's users on each of its machines."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def accounts_of(
     queue: SharedQueue | None = None,
     containers: bool = False,
 ) -> Accounts | None:
-    """Accounts on a machine with these file systems, by name; None where all share one account.
+    """Returns the accounts on a machine with these file systems, or None if all users share one.
 
-    `fenced` is for machines whose identity may read Slurm's key; people's runs wait in
-    `queue`; `containers` is for nodes. An empty list is not None: a machine locks those who
-    are no longer in it.
+    `fenced` is for machines whose identity may read Slurm's key; users' runs wait in `queue`;
+    `containers` is for nodes. An empty list differs from None: a machine locks the users who are no
+    longer in it.
     """
     if "users" not in environment.access.model_fields_set:
         return None
@@ -45,7 +45,7 @@ def accounts_of(
 
 
 def queue_of(environment: Environment, name: str) -> SharedQueue | None:
-    """The queue of people's runs for a cluster's nodes; None where all share one account, or a
+    """Returns the queue of users' runs for a cluster's nodes, or None if all share one account or a
     scheduler has its own queue."""
     cluster = environment.clusters[name]
     if cluster.engine != "ssh" or "users" not in environment.access.model_fields_set:
@@ -54,19 +54,20 @@ def queue_of(environment: Environment, name: str) -> SharedQueue | None:
 
 
 def folders_of(environment: Environment, mounts: Sequence[str] | None) -> dict[str, str] | None:
-    """Each person's own folder for runs on machines with these file systems; "" for `mounts` None,
-    as on a pool, where they have none. None where all share one account."""
+    """Returns each user's own folder for runs on machines with these file systems; "" for `mounts`
+    None, as on a pool, where users have none. Returns None if all share one account."""
     folder = ""
     if mounts is not None:
         folder = homes(environment.filesystems, environment.clusters, mounts).folder
     found = {}
     for each in environment.access.users:
-        # Entra ID makes the home of who signs in by it.
+        # Entra ID creates the homes of the users who sign in with it.
         own = "~" if each.entra else f"{folder}/{each.name}"
         found[each.name] = folder and f"{own}/fairway"
     return found or None
 
 
 def signed_in(environment: Environment) -> dict[str, bool]:
-    """Who signs in by Entra ID, by object id, and whether they may use sudo."""
+    """Returns the object ids of the users who sign in with Entra ID, and whether they may use
+    sudo."""
     return {each.entra: each.admin for each in environment.access.users if each.entra}

@@ -1,4 +1,4 @@
-"""Slurm in the stack of the clusters: partitions, and one scheduler for all of them."""
+"""Slurm in the compute stack: partitions, and one scheduler for all of them."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from fairway_stacks.data import DataStack
 
 _SCALE_SETS = "Microsoft.Compute/virtualMachineScaleSets"
-# Whose targets the page can reach: by a person's account, and by its identity.
+# The engines whose targets the page can reach: by a user's account, and by its identity.
 _SERVED = ("slurm", "batch")
 
 
 class SlurmResources:
-    """The scheduler of an environment, and the partitions that are then made one by one.
+    """The scheduler of an environment, and its partitions, which are created one by one afterwards.
 
-    The scheduler is made first, so that nodes know its address; it knows their scale sets by
-    name, and gets its role on them when all are there, see `let_scheduler_scale`.
+    The scheduler comes first, so that nodes know its address; it knows their scale sets by name,
+    and gets its role on them once all exist, see `let_scheduler_scale`.
     """
 
     def __init__(
@@ -93,12 +93,13 @@ class SlurmResources:
 
     @property
     def hosts(self) -> list[str]:
-        """Hosts at which people log in and Fairway submits: the login nodes, else the scheduler."""
+        """The hosts on which users log in and Fairway submits: the login nodes, else the
+        scheduler."""
         return [each.address for each in self.login] or [self.scheduler.address]
 
     def serve_page(self, environment: Environment, page: Identity, targets: list[Target]) -> None:
-        """Puts the page onto the first login node, for those of the targets that it can reach: of
-        other clusters it has no key."""
+        """Installs the page on the first login node, for the targets that it can reach: it has no
+        key for other clusters."""
         web, node = environment.web, self.login[0]
         assert web is not None
         mounts = list(scheduler_mounts(environment.filesystems, environment.clusters))
@@ -125,9 +126,9 @@ class SlurmResources:
         )
 
     def partition(self, name: str, nodes: NodeSpec) -> GpuCluster:
-        """The scale set of a partition, without any instance: the scheduler makes these.
+        """Creates the scale set of a partition, without instances: the scheduler creates those.
 
-        `nodes` are what those of any cluster of the environment are, but for their identity.
+        `nodes` are the same as of any cluster of the environment, except for their identity.
         """
         cluster = GpuCluster(
             self._stack,
@@ -151,7 +152,7 @@ class SlurmResources:
         return cluster
 
     def let_scheduler_scale(self) -> None:
-        """Gives the scheduler its role on every partition that was made."""
+        """Grants the scheduler its role on every partition that was created."""
         let_scale(
             self._stack,
             principal_id=self._foundation.scheduler.principal_id,
@@ -163,7 +164,8 @@ class SlurmResources:
         )
 
     def _ids(self) -> dict[str, str]:
-        """The id that each scale set will have: it needs the scheduler's address, not it theirs."""
+        """Returns the future id of each scale set: it needs the scheduler's address, which is known
+        later."""
         name_of = partial(self._stack.place.name, "linux_virtual_machine_scale_set")
         return {
             name: id_in_group(self._stack, _SCALE_SETS, name_of(name)) for name in self._partitions

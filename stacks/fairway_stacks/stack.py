@@ -1,9 +1,8 @@
-"""The common part of the stacks of an environment file: provider, tags, and where the state is
-kept.
+"""The common part of an environment's stacks: provider, tags, and the place of the state.
 
 The stack `NAME-state` is the storage account in which the other stacks keep their state. It is
-written only when asked for, with FAIRWAY_STACKS=state, and keeps its own state in a file beside
-cdktf.json: an account cannot hold the state that it is made from.
+written only on request, with FAIRWAY_STACKS=state, and keeps its own state in a file beside
+cdktf.json: an account cannot hold the state that it is created from.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
     from fairway_core.environment import Environment
 
 
-# What the stacks of an environment are called after, in the order in which they are made.
+# The suffixes of the names of an environment's stacks, in the order of their creation.
 ROLES = ("network", "data", "compute")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """The CDK app, the folder of cdktf.json, and where Terraform's files are written."""
+    """The CDK app, the folder of cdktf.json, and the output folder for Terraform's files."""
 
     app: App
     folder: Path
@@ -66,13 +65,13 @@ class RoleStack(EnvironmentStack):
             # A Logic App that outlived its schedule would go on stopping nodes.
             deletes_deployed=role == "compute",
             short_addresses=True,
-            checks=False,  # `write_stacks` runs them, with what the file asks for
+            checks=False,  # `write_stacks` runs them, with the facts of the file
         )
         keep_state(self, name, environment.state, project=project.folder, outdir=project.outdir)
 
 
 def referred_to(clusters: Mapping[str, object], field: str) -> dict[str, str]:
-    """The resource ids in a field of clusters: each id once, by the name of the first with it.
+    """Returns the resource ids in a field of clusters: each id once, by the first cluster with it.
 
     >>> from types import SimpleNamespace as Cluster
     >>> referred_to({"a": Cluster(image_id="i"), "b": Cluster(image_id="i")}, "image_id")
@@ -87,7 +86,8 @@ def referred_to(clusters: Mapping[str, object], field: str) -> dict[str, str]:
 
 
 def state_to_make(environment: Environment) -> AzurermState:
-    """The environment's own; UserError where it is in files, or where nobody could reach it."""
+    """Returns the environment's state. Raises UserError if it is in files, or nobody could reach
+    it."""
     state = environment.state
     if not isinstance(state, AzurermState):
         raise UserError.of(
@@ -105,7 +105,7 @@ def state_to_make(environment: Environment) -> AzurermState:
 
 
 class StateStack(EnvironmentStack):
-    """A resource group with an account for state, and the right to use it for its maker."""
+    """A resource group with an account for state, and its creator's role to use it."""
 
     def __init__(self, project: Project, environment: Environment, state: AzurermState) -> None:
         name = f"{environment.name}-state"
@@ -137,6 +137,6 @@ class StateStack(EnvironmentStack):
             role_definition_name="Storage Blob Data Contributor",
             principal_id=client_config(self).object_id,
             description="Terraform state access for the deployer",
-            # Another person who applies this one does not take the role from the first.
+            # Another user who applies this stack does not take the role from the first.
             lifecycle=Lifecycle(ignore_changes=["principal_id"]),
         )

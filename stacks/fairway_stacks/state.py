@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 # Terraform runs in OUTDIR/stacks/STACK, and a stack that reads another's outputs runs in a
 # folder beside it: one relative path is right for both.
 _STACKS = "stacks"
-# Stands in an address for the name of the stack, which is last where it does not: GitLab's lock of
-# a state is below that.
+# The placeholder for the stack's name in an address. Without it the name comes last; GitLab's lock
+# of a state is below the name.
 _STACK = "{stack}"
 
 
@@ -33,9 +33,9 @@ def keep_state(
     project: Path,
     outdir: Path,
 ) -> None:
-    """Keeps the state of stack `name` where the environment says.
+    """Configures the backend that the environment names for the state of stack `name`.
 
-    Stacks that read its outputs find it by the same settings, which cdktf passes on.
+    Stacks that read its outputs find the state by the same settings, which cdktf passes on.
     """
     facts = table("backends")["backends"][state.backend]
     settings: dict[str, Any] = state.model_dump(mode="json", exclude={*type(state).model_fields})
@@ -81,9 +81,9 @@ def local_state(
     project: Path,
     outdir: Path,
 ) -> None:
-    """Keeps the state of stack `name` in `project`, by a path that holds no absolute part.
+    """Keeps the state of stack `name` in `project`, named by a relative path.
 
-    The state stays where it is when `outdir` moves.
+    The state stays in place if `outdir` moves.
     """
     folder = outdir.resolve() / _STACKS / name
     paths = {"path": "", **settings}

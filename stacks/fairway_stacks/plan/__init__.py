@@ -1,4 +1,4 @@
-"""Plans of an environment's stacks, from its file to the review, and the deployment of those.
+"""Plans of an environment's stacks, from its file to the review, and their deployment.
 
 `fairway plan` and `fairway deploy` are the commands; both run Terraform as a program.
 """

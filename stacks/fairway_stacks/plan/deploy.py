@@ -1,14 +1,17 @@
-"""`fairway deploy`: does what was approved, and stops where it would be anything else.
+"""`fairway deploy`: applies what was approved, and stops if a plan differs from it.
 
-Plans each stack again, holds the digest of its review against that of the approved review, and
-applies that very plan. A stack that waited for outputs of another one when the review was made is
-planned when they are there: on a terminal all that is left is shown and asked for, and elsewhere
-the deployment stops and writes the review of that, which is to be approved next. Who approves it
-approves what waits in it too, as it is shown there: so a change takes two approvals at most.
-A stack that was planned without some of its locks is planned again right after: what only puts
-them back is applied, anything else is to be approved.
-Exits with 2 where something is not as approved, with 3 where data would be lost, and with 5
-where Terraform failed; stacks that were done stay done.
+Plans each stack again, compares the digest of its review with the approved review's, and applies
+exactly that plan. A stack that waited for another one's outputs when the review was made is planned
+once they exist: on a terminal all remaining changes are shown and confirmed, elsewhere the
+deployment stops and writes the review of them, which is to be approved next. That approval covers
+the stacks that wait in it as well, as they are shown there: so a change takes two approvals at
+most.
+
+A stack that was planned without some of its locks is planned again right after: a plan that only
+restores them is applied, anything else needs approval.
+
+Exits with 2 if something is not as approved, with 3 if data would be lost, and with 5 if Terraform
+failed; stacks that were applied stay applied.
 """
 
 from __future__ import annotations
@@ -48,16 +51,16 @@ if TYPE_CHECKING:
 
     from fairway_core.review.review import Review, StackReview
 
-# How many names of resources a message has.
+# The most names of resources in a message.
 _MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
 class Person:
-    """Who is at the terminal: `show` prints a review, `ask` answers whether to do something.
+    """The user at the terminal: `show` prints a review, `ask` returns whether to proceed.
 
-    Without `ask` nobody is there to be asked. `before` sees each plan, as `terraform show -json`
-    prints it, before it is applied, and raises UserError where that cannot succeed.
+    `ask` is None if nobody can be asked. `before` gets each plan, as `terraform show -json` prints
+    it, before it is applied, and raises UserError if that cannot succeed.
     """
 
     show: Callable[[Review], None]
@@ -74,11 +77,11 @@ def deploy(
     outputs_file: Path | None = None,
     report: Path | None = None,
 ) -> None:
-    """Deploys the stacks that the review in `approved` holds, each as it was approved.
+    """Deploys the stacks of the review in `approved`, each as it was approved.
 
-    Without `approved` the person is shown the review, and asked. `allow` holds the addresses
-    whose loss is accepted. Writes the stacks' outputs to `outputs_file`, and into `report` the
-    review that is to be approved next. Raises UserError where something is not as approved.
+    Without `approved` the user is shown the review, and asked. `allow` holds the addresses whose
+    loss is accepted. Writes the stacks' outputs to `outputs_file`, and into `report` the review
+    that is to be approved next. Raises UserError if something is not as approved.
     """
     known = read_approved(approved) if approved else {}
     if not known and person.ask is None:
@@ -87,7 +90,7 @@ def deploy(
     _allowed_before(known, allow)
     require()
     if outputs_file:
-        outputs_file.open("a").close()  # what cannot be written is told before
+        outputs_file.open("a").close()  # reports an unwritable file before anything is applied
     with alone_in_outdir(say), plan_folder(None) as folder:
         stacks = synthesize(environment, usual_outdir())
         one = _Deployment(stacks, Reviewer(allow=allow), folder, person, report)
@@ -98,7 +101,7 @@ def deploy(
 
 
 def _allowed_before(known: Mapping[str, Approved], allow: Collection[str]) -> None:
-    """UserError where the approved review itself loses data, and nobody said that it is meant."""
+    """Raises UserError if the approved review itself loses data that `allow` does not name."""
     lost = [
         f"{stack}: {address}"
         for stack, each in known.items()
@@ -120,13 +123,13 @@ class _Deployment:
     report: Path | None
 
     def approved_by_person(self) -> dict[str, Approved]:
-        """Shows what all stacks would do, as far as it is known, and asks."""
+        """Shows the changes of all stacks, as far as they are known, and asks for approval."""
         found = self.reviewer.review(self._plan_all())
         self._agreed(found, "the stacks that are planned here")
         return approved_of(found)
 
     def run(self, approved: Mapping[str, Approved]) -> None:
-        """Does each stack at its turn."""
+        """Applies each stack in its turn."""
         done: set[str] = set()
         while left := [s for s in in_deploy_order(self.stacks, approved) if s.name not in done]:
             stack = left[0]
@@ -153,7 +156,7 @@ class _Deployment:
         self._apply(stack, plan, found)
 
     def _as_promised(self, stack: StackFolder, promised: StackReview | None) -> None:
-        """A stack that was shown while values that it reads were not known."""
+        """Applies a stack that was reviewed while some of its inputs were unknown."""
         plan, found = self._plan(stack)
         self._stop_where_it_waits(plan, found.stacks[0])
         differ = not_as_promised(found.stacks[0], promised) if promised else []
@@ -163,9 +166,10 @@ class _Deployment:
         self._apply(stack, plan, found)
 
     def _approved_now(self, stack: StackFolder, left: Sequence[StackFolder]) -> dict[str, Approved]:
-        """A stack that waited when the review was made: its inputs should be there now.
+        """Gets approval for a stack that waited when the review was made, and whose inputs should
+        now exist.
 
-        The person is shown all that is left, and asked once for it.
+        The user is shown all remaining changes, and asked once for them.
         """
         if self.person.ask is None:
             self._stop_for_approval(
@@ -195,7 +199,7 @@ class _Deployment:
             raise UserError.of("still-waiting", f"{plan.stack} needs outputs of {names}", AGAIN)
 
     def _stop_for_approval(self, message: str) -> NoReturn:
-        """Stops, and writes the review of all that is left to do."""
+        """Stops after writing the review of all that is left to do."""
         if self.report is None:
             hint = "deploy again with --report DIR, and have DIR/review.json approved"
             raise UserError.of("not-approved", message, hint)
@@ -206,14 +210,14 @@ class _Deployment:
         raise UserError.of("not-approved", message, hint)
 
     def _agreed(self, found: Review, what: str) -> None:
-        """Shows the review, and asks; UserError where it is not approved."""
+        """Shows the review, and asks. Raises UserError if it is not approved."""
         self.person.show(found)
         self._stop_where_it_must(found, what)
         if self.person.ask is None or not self.person.ask(f"apply {what}?"):
             raise UserError.of("not-approved", f"{what}: not approved, and not done", AGAIN)
 
     def _agreed_after_all(self, found: Review, what: str, message: str) -> None:
-        """As `_agreed`, of what no approval was given for; stops where nobody can be asked."""
+        """Calls `_agreed` for unapproved changes, or stops if nobody can be asked."""
         if self.person.ask is None:
             self._stop_for_approval(message)
         say(message)
@@ -247,7 +251,7 @@ class _Deployment:
             raise
 
     def _put_back(self, stack: StackFolder, locks: Sequence[str]) -> None:
-        """Makes the locks without which the stack was applied: that was approved with it."""
+        """Creates the locks without which the stack was applied: its approval includes them."""
         plan, found = self._plan(stack)
         [planned] = found.stacks
         more = [
@@ -263,7 +267,7 @@ class _Deployment:
 
 
 def _is_done(stack: StackReview) -> bool:
-    """True if nothing is left to do, as where a deployment stopped after this stack."""
+    """Returns True if nothing is left to do, as after a deployment that stopped later."""
     return stack.state == "planned" and not (stack.changes or stack.outputs)
 
 

@@ -1,9 +1,9 @@
-"""`fairway destroy`: takes stacks down as they were reviewed and approved, the last one first.
+"""`fairway destroy`: destroys stacks as they were reviewed and approved, the last one first.
 
-A stack reads the outputs of those before it, and what stands in one is used by the next: so those
-that read a stack go before it, and with it. Each plan is applied as it was shown. Where something
-is protected nothing is done: that is to be taken off first, by a deployment that shows it; and
-what holds data stays unless its address is allowed, as in a deployment.
+A stack reads the outputs of those before it, and its resources are used by the next: so the stacks
+that read a stack are destroyed before it, and with it. Each plan is applied as it was shown. If
+something is protected nothing is done: a deployment that shows it must first remove the protection.
+Resources that hold data stay unless their addresses are allowed, as in a deployment.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def destroy(
     allow: Sequence[str],
     report: Path | None = None,
 ) -> None:
-    """Destroys the stacks of these roles and those that read them, or all without any.
+    """Destroys the stacks of these roles and those that read them; without roles, all.
 
-    Their review is shown, and written to `report`. What is done has been approved, in the file
-    `approved` or by the person, and `allow` holds the addresses whose loss is accepted. Raises
-    UserError where it was not, and where something is protected.
+    Their review is shown, and written to `report`. It must be approved, in the file `approved` or
+    by the user, and `allow` holds the addresses whose loss is accepted. Raises UserError if it is
+    not approved, or if something is protected.
     """
     known = read_approved(approved, _AGAIN) if approved else {}
     require()
@@ -87,7 +87,7 @@ def destroy(
 
 
 def _chosen(stacks: Sequence[StackFolder], roles: Collection[str]) -> list[StackFolder]:
-    """The stacks of the roles with all that read them, in the order in which they go."""
+    """Returns the stacks of the roles and all that read them, in the order of their destruction."""
     by_role = {stack.name.rpartition("-")[2]: stack.name for stack in stacks}
     for role in roles:
         if role not in by_role:
@@ -102,8 +102,8 @@ def _chosen(stacks: Sequence[StackFolder], roles: Collection[str]) -> list[Stack
 
 
 def _stop_where_it_must(plans: Sequence[StackPlan], found: Review) -> None:
-    """UserError where a plan is not whole, as Terraform refuses what is protected, and where a lock
-    would go: `protect: false` in the file alone, which nobody has deployed, opens nothing."""
+    """Raises UserError if a plan is incomplete, as when Terraform refuses a protected resource, or
+    if a lock would go: an undeployed `protect: false` in the file unlocks nothing."""
     for each in found.stacks:
         if any(change.address.startswith("azurerm_management_lock.") for change in each.changes):
             raise _protected(each.stack)

@@ -21,9 +21,9 @@ _FAILED = 5
 
 @contextmanager
 def loopback_azure() -> Iterator[dict[str, str]]:
-    """Runs the stand-in; yields the variables by which the provider takes it for Azure.
+    """Runs the stand-in; yields the environment variables that make the provider use it as Azure.
 
-    It ends with this process, whatever becomes of that: it holds the other end of a pipe.
+    It ends with this process, even if that is killed: it reads the other end of a pipe.
     """
     with subprocess.Popen(
         [sys.executable, "-P", "-m", "fairway_simulator.azure"],
@@ -44,7 +44,7 @@ def loopback_azure() -> Iterator[dict[str, str]]:
             program.stdin.close()
 
 
-# What a user has set for the real Azure; nothing of it may reach the stand-in's provider.
+# A user's settings for the real Azure; none may reach the stand-in's provider.
 FOREIGN = ("ARM_", "AZURE_", "TF_CLI_ARGS", "TF_WORKSPACE", "TF_DATA_DIR", "TF_VAR_")
 
 

@@ -1,4 +1,4 @@
-"""Plans the stacks of an environment one after the other, against Azure or its stand-in."""
+"""Plans of an environment's stacks, one after the other, against Azure or its stand-in."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StackPlan:
-    """The plan of a stack: Terraform's own file, and what `fairway review` reads of it.
+    """The plan of a stack: Terraform's own file, and its JSON for `fairway review`.
 
-    Where the stack waits for the outputs of another, `review` is the plan as it would be with
-    those that are promised, or as far as it goes, or the log that says so; there is no `file`.
-    Where Terraform gave up before the plan was whole, `error` is why. `unlocked` are the addresses
-    of locks that were left out, below which the plan deletes something.
+    If the stack waits for the outputs of another, there is no `file`, and `review` is the plan with
+    the promised outputs, or the incomplete plan, or the log with the errors. If Terraform gave up
+    before the plan was complete, `error` is why. `unlocked` are the addresses of omitted locks,
+    below which the plan deletes something.
     """
 
     stack: str
@@ -57,15 +57,15 @@ class StackPlan:
 
     @property
     def argument(self) -> str:
-        """The plan as `fairway review` takes it."""
+        """The plan as an argument of `fairway review`."""
         return f"{self.stack}={self.review}"
 
 
 @contextmanager
 def plan_folder(given: Path | None) -> Iterator[Path]:
-    """The folder for plans, which hold secrets in clear text: for nobody else to read.
+    """Yields the folder for plans, which hold secrets in clear text: readable only by the user.
 
-    Without one that is given it is gone afterwards.
+    Without `given` it is temporary.
     """
     if given is None:
         with tempfile.TemporaryDirectory(prefix="fairway-plan-") as folder:
@@ -79,7 +79,7 @@ def plan_folder(given: Path | None) -> Iterator[Path]:
 def plan_live(
     environment: str | None, folder: Path, say: Say, allow: Collection[str] = ()
 ) -> list[StackPlan]:
-    """Plans every stack against its state and Azure; nothing is changed, no state is locked."""
+    """Plans every stack against its state and Azure. Changes nothing and locks no state."""
     require()
     with alone_in_outdir(say):
         return plan_in_turn(synthesize(environment, usual_outdir()), folder, say, allow)
@@ -88,11 +88,11 @@ def plan_live(
 def plan_in_turn(
     stacks: Sequence[StackFolder], folder: Path, say: Say, allow: Collection[str] = ()
 ) -> list[StackPlan]:
-    """The plans of these stacks, which are in their order.
+    """Returns the plans of these stacks, which come in deployment order.
 
-    A stack that waits for outputs is planned with those that the plans before it promise, so
-    that all of it is known but their values. `allow` holds the addresses of locks that may be
-    taken away where something below them is deleted.
+    A stack that waits for outputs is planned with those that the plans before it promise, so that
+    everything is known except their values. `allow` holds the addresses of locks that may be
+    removed if something below them is deleted.
     """
     plans: dict[str, StackPlan] = {}
     for stack in stacks:
@@ -112,9 +112,9 @@ def _plan_as_promised(
     before: Mapping[str, StackPlan],
     allow: Collection[str],
 ) -> None:
-    """Writes the review of a waiting stack's plan as it would be with what others promise.
+    """Rewrites the review of a waiting stack's plan, made with the outputs that others promise.
 
-    Leaves what there is where one of those plans is not whole, or where Terraform fails.
+    Leaves it as it is if one of their plans is incomplete, or if Terraform fails.
     """
     promised = _promises(stack, before)
     if not promised:
@@ -130,13 +130,14 @@ def _plan_as_promised(
         document = _document(found.review)
     document[WAITS_FOR] = read_plan(plan.argument).waits_for
     write_private(plan.review, json.dumps(document))
-    plan.file.unlink(missing_ok=True)  # nobody applies what was only promised
+    plan.file.unlink(missing_ok=True)  # a plan of promised outputs is never applied
 
 
 def _promises(stack: StackFolder, before: Mapping[str, StackPlan]) -> dict[str, Outputs] | None:
-    """The outputs of the stacks that this one reads; None where a plan of those is not whole.
+    """Returns the promised outputs of the stacks that this one reads, or None if a plan of those is
+    incomplete.
 
-    What is not among the plans is read from its state.
+    Stacks without a plan here are read from their states.
     """
     promised = {}
     for name in filter(before.__contains__, stack.dependencies):
@@ -148,7 +149,7 @@ def _promises(stack: StackFolder, before: Mapping[str, StackPlan]) -> dict[str, 
 
 
 def _document(review: Path) -> dict[str, Any]:
-    """The plan in a file; nothing where it is the log of one that was not made."""
+    """Returns the plan in a file, or an empty one if the file is the log of a failed plan."""
     try:
         found: dict[str, Any] = json.loads(review.read_text(encoding="utf-8"))
     except ValueError:
@@ -157,21 +158,22 @@ def _document(review: Path) -> dict[str, Any]:
 
 
 def alone_in_outdir(say: Say) -> AbstractContextManager[None]:
-    """Holds the folder of the synthesized stacks, in which Terraform works too."""
+    """Locks the folder of the synthesized stacks, in which Terraform works too."""
     outdir = usual_outdir()
     return alone_in(outdir, waiting=lambda: say(f"{outdir}: waiting for another plan to end"))
 
 
 def live_terraform(stack: StackFolder) -> Terraform:
-    """Terraform in the stack's folder, with the user's own credentials and the project's lock."""
+    """Returns Terraform for the stack's folder, with the user's credentials and the project's
+    lock."""
     return Terraform(stack.name, stack.folder, _usual_variables(), lock_of_project())
 
 
 def plan_offline(environment: str | None, folder: Path, say: Say) -> list[StackPlan]:
     """Plans every stack from an empty state against the stand-in for Azure.
 
-    Nothing is applied: a stack reads the outputs that the plans before it promise. Nothing that
-    the user has is touched: neither cdktf.out, nor a state, nor Azure. Raises UserError for an
+    Nothing is applied: a stack reads the outputs that the plans before it promise. Nothing of the
+    user's is touched: neither cdktf.out, nor a state, nor Azure. Raises UserError for an
     environment with an existing resource, which the stand-in does not have.
     """
     _refuse_existing(environment_file(environment))
@@ -221,7 +223,7 @@ def _plan_of_nothing(stack: StackFolder, azure: dict[str, str], folder: Path) ->
 def prepare_and_plan(
     terraform: Terraform, folder: Path, *, lock: bool, allow: Collection[str] = ()
 ) -> StackPlan:
-    """Init, validate and plan, of one stack."""
+    """Runs init, validate and plan for one stack."""
     terraform.init()
     terraform.validate()
     return make_plan(terraform, folder, lock=lock, allow=allow)
@@ -230,12 +232,12 @@ def prepare_and_plan(
 def make_plan(
     terraform: Terraform, folder: Path, *, lock: bool = True, allow: Collection[str] = ()
 ) -> StackPlan:
-    """The plan of one stack, as two files in `folder`.
+    """Returns the plan of one stack, as two files in `folder`.
 
-    An errored plan, which `prevent_destroy` has refused, is a plan too: the review says what
-    it would have done. Azure deletes nothing below a lock: where the plan would, it is made again
-    without the locks of `allow` and those that are not there yet. Nothing else remembers them:
-    the next plan makes them. Raises UserError where there is no plan.
+    A plan that `prevent_destroy` has refused is a plan too: the review shows its changes. Azure
+    deletes nothing below a lock: if the plan would, it is made again without the locks of `allow`
+    and those that do not exist yet. Nothing else records these locks: the next plan creates them.
+    Raises UserError if there is no plan.
     """
     plan = _plan_once(terraform, folder, lock)
     locks = locks_to_lift(_document(plan.review).get("resource_changes") or (), allow)
@@ -251,20 +253,20 @@ def make_plan(
 
 
 def _without(addresses: Collection[str], configuration: str) -> str:
-    """The stack without these resources, to which nothing else in it refers."""
+    """Returns the stack without these resources, to which nothing else in it refers."""
     document = json.loads(configuration)
     for address in addresses:
         kind, _, name = address.partition(".")
         document["resource"].get(kind, {}).pop(name, None)
-        if not document["resource"].get(kind):  # Terraform refuses a section with nothing in it
+        if not document["resource"].get(kind):  # Terraform refuses an empty section
             document["resource"].pop(kind, None)
     return json.dumps(document, indent=1)
 
 
 def plan_to_destroy(terraform: Terraform, folder: Path) -> StackPlan:
-    """Init, and a plan that leaves nothing of one stack.
+    """Runs init for one stack, and returns a plan that destroys everything in it.
 
-    Its locks go before what lies below them, as Terraform knows: none is left out.
+    No lock is left out: Terraform deletes locks before the resources below them.
     """
     terraform.init()
     return _plan_once(terraform, folder, lock=False, destroy=True)
@@ -293,7 +295,7 @@ def _usual_variables() -> dict[str, str]:
 
 @contextmanager
 def _only_what_is_ours() -> Iterator[None]:
-    """Takes the settings for the real Azure out of this process's variables for a while."""
+    """Removes the real Azure's settings from this process's environment variables for a while."""
     kept = {name: text for name, text in os.environ.items() if name.startswith(FOREIGN)}
     for name in kept:
         del os.environ[name]
@@ -304,8 +306,8 @@ def _only_what_is_ours() -> Iterator[None]:
 
 
 def base_plans(given: str, say: Say) -> list[Plan]:
-    """A plan of the base, named as `fairway review` takes it, or those of a folder that --out has
-    filled; UserError where one is missing or is not a plan."""
+    """Returns the plans of the base: one, named as for `fairway review`, or those in a folder that
+    --out has filled. Raises UserError if one is missing or is not a plan."""
     plans = read_plans(given)
     if not plans:
         say(f"{given} holds no plans: there is nothing to compare with")

@@ -1,7 +1,8 @@
-"""Stacks that read the outputs which the plans of other stacks promise, and not those in states.
+"""Stacks that read the outputs promised by the plans of other stacks, in place of those in states.
 
-So a stack can be planned before the stacks that it reads are deployed: what their plans know is
-used, and what is known only after an apply is unknown here too. Nothing is applied for it.
+So a stack can be planned before the stacks that it reads are deployed: values that their plans know
+are used, and values that are known only after an apply are unknown here too. Nothing is applied for
+it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def write_private(file: Path, text: str) -> None:
-    """A file for nobody else to read, in place of one that is there."""
+    """Writes a file that only the user can read; replaces an existing one."""
     file.unlink(missing_ok=True)
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -33,7 +34,7 @@ def write_private(file: Path, text: str) -> None:
 
 @contextmanager
 def private_for_now(file: Path, text: str) -> Iterator[None]:
-    """Until it ends the file holds this text, for nobody else to read."""
+    """Replaces the file's text within the context, readable only by the user."""
     before = file.read_text(encoding="utf-8")
     write_private(file, text)
     try:
@@ -43,16 +44,16 @@ def private_for_now(file: Path, text: str) -> Iterator[None]:
 
 
 _LOCAL = "outputs-of-"
-# A plan does not know what `uuid` will answer, and so neither its type nor its value here.
+# A plan does not know the result of `uuid`, and so neither the type nor the value here.
 # Source: Terraform, functions `uuid` ("will produce a new value each time it's evaluated") and
 # `jsondecode` ("the result type is determined dynamically").
 _UNKNOWN = "${jsondecode(uuid())}"
 
 
 def outputs_of(plan: Mapping[str, Any]) -> Outputs | None:
-    """The outputs that a plan promises, as expressions of Terraform's JSON syntax, by name.
+    """Returns the outputs that a plan promises, by name, as expressions of Terraform's JSON syntax.
 
-    `plan` is what `terraform show -json` prints. None where it is not the whole plan.
+    `plan` is what `terraform show -json` prints. Returns None if the plan is incomplete.
     """
     if plan.get("errored") or "resource_changes" not in plan:
         return None
@@ -64,7 +65,7 @@ def outputs_of(plan: Mapping[str, Any]) -> Outputs | None:
 
 
 def _expression(value: Any, unknown: Any) -> Any:
-    """The value as a literal; Terraform reads any text in its JSON as a template."""
+    """Returns the value as a literal; Terraform parses any string in its JSON as a template."""
     if unknown is True:
         return _UNKNOWN
     if isinstance(value, list):
@@ -84,7 +85,7 @@ def _expression(value: Any, unknown: Any) -> Any:
 
 
 def _literal(text: str) -> str:
-    """The text with the beginnings of templates doubled, by which they are none.
+    """Escapes the beginnings of templates in the text by doubling them.
 
     >>> _literal("${a} %{b}")
     '$${a} %%{b}'
@@ -94,7 +95,7 @@ def _literal(text: str) -> str:
 
 @contextmanager
 def reading(stack: StackFolder, promised: Mapping[str, Outputs]) -> Iterator[None]:
-    """Until it ends the stack reads these outputs, by the name of the stack that has them."""
+    """Makes the stack read these outputs within the context; `promised` is by stack name."""
     file = stack.folder / "cdk.tf.json"
     with private_for_now(file, _rewritten(file.read_text(encoding="utf-8"), promised)):
         yield
@@ -112,7 +113,7 @@ def _rewritten(text: str, promised: Mapping[str, Outputs]) -> str:
         data.get(REMOTE_STATE, {}).pop(f"{CROSS_STACK_INPUT}{name}", None)
     if not data.get(REMOTE_STATE):
         data.pop(REMOTE_STATE, None)
-    if not data:  # Terraform refuses a section with nothing in it
+    if not data:  # Terraform refuses an empty section
         document.pop("data", None)
     named = {f"{_LOCAL}{name}": dict(outputs) for name, outputs in promised.items()}
     document["locals"] = {**document.get("locals", {}), **named}

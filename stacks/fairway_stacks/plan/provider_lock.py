@@ -1,7 +1,7 @@
-"""The project's own lock file: which provider may run, by its hashes on every platform.
+"""The project's own lock file: the provider that may run, by its hashes on every platform.
 
 It lies beside cdktf.json, as the stacks' folders are written anew each time. With it Terraform
-downloads and runs nothing else, whatever a configuration or a state names.
+downloads and runs no other provider, whatever a configuration or a state names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PLATFORMS = ("darwin_amd64", "darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64")
-"""Platforms on which people and workflows run Terraform, in its spelling."""
+"""Platforms on which users and workflows run Terraform, in Terraform's spelling."""
 
 _OWN = ".terraform.lock.hcl"
 _LOCKED = re.compile(r'\bprovider\s+"([^"]*)"')
@@ -31,18 +31,18 @@ _PLATFORM = re.compile(r"[a-z0-9]+_[a-z0-9]+")
 
 
 def lock_of_project() -> Path | None:
-    """The lock file, where the project has one."""
+    """Returns the project's lock file, or None if it has none."""
     project = project_folder()
     lock = project / lock_file() if project else None
     return lock if lock is not None and lock.is_file() else None
 
 
 def write_lock(platforms: Sequence[str], mirror: Path | None, *, upgrade: bool) -> Path:
-    """Writes the lock file for these platforms; answers with it.
+    """Writes the lock file for these platforms and returns it.
 
-    The version that it names already stays, except with `upgrade`. `mirror` is a folder with
-    providers, for where the registry is out of reach. Raises UserError with exit code 4 where a
-    platform's provider cannot be had.
+    The version in an existing lock file stays, except with `upgrade`. `mirror` is a folder with
+    providers, in case the registry is out of reach. Raises UserError with exit code 4 if a
+    platform's provider cannot be fetched.
     """
     for platform in platforms:
         if not _PLATFORM.fullmatch(platform):
@@ -65,14 +65,15 @@ def write_lock(platforms: Sequence[str], mirror: Path | None, *, upgrade: bool) 
 
 
 def write_requirements(folder: Path) -> None:
-    """Writes a configuration there that needs the provider, and nothing else."""
+    """Writes a configuration into the folder that only requires the provider."""
     needs = {"azurerm": {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION}}
     document = {"terraform": {"required_providers": needs}}
     (folder / "cdk.tf.json").write_text(json.dumps(document), encoding="utf-8")
 
 
 def check_lock() -> Path:
-    """The lock file; UserError where there is none, or one without the provider and its hashes."""
+    """Returns the lock file. Raises UserError if it is missing or lacks the provider or its
+    hashes."""
     lock = _project() / lock_file()
     try:
         text = lock.read_text(encoding="utf-8")
@@ -86,8 +87,9 @@ def check_lock() -> Path:
 
 
 def _require_ours(lock: Path, text: str) -> None:
-    """UserError unless the text locks Terraform's own azurerm, and no other one."""
-    # What the program makes of a source without a host; a state can name another registry's.
+    """Raises UserError unless the text locks HashiCorp's azurerm from the registry, and no
+    other."""
+    # Terraform resolves a source without a host to this; a state can name another registry's.
     address = f"{registry()}/{PROVIDER_SOURCE}"
     block = re.search(rf'^provider "{re.escape(address)}" {{$(.*?)^}}$', text, re.M | re.S)
     if block is None or not re.search(r'^\s*"(?:h1|zh):[^"]+",$', block[1], re.M):

@@ -1,5 +1,5 @@
-"""The review of plans: the end of every plan, and what a deployment is held against; with the
-stacks of an approved one, and the order in which they are deployed."""
+"""The review of plans: the last step of every plan, and the basis of a deployment; also the stacks
+of an approved review, and the order of their deployment."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
     from fairway_stacks.plan.planning import StackPlan
     from fairway_stacks.plan.stacks import StackFolder
 
-# GitHub takes a summary of 1 MiB.
+# GitHub accepts summaries of up to 1 MiB.
 _LONGEST = 1_000_000
 _CUT = "\n\n… (cut: review.json has all of it)\n"
 
 
 @dataclass(frozen=True)
 class Reviewer:
-    """Reviews plans against those of a base; `allow` holds addresses whose loss is meant.
+    """A reviewer of plans against those of a base; `allow` holds the addresses whose loss is
+    accepted.
 
-    `left` names environments that are deployed and that no file asks for any more. `prices` is a
-    file of your own prices.
+    `left` names deployed environments that no file describes any more. `prices` is a file of the
+    user's own prices.
     """
 
     base: Sequence[Plan] = ()
@@ -45,7 +46,7 @@ class Reviewer:
     prices: Path | None = None
 
     def review(self, plans: Sequence[StackPlan]) -> Review:
-        """Reviews the changes of these plans. Raises UserError if one of them is no plan."""
+        """Reviews the changes of these plans. Raises UserError if one of them is not a plan."""
         with collector_paused():
             return review(
                 [read_plan(plan.argument) for plan in plans],
@@ -57,25 +58,25 @@ class Reviewer:
 
 
 def as_json(found: Review) -> str:
-    """The review for programs, as `fairway review --json` prints it."""
+    """Returns the review for programs, as `fairway review --json` prints it."""
     return json.dumps(review_facts(found), indent=1) + "\n"
 
 
 def write_report(found: Review, folder: Path) -> None:
-    """Writes review.md and review.json, in which no secret stands, into `folder`."""
+    """Writes review.md and review.json, which contain no secrets, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "review.md").write_text(markdown(found), encoding="utf-8")
     (folder / "review.json").write_text(as_json(found), encoding="utf-8")
 
 
 def add_summary(found: Review, file: Path) -> None:
-    """Adds the review in Markdown to a file, such as that of a job's summary on GitHub."""
+    """Appends the review in Markdown to a file, such as the summary of a job on GitHub."""
     with file.open("a", encoding="utf-8") as stream:
         stream.write(cut(markdown(found)))
 
 
 def cut(text: str, longest: int = _LONGEST) -> str:
-    """The text, or as much of it as `longest` bytes hold."""
+    """Truncates the text to at most `longest` bytes."""
     if len(text.encode()) <= longest:
         return text
     kept = text.encode()[: longest - len(_CUT.encode())].decode(errors="ignore")
@@ -83,17 +84,17 @@ def cut(text: str, longest: int = _LONGEST) -> str:
 
 
 AGAIN = "plan again, and have that approved: fairway plan --report DIR"
-# What cdktf puts before the name of an output that another stack reads.
+# cdktf's prefix of the names of outputs that other stacks read.
 _READ_ELSEWHERE = "cross-stack-output-"
 
 
 @dataclass(frozen=True)
 class Approved:
-    """A stack of the review: its `state`, its `digest`, and what it does to those after it.
+    """A stack of the review: its `state`, its `digest`, and its effect on the stacks after it.
 
-    `removes` says that it destroys something, `adds` that outputs which others read change;
-    `losses` are the addresses by which data would be lost. `promised` is what a stack that waits
-    would do, where that was approved: see `Review.continues`.
+    `removes` is True if it destroys something, `adds` if outputs that others read change; `losses`
+    are the addresses by which data would be lost. `promised` is the approved review of a stack that
+    waits: see `Review.continues`.
     """
 
     state: str
@@ -105,8 +106,8 @@ class Approved:
 
 
 def read_approved(file: Path, again: str = AGAIN) -> dict[str, Approved]:
-    """The stacks of an approved review by name. Raises UserError for what is no review, with
-    `again` as its hint."""
+    """Returns the stacks of an approved review, by name. Raises UserError, with `again` as its
+    hint, if the file is not a review."""
     try:
         return approved_of(review_of(json.loads(file.read_text(encoding="utf-8"))))
     except OSError as error:
@@ -116,13 +117,13 @@ def read_approved(file: Path, again: str = AGAIN) -> dict[str, Approved]:
 
 
 def data_loss(message: str) -> UserError:
-    """The error of data that would be lost, which nobody has allowed."""
+    """Returns the error for a loss of data that nobody has allowed."""
     hint = "name each address that is meant: --allow ADDRESS, or FAIRWAY_ALLOW"
     return UserError.of("data-loss", message, hint, exit_code=DATA_LOST)
 
 
 def approved_of(review: Review) -> dict[str, Approved]:
-    """The stacks of a review by name."""
+    """Returns the stacks of a review, by name."""
     return {
         each.stack: Approved(
             state=each.state,
@@ -142,12 +143,12 @@ def approved_of(review: Review) -> dict[str, Approved]:
 def in_deploy_order(
     stacks: Sequence[StackFolder], approved: Mapping[str, Approved]
 ) -> list[StackFolder]:
-    """The stacks in the order in which Azure takes the changes.
+    """Returns the stacks in the order in which Azure accepts the changes.
 
-    What is added is there before it is used: network, data, compute. What is taken away must be
-    used by nobody any more: a stack that destroys something, and adds nothing that others
-    read, comes after those that read it. A subnet goes after what stands in it, a disk after
-    the machine that it is attached to.
+    A resource must exist before it is used: network, data, compute. It must be unused before it is
+    removed: a stack that destroys something, and adds nothing that others read, comes after those
+    that read it. A subnet goes after the resources in it, a disk after the machine that it is
+    attached to.
     """
     sorter = TopologicalSorter({stack.name: set[str]() for stack in stacks})
     for stack in stacks:
@@ -161,7 +162,7 @@ def in_deploy_order(
 
 
 def _goes_last(name: str, stacks: Sequence[StackFolder], approved: Mapping[str, Approved]) -> bool:
-    """True for a stack that only removes things, while no stack that reads it waits for it."""
+    """Returns True for a stack that only removes things, if no stack that reads it waits for it."""
     mine = approved.get(name)
     readers = [approved.get(stack.name) for stack in stacks if name in stack.dependencies]
     wait = any(reader is None or reader.state == "waiting" for reader in readers)

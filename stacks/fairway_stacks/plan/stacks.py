@@ -1,4 +1,4 @@
-"""The stacks of an environment, synthesized in their order, and what is told meanwhile."""
+"""The stacks of an environment, synthesized in their order, and the messages about it."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _NAME = re.compile(r"^name:\s*[\"']?([A-Za-z0-9-]+)", re.MULTILINE)
 
 
 def say(line: str) -> None:
-    """Progress goes to standard error: standard output is for the review."""
+    """Writes progress to standard error: standard output is for the review."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
 def tell(error: UserError) -> None:
-    """A user's error as its findings."""
+    """Reports the findings of a user's error."""
     for finding in error.findings:
         say(format_finding(finding))
 
 
 @contextmanager
 def files_can_be_written() -> Iterator[None]:
-    """Makes a UserError of a file or a folder that cannot be written."""
+    """Converts the OSError of an unwritable file or folder into a UserError."""
     try:
         yield
     except OSError as error:
@@ -47,7 +47,7 @@ def files_can_be_written() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class StackFolder:
-    """A synthesized stack: its name, the folder for Terraform, and the stacks before it."""
+    """A synthesized stack: its name, its folder for Terraform, and the stacks before it."""
 
     name: str
     folder: Path
@@ -55,9 +55,9 @@ class StackFolder:
 
 
 def synthesize(choice: str | None, outdir: Path) -> list[StackFolder]:
-    """Writes the stacks of the environment to `outdir`; answers with them in their order.
+    """Writes the stacks of the environment to `outdir` and returns them in their order.
 
-    Raises UserError where the environment is refused; warnings go to standard error.
+    Raises UserError if the environment is refused; warnings go to standard error.
     """
     from fairway_stacks.app import write_stacks
 
@@ -66,7 +66,8 @@ def synthesize(choice: str | None, outdir: Path) -> list[StackFolder]:
 
 
 def in_order(outdir: Path) -> list[StackFolder]:
-    """The stacks that the manifest in `outdir` lists, each after those that it reads from."""
+    """Returns the stacks that the manifest in `outdir` lists, each after those that it reads
+    from."""
     manifest = json.loads((outdir / "manifest.json").read_text(encoding="utf-8"))
     stacks = {
         name: StackFolder(
@@ -81,10 +82,10 @@ def in_order(outdir: Path) -> list[StackFolder]:
 
 
 def left_behind(stacks: Sequence[StackFolder]) -> list[str]:
-    """Environments that are deployed and that no file asks for any more, named only where these
-    stacks are new: else nothing was renamed.
+    """Returns deployed environments that no file describes any more, but only if these stacks are
+    new: otherwise nothing was renamed.
 
-    Only states in files can be listed; of those in a storage account nothing is known here.
+    Only states in files can be listed; states in a storage account are not seen here.
     """
     files = [file for stack in stacks if (file := _state_file(stack)) is not None]
     if not files or any(_holds_something(file) for file in files):

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def alone_in(folder: Path, *, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Holds the folder, which it makes; calls `waiting` where somebody else holds it.
+    """Creates and locks the folder; calls `waiting` if another process holds the lock.
 
-    The lock is on the folder itself and ends with this process, whatever becomes of it. A file
-    system without locks has none to give: then nothing is held.
+    The lock is on the folder itself and ends with this process in any case. On a file system
+    without locks nothing is locked.
     """
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
@@ -49,7 +49,7 @@ def _lock(descriptor: int, waiting: Callable[[], None] | None) -> None:
 _MISSING = 4
 _FAILED = 5
 
-# Beginnings of the summaries with which `terraform init` says that there is no provider.
+# Beginnings of the summaries with which `terraform init` reports a missing provider.
 _NO_PROVIDER = (
     "Failed to query available provider packages",
     "Failed to install provider",
@@ -60,7 +60,7 @@ _NO_PROVIDER = (
 _CACHE = "TF_PLUGIN_CACHE_DIR"
 _KEEP = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"
 
-# What `terraform plan` says where the stack's inputs are not deployed yet: no state of the other
+# The errors of `terraform plan` if the stack's inputs are not deployed yet: no state of the other
 # stack, or one without the output that this one reads.
 NO_INPUTS = "Unable to find remote state"
 _NO_OUTPUT = ("Unsupported attribute", 'attribute named "cross-stack-output-')
@@ -68,10 +68,10 @@ _NO_OUTPUT = ("Unsupported attribute", 'attribute named "cross-stack-output-')
 
 @dataclass(frozen=True)
 class Terraform:
-    """Terraform in the folder of a stack, with these variables.
+    """Terraform in the folder of a stack, with these environment variables.
 
-    `lock` is the project's own lock file: then no other provider, and none with another hash,
-    is downloaded or run, whatever the configuration or a state names.
+    `lock` is the project's own lock file: with it no other provider, and none with another hash, is
+    downloaded or run, whatever the configuration or a state names.
     """
 
     stack: str
@@ -80,10 +80,11 @@ class Terraform:
     lock: Path | None = None
 
     def init(self) -> None:
-        """Gets the provider and opens the state; exit code 4 where there is no provider.
+        """Downloads the provider and opens the state. Raises UserError, with exit code 4 for no
+        provider.
 
-        One at a time where providers are kept: "The plugin cache directory is not guaranteed to
-        be concurrency safe" (Terraform's documentation of the CLI configuration).
+        Only one process at a time uses a cache of providers: "The plugin cache directory is not
+        guaranteed to be concurrency safe" (Terraform's documentation of the CLI configuration).
         """
         options = []
         if self.lock is not None:
@@ -97,7 +98,7 @@ class Terraform:
     def lock_providers(self, platforms: Sequence[str], mirror: Path | None) -> None:
         """Writes the hashes of the providers on these platforms into Terraform's lock file.
 
-        From their registry, or from `mirror`; exit code 4 where one cannot be had.
+        They come from their registry, or from `mirror`; exit code 4 if one cannot be fetched.
         """
         options = [f"-platform={platform}" for platform in platforms]
         if mirror is not None:
@@ -110,7 +111,8 @@ class Terraform:
             raise UserError.of("no-provider", message, hint, exit_code=_MISSING)
 
     def provider_schemas(self) -> tuple[str, dict[str, str]]:
-        """The schema of the providers as JSON text, and the version of each by its source."""
+        """Returns the schema of the providers as JSON text, and the version of each by its
+        source."""
         schema = self._run("providers", "schema", "-json", input_false=False)
         version = self._run("version", "-json", input_false=False)
         for done in (schema, version):
@@ -119,7 +121,7 @@ class Terraform:
         return schema.stdout, json.loads(version.stdout).get("provider_selections") or {}
 
     def validate(self) -> None:
-        """Lets the provider look at the stack; UserError with what it refuses."""
+        """Validates the stack by its provider. Raises UserError with the errors."""
         done = self._run("validate", "-json", input_false=False)
         if done.returncode == 0:
             return
@@ -130,10 +132,10 @@ class Terraform:
         raise self._failed("validate", found, done.stderr, exit_code=2)
 
     def plan(self, file: Path, *, lock: bool = True, destroy: bool = False) -> tuple[str, bool]:
-        """Writes the plan to `file`; answers with the log, in JSON lines, and whether it failed.
+        """Writes the plan to `file`; returns the log, in JSON lines, and whether it failed.
 
-        With `destroy` it is one that leaves nothing. A plan that failed may still have been
-        written: see `show`.
+        With `destroy` the plan destroys everything. A plan that failed may still have been written:
+        see `show`.
         """
         options = ["-json", f"-out={file}"] + ([] if lock else ["-lock=false"])
         options += ["-destroy"] if destroy else []
@@ -141,20 +143,20 @@ class Terraform:
         return done.stdout or done.stderr, done.returncode != 0
 
     def show(self, file: Path) -> str:
-        """The plan as JSON text."""
+        """Returns the plan as JSON text."""
         done = self._run("show", "-json", str(file), input_false=False)
         if done.returncode:
             raise self._failed("show", [], done.stderr)
         return done.stdout
 
     def apply(self, file: Path) -> None:
-        """Does what the plan says, and nothing else; exit code 5 where something failed."""
+        """Applies exactly the plan. Raises UserError with exit code 5 if something failed."""
         done = self._run("apply", "-json", str(file))
         if done.returncode:
             raise self._failed("apply", list(diagnostics(done.stdout)), done.stderr)
 
     def outputs(self) -> dict[str, Any]:
-        """The outputs that are no secrets, by name."""
+        """Returns the outputs that are not sensitive, by name."""
         done = self._run("output", "-json", input_false=False)
         if done.returncode:
             raise self._failed("output", [], done.stderr)
@@ -162,7 +164,7 @@ class Terraform:
         return {name: each["value"] for name, each in found.items() if not each.get("sensitive")}
 
     def failed(self, log: str) -> UserError:
-        """The error for a plan that was not made, from its log."""
+        """Returns the error for a failed plan, from its log."""
         return self._failed("plan", list(diagnostics(log)), log)
 
     def _alone_in_cache(self) -> AbstractContextManager[None]:
@@ -220,13 +222,13 @@ class Terraform:
 
 
 def require() -> None:
-    """UserError with exit code 4 where there is no Terraform, and no OpenTofu."""
+    """Raises UserError with exit code 4 if neither Terraform nor OpenTofu is installed."""
     if shutil.which(program()) is None:
         raise missing()
 
 
 def diagnostics(log: str) -> Iterator[Mapping[str, Any]]:
-    """The diagnostics in the JSON lines that Terraform prints; other lines are passed over."""
+    """Yields the diagnostics in Terraform's JSON lines; skips other lines."""
     for line in log.splitlines():
         try:
             record = json.loads(line)
@@ -237,7 +239,7 @@ def diagnostics(log: str) -> Iterator[Mapping[str, Any]]:
 
 
 def waits_for_inputs(log: str) -> bool:
-    """True if a plan failed only for want of inputs that are not deployed yet."""
+    """Returns True if a plan failed only because its inputs are not deployed yet."""
     errors = [each for each in diagnostics(log) if each.get("severity") == "error"]
     return bool(errors) and all(map(_is_missing_input, errors))
 
@@ -248,10 +250,11 @@ def _is_missing_input(diagnostic: Mapping[str, Any]) -> bool:
 
 
 def cache_variables() -> dict[str, str]:
-    """Variables for a cache of providers between runs, in a folder of ours or the user's own.
+    """Returns the variables for a cache of providers between runs, in Fairway's or the user's
+    folder.
 
-    A cached provider is used as it is: to download it once more would take it away from under a
-    plan that runs beside this one.
+    A cached provider is used as it is: downloading it again would remove it while a concurrent plan
+    runs it.
     """
     if os.environ.get(_CACHE):
         return {_KEEP: "1"}
@@ -260,7 +263,7 @@ def cache_variables() -> dict[str, str]:
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return {}  # without a cache it is slower, and nothing else
+        return {}  # without a cache it is only slower
     return {_CACHE: str(cache), _KEEP: "1"}
 
 
@@ -270,6 +273,6 @@ def _address(diagnostic: Mapping[str, Any]) -> str:
 
 
 def _first_sentence(detail: str) -> str:
-    """The first paragraph in one line."""
+    """Returns the first paragraph as one line."""
     paragraph = detail.strip().partition("\n\n")[0]
     return " ".join(paragraph.split()) or "it does not say why"
