@@ -1,12 +1,13 @@
-"""CDKTF constructs for training clusters on Azure, with all that a program of them needs.
+"""CDKTF constructs for training clusters on Azure, with everything that a program needs to use
+them.
 
 >>> import fairway_constructs as az
 >>> lab = az.EnvironmentStack(az.App(), "lab", location="westeurope")  # doctest: +SKIP
 >>> az.Network(lab, address_space="10.40.0.0/16")  # doctest: +SKIP
 """
 
-# Each name is imported when it is first used: an environment is read and checked before cdktf
-# starts Node.js, and the generator of `azurerm` works while that is absent.
+# Each name is imported on first use: an environment is read and checked before cdktf starts
+# Node.js, and the generator of `azurerm` works while that is absent.
 
 import re
 from pathlib import Path
@@ -129,7 +130,7 @@ if TYPE_CHECKING:
     from fairway_core.target import StorageAccount as StorageAccount
     from fairway_core.target import Target as Target
 
-# The names above are their own list: each stands there once, for type checkers and for us.
+# The names are read from the imports above, which type checkers need anyway.
 _IMPORT = re.compile(r"    from (fairway_\S+) import[ (\n]+(\w+) as")
 _MODULES = {
     name: module for module, name in _IMPORT.findall(Path(__file__).read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
-"""Alerts: what is worth a message, and the signal that tells of it.
+"""Alerts: the conditions that deserve a message, and the signals that reveal them.
 
-Each goes by a signal that exists: Azure's own metrics of a Batch account or a VM, and what the
-Azure Monitor agent, its kind for Kubernetes and `gpu_metrics.sh` write into the workspace.
+Each uses an existing signal: Azure's own metrics of a Batch account or a VM, or the data that the
+Azure Monitor agent, its variant for Kubernetes and `gpu_metrics.sh` write into the workspace.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IDLE_PERCENT = 5
 
 
 class _Metric(NamedTuple):
-    """A platform metric and when it is worth a message; `window` is an ISO 8601 duration."""
+    """A platform metric and the condition of its alert; `window` is an ISO 8601 duration."""
 
     metric: str
     says: str
@@ -60,7 +60,7 @@ _WORKFLOW = "Microsoft.Logic/workflows"
 
 
 class Alerts(Component):
-    """Alerts that go to the action group of `monitoring`, in any stack of its app.
+    """Alerts to the action group of `monitoring`, in any stack of its app.
 
     >>> alerts = Alerts(stack, monitoring=monitoring)  # doctest: +SKIP
     >>> alerts.batch_account(account.id)  # doctest: +SKIP
@@ -78,22 +78,22 @@ class Alerts(Component):
         self._workspace_id = monitoring.workspace_id
 
     def batch_account(self, account_id: str) -> None:
-        """Unusable, preempted and idle nodes, and failed start tasks, in any pool."""
+        """Alerts on unusable, preempted and idle nodes, and on failed start tasks, in any pool."""
         for name, each in _BATCH_ALERTS.items():
             self._metric(f"batch-{name}", each, _BATCH, account_id)
 
     def file_server_down(self, name: str, machine_id: str) -> None:
-        """A file server whose VM is down."""
+        """Alerts if the VM of a file server is down."""
         self._metric(f"{name}-down", _MACHINE_DOWN, _MACHINE, machine_id)
 
     def schedule_failed(self, cluster: str, what: str, workflow_id: str) -> None:
-        """A cluster that its schedule could not stop, or not start."""
+        """Alerts if a cluster's schedule could not start or stop it, as `what` says."""
         says = f"The schedule of {cluster} could not {what} it"
         failed = _Metric("RunsFailed", says, _ERROR, aggregation="Total")
         self._metric(f"{cluster}-{what}-failed", failed, _WORKFLOW, workflow_id)
 
     def file_servers_full(self, folder: str) -> None:
-        """File systems below `folder` on any watched machine that are nearly full."""
+        """Alerts on nearly full file systems below `folder` on any monitored machine."""
         query = f"""\
 Perf
 | where ObjectName == "Logical Disk" and CounterName == "% Used Space"
@@ -110,7 +110,7 @@ Perf
         )
 
     def gpus_idle(self) -> None:
-        """Nodes that were up for an hour and whose GPUs were nearly idle."""
+        """Alerts on nodes that were up for an hour with nearly idle GPUs."""
         query = """\
 Syslog
 | where Facility == "local0" and ProcessName == "fairway-gpu"
@@ -130,11 +130,11 @@ Syslog
         )
 
     def nodes_broken(self) -> None:
-        """Nodes of Kubernetes whose health check finds a fault.
+        """Alerts on Kubernetes nodes whose health check has found a fault.
 
-        Azure's metric of node conditions, kube_node_status_condition, promises none but those of
-        Kubernetes itself; in this table are all that are True. Source: microsoft/Docker-Provider,
-        in_kube_nodes.rb (getNodeInventoryRecord).
+        Azure's metric of node conditions, kube_node_status_condition, is documented only for
+        Kubernetes' own conditions; this table has all that are True. Source:
+        microsoft/Docker-Provider, in_kube_nodes.rb (getNodeInventoryRecord).
         """
         query = f"""\
 KubeNodeInventory
@@ -206,7 +206,7 @@ KubeNodeInventory
                     metric_measure_column=measured,
                     operator=operator,
                     threshold=threshold,
-                    # One alert each, so that one that goes on does not hide the next.
+                    # One alert each, so that a lasting one does not hide the next.
                     dimension=[
                         query_alert.CriteriaDimension(name=each, operator="Include", values=["*"])
                         for each in dimensions
@@ -215,6 +215,6 @@ KubeNodeInventory
             ],
             auto_mitigation_enabled=True,
             action=query_alert.Action(action_groups=[self._action_group_id]),
-            # Nothing was sent yet when the rule is made: the tables may not exist.
+            # The tables may not exist when the rule is created: no data has been sent yet.
             skip_query_validation=True,
         )

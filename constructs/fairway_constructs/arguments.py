@@ -1,4 +1,4 @@
-"""Arguments of the library: one that its annotation does not allow is refused, by its name."""
+"""Checks of the library's arguments: one that its annotation does not allow is refused, by name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fairway_core.validation import describe
 
 T = TypeVar("T", bound=Callable[..., object])
 
-# Numbers of which only Terraform will know the value are below it in cdktf.
+# cdktf represents numbers that only Terraform will know by values below this one.
 _TOKENS = -1e200
 
 _HINTS = {
@@ -41,8 +41,8 @@ _HINTS = {
 
 
 def checked(made: T) -> T:
-    """Has a function, or a class and its public methods, raise UserError for an argument of another
-    type than annotated, or one that a validator of its type refuses.
+    """Makes a function, or a class and its public methods, raise UserError for an argument of
+    another type than annotated, or one that a validator of its type refuses.
 
     Any UserError that it raises then has the line of the program that called it.
 
@@ -75,7 +75,7 @@ def checked(made: T) -> T:
         except UserError as error:
             raise error.with_findings(_located(error.findings, given)) from error.__cause__
 
-    return checking  # type: ignore[return-value]  # it takes what `made` takes
+    return checking  # type: ignore[return-value]  # it takes the arguments of `made`
 
 
 @cache
@@ -97,7 +97,7 @@ def _check(
         raise _refused("unknown-argument", f"{made}: {error}", near or hint, unknown) from None
     if id := expected.parameters.get("id"):  # noqa: A001
         given.setdefault("id", id.default)
-    # By this a construct is known in its scope.
+    # The argument that identifies a construct within its scope.
     own = next((each for each in ("id", "name") if each in given), "") if "scope" in given else ""
     for name, value in given.items():
         parameter = expected.parameters[name]
@@ -127,19 +127,20 @@ def _check(
 
 
 def _fits_by_name(value: Any, takes: str) -> bool:
-    """True if a plain annotation names the value's class, which needs no look at the types."""
+    """Returns True if a plain annotation names the value's class, so that no type need be
+    resolved."""
     if value is None:
         return takes.endswith("None")
     if "[" in takes or "IPv4Network" in takes or isinstance(value, int | float):
         return False
     names = takes.split(" | ")
-    if isinstance(value, str):  # never by a class of a program that is called as a type of ours
+    if isinstance(value, str):  # never by a program's class with the name of a type of ours
         return "str" in names
     return not {each.__name__ for each in type(value).__mro__}.isdisjoint(names)
 
 
 def _bare(annotation: str, module: str) -> str:
-    """The annotation, with types in place of names for them such as `Email`."""
+    """Returns the annotation with aliases such as `Email` replaced by their types."""
     for name in re.findall(r"\w+", annotation):
         if plain := plain_type(_named(name, module)):
             annotation = re.sub(rf"\b{name}\b", plain, annotation)
@@ -147,7 +148,7 @@ def _bare(annotation: str, module: str) -> str:
 
 
 def plain_type(kind: Any) -> str:
-    """The type that a name such as `Email` or `Zone` stands for; "" for what is a type itself.
+    """Returns the type behind an alias such as `Email` or `Zone`; "" for a type itself.
 
     >>> from fairway_core.fields import Count
     >>> plain_type(Count), plain_type(Literal[1, 2]), plain_type(int)
@@ -183,8 +184,8 @@ def _refused(
 def _located(
     findings: Iterable[Finding], given: Mapping[str, Any], path: str = ""
 ) -> list[Finding]:
-    """The findings, those without a location at the line of the program that called the library;
-    as they are where that is Fairway's own."""
+    """Returns the findings, those without a location at the line of the program that called the
+    library, unless that is Fairway's own."""
     frames = (
         (frame.f_globals.get("__name__", ""), frame.f_code.co_filename, line)
         for frame, line in walk_stack(currentframe())
@@ -206,7 +207,7 @@ def _located(
 
 
 def _path(given: Mapping[str, Any]) -> str:
-    """The path of the construct that is made, or whose method is called; "" for a function."""
+    """Returns the path of the new construct, or of the method's construct; "" for a function."""
     around = given.get("scope", given.get("self"))
     inside = str(getattr(getattr(around, "node", None), "path", ""))
     if not inside and "scope" not in given:
@@ -216,7 +217,7 @@ def _path(given: Mapping[str, Any]) -> str:
 
 
 class _Named:
-    """The base of a class of which no more is known than its name."""
+    """The base of a class of which only the name is known."""
 
     def __class_getitem__(cls, of: object) -> object:
         return Any
@@ -228,7 +229,7 @@ _KNOWN |= {"Mapping": Mapping, "Sequence": Sequence}
 
 @cache
 def _type(annotation: str, module: str) -> Any:
-    """The type, of names that a module has or imports for type checkers alone."""
+    """Returns an annotation's type; a module may import its names for type checkers only."""
     names = re.findall(r"\b[A-Za-z_]\w*", annotation)
     return eval(annotation, {name: _named(name, module) for name in names})  # noqa: S307  # ours
 
@@ -241,7 +242,7 @@ def _named(name: str, module: str) -> Any:
     if not origin:
         return Any
     if origin.startswith("fairway_constructs.") and origin not in sys.modules:
-        return type(name, (_Named,), {})  # nobody has made one yet
+        return type(name, (_Named,), {})  # no instance exists yet
     return getattr(import_module(origin), original)
 
 
@@ -250,7 +251,8 @@ _IMPORT = re.compile(r"^ +from (\S+) import (?:\(([^)]*)\)|(.+))$", re.M)
 
 @cache
 def _imports(module: str) -> dict[str, tuple[str, str]]:
-    """Names that a module imports within a block: the module and the name there, by each."""
+    """Returns the names that a module imports within a block; for each, its module and its name
+    there."""
     text = Path(str(sys.modules[module].__file__)).read_text(encoding="utf-8")
     pairs = (
         (origin, each.split())
@@ -261,20 +263,20 @@ def _imports(module: str) -> dict[str, tuple[str, str]]:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """True if a type allows the value, or says nothing of it that can be checked; FieldError where
-    a validator of it says what is wrong with the value."""
+    """Returns True if a type allows the value, or cannot be checked. Raises FieldError if one of
+    its validators refuses the value."""
     origin, parts = get_origin(kind), get_args(kind)
-    if hasattr(value, "creation_stack"):  # cdktf's: only Terraform will know its value
+    if hasattr(value, "creation_stack"):  # a token of cdktf: only Terraform will know its value
         return True
     if origin is Annotated:
         return _fits(value, parts[0]) and (_is_reference(value) or _is_accepted(value, kind))
     if origin in (Union, UnionType):
         if isinstance(value, str) and IPv4Network in parts and str in parts:
             return ip_range(value) is not None
-        # Validators last: none is asked about what another type allows.
+        # Validators last: they are not called for values that another type allows.
         last = sorted(parts, key=lambda each: hasattr(each, "__metadata__"))
         return any(_fits(value, each) for each in last)
-    if origin is Literal:  # to Python alone are True and 1.0 the number 1
+    if origin is Literal:  # for Python True and 1.0 equal 1
         return not isinstance(value, bool | float) and value in parts
     if origin in (Mapping, dict, Sequence, Collection, Iterable, list, tuple):
         return _holds(value, origin, parts)
@@ -282,10 +284,10 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _is_accepted(value: Any, kind: Any) -> bool:
-    """True, or FieldError of a validator of the type."""
+    """Returns True. Raises FieldError if a validator of the type refuses the value."""
     for each in kind.__metadata__:
         if isinstance(each, AfterValidator):
-            each.func(value)  # type: ignore[call-arg]  # none of ours asks for more
+            each.func(value)  # type: ignore[call-arg]  # none of our validators takes more
         for bound in getattr(each, "metadata", ()):
             least, most = getattr(bound, "ge", -math.inf), getattr(bound, "le", math.inf)
             if not least <= value <= most:
@@ -295,14 +297,14 @@ def _is_accepted(value: Any, kind: Any) -> bool:
 
 
 def _holds(value: Any, origin: Any, parts: Sequence[Any]) -> bool:
-    """True if a mapping or a list has items of these types."""
+    """Returns True if a mapping or a list has items of these types."""
     if origin in (Mapping, dict):
         pairs = value.items() if isinstance(value, Mapping) else [(None, None)]
         return all(_fits(one, parts[0]) and _fits(other, parts[1]) for one, other in pairs)
     if origin is tuple and ... not in parts:
         fits = isinstance(value, tuple | list) and len(value) == len(parts)
         return fits and all(map(_fits, value, parts))
-    # Of two passes over a generator the second finds nothing, and sets have no order.
+    # A second pass over a generator finds nothing, and sets have no order.
     several = Sequence if origin in (list, tuple) else origin
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, several):
         return False
@@ -318,7 +320,7 @@ def _is_one(value: Any, kind: Any) -> bool:
         return callable(value)
     if isinstance(kind, type) and issubclass(kind, _Named):
         return any(each.__name__ == kind.__name__ for each in type(value).__mro__)
-    # Of an interface of jsii's nobody can tell who has it.
+    # Implementations of jsii's interfaces cannot be recognized.
     is_interface = getattr(kind, "_is_protocol", False)
     if kind is Any or (is_interface and not getattr(kind, "_is_runtime_protocol", False)):
         return True
@@ -330,14 +332,14 @@ def _is_finite(value: Any) -> bool:
 
 
 def _is_reference(value: Any) -> bool:
-    """True if only Terraform will know the value."""
+    """Returns True if only Terraform will know the value."""
     if isinstance(value, str):
         return "${" in value
     return isinstance(value, float) and value < _TOKENS
 
 
 def _strings(kind: Any) -> list[str]:
-    """The texts that a type allows, where it lists them."""
+    """Returns the strings that a type allows, if it lists them."""
     parts = get_args(kind)
     return [each for each in parts if isinstance(each, str)] + [
         text for each in parts if not isinstance(each, str) for text in _strings(each)
@@ -354,7 +356,7 @@ def _described(value: Any) -> str:
 
 
 def _hint(value: Any, takes: str, choices: Sequence[str]) -> str:
-    """A hint on the type that an argument takes; "" where there is none."""
+    """Returns a hint about the type of an argument, or ""."""
     if isinstance(value, str) and choices:
         return did_you_mean(value, choices)
     if isinstance(value, int) and takes.startswith("str"):

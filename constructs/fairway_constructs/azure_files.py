@@ -1,4 +1,4 @@
-"""A Premium Azure file share over NFS 4.1, closed to all networks but the environment's."""
+"""A Premium Azure file share over NFS 4.1, closed to all networks except the environment's."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ _OPTIONS = "vers=4,minorversion=1,sec=sys,nconnect=4,_netdev,noatime"
 
 
 class AzureFiles(FileSystem, Service):
-    """A file share in a storage account of its own, which takes no keys and no tokens.
+    """A file share in a storage account of its own, which accepts neither keys nor tokens.
 
-    NFS knows no identities: anyone who reaches the share may use it, so it is reached by private
-    endpoints, or from `subnet_ids`, and by nobody else. In a stack with `protect` neither Terraform
-    nor Azure deletes it; `lock` decides about Azure alone. With `customer_managed_key` the account
-    is encrypted by that.
+    NFS has no identities: anyone who reaches the share may use it, so it is only reached by private
+    endpoints, or from `subnet_ids`. In a stack with `protect` neither Terraform nor Azure deletes
+    it; `lock` overrides this for Azure. With `customer_managed_key` that key encrypts the account.
 
     >>> files = AzureFiles(stack, "home", path="/home")  # doctest: +SKIP
     >>> files.private_endpoints(network)  # doctest: +SKIP
@@ -42,8 +41,8 @@ class AzureFiles(FileSystem, Service):
     """
 
     LINKS: ClassVar = {"": "file"}
-    # Source: Azure Monitor, supported logs of Microsoft.Storage/storageAccounts/fileServices. To
-    # record each file that is read would cost more than it tells.
+    # Source: Azure Monitor, supported logs of Microsoft.Storage/storageAccounts/fileServices.
+    # Logging each read of a file would cost more than it is worth.
     DIAGNOSTICS = Diagnostics(
         part="/fileServices/default", categories=("StorageWrite", "StorageDelete")
     )
@@ -76,7 +75,7 @@ class AzureFiles(FileSystem, Service):
             account_tier="Premium",
             account_replication_type=spec.copies(place.zone),
             **sign_in(account_keys=False),
-            # NFS is no HTTPS: with it Azure refuses every mount.
+            # NFS does not use HTTPS: if that is required, Azure refuses every mount.
             https_traffic_only_enabled=False,
             **encrypted_by(customer_managed_key),
             **reached_from(subnet_ids),

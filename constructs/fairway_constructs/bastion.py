@@ -1,4 +1,4 @@
-"""The ways in: Azure Bastion, and a gateway, a small VM with a public address."""
+"""The ways in: Azure Bastion, and a gateway, which is a small VM."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from fairway_core.resource_ids import ObjectId
 
 
-# Azure looks for the subnet by this name.
+# Azure requires this name of the subnet.
 _SUBNET = "AzureBastionSubnet"
 
-# What Bastion's own parts use among themselves.
+# The ports between Bastion's own components.
 _DATA_PLANE = ["8080", "5701"]
 
 
 class Bastion(Component):
     """An Azure Bastion in a subnet of its own, for tunnels of the az CLI to private addresses.
 
-    Who comes in is asked twice: by Entra ID, for a role on the bastion, and by the node, for
-    an SSH key. Where `allowed` names public ranges the bastion answers to these alone.
+    Users are authenticated twice: by Entra ID, for a role on the bastion, and by the node, for an
+    SSH key. If `allowed` names public ranges the bastion accepts connections only from these.
 
         az network bastion ssh --name lab-bas --resource-group lab-rg-network \\
             --target-ip-address 10.40.0.4 --auth-type ssh-key --username azureuser \\
@@ -87,7 +87,8 @@ class Bastion(Component):
             let_in(self, "bastion", admin, resource_id=self.id, what="the bastion")
 
     def grant_connect(self, grantee: Grantee, nodes: Sequence[Machines] = ()) -> None:
-        """Lets people connect through it to these nodes, which still ask for their SSH keys."""
+        """Lets the grantee connect through the bastion to these nodes, which still require SSH
+        keys."""
         paths = ["/".join(surroundings(cast("Construct", each)).path) for each in nodes]
         ends = [("the bastion", "bastion", self.id)]
         ends += [
@@ -117,7 +118,7 @@ class Bastion(Component):
             "bastion-host",
             name=place.name("bastion_host"),
             **place.common,
-            # The smallest with tunnels; addresses because nodes of scale sets come and go.
+            # The smallest SKU with tunnels; by address because nodes of scale sets come and go.
             sku="Standard",
             tunneling_enabled=True,
             ip_connect_enabled=True,
@@ -125,13 +126,13 @@ class Bastion(Component):
             ip_configuration=IpConfiguration(
                 name="primary", subnet_id=subnet_id, public_ip_address_id=address.id
             ),
-            # Azure refuses a bastion in a subnet whose rules lack one that it needs.
+            # Azure refuses a bastion in a subnet without all required rules.
             depends_on=[rules],
         )
 
 
 def let_in(scope: Construct, name: str, admin: str, *, resource_id: str, what: str) -> None:
-    """Gives a user or a group what a connection through a bastion asks for: to see both ends."""
+    """Grants a user or a group the role for connections through a bastion: to see both ends."""
     RoleAssignment(
         scope,
         f"{name}-seen-by-{admin}",
@@ -143,7 +144,8 @@ def let_in(scope: Construct, name: str, admin: str, *, resource_id: str, what: s
 
 
 def _rules(scope: Construct, allowed: Sequence[IPv4Network | str]) -> NetworkSecurityGroup:
-    """All rules that Azure asks of this subnet, in both directions; nothing else comes in.
+    """Returns all rules that Azure requires of this subnet, in both directions; nothing else comes
+    in.
 
     Source: Azure documentation, configure NSG rules for Azure Bastion.
     """
@@ -156,7 +158,7 @@ def _rules(scope: Construct, allowed: Sequence[IPv4Network | str]) -> NetworkSec
         _rule("DataPlaneIn", "Inbound", ["VirtualNetwork"], ["VirtualNetwork"], _DATA_PLANE, "*"),
     ]
     outbound = [
-        # Azure asks for the port of RDP too, although no machine here listens on it.
+        # Azure requires the port of RDP too, although no machine here listens on it.
         _rule("SshAndRdpToMachines", "Outbound", ["*"], ["VirtualNetwork"], ["22", "3389"]),
         _rule("HttpsToAzure", "Outbound", ["*"], ["AzureCloud"], ["443"]),
         _rule("DataPlaneOut", "Outbound", ["VirtualNetwork"], ["VirtualNetwork"], _DATA_PLANE, "*"),
@@ -179,7 +181,7 @@ def _rule(
     ports: Sequence[str],
     protocol: str = "Tcp",
 ) -> Unnumbered:
-    """A rule; service tags stand alone, as Azure takes no list of them."""
+    """Returns a rule. A service tag must be the only entry, as Azure takes no lists of tags."""
     return partial(
         SecurityRule,
         name=f"Allow{name}",
@@ -204,16 +206,15 @@ def _several(values: Sequence[str]) -> list[str] | None:
     return list(values) if len(values) > 1 else None
 
 
-# What the machine is called after the environment.
+# The machine's name after the environment's.
 _NAME = "gateway"
 
 
 class Gateway(Component):
-    """A VM through which people's machines reach storage and Batch at their private addresses.
+    """A VM through which users' machines reach storage and Batch at their private addresses.
 
-    It has no identity and no file system: who gets in may do there what their own sign-in lets
-    them do, and no more. Its address stays where the VM is replaced. The VM is made after
-    `depends_on`.
+    It has no identity and no file system: its users may do only what their own sign-in allows. Its
+    address stays if the VM is replaced. The VM is created after `depends_on`.
 
     >>> gateway = Gateway(stack, size="Standard_D2s_v6", subnet=subnet)  # doctest: +SKIP
     >>> gateway.address  # doctest: +SKIP

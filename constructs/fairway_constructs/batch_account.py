@@ -1,4 +1,4 @@
-"""The Batch account: jobs and their history, without keys; how it makes nodes in a subscription."""
+"""The Batch account: jobs and their history, without keys, and its access to a subscription."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class BatchUserSubscription(Component):
     """The role assignments and the vault that a Batch account in mode UserSubscription needs.
 
     `service_principal` is the object id of the application "Microsoft Azure Batch" in the
-    directory. Batch keeps secrets of its nodes in the vault; nobody else uses it, and it can be
-    reached by Azure's own services alone. In a stack with `protect` neither Terraform nor Azure
-    deletes it.
+    directory. Batch keeps secrets of its nodes in the vault, which nobody else uses and only
+    Azure's own services can reach. In a stack with `protect` neither Terraform nor Azure deletes
+    it.
 
     >>> own = BatchUserSubscription(stack,
     ...                             service_principal="00000000-0000-…")  # doctest: +SKIP
@@ -95,9 +95,9 @@ Mode = Literal["BatchService", "UserSubscription"]
 class AutoStorage:
     """The storage account that Batch itself uses, for example for application packages.
 
-    Both sides reach it by an identity and no key is kept anywhere: Batch by `account_identity`
-    and the nodes by `node_identity`, resource ids of user-assigned identities that may read
-    and write blobs there.
+    Both sides access it by an identity, and no key is stored anywhere: Batch by `account_identity`
+    and the nodes by `node_identity`, resource ids of user-assigned identities that may read and
+    write blobs there.
     """
 
     storage_account: str
@@ -106,7 +106,7 @@ class AutoStorage:
 
 
 class IBatchAccount(Service):
-    """A new or existing Batch account; pools are made in its `resource_group`, by its `name`."""
+    """A new or existing Batch account; pools are created in its `resource_group`, by its `name`."""
 
     LINKS: ClassVar = {"": "batch", "-nodes": "batch_node_management"}
     USUAL_ID = "batch"
@@ -118,26 +118,26 @@ class IBatchAccount(Service):
     resource_group: str
 
     def grant_submit(self, grantee: Grantee) -> None:
-        """Lets it submit and manage jobs on all pools of the account."""
+        """Lets the grantee submit and manage jobs on all pools of the account."""
         self._grant(grantee, "submit_jobs", "Azure Batch Data Contributor", "submit jobs")
 
     def grant_read(self, grantee: Grantee) -> None:
-        """Lets it see pools and jobs, and change nothing."""
+        """Lets the grantee see pools and jobs, without changing them."""
         self._grant(grantee, "see_jobs", "Azure Batch Account Reader", "see pools and jobs")
 
 
 class BatchAccount(IBatchAccount):
     """A Batch account that only Entra ID identities can use: shared keys do not work.
 
-    Jobs are submitted from the public ones of the ranges `allowed`, and through private
-    endpoints. Nodes report to the account from `egress_address`, the public address that they go
-    out by, or through a private endpoint too. Where no outside range is allowed, the account has
-    no public side at all.
+    Jobs are submitted from the public ranges in `allowed`, and through private endpoints. Nodes
+    report to the account from `egress_address`, the public address of their outbound traffic, or
+    through a private endpoint too. If no outside range is allowed, the account has no public access
+    at all.
 
-    With `user_subscription` Batch makes the VMs in the subscription, against its own quota, and
+    With `user_subscription` Batch creates the VMs in the subscription, against its quota, and
     otherwise in one of Microsoft's against the account's. In a stack with `protect` Terraform does
-    not destroy it: its quota was granted to the account, and goes with it. It carries no lock, as a
-    lock would keep its pools too.
+    not destroy it: its quota was granted to the account, and would be lost with it. It carries no
+    lock, as a lock would protect its pools too.
 
     >>> account = BatchAccount(stack,
     ...                        allowed=[IPv4Network("203.0.113.0/24")])  # doctest: +SKIP
@@ -183,7 +183,7 @@ class BatchAccount(IBatchAccount):
         )
         self.id = self.account.id
         self.name = self.account.name
-        # The provider gives the host alone.
+        # The provider returns only the host.
         self.endpoint = f"https://{self.account.account_endpoint}"
         self.resource_group = place.resource_group
 
@@ -197,9 +197,10 @@ class BatchAccount(IBatchAccount):
         location: str = "",
         mode: Mode = "BatchService",
     ) -> IBatchAccount:
-        """An existing account in `location`, by default the region of the stack, for pools there.
+        """Returns an existing account in `location`, by default the region of the stack, for pools
+        there.
 
-        Nothing of it is made, and its rules stay.
+        Nothing is created, and its network rules stay.
         """
         found = IBatchAccount(scope, id)
         parts = parts_of("Batch account", account_id)
@@ -211,7 +212,7 @@ class BatchAccount(IBatchAccount):
 
 
 def _network_profile(addresses: Sequence[str], egress_address: str) -> NetworkProfile | None:
-    """Who gets to the public side of the account; None where it has no such side."""
+    """Returns the rules of the account's public access, or None if it has none."""
     if not addresses and not egress_address:
         return None
     nodes = [egress_address] if egress_address else []

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from fairway_core.fields import Count, Number
     from fairway_core.resource_ids import ImageVersionId
 
-# Long enough for large VMs, which come slowly; after it Batch reports what it lacks.
+# Long enough for large VMs, which start slowly; then Batch reports the missing ones.
 _RESIZE_TIMEOUT = "PT30M"
 
-# Mirrors of packages and a file server that has just been started need a second attempt.
+# Package mirrors and a file server that has just started may need a second attempt.
 _START_TASK_RETRIES = 3
 
 
@@ -61,8 +61,9 @@ _START_TASK_RETRIES = 3
 class Containers:
     """Makes a pool whose every task must name a container: Batch takes no others on it.
 
-    `images` are pulled before a node gets its first task. `registries` are the servers, as
-    "team.azurecr.io", to which the nodes' identity is known; it needs the role AcrPull there.
+    `images` are pulled before a node gets its first task. `registries` are the servers, such as
+    "team.azurecr.io", to which the nodes authenticate by their identity; it needs the role AcrPull
+    there.
     """
 
     images: Sequence[str] = ()
@@ -72,25 +73,25 @@ class Containers:
 class BatchPool(TakesJobs):
     """A pool whose nodes are all dedicated or all Spot, without public addresses.
 
-    With `mpi` its nodes talk to each other and run one task each, packed close together, as
-    multi-instance tasks need: any other way such a task would wait for ever. Only without it
-    may a formula ask for dedicated and Spot nodes side by side, and a node have several
+    With `mpi` its nodes communicate with each other and run one task each, packed close together,
+    as multi-instance tasks require: without that such a task would wait forever. Only without `mpi`
+    may a formula request dedicated and Spot nodes side by side, and a node have several
     `task_slots`, of which tasks take one or more.
 
-    `autoscale` says how the number of nodes follows the work, between `minimum` and
-    `maximum`; without it there are `minimum` of them, and with `resized_by_hand` Terraform
-    leaves their number as it finds it. A formula that is changed is put in place; most else
-    is fixed while a pool lives, and a change replaces the pool.
+    `autoscale` says how the number of nodes follows the work, between `minimum` and `maximum`;
+    without it there are `minimum` nodes, and with `resized_by_hand` Terraform ignores changes of
+    their number. A changed formula is updated in place; most other attributes are fixed at
+    creation, and changing them replaces the pool.
 
-    File systems are mounted by the start task and not by the pool's own `mount` blocks: so
-    each has the same path on every engine, with the client options of `cloud_init/node.sh`,
-    and a failure can be read in the start task's stderr.txt.
+    File systems are mounted by the start task and not by the pool's own `mount` blocks: so each has
+    the same path on every engine, with the client options of `cloud_init/node.sh`, and a failure
+    can be read in the start task's stderr.txt.
 
-    `image_id` is a gallery image that was made from `image`, and takes its place. The pool is made
-    after what its subnet needs and `depends_on`.
+    `image_id` is a gallery image that was made from `image`, and is used in its place. The pool is
+    created after the resources that its subnet needs and `depends_on`.
 
     Raises UserError for more nodes than such a pool holds, for an image without drivers for that
-    size, for a mount at /home, and where `mpi` excludes the slots or the formula.
+    size, for a mount at /home, and if `mpi` excludes the slots or the formula.
 
     >>> BatchPool(stack, "spot", account=account, subnet=subnet,
     ...           identity_id=identity.id, size=vm_size("Standard_ND96asr_v4"),
@@ -133,7 +134,7 @@ class BatchPool(TakesJobs):
         self._name, self._account, self._identity_id = name, account, identity_id
         self._shape, self._size, self._mounts = shape, size, mounts
         fixed = _only_at_creation(mpi, containers)
-        # The provider neither sends a change of these nor replaces the pool for it.
+        # The provider neither sends a change of these attributes nor replaces the pool for it.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
         self.name, self.range = place.name("batch_pool", name), subnet.range
         self.pool = BatchPoolResource(
@@ -193,7 +194,8 @@ def _check(shape: PoolShape, size: VmSize, autoscale: Autoscale | None, mounts: 
 
 
 def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str]:
-    """The attributes that azurerm reads when it makes a pool, and silently keeps from then on."""
+    """Returns the attributes that azurerm reads only when it creates a pool, and ignores
+    afterwards."""
     return {
         "inter_node_communication": "Enabled" if mpi else "Disabled",
         "public_address_provisioning_type": "NoPublicIPAddresses",
@@ -208,7 +210,7 @@ def _image(image: Image, image_id: ImageVersionId | None) -> StorageImageReferen
 
 
 def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:
-    """The one block of the two that says how many nodes there are."""
+    """Returns the block for the number of nodes: automatic or fixed."""
     if autoscale is not None:
         return {
             "auto_scale": AutoScale(
@@ -242,14 +244,15 @@ def _start_task(
     identity_id: str,
     proxy: MachineProxy | None,
 ) -> StartTask:
-    """Runs as root, as it mounts and installs; a node whose start task fails gets no job."""
+    """Returns the start task, which mounts and installs as root; a node on which it fails gets no
+    job."""
     cloud_config = node_cloud_init(
         cluster=name,
         mounts=mounts,
         nfs_client_package=image.nfs_client_package,
         host_patterns=[subnet.address_pattern],
         peers=False,
-        # Nodes of a pool may have Azure's own identities too.
+        # Nodes of a pool may also have identities that Azure assigned.
         identity=identity_id if any(each.type == "blobs" for each in mounts) else "",
         proxy=proxy,
     )

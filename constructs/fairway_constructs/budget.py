@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from fairway_core.environment.services import Amount, Percents
     from fairway_core.fields import Contacts
 
-# A budget must start in the month in which it is made, and may never start anew: so Terraform
-# takes the month when it makes it, and does not look at it again.
+# A budget must start in the month of its creation, and its start can never change: so Terraform
+# takes the current month when it creates the budget, and ignores it afterwards.
 _THIS_MONTH = "${formatdate(\"YYYY-MM-'01T00:00:00Z'\", plantimestamp())}"
 
 
 class Budget(Component):
-    """A budget of the subscription for the total cost of what is in one of the resource groups and
-    has all of the tags; without groups it counts all that has the tags.
+    """A budget of the subscription for the total cost of the resources that are in one of the
+    resource groups and have all of the tags; without groups it counts all resources with the tags.
 
-    One budget a group could not tell when all of them together pass the amount. `amount` is
+    Separate budgets for each group could not detect when their total passes the amount. `amount` is
     in the currency of the subscription's bill; `alerts` are percentages of it. A second budget of
     an environment has an `id` of its own, `budget-NAME`.
 

@@ -1,4 +1,4 @@
-"""A cluster for jobs, whole: nodes, who they are, what they mount, and what they wait for."""
+"""A complete cluster for jobs: nodes, their identity, their mounts, and their dependencies."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ if TYPE_CHECKING:
 
 
 class Cluster(TakesJobs):
-    """Nodes of one size to which jobs come over SSH: a scale set, or a VM where there is one node.
+    """Nodes of one size to which jobs come over SSH: a scale set, or a VM for a single node.
 
-    They stand in the compute subnet of `network`, or in `subnet`, have the image that fits their
-    size where none is named, and mount the file systems `mounts`, the first of which is where runs
-    are. Their `identity` is one of their own, to which `grant_…` methods give roles. Nodes are made
-    once the rules and the way out of their subnet, their file systems and their roles are there.
-
-    `spot` makes them of spare capacity; with `repair` Azure repairs those that are unwell. What
-    else there is to say is an argument of `GpuCluster` or `SingleVm`.
+    They are in the compute subnet of `network`, or in `subnet`, have by default the image that fits
+    their size, and mount the file systems `mounts`, the first of which holds runs. By default they
+    have an `identity` of their own, to which `grant_…` methods give roles. Nodes are created after
+    the rules and the egress of their subnet, their file systems and their roles. `spot` makes them
+    Spot nodes; with `repair` Azure repairs unhealthy ones. More settings are arguments of
+    `GpuCluster` or `SingleVm`.
 
     >>> h100 = Cluster(stack, "h100", size="Standard_ND96isr_H100_v5", nodes=2, network=network,
     ...                mounts=[home])  # doctest: +SKIP

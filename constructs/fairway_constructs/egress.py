@@ -1,4 +1,4 @@
-"""The way out of a virtual network: a NAT gateway of its own, or a firewall elsewhere."""
+"""The egress of a virtual network: a NAT gateway of its own, or a firewall elsewhere."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 class NatEgress(Component):
-    """A NAT gateway with one public address, by which the internet knows all subnets.
+    """A NAT gateway with one public address, the source of all traffic from the subnets to the
+    internet.
 
-    It lets nothing in.
+    It accepts no inbound connections.
 
     >>> egress = NatEgress(stack)  # doctest: +SKIP
     >>> egress.attach("compute", subnet.id)  # doctest: +SKIP
@@ -63,7 +64,7 @@ class NatEgress(Component):
         )
 
     def attach(self, role: str, subnet_id: str) -> Resource:
-        """Gives the subnet with that role this way out."""
+        """Routes the outbound traffic of the subnet with that role through the gateway."""
         return SubnetNatGatewayAssociation(
             self, f"{role}-has-nat", subnet_id=subnet_id, nat_gateway_id=self._gateway_id
         )
@@ -72,7 +73,7 @@ class NatEgress(Component):
 class FirewallEgress(Component):
     """A route that sends internet traffic to a firewall in a connected network.
 
-    How services on the internet then see the subnets is the firewall's matter.
+    The firewall determines the address by which services on the internet see the subnets.
 
     >>> egress = FirewallEgress(stack, next_hop=IPv4Address("10.0.0.4"))
     ... # doctest: +SKIP
@@ -105,7 +106,7 @@ class FirewallEgress(Component):
         ).id
 
     def attach(self, role: str, subnet_id: str) -> Resource:
-        """Gives the subnet with that role this way out."""
+        """Routes the internet traffic of the subnet with that role to the firewall."""
         return SubnetRouteTableAssociation(
             self, f"{role}-has-routes", subnet_id=subnet_id, route_table_id=self._table_id
         )

@@ -1,4 +1,4 @@
-"""The stack that brings what constructs need around them: provider, resource group, names, tags."""
+"""The stack that provides the surroundings of constructs: provider, resource group, names, tags."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from fairway_core.resource_ids import ResourceGroupId
 
 _FEATURES = Features(
-    # Containers are made through the management plane: the account's own is closed to us.
+    # Containers are created through the management plane: the account's data plane is closed.
     storage=FeaturesStorage(data_plane_available=False),
-    # What was deleted can be brought back until its time is over.
+    # A deleted vault can be recovered until its retention ends.
     key_vault=FeaturesKeyVault(purge_soft_delete_on_destroy=False),
-    # Whether a volume may be destroyed is told by `protect`, as for all that holds data.
+    # `protect` decides whether a volume may be destroyed, as for all resources with data.
     netapp=FeaturesNetapp(prevent_volume_destruction=False),
     # A change of the model must never restart nodes in the middle of a job.
     virtual_machine_scale_set=FeaturesVirtualMachineScaleSet(
@@ -53,19 +53,19 @@ _FEATURES = Features(
 class EnvironmentStack(Stack):
     """A stack whose constructs find provider, resource group, names and tags by themselves.
 
-    All that is made in it goes into one new resource group, `group_name`, or into
-    `resource_group`, the id of an existing one. Names begin with `environment`, which is
-    the stack's id where it is not given, and the tags say it too; `naming` says otherwise, by a
-    pattern such as "{type}-{environment}-{name}", or a function of `NameParts` that returns a name.
-    Machines take the `ssh_keys`. The provider uses no keys of storage accounts, and reaches none
-    over its network. With `protect` neither Terraform nor Azure deletes what holds data.
+    Everything in it goes into one new resource group, `group_name`, or into `resource_group`, the
+    id of an existing one. Names begin with `environment`, by default the stack's id, which is also
+    a tag; `naming` overrides names by a pattern such as "{type}-{environment}-{name}", or by a
+    function from `NameParts` to a name. Machines accept the `ssh_keys`. The provider uses no keys
+    of storage accounts, and never accesses their data plane. With `protect` neither Terraform nor
+    Azure deletes resources that hold data.
 
-    With `short_addresses` a resource has its id for an address, `azurerm_virtual_network.vnet`,
-    and two constructs of one class need different names; otherwise an address is made from the
-    path of the resource. Neither ever depends on the order of statements.
+    With `short_addresses` a resource's address has its id, `azurerm_virtual_network.vnet`, and two
+    constructs of one class need different names; otherwise an address is made from the path of the
+    resource. Neither ever depends on the order of statements.
 
-    As the stack is written, it is checked as one of an environment file is: `app.synth()` raises
-    UserError for what is open to the internet, broken or without protection, unless
+    When the stack is written, it is checked like that of an environment file: `app.synth()` raises
+    UserError for resources that are open to the internet, broken or unprotected, unless
     `ignore_checks` names the rule.
 
     >>> stack = EnvironmentStack(app, "lab", location="westeurope", zone=2)  # doctest: +SKIP
@@ -121,7 +121,7 @@ class EnvironmentStack(Stack):
 
     @property
     def place(self) -> Placement:
-        """The resource group and region of what is made in it, with names and tags."""
+        """The stack's resource group and region, with names and tags."""
         return place_of(self)
 
     @place.setter
@@ -130,7 +130,7 @@ class EnvironmentStack(Stack):
 
 
 def _naming(given: Naming | Callable[[NameParts], str] | str | None) -> Naming:
-    """The naming that a program asks for; a function gives no two resources one name."""
+    """Returns the program's naming; a function may not return one name for two resources."""
     naming = Naming(given, given) if isinstance(given, str) else given or Naming()
     chosen = naming.function if isinstance(naming, Naming) else naming
     if chosen is None:
@@ -158,10 +158,10 @@ def _naming(given: Naming | Callable[[NameParts], str] | str | None) -> Naming:
 
 
 def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> AzurermProvider:
-    """The provider of a stack: it neither uses keys nor gets rid of what was deleted softly.
+    """Adds a stack's provider, which neither uses keys nor purges soft-deleted resources.
 
-    With `deletes_deployed` what a template has deployed goes with its deployment. A key goes with
-    its vault: Azure deletes no key through the management plane.
+    With `deletes_deployed` the resources of a template are deleted with its deployment. A key is
+    deleted with its vault: Azure deletes no key through the management plane.
     """
     templates = FeaturesTemplateDeployment(delete_nested_items_during_deletion=deletes_deployed)
     features = replace(_FEATURES, template_deployment=templates)
@@ -169,7 +169,7 @@ def add_provider(stack: Stack, *, deletes_deployed: bool = False) -> AzurermProv
 
 
 _GROUP = "azurerm_resource_group"
-# Azure has a name of these once: of a group in a subscription, and of the others anywhere.
+# Names of these types are unique: of groups in a subscription, of the others globally.
 _ONCE = (
     _GROUP,
     "azurerm_storage_account",
@@ -179,16 +179,16 @@ _ONCE = (
 
 
 class _Checks(Validation):
-    """The rules on Terraform, as a validation of the tree."""
+    """The rules on Terraform, as a validation of the construct tree."""
 
     def __init__(self, stack: Stack, ignore: frozenset[str]) -> None:
         self._stack, self._ignore = stack, ignore
-        # The stack of each name of the app that Azure has once, with the type and the subscription.
+        # The stack of each unique name in the app, by type, name and subscription.
         self._taken: dict[tuple[str, str, str], str]
         self._taken = vars(stack.node.root).setdefault("_taken", {})
 
     def validate(self) -> list[str]:
-        """Returns the faults of the stack, each with its hint."""
+        """Returns the errors of the stack, each with its hint."""
         from fairway_core.checks import check_stack
 
         inside, document = surroundings(self._stack), self._stack.to_terraform()
@@ -202,11 +202,11 @@ class _Checks(Validation):
         ]
         if errors:
             refuse(UserError(errors))
-        # All that an app of cdktf's own shows.
+        # A plain cdktf app shows only these.
         return [str(UserError([each])) for each in errors]
 
     def _taken_elsewhere(self, stack: str, document: Mapping[str, Any]) -> Iterator[Finding]:
-        """Resources of which another stack makes one of the same name: the second fails there."""
+        """Yields resources whose name another stack uses too: the second deployment would fail."""
         if "name-taken" in self._ignore:
             return
         own = next(each for each in document["provider"]["azurerm"] if "alias" not in each)
@@ -215,7 +215,7 @@ class _Checks(Validation):
                 name = given["name"].lower()
                 of_subscription = ".subscription_id" in name
                 if "${" in name and not of_subscription:
-                    continue  # Terraform alone will know it
+                    continue  # only Terraform will know it
                 local = type_ == _GROUP or of_subscription
                 where = own.get("subscription_id", "") if local else ""
                 first = self._taken.setdefault((type_, name, where), stack)

@@ -1,6 +1,6 @@
 """Extensions, programs that Azure installs on machines, as arguments for a VM or a scale set.
 
-As a part of a scale set an extension is on each node from its first boot.
+An extension that is part of a scale set is on each node from its first boot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct
     from fairway_constructs.cloud_init.mounts import MachineProxy
 
-# Three bad answers in a row, a minute apart, are no accident.
+# Three bad answers in a row, a minute apart, are not a coincidence.
 _EVERY_SECONDS = 60
 _PROBES = 3
 
@@ -24,7 +24,7 @@ _PROBES = 3
 def on_machine(
     scope: Construct, name: str, extension: dict[str, Any], *, virtual_machine_id: str
 ) -> VirtualMachineExtension:
-    """The extension on one VM.
+    """Adds the extension to one VM.
 
     >>> on_machine(stack, "box-login", LOGIN, virtual_machine_id=vm.id)  # doctest: +SKIP
     """
@@ -35,8 +35,8 @@ def on_machine(
 
 
 def _extension(publisher: str, type_: str, settings: object = None, **more: Any) -> dict[str, Any]:
-    """An extension that its publisher keeps at the newest 1.x."""
-    # Without spaces, as the provider reads it back: another form would be drift.
+    """Returns an extension that its publisher keeps at the newest 1.x."""
+    # Without spaces, as the provider reads it back: any other form would be drift.
     text = {"settings": json.dumps(settings, separators=(",", ":"))} if settings else {}
     facts = {"name": type_, "publisher": publisher, "type": type_, "type_handler_version": "1.0"}
     return {**facts, "auto_upgrade_minor_version": True, **text, **more}
@@ -48,7 +48,8 @@ LOGIN = _extension("Microsoft.Azure.ActiveDirectory", "AADSSHLoginForLinux")
 
 
 def health() -> dict[str, Any]:
-    """Asks `cloud_init/health.sh` on each node, over its loopback address."""
+    """Returns the extension that polls `cloud_init/health.sh` on each node, over its loopback
+    address."""
     settings = {
         "protocol": "http",
         "port": HEALTH_PORT,
@@ -61,9 +62,10 @@ def health() -> dict[str, Any]:
 
 
 def monitoring_agent(identity_id: str, proxy: MachineProxy | None) -> dict[str, Any]:
-    """The Azure Monitor agent; its identity is named, since a machine may carry several.
+    """Returns the Azure Monitor agent, with its identity, as a machine may have several.
 
-    It reads no variables. Source: Azure documentation, Azure Monitor agent network configuration.
+    It ignores proxy variables. Source: Azure documentation, Azure Monitor agent network
+    configuration.
     """
     identity = {"identifier-name": "mi_res_id", "identifier-value": identity_id}
     settings: dict[str, object] = {"authentication": {"managedIdentity": identity}}
@@ -76,6 +78,6 @@ def monitoring_agent(identity_id: str, proxy: MachineProxy | None) -> dict[str, 
 def agent_on_machine(
     scope: Construct, name: str, *, virtual_machine_id: str, identity_id: str
 ) -> None:
-    """The Azure Monitor agent on one VM."""
+    """Adds the Azure Monitor agent to one VM."""
     agent = monitoring_agent(identity_id, place_of(scope).proxy)
     on_machine(scope, f"{name}-agent", agent, virtual_machine_id=virtual_machine_id)

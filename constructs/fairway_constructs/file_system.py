@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Site:
     """The parts of an environment that its file systems use; nodes are in the subnets `node_roles`.
 
-    By `storage_endpoints` the network reaches `storage`, where it does so privately.
+    `storage_endpoints` are the private endpoints of `storage` in the network, if it has any.
     """
 
     network: INetwork
@@ -40,15 +40,15 @@ class Site:
 
     @property
     def clients(self) -> list[IPv4Network]:
-        """The ranges of nodes."""
+        """The address ranges of nodes."""
         return [self.network.subnets[role].range for role in self.node_roles]
 
 
 class FileSystem(Component):
-    """A shared file system, whatever its kind.
+    """A shared file system of any kind.
 
-    `mount` is how nodes mount it; `throughput_mbps` what it can reach, in MB/s, and `limited_by`
-    what keeps it from more. One that a VM serves has it as `virtual_machine`.
+    `mount` is how nodes mount it; `throughput_mbps` is its maximum throughput, in MB/s, and
+    `limited_by` the bottleneck. `virtual_machine` is the VM that serves it, if any.
     """
 
     mount: Mount
@@ -61,7 +61,7 @@ class FileSystem(Component):
 
     @staticmethod
     def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:
-        """Returns the arguments of the constructor, by those that the section names."""
+        """Returns the arguments of the constructor, from those of the section."""
         del site
         return section
 
@@ -69,8 +69,8 @@ class FileSystem(Component):
 def from_section(
     kind: type[FileSystem], scope: Construct, name: str, section: FileSystemSpec, site: Site
 ) -> FileSystem:
-    """Makes what a section of `filesystems:` in an environment file describes, with private
-    endpoints if it has such and the network too."""
+    """Creates the file system of a section of `filesystems:` in an environment file, with private
+    endpoints if the kind and the network have them."""
     arguments = {key: value for key, value in section if key != "kind"}
     if section.subnet_role:
         arguments["subnet"] = site.network.subnets[section.subnet_role]
@@ -82,11 +82,11 @@ def from_section(
 
 
 class Blobfuse(FileSystem):
-    """A container of `storage` as a folder of nodes, which reach it by their identity.
+    """A container of `storage` as a folder of nodes, which access it by their identity.
 
-    Nothing is made for it in Azure: nodes need a role, by `storage.grant_read` or
-    `storage.grant_read_write`. Runs are kept elsewhere. Raises UserError for a container that
-    `storage` does not have.
+    Nothing is created for it in Azure: nodes need a role, by `storage.grant_read` or
+    `storage.grant_read_write`. It cannot hold runs. Raises UserError for a container that `storage`
+    does not have.
 
     >>> blobs = Blobfuse(stack, "datasets", path="/datasets", storage=storage,
     ...                  container="datasets")  # doctest: +SKIP
@@ -124,8 +124,8 @@ class Blobfuse(FileSystem):
 class NfsExport(FileSystem):
     """A file system that an existing NFS server exports, within reach of the nodes.
 
-    Nothing is made for it in Azure. To keep runs and homes on it, everybody must be able to make a
-    folder in its top folder. `mbps` is what its server gives.
+    Nothing is created for it in Azure. If it holds runs and homes, all users must be able to create
+    a folder in its top folder. `mbps` is the throughput of its server.
 
     >>> home = NfsExport(stack, "home", path="/home", host="nfs.example.com", export="/srv/home",
     ...                  mbps=2000)  # doctest: +SKIP

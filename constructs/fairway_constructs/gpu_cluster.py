@@ -1,4 +1,4 @@
-"""A cluster of nodes of one size that keeps InfiniBand: one scale set, one placement group."""
+"""A cluster of nodes of one size that preserves InfiniBand: one scale set, one placement group."""
 
 from __future__ import annotations
 
@@ -48,31 +48,31 @@ if TYPE_CHECKING:
 _ACTIONS = {"replace": "Replace", "reimage": "Reimage", "restart": "Restart"}
 
 
-# The runner knows the addresses of this many nodes: Azure does not replace all of them at once.
+# The number of nodes whose addresses the runner knows: Azure does not replace all at once.
 _KNOWN_HOSTS = 4
 
 
 class GpuCluster(TakesJobs):
     """A uniform scale set whose nodes reach each other over InfiniBand.
 
-    InfiniBand needs one placement group in at most one zone, and each scale set has a
-    partition key of its own: so there is no argument for any of it. Nodes have no public
-    address. What they do when they boot is in `cloud_init/node.sh`.
+    InfiniBand needs one placement group in at most one zone, and each scale set has a partition key
+    of its own: so neither has an argument. Nodes have no public address. `cloud_init/node.sh` is
+    their boot script.
 
-    `image_id` is a gallery image that was made from `image`; `accept_terms` accepts those of the
-    Marketplace. The system disk, of `os_gib` or else what the image needs, is on the node itself
-    where that has room, unless `local_os_disk` says otherwise. With `monitored` nodes have the
-    Azure Monitor agent, and say how busy their GPUs are. `accounts` are people's own. Nodes stop
-    themselves that nobody has used for `idle` seconds. With `repair` Azure repairs nodes that say
-    that they are unwell; with `resized` something else changes their number, and Terraform leaves
-    it alone. With `slurm` each gets its name from a scheduler, which changes their number.
+    `image_id` is a gallery image that was made from `image`; `accept_terms` accepts the terms of
+    the Marketplace. The system disk, of `os_gib` or else the size that the image needs, is on the
+    node itself if it has room, unless `local_os_disk` says otherwise. With `monitored` nodes have
+    the Azure Monitor agent, and report how busy their GPUs are. `accounts` are the users' own.
+    Nodes that nobody has used for `idle` seconds stop themselves. With `repair` Azure repairs nodes
+    that report themselves unhealthy; with `resized` something else changes their number, and
+    Terraform ignores it. With `slurm` each gets its name from a scheduler, which changes their
+    number.
 
     `main_host` is the address of its first instance, and `other_hosts` those of some more:
-    references, which are empty until Azure has made these.
+    references, which are empty until Azure has created the instances.
 
-    Raises UserError for more nodes than a placement group holds, for an image that does not
-    fit the size, for a system disk that does not fit the node, and for more boot data than Azure
-    takes.
+    Raises UserError for more nodes than a placement group holds, for an image that does not fit the
+    size, for a system disk that does not fit the node, and for more boot data than Azure accepts.
 
     >>> GpuCluster(stack, "pair", nodes=2, size=vm_size("Standard_ND96isr_H100_v5"),
     ...            image=image("ubuntu-hpc-2404"), subnet=network.subnet("compute"),
@@ -112,7 +112,7 @@ class GpuCluster(TakesJobs):
         self._name, self._spec, self._nodes = name, spec, nodes
         self.scale_set = self._scale_set(repair, slurm, resized=resized)
         self.id, self.range = self.scale_set.id, spec.subnet.range
-        # Slurm's nodes come and go, and nobody starts at one of them.
+        # Slurm's nodes come and go, and jobs do not start from one of them.
         self.main_host, *self.other_hosts = [""] if slurm else self._addresses(nodes)
 
     def _scale_set(
@@ -169,9 +169,10 @@ class GpuCluster(TakesJobs):
         return node_facts(self._name, self._spec, self.id, hosts, self._nodes)
 
     def _addresses(self, nodes: int) -> list[str]:
-        """The private addresses of the first instances, read after the scale set was made.
+        """Returns the private addresses of the first instances, read after the scale set was
+        created.
 
-        The scale set itself does not tell; a host name made of its prefix and a number would
+        The scale set itself does not expose them; a host name made of its prefix and a number would
         be wrong as soon as Azure replaces an instance.
         """
         instances = DataVirtualMachineScaleSet(
@@ -184,7 +185,7 @@ class GpuCluster(TakesJobs):
             instances.reference(f"instances[{number}].private_ip_address")
             for number in range(max(1, min(nodes, _KNOWN_HOSTS)))
         )
-        # Empty where the scale set has fewer instances, for example when Azure lacks capacity. The
+        # Empty if the scale set has fewer instances, for example when Azure lacks capacity. The
         # runner refuses jobs for a target without an address.
         return [f'${{try({address}, "")}}' for address in found]
 
@@ -203,7 +204,7 @@ def _extensions(
 
 
 def _repair(repair: Repair) -> AutomaticInstanceRepair:
-    """The repair by Azure of nodes that stay unhealthy."""
+    """Returns the settings of Azure's repair of nodes that stay unhealthy."""
     return AutomaticInstanceRepair(
         enabled=True, action=_ACTIONS[repair.action], grace_period=iso_duration(repair.grace)
     )

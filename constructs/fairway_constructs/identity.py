@@ -1,4 +1,4 @@
-"""Identities, their roles, and roles of our own."""
+"""Identities, their roles, and custom roles."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def give_role(
     role_name: str | None = None,
     depends_on: Sequence[ITerraformDependable] = (),
 ) -> RoleAssignment:
-    """Gives it a role on a resource: a built-in one by `role_name`, another by `role_id`.
+    """Grants a principal a role on a resource: a built-in one by `role_name`, another by `role_id`.
 
-    `new` is for what the environment makes, not for an existing service principal.
+    `new` is for principals that the environment creates, not for an existing service principal.
     """
     return RoleAssignment(
         scope,
@@ -44,7 +44,7 @@ def give_role(
         role_definition_name=role_name,
         principal_id=principal_id,
         principal_type=principal_type,
-        # The directory may not know the new identity yet; Azure then asks it again.
+        # The directory may not know the new identity yet; Azure then retries.
         skip_service_principal_aad_check=True if new else None,
         description=why,
         depends_on=depends_on,
@@ -53,7 +53,8 @@ def give_role(
 
 @runtime_checkable
 class Grantee(Protocol):
-    """Holder of roles: an `Identity`, `People`, or a construct with an identity, as a `Cluster`."""
+    """A holder of roles: an `Identity`, `People`, or a construct with an identity, such as
+    `Cluster`."""
 
     @property
     def identity(self) -> Principal:
@@ -63,7 +64,7 @@ class Grantee(Protocol):
 class Principal(Component):
     """An object of Entra ID and its roles, each under a stable name.
 
-    `called` is what the reasons of roles call it, which Azure shows.
+    `called` is its name in the reasons of roles, which Azure shows.
     """
 
     called = "Nodes"
@@ -72,7 +73,7 @@ class Principal(Component):
     def __init__(self, scope: Construct, id: str, name: str) -> None:  # noqa: A002
         super().__init__(scope, id)
         self._name = name
-        # What needs a role in order to be made depends on these.
+        # Resources that need a role to be created depend on these.
         self.assignments: list[RoleAssignment] = []
 
     def grant(
@@ -84,10 +85,10 @@ class Principal(Component):
         reason: str,
         depends_on: Sequence[ITerraformDependable] = (),
     ) -> RoleAssignment:
-        """Gives it a built-in role on a resource; Azure shows the reason beside it.
+        """Grants a built-in role on a resource; Azure shows the reason beside it.
 
-        `key` names the assignment among those of the identity. `depends_on` is what must be there
-        first, where `on` is not a reference to it.
+        `key` names the assignment among those of the identity. `depends_on` are resources that must
+        exist first, if `on` is not a reference to them.
         """
         made = give_role(
             self,
@@ -105,7 +106,7 @@ class Principal(Component):
 
     @property
     def identity(self) -> Principal:
-        """Itself, where something that has an identity is asked for."""
+        """The principal itself, for arguments that take something with an identity."""
         return self
 
     @property
@@ -115,7 +116,7 @@ class Principal(Component):
 
 
 class People(Principal):
-    """A group of Entra ID, or one user, whom `grant_…` methods give roles.
+    """A group of Entra ID, or one user, to whom `grant_…` methods give roles.
 
     >>> team = People(stack, "team", object_id="00000000-0000-…")  # doctest: +SKIP
     >>> storage.grant_read_write(team)  # doctest: +SKIP
@@ -167,9 +168,9 @@ class IIdentity(Principal):
 class Identity(IIdentity):
     """A user-assigned identity and its roles, each under a stable name.
 
-    It stands beside the data that it opens and outlives the clusters that use it: a new
-    cluster need not wait for role assignments to spread. What it opens gives it roles, by methods
-    such as `Storage.grant_read_write`; for what has none there is `grant`.
+    It belongs beside the data that it can access and outlives the clusters that use it: a new
+    cluster need not wait for role assignments to propagate. Resources grant it roles, by methods
+    such as `Storage.grant_read_write`; for those without such a method there is `grant`.
 
     >>> identity = Identity(stack, "nodes")  # doctest: +SKIP
     >>> storage.grant_read_write(identity)  # doctest: +SKIP
@@ -185,7 +186,8 @@ class Identity(IIdentity):
 
     @classmethod
     def from_id(cls, scope: Construct, name: str, identity_id: str) -> IIdentity:
-        """An existing identity of the subscription: the roles that it gets here alone are made."""
+        """Returns an existing identity of the subscription; only the roles granted here are
+        created."""
         found = IIdentity(scope, name)
         parts = parts_of("managed identity", identity_id)
         found.resource = DataUserAssignedIdentity(
@@ -197,8 +199,8 @@ class Identity(IIdentity):
 def own_role(
     scope: Construct, key: str, *parts: str, description: str, actions: Sequence[str]
 ) -> str:
-    """The id of a new role, whose name has these parts. It is made for the subscription, where
-    alone one can be made, and allows nothing before it is given to somebody on a resource."""
+    """Returns the id of a new role, whose name has these parts. A role can only be created for the
+    subscription; it allows nothing before it is assigned to somebody on a resource."""
     subscription = subscription_of(scope)
     return RoleDefinition(
         scope,

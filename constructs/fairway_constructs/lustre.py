@@ -1,4 +1,4 @@
-"""An Azure Managed Lustre file system, which may show the blobs of a container as files."""
+"""An Azure Managed Lustre file system, which may present the blobs of a container as files."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 _OPTIONS = "noatime,flock,_netdev"
 
-# Large ones take longer than the provider waits by itself.
+# Large file systems take longer than the provider's default timeouts.
 _LONG = Timeouts(create="2h", delete="1h")
 
-# Both on the whole account, as Azure asks for it: Lustre makes tokens with the account's keys.
+# Both on the entire account, as Azure requires: Lustre makes tokens with the account's keys.
 # Source: Azure documentation, Azure Managed Lustre prerequisites, access roles.
 _ROLES = {"account": "Storage Account Contributor", "blobs": "Storage Blob Data Contributor"}
 
@@ -45,9 +45,9 @@ _ROLES = {"account": "Storage Account Contributor", "blobs": "Storage Blob Data 
 @checked
 @dataclass(frozen=True, kw_only=True)
 class BlobImport:
-    """The container whose blobs become files, by id, and its account, whose keys are on.
+    """The container whose blobs become files, by id, and its account, whose keys are enabled.
 
-    Azure reads them as `service_principal`, an object id, once all of `ready` is made.
+    Azure reads them as `service_principal`, an object id, once all of `ready` exist.
     """
 
     account_id: StorageAccountId
@@ -59,13 +59,12 @@ class BlobImport:
 class Lustre(FileSystem, Service):
     """A parallel file system in a subnet of its kind, in the zone of `place`.
 
-    With `blob_import` a file for each blob is there from the start, and is read when it is first
-    opened; what it imported is logged in a container of its own. Files that are written go back
-    only when somebody asks for it: `az amlfs archive`. In a stack with `protect` neither Terraform
-    nor Azure deletes the file system; `lock` decides about Azure
-    alone.
+    With `blob_import` a file for each blob exists from the start, and is read when it is first
+    opened; a container of its own logs the imports. Written files go back to the container only on
+    request: `az amlfs archive`. In a stack with `protect` neither Terraform nor Azure deletes the
+    file system; `lock` overrides this for Azure.
 
-    Raises UserError where `place` names no zone.
+    Raises UserError if `place` names no zone.
 
     >>> lustre = Lustre(stack, "fast", subnet=network.subnet("lustre"),
     ...                 path="/lustre", tib=48)
@@ -147,7 +146,8 @@ class Lustre(FileSystem, Service):
 def _hsm(
     scope: Construct, name: str, source: BlobImport
 ) -> tuple[HsmSetting, Sequence[ITerraformDependable]]:
-    """The container of the blobs with that of the logs, and what must be there before."""
+    """Returns the containers of the blobs and of the logs, and the resources that must exist
+    before."""
     logs = StorageContainer(
         scope,
         f"lustre-{name}-logs",

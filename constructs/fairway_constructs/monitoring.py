@@ -1,4 +1,5 @@
-"""Monitoring: one workspace for the logs and metrics of everything, and whom alerts go to."""
+"""Monitoring: one workspace for the logs and metrics of everything, and the recipients of
+alerts."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ _SAMPLED_EVERY = 60  # seconds
 _DESTINATION = "workspace"
 _STREAMS = ("Microsoft-Perf", "Microsoft-Syslog")
 
-# By the names that the Azure Monitor agent has for them on Linux.
+# The Azure Monitor agent's names of counters on Linux.
 _COUNTERS = (
     "Processor(*)\\% Processor Time",
     "Memory(*)\\% Used Memory",
@@ -47,8 +48,8 @@ _COUNTERS = (
     "Network(*)\\Total Bytes Transmitted",
 )
 
-# Of Kubernetes the nodes and pods, what happened to them, and how busy they are; not what jobs
-# print, which is in their shared folder, and would cost more than all else.
+# Kubernetes' nodes and pods, their events, and their load; not the output of jobs, which is in
+# their shared folder, and would cost more than everything else.
 _OF_KUBERNETES = (
     "Microsoft-InsightsMetrics",
     "Microsoft-KubeEvents",
@@ -57,7 +58,7 @@ _OF_KUBERNETES = (
     "Microsoft-Perf",
 )
 
-# What nodes say about themselves goes to local0, see gpu_metrics.sh; the rest from warning on.
+# Nodes' own messages go to local0, see gpu_metrics.sh; others from the level warning on.
 _OWN_FACILITY = "local0"
 _FACILITIES = ("auth", "authpriv", "cron", "daemon", "kern", "syslog", "user")
 _WARNINGS = ("Warning", "Error", "Critical", "Alert", "Emergency")
@@ -70,12 +71,11 @@ class IMonitoring(Component):
 
 
 class Monitoring(IMonitoring):
-    """A Log Analytics workspace, a rule that says what machines send, and an action group.
+    """A Log Analytics workspace, a rule for the data that machines send, and an action group.
 
-    With `workspace_id` the workspace is an existing one in the same region.
-
-    A machine sends once it is `watch`ed and has the agent, which `monitored=True` puts on it. A
-    service sends its logs by its `diagnostic_settings`. Alerts are in `alerts`.
+    With `workspace_id` the workspace is an existing one in the same region. A machine sends data
+    once `watch` is called for it and it has the agent, which `monitored=True` installs. A service
+    sends its logs by its `diagnostic_settings`. Alerts are in `alerts`.
 
     >>> monitoring = Monitoring(stack, emails=["team@example.com"])
     ... # doctest: +SKIP
@@ -99,7 +99,7 @@ class Monitoring(IMonitoring):
             "alerts",
             name=place.name("monitor_action_group"),
             resource_group_name=place.resource_group,
-            # Shown as the sender of each message; Azure takes 12 characters, as a name has.
+            # Shown as the sender of each message; Azure accepts 12 characters, as a name has.
             short_name=place.environment,
             email_receiver=[_receiver(address) for address in emails],
             tags=place.tags,
@@ -117,9 +117,9 @@ class Monitoring(IMonitoring):
 
     @classmethod
     def from_id(cls, scope: Construct, id: str, workspace_id: str) -> IMonitoring:  # noqa: A002
-        """An existing workspace, for `diagnostic_settings`: nothing is made.
+        """Returns an existing workspace, for `diagnostic_settings`: nothing is created.
 
-        `Monitoring(workspace_id=)` makes the rest, for machines and alerts.
+        `Monitoring(workspace_id=)` creates the rest, for machines and alerts.
         """
         found = IMonitoring(scope, id)
         parts_of("Log Analytics workspace", workspace_id)
@@ -141,12 +141,12 @@ class Monitoring(IMonitoring):
             **place.common,
             sku="PerGB2018",
             retention_in_days=retention_days,
-            # The agents and Azure's services sign in; nobody needs the workspace's keys.
+            # The agents and Azure's services use identities; nobody needs the workspace's keys.
             local_authentication_enabled=False,
         ).id
 
     def watch(self, scope: Construct, name: str, *, resource_id: str) -> None:
-        """Tells the agent on a VM, or on all VMs of a scale set, what to send and where."""
+        """Configures what the agent on a VM, or on all VMs of a scale set, sends and where."""
         place = place_of(scope)
         MonitorDataCollectionRuleAssociation(
             scope,
@@ -157,8 +157,8 @@ class Monitoring(IMonitoring):
         )
 
     def watch_kubernetes(self, scope: Construct, *, cluster_id: str) -> None:
-        """Lets the agent on the nodes of a cluster, which its `oms_agent` brings, know what to send
-        and where."""
+        """Configures what the agent on a cluster's nodes, which its `oms_agent` installs, sends and
+        where."""
         place = place_of(scope)
         rule = MonitorDataCollectionRule(
             scope,
@@ -173,7 +173,7 @@ class Monitoring(IMonitoring):
         MonitorDataCollectionRuleAssociation(
             scope,
             "kubernetes-is-watched",
-            # The one name by which the agent looks for it.
+            # The agent requires exactly this name.
             name="ContainerInsightsExtension",
             target_resource_id=cluster_id,
             data_collection_rule_id=rule.id,
@@ -181,13 +181,15 @@ class Monitoring(IMonitoring):
 
 
 def _receiver(address: str) -> EmailReceiver:
-    """Named after the address, so that adding one leaves the others as they are."""
+    """Returns a receiver named after its address, so that adding one leaves the others as they
+    are."""
     name = re.sub(r"[^a-z0-9]+", "-", address.lower())
     return EmailReceiver(name=name, email_address=address, use_common_alert_schema=True)
 
 
 def _container_insights() -> DataSourcesExtension:
-    """The agent of AKS'. Source: Azure documentation, Container insights: data collection rule."""
+    """Returns the settings of AKS's agent. Source: Azure documentation, Container insights: data
+    collection rule."""
     settings = {"interval": "1m", "namespaceFilteringMode": "Off"}
     return DataSourcesExtension(
         name="ContainerInsightsExtension",

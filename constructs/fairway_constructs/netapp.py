@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 class NetApp(FileSystem, Service):
     """A volume with a capacity pool of its own, in the environment's NetApp account.
 
-    It stands in a subnet that is delegated to Microsoft.NetApp/volumes. Azure gives a new volume to
-    root alone: so root of `clients` is root there, and opens it to every user when it is first
-    mounted. They are the ranges of nodes in that network, where they are not given. In a stack with
-    `protect` neither Terraform nor Azure deletes the volume; `lock` decides about Azure alone.
+    Its subnet is delegated to Microsoft.NetApp/volumes. In Azure only root can write to a new
+    volume: so root of `clients` is root there, and opens it to every user on the first mount.
+    `clients` defaults to the ranges of nodes in that network. In a stack with `protect` neither
+    Terraform nor Azure deletes the volume; `lock` overrides this for Azure.
 
     >>> volume = NetApp(stack, "data", subnet=network.subnet("netapp"),
     ...                 path="/data", tib=4)  # doctest: +SKIP
     >>> volume.mount, volume.throughput_mbps  # doctest: +SKIP
     """
 
-    # Who opened which file; Azure documentation, "Manage file access logs in Azure NetApp Files".
+    # Accesses to files; Azure documentation, "Manage file access logs in Azure NetApp Files".
     DIAGNOSTICS = Diagnostics(categories=("ANFFileAccess",), metrics=True)
 
     def __init__(
@@ -102,7 +102,7 @@ class NetApp(FileSystem, Service):
             storage_quota_in_gb=spec.tib * 1024,
             throughput_in_mibps=spec.mibps,
             subnet_id=subnet_id,
-            # Only with these do security groups hold for it.
+            # Security groups only apply to it with these.
             network_features="Standard",
             protocols=["NFSv4.1"],
             security_style="unix",
@@ -125,7 +125,7 @@ class NetApp(FileSystem, Service):
 
 
 def _account(scope: Construct) -> NetappAccount:
-    """The account, made for the first volume: a region has room for few."""
+    """Returns the account, created for the first volume: a region allows only a few."""
 
     place = place_of(scope)
 

@@ -1,4 +1,4 @@
-"""The virtual network: a subnet for each role, closed by default, with one way out."""
+"""The virtual network: a subnet for each role, closed by default, with one egress."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ _OF_FILESYSTEMS = {role: each for role, each in SUBNETS.items() if each.filesyst
 class INetwork(Component):
     """A new or existing virtual network: its subnets, by role.
 
-    `add_subnet` makes others, and `allow_from` opens ports of those that it made. `endpoints` makes
-    private endpoints in it, where services are reached by these; by `egress_address` services know
-    the nodes where they are not, if there is one.
+    `add_subnet` creates more, and `allow_from` opens ports of subnets created here. `endpoints`
+    creates private endpoints in the network, if services are reached by these; otherwise services
+    know the nodes by `egress_address`, if there is one.
     """
 
     subnets: dict[str, SubnetRef]
@@ -74,7 +74,7 @@ class INetwork(Component):
     _service_endpoints: Sequence[str] = ()
     _egress: NatEgress | FirewallEgress | None = None
     _nodes: tuple[IPv4Network, ...] = ()
-    # Ranges in which the network has something else than the subnets of `subnets`.
+    # Ranges of the network that are in use outside the subnets of `subnets`.
     _beside: dict[str, IPv4Network]
 
     def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
@@ -83,13 +83,14 @@ class INetwork(Component):
         self.security_groups: dict[str, NetworkSecurityGroup] = {}
 
     def subnet(self, role: str) -> SubnetRef:
-        """The subnet of that role; UserError where there is none."""
+        """Returns the subnet with that role. Raises UserError if there is none."""
         return look_up(role, self.subnets, "subnet")
 
     def add_subnet(self, name: str, addresses: IPv4Network | str) -> SubnetRef:
-        """A subnet for whatever a program makes, with the way out of the others of a new network.
+        """Creates a subnet for a program's own resources, with the egress of a new network's
+        others.
 
-        Nothing gets in before `allow_from` says so. Raises UserError for a range that is not free.
+        It is closed until `allow_from` opens ports. Raises UserError for a range that is not free.
         """
         space = IPv4Network(addresses)
         if space.prefixlen > _SMALLEST_SUBNET:
@@ -118,10 +119,10 @@ class INetwork(Component):
         port: Port | Sequence[Port],
         protocol: Literal["Tcp", "Udp", "*"] = "Tcp",
     ) -> None:
-        """Lets ranges reach ports of the subnet of role `to`; `name` is that of the rule.
+        """Lets ranges reach ports of the subnet with role `to`; `name` is the rule's.
 
         A subnet, or a construct in one, stands for the range of the subnet. Raises UserError for an
-        existing subnet, whose rules are its owner's.
+        existing subnet, whose rules belong to its owner.
         """
         subnet, group = self.subnet(to), self.security_groups.get(to)
         if group is None:
@@ -180,7 +181,7 @@ class INetwork(Component):
             virtual_network_name=self._network_name,
             address_prefixes=[str(addresses)],
             default_outbound_access_enabled=False,
-            # Without it the rules would not hold for private endpoints.
+            # Without it the rules would not apply to private endpoints.
             private_endpoint_network_policies=(
                 "NetworkSecurityGroupEnabled" if role == "endpoints" else None
             ),
@@ -204,19 +205,21 @@ class INetwork(Component):
 class Network(INetwork):
     """A virtual network with subnets for compute, storage and management.
 
-    With `private_endpoints` there is one for these too, and `endpoints` makes them.
+    With `private_endpoints` there is one for these too, and `endpoints` creates them.
 
     Nodes reach the internet by a NAT gateway, which alone has a public address; with another
-    `egress` by a firewall in a connected network, or not at all. Nothing comes in but what
-    `network_rules` says. `allowed` are ranges that may use SSH, for example those of a VPN.
-    With `bastion` there is one, through which the `admins` come: see `Bastion`. `filesystems`
-    are those that need a subnet of their own, `netapp` and `lustre`; with `nfs_3` servers in
-    the storage subnet speak that too. `dns` says whose servers resolve names, and in whose zones.
-    With `pods`, the range of these, there is a subnet for nodes of Kubernetes; ranges of `web`
-    reach the compute subnet over HTTPS. `add_subnet` makes others, and `allow_from` opens ports.
+    `egress` by a firewall in a connected network, or not at all. Only the traffic in
+    `network_rules` may come in. `allowed` are ranges that may use SSH, for example those of a VPN.
 
-    Raises UserError for an address space that cannot be cut into them or that `pods` overlap, and a
-    file system without a subnet of its own.
+    With `bastion` there is one for the `admins`: see `Bastion`. `filesystems` are the kinds that
+    need a subnet of their own, `netapp` and `lustre`; with `nfs_3` servers in the storage subnet
+    also speak that version. `dns` selects the servers that resolve names, and existing zones.
+
+    With `pods`, the address range of pods, there is a subnet for Kubernetes nodes; ranges of `web`
+    reach the compute subnet over HTTPS. `add_subnet` creates more, and `allow_from` opens ports.
+
+    Raises UserError for an address space that cannot be divided into these subnets or overlaps
+    `pods`, and for a kind of file system without a subnet of its own.
 
     >>> network = Network(stack, address_space="10.40.0.0/16",
     ...                   allowed=["203.0.113.0/24"])  # doctest: +SKIP
@@ -317,9 +320,10 @@ class Network(INetwork):
         private_endpoints: bool = False,
         dns: Dns | None = None,
     ) -> INetwork:
-        """An existing network with subnets of it, each by its role with its name and its range.
+        """Returns an existing network with some of its subnets, the name and the range of each by
+        role.
 
-        The rest is as of `from_subnets`.
+        Everything else is as for `from_subnets`.
         """
         parts = parts_of("virtual network", network_id)
         by_id = {
@@ -340,11 +344,11 @@ class Network(INetwork):
         private_endpoints: bool = False,
         dns: Dns | None = None,
     ) -> INetwork:
-        """Existing subnets of one virtual network, each by its role with its id and its range.
+        """Returns existing subnets of one virtual network, the id and the range of each by role.
 
-        Nothing of them is made, and their rules stay. Terraform stops where Azure says that one has
-        another range: file servers let nodes in by it. With `private_endpoints` the endpoints are
-        made in the subnet `endpoints`, and their DNS zones are linked to the network.
+        None is created, and their rules stay. Terraform stops if a subnet has another range in
+        Azure: file servers admit nodes by it. With `private_endpoints` the endpoints are created in
+        the subnet `endpoints`, and their DNS zones are linked to the network.
 
         >>> network = Network.from_subnets(stack, "network", {"compute": (ID, "10.1.0.0/20")})
         ... # doctest: +SKIP
@@ -366,7 +370,7 @@ class Network(INetwork):
 
 
 def _verify(scope: Component, role: str, subnet_id: str, range_: str) -> None:
-    """Fail the plan if the subnet has another range."""
+    """Fails the plan if the subnet has another range."""
     parts = parts_of("subnet", subnet_id)
     subnet = DataSubnet(
         scope,

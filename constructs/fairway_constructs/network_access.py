@@ -1,4 +1,4 @@
-"""Ranges of a network as others need them, and the ports of NFS."""
+"""Ranges of a network in the forms that its users need, and the ports of NFS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairway_constructs.cdk import Construct, ITerraformDependable, Resource
 
 
-# Storage and Batch accounts take single addresses and ranges, but none smaller than this.
+# Storage and Batch accounts accept single addresses, and ranges no smaller than this.
 # Source: azurerm provider, ip_rules of azurerm_storage_account and ip_range of
 # azurerm_batch_account ("number of bits (0-30) as prefix").
 _SMALLEST_RANGE = 30
@@ -24,16 +24,16 @@ _SMALLEST_RANGE = 30
 
 @runtime_checkable
 class InRange(Protocol):
-    """A subnet, or a construct that stands in one, such as a `Cluster`; `range` is the subnet's."""
+    """A subnet, or a construct in one, such as a `Cluster`; `range` is the subnet's."""
 
     @property
     def range(self) -> IPv4Network:
-        """Addresses from which it is seen inside the network."""
+        """The addresses from which it is seen inside the network."""
 
 
 @runtime_checkable
 class Machines(Protocol):
-    """Nodes, such as a `Cluster` has; `id` is that of their scale set or VM."""
+    """Nodes, such as those of a `Cluster`; `id` is that of their scale set or VM."""
 
     @property
     def id(self) -> str:
@@ -43,10 +43,10 @@ class Machines(Protocol):
 @checked
 @dataclass(frozen=True)
 class SubnetRef:
-    """A subnet as others need it: its id, to place things in it, and its range, for rules.
+    """A reference to a subnet: its id, to place resources in it, and its range, for rules.
 
-    What is placed there waits for `ready`, such as its rules and its way out, where that is in the
-    same stack. `nodes` are the ranges of its network from which file systems are mounted.
+    Resources in it wait for `ready`, such as its rules and its egress, if these are in the same
+    stack. `nodes` are the ranges of its network from which file systems are mounted.
     """
 
     id: str
@@ -55,7 +55,8 @@ class SubnetRef:
     nodes: tuple[IPv4Network, ...] = ()
 
     def ready_for(self, scope: Construct) -> list[ITerraformDependable]:
-        """Lists what has to be there before resources in the subnet can be made in `scope`."""
+        """Lists the resources that must exist before others are created in the subnet, in
+        `scope`."""
         # Only now: boot data is measured without cdktf.
         from fairway_constructs.cdk import surroundings
 
@@ -63,9 +64,9 @@ class SubnetRef:
         return [each for each in self.ready if surroundings(each).stack is stack]
 
     def clients(self, given: Sequence[IPv4Network] | None) -> Sequence[IPv4Network]:
-        """Returns the ranges from which a file system here is mounted: those given, or of `nodes`.
+        """Returns the ranges from which a file system here is mounted: the given ones, or `nodes`.
 
-        Raises FieldError where there are none.
+        Raises FieldError if there are none.
         """
         found = self.nodes if given is None else given
         if not found:
@@ -75,7 +76,7 @@ class SubnetRef:
 
     @property
     def address_pattern(self) -> str:
-        """Its addresses as OpenSSH matches host names: whole octets, then a star.
+        """The subnet's addresses as a host name pattern of OpenSSH: complete octets, then a star.
 
         >>> from ipaddress import IPv4Network
         >>> SubnetRef("id", IPv4Network("10.40.0.0/17")).address_pattern
@@ -86,7 +87,8 @@ class SubnetRef:
 
 
 def public_ranges(ranges: Sequence[IPv4Network | str], egress_address: str = "") -> list[str]:
-    """The ranges that are seen on the internet, each as address/length, and the nodes' way out.
+    """Returns the ranges that are visible on the internet, as address/length, and the nodes'
+    egress.
 
     >>> public_ranges(["203.0.113.7/32", "10.0.0.0/8"], "198.51.100.4")
     ['203.0.113.7/32', '198.51.100.4/32']
@@ -96,7 +98,7 @@ def public_ranges(ranges: Sequence[IPv4Network | str], egress_address: str = "")
 
 
 def public_addresses(ranges: Sequence[IPv4Network | str]) -> list[str]:
-    """Ranges seen on the internet for storage and Batch accounts: /31 and /32 as single addresses.
+    """Returns the public ranges for storage and Batch accounts: /31 and /32 as single addresses.
 
     >>> public_addresses(["203.0.113.6/31", "198.51.100.0/24"])
     ['203.0.113.6', '203.0.113.7', '198.51.100.0/24']
@@ -110,7 +112,7 @@ def public_addresses(ranges: Sequence[IPv4Network | str]) -> list[str]:
 
 NFS = 2049
 
-# What else a server of NFS 3 listens on. Only rpcbind's is given; the others would be random.
+# Other ports of an NFS 3 server. Only rpcbind's is standard; the others would be random.
 RPCBIND = 111
 MOUNTD = 20048
 STATD = 32765
@@ -118,5 +120,5 @@ LOCKD = 32803
 
 SERVER_NFS_3 = (RPCBIND, MOUNTD, STATD, LOCKD)
 
-# A server tells clients when a lock is theirs, and after a restart to claim their locks again.
+# A server notifies clients when they get a lock, and after a restart to reclaim their locks.
 CLIENT_NFS_3 = (RPCBIND, STATD, LOCKD)

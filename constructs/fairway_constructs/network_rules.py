@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from ipaddress import IPv4Network
 
-    # A rule without its priority, which its place in a list gives.
+    # A rule without its priority, which its index in a list determines.
     Unnumbered: TypeAlias = partial[SecurityRule]
 
 _SSH = "22"
@@ -23,29 +23,29 @@ _HTTPS = "443"
 # Source: Azure documentation, configure a network security group for Azure Managed Lustre.
 _LUSTRE = ("988", "1019-1023")
 
-# What stands in these subnets is Azure's, or AKS': nobody logs in there.
+# The machines in these subnets are managed by Azure or AKS: nobody logs in to them.
 _MANAGED = frozenset({"endpoints", "netapp", "lustre", "kubernetes"})
 
 _SERVER_NFS_3 = tuple(map(str, network_access.SERVER_NFS_3))
 _CLIENT_NFS_3 = tuple(map(str, network_access.CLIENT_NFS_3))
 _LAST_PRIORITY = 4096
 MOST_RULES = 400
-"""Rules of one subnet whose priorities, which begin at 100 and are ten apart, come before it."""
+"""The most rules of a subnet: their priorities, from 100 in steps of ten, precede the last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkRules:
-    """Rules of who reaches the subnets of a network, whose ranges `subnets` are by role.
+    """The inbound rules of a network, whose ranges `subnets` are by role.
 
-    Nodes of the compute subnet talk to each other on any port, as MPI and NCCL need; file
-    servers are reached over NFS from there alone. Private endpoints are reached from all
-    subnets, over HTTPS, and over NFS where they lead to a file share. Ranges of `allowed` may use
-    SSH, and with `bastion` its subnet may too.
+    Nodes of the compute subnet communicate on any port, as MPI and NCCL need; only they reach file
+    servers, over NFS. Private endpoints are reached from all subnets, over HTTPS, and over NFS if
+    they lead to a file share. Ranges of `allowed` may use SSH, and with `bastion` its subnet may
+    too.
 
-    With `lustre` there is Managed Lustre, whose servers and clients reach each other; with
-    `nfs_3` there are file servers that speak this old version, and call their clients back. With
-    `pods`, the range of these, there are nodes of Kubernetes in a subnet of their own. Ranges of
-    `web` reach a login node over HTTPS.
+    With `lustre` there is Managed Lustre, whose servers and clients reach each other; with `nfs_3`
+    there are file servers with this old version, which call their clients back. With `pods`, the
+    address range of pods, there are Kubernetes nodes in a subnet of their own. Ranges of `web`
+    reach a login node over HTTPS.
     """
 
     subnets: Mapping[str, IPv4Network]
@@ -57,11 +57,11 @@ class NetworkRules:
     web: Sequence[IPv4Network] = ()
 
     def of(self, role: str) -> list[SecurityRule]:
-        """The inbound rules of the subnet with that role."""
+        """Returns the inbound rules of the subnet with that role."""
         rules = [
             *self._service_rules(role),
             *(self._ssh_rules(role) if role not in _MANAGED else ()),
-            # At the end, so that those before keep their priorities.
+            # At the end, so that the rules before keep their priorities.
             *self._callback_rules(role),
         ]
         if role == "compute" and self.web:
@@ -76,7 +76,7 @@ class NetworkRules:
         return ["compute", *(["kubernetes"] if self.pods else [])]
 
     def _service_rules(self, role: str) -> list[Unnumbered]:
-        """Rules for the traffic that the subnet exists for."""
+        """Returns the rules for the traffic that the subnet exists for."""
         own, compute = self._of(role), self._of(*self._clients)
         nfs = allow("NfsFromCompute", compute, own, port=_NFS)
         match role:
@@ -97,7 +97,7 @@ class NetworkRules:
                 return [
                     allow("LustreToLustre", own, own, port="*", protocol="*"),
                     allow("LustreFromCompute", compute, own, port=_LUSTRE),
-                    # Azure watches the health of its servers from there.
+                    # Azure monitors the health of its servers from there.
                     allow("AzureMonitor", "AzureMonitor", own, port="*"),
                 ]
         return []
@@ -112,7 +112,7 @@ class NetworkRules:
             yield allow("SshFromNamedRanges", self.allowed, own, port=_SSH)
 
     def _callback_rules(self, role: str) -> Iterator[Unnumbered]:
-        """Rules for file servers that open connections too; with NFS 4 only clients do."""
+        """Yields the rules for servers that open connections to clients; NFS 4 servers do not."""
         own, is_client = self._of(role), role in self._clients
         if self.nfs_3 and role == "storage":
             compute = self._of(*self._clients)
@@ -125,12 +125,12 @@ class NetworkRules:
 
 
 def numbered(rules: Iterable[Unnumbered]) -> list[SecurityRule]:
-    """The rules with priorities by their order."""
+    """Returns the rules with priorities by their order."""
     return [rule(priority=priority(index)) for index, rule in enumerate(rules)]
 
 
 def priority(index: int) -> int:
-    """The priority of a rule by its place in the list."""
+    """Returns the priority of a rule by its index in the list."""
     return 100 + 10 * index
 
 
@@ -142,7 +142,7 @@ def allow(
     port: str | Sequence[str],
     protocol: str = "Tcp",
 ) -> Unnumbered:
-    """A rule without its priority, which its place in the list gives.
+    """Returns a rule without its priority, which its index in the list determines.
 
     `sources` are ranges, or one service tag of Azure's.
     """
@@ -163,7 +163,7 @@ def allow(
     )
 
 
-# Azure's own last rules would still let the whole virtual network and its load balancer in.
+# Azure's own last rules would still admit the entire virtual network and its load balancer.
 DENY_THE_REST = SecurityRule(
     name="DenyEverythingElse",
     priority=_LAST_PRIORITY,

@@ -1,4 +1,4 @@
-"""An NFS server: a VM that comes and goes, and data disks that stay."""
+"""An NFS server: a replaceable VM, and persistent data disks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fairway_core.fields import Count
 
 
-# How long a restore needs no copy from the vault; each day of it is a snapshot of every disk.
+# Days during which a restore needs no copy from the vault; each is a snapshot of every disk.
 _SNAPSHOT_DAYS = 2
 
 
@@ -53,11 +53,11 @@ def back_up(
     at: str,
     depends_on: Sequence[ITerraformDependable] = (),
 ) -> None:
-    """Backs a VM of `place` up each day `at` that time (UTC, "02:00"), and keeps it `keep_days`.
+    """Backs up a VM of `place` daily at the time `at` (UTC, "02:00"), and keeps it `keep_days`.
 
-    `depends_on` is the VM, and what attaches its disks. The policy is Azure's enhanced one, the
-    only one that takes Premium SSD v2 and Ultra disks. In a stack with `protect` neither Terraform
-    nor Azure deletes the backups.
+    `depends_on` is the VM, and the attachments of its disks. The policy is Azure's enhanced one,
+    the only one that supports Premium SSD v2 and Ultra disks. In a stack with `protect` neither
+    Terraform nor Azure deletes the backups.
 
     >>> back_up(stack, "nfs-data", machine_name="h100-vm-data", keep_days=30,
     ...         at="02:00", depends_on=[machine, *attachments])  # doctest: +SKIP
@@ -91,7 +91,7 @@ def back_up(
 
 
 def _vault(scope: Construct) -> RecoveryServicesVault:
-    """The vault, made for the first VM that needs it."""
+    """Returns the vault, created for the first VM that needs it."""
 
     place = place_of(scope)
 
@@ -103,7 +103,7 @@ def _vault(scope: Construct) -> RecoveryServicesVault:
             **place.common,
             sku="Standard",
             storage_mode_type="ZoneRedundant" if place.zone else "LocallyRedundant",
-            # VMs are backed up by the platform, and no client of ours calls it.
+            # VMs are backed up by the platform, and none of our clients calls the vault.
             public_network_access_enabled=False,
             lifecycle=kept(stack),
         )
@@ -120,20 +120,20 @@ _THREADS_A_CORE = 4
 class NfsServer(FileSystem, Service):
     """A VM that stripes data disks and exports them over NFS to `clients` only.
 
-    These are the ranges of nodes in the network of `subnet`, where they are not given.
+    `clients` defaults to the ranges of nodes in the network of `subnet`.
 
-    Disks and network interface are resources of their own: the VM may be replaced, as it is for
-    each further disk, and what it holds and its address stay. In a stack with `protect` neither
-    Terraform nor Azure deletes a disk, and `lock` decides about Azure alone; with `monitored` the
-    VM has the Azure Monitor agent. With `customer_managed_key` the data disks are encrypted by
-    that; `managed_identities` are those of what else runs on the VM.
+    Disks and network interface are separate resources: the VM may be replaced, as it is for each
+    further disk, while its data and its address stay. In a stack with `protect` neither Terraform
+    nor Azure deletes a disk; `lock` overrides this for Azure. With `monitored` the VM has the Azure
+    Monitor agent. With `customer_managed_key` that key encrypts the data disks;
+    `managed_identities` are for other programs on the VM.
 
     >>> server = NfsServer(stack, "data", subnet=network.subnet("storage"), path="/data",
     ...                    disks=Disks(count=4, gib=2048))  # doctest: +SKIP
     >>> server.mount, server.throughput_mbps  # doctest: +SKIP
     """
 
-    # Of a VM Azure itself knows the load alone; with `monitored` the agent sends the system's log.
+    # Azure itself only knows a VM's load; with `monitored` the agent sends the system's log.
     DIAGNOSTICS = Diagnostics(categories=None, metrics=True)
 
     virtual_machine: LinuxVirtualMachine
@@ -166,7 +166,7 @@ class NfsServer(FileSystem, Service):
         interface = private_interface(
             self, f"nfs-{name}-nic", name=name, size=size_row, subnet_id=subnet.id
         )
-        # It may do nothing: the agent only signs in with it.
+        # An identity without roles: the agent only signs in with it.
         own_ids = [ManagedIdentity(self, f"nfs-{name}-server-id").id] if monitored else []
         self.virtual_machine = server_vm(
             self,
@@ -219,7 +219,7 @@ class NfsServer(FileSystem, Service):
     def _disks(
         self, lock: bool | None
     ) -> tuple[list[ManagedDisk], list[VirtualMachineDataDiskAttachment]]:
-        """The data disks, and how each is attached at the LUN of its number."""
+        """Returns the data disks and their attachments, each at the LUN of its number."""
         machine_id = self.virtual_machine.id
         disks, attachments = [], []
         for lun in range(self._spec.disks.count):
@@ -253,7 +253,8 @@ class NfsServer(FileSystem, Service):
 
 
 def _encryption(scope: Construct, name: str, key: CustomerManagedKey | None) -> str | None:
-    """The id of what encrypts managed disks with the key, and follows it when it rotates."""
+    """Returns the id of a set that encrypts managed disks with the key, and follows its
+    rotation."""
     if key is None:
         return None
     place = place_of(scope)

@@ -1,4 +1,4 @@
-"""The Node.js that cdktf runs on: which one it is, and starting it while others work."""
+"""The Node.js that cdktf runs on: its selection, and its start in the background."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 def prepare_node(environ: MutableMapping[str, str]) -> None:
-    """Settle which Node.js runs cdktf, and keep its banner and warnings from the terminal.
+    """Selects the Node.js that runs cdktf, and keeps its banner and warnings from the terminal.
 
-    jsii starts `JSII_NODE`, or else the `node` on PATH, as soon as cdktf is imported. A
-    Node.js installed as a wheel beside Fairway comes before the one on PATH: it was
-    installed because the machine's own is missing or too old. Where the user's caches cannot be
-    written, as in a container without a home, jsii keeps none.
+    jsii starts `JSII_NODE`, or else the `node` on PATH, as soon as cdktf is imported. A Node.js
+    installed as a wheel beside Fairway precedes the one on PATH: it was installed because the
+    machine's own is missing or too old. If the user's caches cannot be written, as in a container
+    without a home, jsii keeps none.
 
     Raises UserError (exit code 4) if there is no Node.js at all.
     """
     for banner in ("KNOWN_BROKEN", "UNTESTED", "DEPRECATED"):
         environ.setdefault(f"JSII_SILENCE_WARNING_{banner}_NODE_VERSION", "1")
-    # This one is silenced for each major version by name.
+    # This warning must be silenced for each major version.
     majors = ",".join(str(major) for major in range(14, 60))
     environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", majors)
-    # What jsii and cdktf call in Node.js is nothing that a user could change. And it makes little
-    # that lives long: with 16 MiB for what is new, the default, it takes a tenth more memory.
+    # A user cannot change the deprecated calls of jsii and cdktf. And few objects live long: with
+    # the default semi-space of 16 MiB it takes a tenth more memory.
     options = environ.get("NODE_OPTIONS", "").split()
     given = {option.partition("=")[0].replace("_", "-") for option in options}
     ours = ("--no-deprecation", "--max-semi-space-size=2")
@@ -58,7 +58,7 @@ def prepare_node(environ: MutableMapping[str, str]) -> None:
 
 
 def _jsii_cache(environ: Mapping[str, str]) -> Path:
-    """The folder in which jsii keeps unpacked packages; jsii fails if it cannot write there."""
+    """Returns the folder for jsii's unpacked packages; jsii fails if it cannot write there."""
     if root := environ.get("JSII_RUNTIME_PACKAGE_CACHE_ROOT"):
         return Path(root)
     home = environ.get("HOME") or "~"
@@ -77,11 +77,11 @@ def _can_be_written(folder: Path) -> bool:
 
 @cache
 def start_node_ahead() -> threading.Thread:
-    """Starts Node.js in the background, once, and returns at once.
+    """Starts Node.js in the background, once, and returns immediately.
 
-    Node.js takes a third of a second to be ready, in which the environment can be read and
-    checked. It is started by importing `constructs`, which is the first to need it. Where that
-    fails nothing is said: a later import of cdktf meets the same error.
+    Node.js takes a third of a second to be ready, in which the environment can be read and checked.
+    It is started by importing `constructs`, which is the first to need it. A failure is not
+    reported: a later import of cdktf meets the same error.
     """
 
     def run() -> None:
@@ -90,7 +90,7 @@ def start_node_ahead() -> threading.Thread:
             importlib.import_module("constructs")
 
     with contextlib.suppress(Exception):
-        # Work for Python, and no waiting: done here it is not slowed by what follows.
+        # This is work for Python without waiting: done here it does not compete with what follows.
         importlib.import_module("jsii")
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 
 def accept_terms(scope: Construct, plan: Plan) -> MarketplaceAgreement:
-    """Accepts the terms of a plan, once in a stack however often it is called.
+    """Accepts the terms of a plan, once per stack however often it is called.
 
-    Azure keeps one acceptance a subscription: where another environment, or
-    `az vm image terms accept`, has accepted already, Terraform refuses to do it again.
+    Azure keeps one acceptance per subscription: if another environment, or `az vm image terms
+    accept`, has already accepted, Terraform refuses to do it again.
 
     >>> accept_terms(stack, image("almalinux-hpc-9").plan)  # doctest: +SKIP
     """
@@ -67,7 +67,8 @@ _EVICTION = {"delete": "Delete", "deallocate": "Deallocate"}
 @checked
 @dataclass(frozen=True, kw_only=True)
 class NodeSpec:
-    """The arguments of `GpuCluster` and `SingleVm` about their nodes, from which these boot."""
+    """The arguments of `GpuCluster` and `SingleVm` about their nodes, which determine the boot
+    data."""
 
     size: VmSize
     image: Image
@@ -88,18 +89,18 @@ class NodeSpec:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Self:
-        """The nodes of a construct with these arguments, whatever else it takes."""
+        """Returns the nodes of a construct with these arguments; ignores its other arguments."""
         names = [each.name for each in fields(cls) if each.name in arguments]
         return cls(**{name: arguments[name] for name in names})
 
     def of_scale_set(self) -> dict[str, Any]:
-        """The arguments of a `GpuCluster` with these nodes: all but those of a single VM."""
+        """Returns the arguments of a `GpuCluster` with these nodes: all except a single VM's."""
         alone = ("capacity_reservation_group_id", "signed_in")
         return {name: value for name, value in vars(self).items() if name not in alone}
 
 
 def sends_gpu_metrics(size: VmSize) -> bool:
-    """True if nodes of that size report the load of their GPUs, as those of NVIDIA do."""
+    """Returns True if nodes of that size report the load of their GPUs, as NVIDIA's do."""
     return size.gpu is not None and size.gpu.vendor == "nvidia"
 
 
@@ -113,16 +114,16 @@ def cloud_init_of(
     single: bool = False,
     proxy: MachineProxy | None = None,
 ) -> str:
-    """The cloud-config of a node, or of the `single` one; `watched` is whether it says on its own
-    port how it is.
+    """Returns the cloud-config of a node, or of the `single` one; with `watched` it reports its
+    health on its own port.
 
-    With `slurm` it is a node of Slurm's, and makes people's accounts when it boots. UserError where
-    it is longer than Azure takes.
+    With `slurm` it is a Slurm node, and creates the users' accounts when it boots. Raises UserError
+    if it is longer than Azure accepts.
     """
     size = spec.size
     gpus = size.gpu.count if size.gpu and sends_gpu_metrics(size) else 0
     adapters = size.infiniband.adapters if size.infiniband and size.rdma else 0
-    # Slurm has a health check of its own.
+    # Slurm has its own health check.
     has_devices = slurm is None and bool(shared_mount(spec.mounts)) and bool(gpus or adapters)
 
     def text_for(accounts: Accounts | None) -> str:
@@ -136,9 +137,9 @@ def cloud_init_of(
             health=NodeHealth(gpus=gpus, adapters=adapters) if has_devices or watched else None,
             watched=watched,
             announced=slurm is None,
-            # A single VM has its queue to itself, and nobody to tell.
+            # A single VM does not share its queue, and has no other nodes to notify.
             queue=queue.folder if queue and queue.mount else "",
-            # Where a VM has another identity too, its jobs have to say which one they mean.
+            # If a VM has several identities, its jobs have to name theirs.
             identity=spec.identity_id if spec.signed_in else "",
             people=accounts.setup_script() if accounts and slurm else "",
             idle=_idle(cluster, spec, queue, single=single),
@@ -154,7 +155,8 @@ def cloud_init_of(
 
 
 def _too_long(name: str, size: int, others: int, spec: NodeSpec) -> UserError:
-    """The boot data of a node is longer than Azure takes; `others` is its length without people."""
+    """Returns the error for boot data longer than Azure accepts; `others` is its length without
+    users."""
     message = f"cluster `{name}`: its nodes boot with {size} bytes, and Azure takes "
     message += f"{LONGEST_CUSTOM_DATA}"
     if spec.accounts is not None and spec.accounts.people and others <= LONGEST_CUSTOM_DATA:
@@ -167,7 +169,7 @@ def _too_long(name: str, size: int, others: int, spec: NodeSpec) -> UserError:
 def _idle(
     cluster: str, spec: NodeSpec, queue: SharedQueue | None, *, single: bool
 ) -> IdleSettings | None:
-    """Settings by which a machine stops itself when idle; None if it never does."""
+    """Returns the settings by which an idle machine stops itself, or None if it never does."""
     if spec.idle is None:
         return None
     from fairway_constructs.cloud_init.idle import IdleSettings
@@ -181,10 +183,10 @@ def _idle(
 
 
 def login_arguments(scope: Construct, blocks: ModuleType) -> dict[str, Any]:
-    """Login to machines: by the keys of their placement, or at the console that Azure keeps.
+    """Returns the arguments for logins: by the keys of the placement, or at Azure's serial console.
 
-    `blocks` is the module of the resource: each has classes of its own for the same blocks. Raises
-    UserError without a key: Azure makes no such machine.
+    `blocks` is the module of the resource: each has its own classes for the same blocks. Raises
+    UserError without a key: Azure creates no such machine.
     """
     keys = place_of(scope).ssh_keys
     if not keys:
@@ -206,8 +208,8 @@ def login_arguments(scope: Construct, blocks: ModuleType) -> dict[str, Any]:
 def node_arguments(
     scope: Construct, blocks: ModuleType, name: str, spec: NodeSpec, *, local: bool | None
 ) -> dict[str, Any]:
-    """The arguments that a scale set and a single VM share; the system disk is on the node itself
-    with `local`.
+    """Returns the arguments that a scale set and a single VM share; with `local` the system disk is
+    on the node itself.
 
     Raises UserError for a system disk that does not fit the node.
     """
@@ -216,7 +218,7 @@ def node_arguments(
     return {
         "proximity_placement_group_id": spec.proximity_placement_group_id,
         "source_image_id": spec.image_id,
-        # A gallery image takes its place.
+        # A gallery image replaces it.
         "source_image_reference": (
             None if spec.image_id else blocks.SourceImageReference(**spec.image.urn_parts)
         ),
@@ -232,7 +234,7 @@ def node_arguments(
 
 
 def spot_arguments(spot: Spot | None) -> dict[str, Any]:
-    """Arguments of VMs of spare capacity; none for dedicated VMs.
+    """Returns the arguments of Spot VMs; none for dedicated VMs.
 
     >>> from fairway_core.environment import Spot
     >>> spot_arguments(Spot(max_price=2.5))
@@ -247,7 +249,7 @@ def spot_arguments(spot: Spot | None) -> dict[str, Any]:
     }
 
 
-# The arguments that are meant by words of a message or a hint on fields of an environment file.
+# Constructs' arguments for the field names in messages and hints about an environment file.
 _ARGUMENTS = {
     "`min`": "`minimum`",
     "`max`": "`maximum`",
@@ -262,7 +264,7 @@ _ARGUMENTS = {
 
 @contextmanager
 def refused_as(what: str) -> Iterator[None]:
-    """A rule for the fields of an environment file speaks of the arguments of a construct."""
+    """Rewords errors about fields of an environment file in terms of a construct's arguments."""
     try:
         yield
     except (FieldError, UserError) as error:
@@ -274,8 +276,8 @@ def refused_as(what: str) -> Iterator[None]:
 
 
 def keeps_disk(spec: NodeSpec, *, single: bool = False) -> bool:
-    """True if stopped nodes keep their system disks: those in storage stay. A single VM has such a
-    disk unless it says otherwise."""
+    """Returns True if stopped nodes keep their system disks: those in storage stay. A single VM has
+    such a disk by default."""
     if spec.local_os_disk is not None or single:
         return not spec.local_os_disk
     return not node_rules.prefers_local_disk(
@@ -284,7 +286,7 @@ def keeps_disk(spec: NodeSpec, *, single: bool = False) -> bool:
 
 
 def check_image(name: str, spec: NodeSpec) -> None:
-    """Raises UserError where the devices of such nodes would not work."""
+    """Raises UserError if the devices of such nodes would not work."""
     with refused_as(f"cluster `{name}`"):
         node_rules.check_image(spec.size, spec.image, own=spec.image_id is not None)
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class Peering(Component):
     """Both halves of a peering, the second one in the other network's subscription.
 
-    Without `both_ways` the owner of the other makes its half; until then nothing passes. With
-    `gateway` the other one's VPN or ExpressRoute gateway is used. What may come in over it is for
-    the security rules to say.
+    Without `both_ways` the owner of the other network creates its half; until then no traffic
+    passes. With `gateway` the other network's VPN or ExpressRoute gateway is used. The security
+    rules decide which traffic may come in over it.
 
     >>> Peering(stack, "hub", network=network, remote_id="/subscriptions/…")
     ... # doctest: +SKIP
@@ -54,11 +54,11 @@ class Peering(Component):
             virtual_network_name=network.virtual_network.name,
             remote_virtual_network_id=remote_id,
             allow_virtual_network_access=True,
-            # Answers from the internet that a firewall there passes on.
+            # Responses from the internet that a firewall there forwards.
             allow_forwarded_traffic=forwarded,
             allow_gateway_transit=False,
             use_remote_gateways=gateway,
-            # The other half must offer its gateway before this one takes it.
+            # The other half must offer its gateway before this one uses it.
             depends_on=[back] if back else (),
         )
 
@@ -68,7 +68,7 @@ def _other_half(
 ) -> VirtualNetworkPeering:
     place = place_of(scope)
     other = parts_of("virtual network", remote_id)
-    # Aliases are names in the whole stack, as addresses are.
+    # Aliases are unique in the entire stack, as addresses are.
     alias = name if scope.short_addresses else "-".join(surroundings(scope).path)
     provider = AzurermProvider(
         scope, f"subscription-of-{name}", alias=alias, subscription_id=other["subscription"]

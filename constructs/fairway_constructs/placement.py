@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Common(TypedDict):
-    """The arguments that most resources of Azure have."""
+    """The arguments that most Azure resources have."""
 
     resource_group_name: str
     location: str
@@ -26,13 +26,13 @@ class Common(TypedDict):
 @checked
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """A resource group, a region with one of its zones, and the tags of all that is in it.
+    """A resource group, a region with one of its zones, and the tags of all resources in it.
 
-    `resource_group` is the group's name, which may be a reference; `zone` is None where a
-    region has no zones; `group_id` is the group's id, where `place_in_group` made or found it;
-    `shared` says that others use the group too. Machines reach the internet by `proxy`, where
-    there is one, and take the `ssh_keys` of their administrators. With `protect`
-    neither Terraform nor Azure deletes what holds data. `naming` says how resources are called.
+    `resource_group` is the group's name, which may be a reference; `zone` is None in a region
+    without zones; `group_id` is the group's id, if `place_in_group` created or found it; `shared`
+    says that others use the group too. Machines reach the internet by `proxy`, if there is one, and
+    accept the `ssh_keys` of their administrators. With `protect` neither Terraform nor Azure
+    deletes resources that hold data. `naming` determines the names of resources.
 
     >>> place = Placement(environment="h100", resource_group="h100-rg-data",
     ...                   location="southcentralus", zone=1)
@@ -53,11 +53,12 @@ class Placement:
     naming: Naming = field(default_factory=Naming)
 
     def name(self, kind: str, *parts: str, suffix: str = "") -> str:
-        """The name of a resource of that kind, by the one rule; see `fairway_core.naming`."""
+        """Returns the name of a resource of that kind, by `naming`; see `fairway_core.naming`."""
         return self.naming.name(kind, self.environment, *parts, region=self.location, suffix=suffix)
 
     def deployment_name(self, name: str) -> str:
-        """The name of a deployed template, which only has to be free in the resource group."""
+        """Returns the name of a deployed template, which must only be unique in the resource
+        group."""
         return self.name("resource_group_template_deployment", name) if self.shared else name
 
     @property
@@ -70,7 +71,7 @@ class Placement:
         }
 
     def labelled(self, role: str, name: str = "") -> dict[str, str]:
-        """The tags, with what a resource is for and what its users call it.
+        """Returns the tags, with the role of a resource and the name that its users give it.
 
         >>> Placement(environment="h100", resource_group="h100-rg", location="westeurope").labelled(
         ...     "nfs-server", "data")
@@ -79,12 +80,13 @@ class Placement:
         return {**(self.tags or {}), ROLE_TAG: role, **({NAME_TAG: name} if name else {})}
 
     def common_of(self, role: str, name: str = "") -> Common:
-        """The arguments that most resources have, with tags that tell what this one is for."""
+        """Returns the arguments that most resources have, with tags for this one's role and
+        name."""
         return {**self.common, "tags": self.labelled(role, name)}
 
     @property
     def zone_text(self) -> str | None:
-        """The zone as the provider takes it."""
+        """The zone as the provider's argument."""
         return None if self.zone is None else str(self.zone)
 
     @property

@@ -1,4 +1,4 @@
-"""Private endpoints: addresses inside the virtual network for services that have none outside."""
+"""Private endpoints: addresses inside the virtual network for services without public ones."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class PrivateEndpoints(Component):
-    """Makes endpoints in one subnet, and each private DNS zone once, when it is first needed.
+    """A factory of endpoints in one subnet; it creates each private DNS zone once, on first use.
 
-    The zones stand below this construct, beside the network that resolves names by them; an
-    endpoint stands with the service that it leads to. So everything inside the network keeps using
-    the service's public name, and gets the address of the endpoint.
+    The zones are below this construct, beside the network that resolves names by them; an endpoint
+    is beside the service that it leads to. So everything inside the network keeps using the
+    service's public name, and gets the address of the endpoint.
 
-    `existing_zones` are the ids of zones by their names, which are used in the place of own ones
-    and are linked by their owner. Where it is empty a policy of that owner enters the endpoints.
+    `existing_zones` are the ids of zones by their names, which replace new ones and are linked by
+    their owner. If it is empty a policy of that owner registers the endpoints.
 
     >>> endpoints = PrivateEndpoints(network_stack, subnet=subnet,
     ...                              virtual_network_id=vnet.id)  # doctest: +SKIP
@@ -59,7 +59,8 @@ class PrivateEndpoints(Component):
     def connect(
         self, scope: Construct, name: str, *, service: str, resource_id: str
     ) -> PrivateEndpoint:
-        """An endpoint to a resource; `service` is a row of private_links.toml, as "blob"."""
+        """Creates an endpoint to a resource; `service` is a row of private_links.toml, such as
+        "blob"."""
         place = place_of(scope)
         link = private_link(service)
         zone = self._zone_id(link.zone)
@@ -78,7 +79,7 @@ class PrivateEndpoints(Component):
             private_dns_zone_group=(
                 PrivateDnsZoneGroup(name=name, private_dns_zone_ids=[zone]) if zone else None
             ),
-            # What a policy has entered is no drift.
+            # A zone group that a policy has added is not drift.
             lifecycle=None if zone else Lifecycle(ignore_changes=["private_dns_zone_group"]),
         )
 

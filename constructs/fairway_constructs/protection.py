@@ -1,4 +1,4 @@
-"""Protection of data from deletion by mistake, by Terraform or by hand."""
+"""Protection of data against accidental deletion, by Terraform or by hand."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from fairway_constructs.cdk import Construct
 
-# The arguments that name the resource in which another lies, by its id or by its name.
+# The arguments that name the parent of a resource, by its id or by its name.
 _INSIDE = ("scope", "storage_account_id", "target_resource_id", "recovery_vault_name")
 
 
 @checked
 def kept(scope: Construct) -> Lifecycle | None:
-    """The lifecycle of a resource that holds data, where that is protected: Terraform refuses to
-    destroy it."""
+    """Returns the lifecycle of a resource that holds data: if that is protected, Terraform refuses
+    to destroy it."""
     return Lifecycle(prevent_destroy=True) if place_of(scope).protect else None
 
 
@@ -33,9 +33,10 @@ def delete_lock(
     on: Resource,
     lock: bool | None = None,
 ) -> None:
-    """A delete lock on a resource that holds data: Azure refuses to delete it for anyone.
+    """Creates a delete lock on a resource that holds data: Azure then refuses to delete it for
+    anyone.
 
-    There is one where data is protected, unless `lock` says otherwise.
+    It is created if data is protected, unless `lock` says otherwise.
     """
     place = place_of(scope)
     if not (place.protect if lock is None else lock):
@@ -52,12 +53,13 @@ def delete_lock(
 
 
 class _Lock(ManagementLock):
-    """Azure deletes nothing below a lock, so it goes before what lies there, and comes after it."""
+    """A lock, created after all resources below it and destroyed before: Azure deletes none of
+    those."""
 
     on: Resource
 
     def _comes_after(self) -> Iterator[Resource]:
-        """All that lies in the locked resource, at any depth, as far as it is in this stack."""
+        """Yields the resources inside the locked one, at any depth, that are in this stack."""
         left = [each for each in surroundings(self).stack.node.find_all() if _is_inside(each)]
         around: list[Resource] = [self.on]
         while around:
@@ -69,11 +71,12 @@ class _Lock(ManagementLock):
 
 
 def _is_inside(construct: object) -> TypeGuard[Resource]:
-    """True for a resource that may lie in a locked one; another lock is no obstacle to a lock."""
+    """Returns True for a resource that may be inside a locked one; other locks do not count."""
     return isinstance(construct, Resource) and not isinstance(construct, ManagementLock)
 
 
 def _names(resource: Resource, tokens: Sequence[str]) -> bool:
-    """True if an argument that names the resource's parent holds one of these references."""
+    """Returns True if an argument that names the resource's parent holds one of these
+    references."""
     named = [str(resource._attributes.get(each)) for each in _INSIDE]
     return any(token in name for token in tokens for name in named)

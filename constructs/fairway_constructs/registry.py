@@ -1,4 +1,4 @@
-"""A container registry without passwords, and closed to the internet where the sku can be."""
+"""A container registry without passwords, and closed to the internet if its sku supports that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairway_constructs.identity import Grantee
     from fairway_core.environment.services import Retention
 
-# Manifests without a tag, which only a Premium one deletes.
+# For manifests without a tag, which only a Premium registry deletes.
 _KEPT_DAYS = 30
 
 
@@ -36,17 +36,17 @@ class IRegistry(Service):
     login_server: str
 
     def grant_pull(self, grantee: Grantee) -> None:
-        """Lets it pull images, and nothing else."""
+        """Lets the grantee only pull images."""
         self._grant(grantee, "pull_images", "AcrPull", "pull the images of jobs without a password")
 
 
 class Registry(IRegistry):
-    """A registry that takes Entra ID identities only: no admin user, no anonymous pull.
+    """A registry that accepts Entra ID identities only: no admin user, no anonymous pull.
 
-    A Premium one is reached by private endpoints and from outside only by the public ones of
-    the ranges `allowed`, and by `egress_address`, where nodes have no private endpoint. Basic
-    and Standard registries have no network rules: every address reaches their sign-in. With
-    `protect` neither Terraform nor Azure deletes it; `lock` decides about Azure alone.
+    A Premium one is reached by private endpoints and from outside only by the public ranges in
+    `allowed`, and by `egress_address`, if nodes have no private endpoint. Basic and Standard
+    registries have no network rules: any address can reach their sign-in. With `protect` neither
+    Terraform nor Azure deletes it; `lock` overrides this for Azure.
 
     >>> registry = Registry(stack)  # doctest: +SKIP
     >>> registry.grant_pull(identity)  # doctest: +SKIP
@@ -94,9 +94,9 @@ class Registry(IRegistry):
         *,
         login_server: str = "",
     ) -> IRegistry:
-        """An existing registry: nothing of it is made, and its rules stay.
+        """Returns an existing registry: nothing is created, and its network rules stay.
 
-        Its `login_server` is by its name where it is not given.
+        Its `login_server` is derived from its name by default.
         """
         found = IRegistry(scope, id)
         found.id = registry_id

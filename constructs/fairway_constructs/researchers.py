@@ -1,4 +1,4 @@
-"""Roles on data for people who submit jobs, and the page that submits for them."""
+"""Roles on data for users who submit jobs, and for the page that submits for them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def let_submit(
 ) -> None:
     """Lets users and groups, by object id, use the containers (ids by name) and the Batch account.
 
-    Without `researchers` that is the deployer; another who deploys later changes nothing.
+    Without `researchers` that is the deployer; a later deployment by another user changes nothing.
 
     >>> let_submit(stack, ["00000000-0000-…"],
     ...            containers={"datasets": container.id})  # doctest: +SKIP
@@ -50,9 +50,9 @@ def let_submit(
 def give_researcher(
     scope: Construct, what: str, *, on: str, person: Researcher, role_name: str, reason: str
 ) -> RoleAssignment:
-    """Gives a user, a group or the first deployer a built-in role on a resource.
+    """Grants a user, a group or the first deployer a built-in role on a resource.
 
-    `what` is done with it, for the address in Terraform: "batch-used" ends in "-by-PERSON".
+    `what` names the use of the resource in Terraform's address: "batch-used" ends in "-by-PERSON".
     """
     return RoleAssignment(
         scope,
@@ -77,8 +77,8 @@ def page_identity(
     containers: Mapping[str, str],
     batch_account_id: str | None = None,
 ) -> Identity:
-    """Who the page's server is: it reads two secrets of the vault, and may do with data and pools
-    what a person may who submits. `containers` are ids by name.
+    """Creates the identity of the page's server: it reads two secrets of the vault, and has the
+    roles on data and pools of a user who submits. `containers` are ids by name.
 
     >>> page_identity(stack, web=web, containers={}).client_id  # doctest: +SKIP
     """
@@ -98,7 +98,8 @@ def page_identity(
 def serve_page(
     scope: Construct, page: WebPage, *, virtual_machine_id: str
 ) -> VirtualMachineRunCommand:
-    """Has Azure run the script on the machine, and again when it changes: no VM is made anew.
+    """Makes Azure run the script on the machine, and again when it changes, without replacing the
+    VM.
 
     Source: Azure documentation, "Run scripts in your Linux VM by using managed Run Commands".
     """

@@ -1,4 +1,4 @@
-"""A scope that says where all goes that is made in it: its children find that by themselves."""
+"""The placement of a scope, which the constructs in it find by themselves."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ T = TypeVar("T")
 
 
 def place_of(scope: Construct) -> Placement:
-    """The placement of the nearest scope around that has one, such as an `EnvironmentStack`.
+    """Returns the placement of the nearest enclosing scope with one, such as an `EnvironmentStack`.
 
-    Raises UserError where there is none.
+    Raises UserError if there is none.
     """
     return surroundings(scope).placed[1]
 
 
 def put(scope: Construct, place: Placement) -> None:
-    """Gives what is made in `scope` from now on that placement."""
+    """Sets the placement of the constructs that are created in `scope` from now on."""
     vars(scope)["_place"] = place
 
 
@@ -74,12 +74,12 @@ def place_in_group(
     protect: bool = True,
     naming: Naming | None = None,
 ) -> Placement:
-    """Creates a resource group, in which all goes that is made in `scope` from now on.
+    """Creates a resource group for everything that is created in `scope` from now on.
 
-    Its `name` is made from the environment and the role where it is not given; `tags` are joined by
-    the environment's name and by what made it. With `existing`, the id of an existing group,
-    none is made. Names follow `naming`, or that of what is around. An `EnvironmentStack` calls it
-    for itself; with it a group of constructs may have a resource group of its own.
+    Its `name` is by default made from the environment and the role; the environment's name and the
+    tool's are added to `tags`. With `existing`, the id of an existing group, none is created. Names
+    follow `naming`, or that of the enclosing scope. An `EnvironmentStack` calls it for itself; with
+    it a group of constructs may have its own resource group.
 
     >>> place_in_group(Construct(stack, "second"), environment="h200",
     ...                location="southcentralus")  # doctest: +SKIP
@@ -110,14 +110,14 @@ def place_in_group(
 
 
 def _naming_around(scope: Construct) -> Naming:
-    """The naming of the placement around `scope`; the default where there is none."""
+    """Returns the naming of the placement around `scope`, or the default if there is none."""
     with suppress(UserError):
         return place_of(scope).naming
     return Naming()
 
 
 class _ExistingGroup(Component):
-    """An existing resource group: it stays when all in it is destroyed.
+    """An existing resource group, which stays when everything in it is destroyed.
 
     The plan fails if Terraform deploys to another subscription than the group's.
     """
@@ -142,8 +142,8 @@ class _ExistingGroup(Component):
 def stop_unless(
     scope: Component, name: str, condition: str, message: str, *, value: str, description: str
 ) -> None:
-    """An output with a value that holds only where the Terraform expression `condition` does: else
-    Terraform stops.
+    """Creates an output that makes Terraform stop unless the Terraform expression `condition` is
+    true.
 
     >>> stop_unless(self, "group", 'data.….id == "…"', "no such group", value=id,
     ...             description="Existing resource group")  # doctest: +SKIP
@@ -151,26 +151,26 @@ def stop_unless(
     output = Output(
         scope, name, value=value, description=description, static_id=scope.short_addresses
     )
-    # An override: cdktf takes a precondition of an output, and does not write it.
+    # An override: cdktf accepts a precondition of an output, but does not write it.
     output.add_override(
         "precondition", {"condition": f"${{{condition}}}", "error_message": message}
     )
 
 
 def client_config(scope: Construct) -> DataClientConfig:
-    """Who runs Terraform, and in which subscription; read once a stack."""
+    """Returns the principal that runs Terraform, and its subscription; read once per stack."""
     inside = surroundings(scope)
     return inside.addresses.shared("current", lambda: DataClientConfig(inside.stack, "current"))
 
 
 def subscription_of(scope: Construct) -> str:
-    """The resource id of the subscription that is deployed to."""
+    """Returns the resource id of the subscription that is deployed to."""
     return f"/subscriptions/{client_config(scope).subscription_id}"
 
 
 def id_in_group(scope: Construct, type: str, name: str) -> str:  # noqa: A002
-    """The id that a resource of that type has, in the group of what is made in `scope`, by its name
-    alone: it is known before the resource is made, and while it is being replaced.
+    """Returns the id of the resource with that type and name in the group of `scope`: it is known
+    before the resource is created, and while it is being replaced.
 
     >>> id_in_group(stack, "Microsoft.Compute/virtualMachines", "h100-vm-data")  # doctest: +SKIP
     """
@@ -179,7 +179,8 @@ def id_in_group(scope: Construct, type: str, name: str) -> str:  # noqa: A002
 
 
 def unique_name(scope: Construct, kind: str, *parts: str) -> str:
-    """A name of that kind and these parts, which Terraform completes from the subscription's id.
+    """Returns a name of that kind with these parts, which Terraform completes from the
+    subscription's id.
 
     >>> unique_name(stack, "key_vault", place)  # doctest: +SKIP
     'h100-kv${substr(sha256(join("-", [data.azurerm_client_config.current…, "h100"])), 0, 8)}'

@@ -1,4 +1,4 @@
-"""The machine of a service of the environment: a VM with Ubuntu, and its network interface."""
+"""The machine of an environment's service: a VM with Ubuntu, and its network interface."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def private_interface(
     size: VmSize,
     subnet_id: str,
 ) -> NetworkInterface:
-    """A private address that stays for as long as this exists, whatever becomes of the VM.
+    """Creates a network interface, whose private address survives the replacement of its VM.
 
-    `name` is what the machine is called after the environment.
+    `name` is the machine's name after the environment's.
     """
     place = place_of(scope)
     return NetworkInterface(
@@ -77,11 +77,11 @@ def server_vm(
     ready: Sequence[ITerraformDependable] = (),
     depends_on: Sequence[Construct] = (),
 ) -> LinuxVirtualMachine:
-    """The VM behind such an interface, made after what its subnet has `ready` and `depends_on`.
+    """Creates the VM of such an interface, after the resources in `ready` and `depends_on`.
 
-    `name` is what it is called after the environment, `role` tells what it is for, and `serves`
-    what it serves. With `ultra_disks` those can be attached to it. `accounts` are people's own; the
-    agent of Azure Monitor signs in with the identity `agent_identity_id`, where there is one.
+    `name` is its name after the environment's, `role` its purpose, and `serves` the name of what it
+    serves. With `ultra_disks` those can be attached to it. `accounts` are the users' own; Azure
+    Monitor's agent signs in with the identity `agent_identity_id`, if that is given.
     """
     place = place_of(scope)
     system = image(SERVER_IMAGE)
@@ -131,10 +131,10 @@ def attach(
     to: str,
     lun: int = 0,
 ) -> VirtualMachineDataDiskAttachment:
-    """Attaches a data disk to a VM, by their ids: it stays where the VM is replaced.
+    """Attaches a data disk to a VM, by their ids: the disk stays if the VM is replaced.
 
-    Azure caches none of it, as it does for no Premium SSD v2 or Ultra disk: the server caches in
-    its memory.
+    Azure does not cache it, as Premium SSD v2 and Ultra disks do not support that: the server
+    caches in its memory.
     """
     return VirtualMachineDataDiskAttachment(
         scope, id, managed_disk_id=disk_id, virtual_machine_id=to, lun=lun, caching="None"

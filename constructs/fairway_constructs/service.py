@@ -1,4 +1,4 @@
-"""A service of Azure's, with the interfaces of Azure Verified Modules under their names.
+"""An Azure service, with the interfaces of Azure Verified Modules under their names.
 
 https://azure.github.io/Azure-Verified-Modules/specs/tf/interfaces/
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @checked
 @dataclass(frozen=True, kw_only=True)
 class RoleAssignment:
-    """A role on a service for someone: a group of Entra ID, a person, or another program.
+    """A role on a service for a principal: a group of Entra ID, a user, or another program.
 
     `principal_id` is an object id; Azure shows `description` beside the role.
     """
@@ -45,8 +45,8 @@ class RoleAssignment:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnostics:
-    """Logs that a service sends, of itself or of a part of it: all, or those of `categories`, which
-    is None where it has no logs."""
+    """The logs that a service, or a part of it, sends: all, or those of `categories`, which is None
+    for a service without logs."""
 
     part: str = ""
     categories: tuple[str, ...] | None = ()
@@ -56,24 +56,25 @@ class Diagnostics:
 class Service(Component):
     """A new or existing service, by its resource `id`.
 
-    What its methods make stands beside it.
+    Its methods create resources beside it.
 
     >>> vault.private_endpoints(network)  # doctest: +SKIP
     >>> vault.diagnostic_settings(monitoring)  # doctest: +SKIP
     """
 
-    # Rows of private_links.toml, each by what the endpoint's name ends in; none without endpoints.
+    # Rows of private_links.toml by the suffix of the endpoint's name; none without endpoints.
     LINKS: ClassVar[Mapping[str, str]] = {}
-    # The id that most have, which the keys of roles on it leave out.
+    # The usual id, which the keys of roles on the service leave out.
     USUAL_ID: ClassVar = ""
     DIAGNOSTICS: ClassVar = Diagnostics()
 
     id: str
 
     def private_endpoints(self, network: INetwork) -> list[PrivateEndpoint]:
-        """Gives it addresses inside the network, by which its public name is then reached there.
+        """Gives the service addresses inside the network, to which its public name then resolves
+        there.
 
-        Raises UserError where network or service have no private endpoints.
+        Raises UserError if the network or the service has no private endpoints.
         """
         endpoints = network.endpoints
         if endpoints is None:
@@ -91,7 +92,8 @@ class Service(Component):
         ]
 
     def diagnostic_settings(self, monitoring: IMonitoring) -> None:
-        """Sends its logs to the workspace, who did what with it; where it has none, its load."""
+        """Sends the service's logs of accesses and changes to the workspace; without logs, its
+        metrics."""
         sent = self.DIAGNOSTICS
         logs = None
         if sent.categories is not None:
@@ -108,8 +110,8 @@ class Service(Component):
         )
 
     def role_assignments(self, assignments: Mapping[str, RoleAssignment]) -> None:
-        """Gives roles on it, each under a key that stays; `grant_…` methods are for identities of
-        the stack's own."""
+        """Grants roles on the service, each under a stable key; `grant_…` methods are for the
+        stack's own identities."""
         for key, each in assignments.items():
             role = each.role_definition_id_or_name
             is_id = role.startswith(("/", "${"))
@@ -127,7 +129,7 @@ class Service(Component):
     def _grant(
         self, grantee: Grantee, key: str, role: str, does: str, *, on: str | None = None
     ) -> None:
-        """Gives a role on it, or on a part of it; `does` is what the holder then does with that."""
+        """Grants a role on the service, or on a part of it; `does` is what the holder then does."""
         holder = grantee.identity
         key = key if self._name == self.USUAL_ID else f"{self._name}-{key}"
         holder.grant(key, role, on=on or self.id, reason=f"{holder.called} {does}")
@@ -138,6 +140,6 @@ class Service(Component):
 
     @property
     def _beside(self) -> Construct:
-        """The scope in which it stands itself."""
+        """The scope that contains the service."""
         *around, _ = self._inside.around
         return around[-1] if around else self._inside.stack  # type: ignore[return-value]  # as above

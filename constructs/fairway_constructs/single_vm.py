@@ -1,4 +1,4 @@
-"""A single VM with GPUs: a disk and an address that stay, and who signs in by Entra ID."""
+"""A single VM with GPUs: a persistent disk and address, and sign-in with Entra ID."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 def let_sign_in(
     scope: Construct, name: str, people: Mapping[str, bool], *, virtual_machine_id: str
 ) -> None:
-    """Lets people sign in to one VM, which needs an identity of its own (SystemAssigned) for that.
+    """Lets users sign in to one VM, which needs its own identity (SystemAssigned) for that.
 
-    `people` are object ids, each with whether the person may use sudo.
+    `people` are object ids, each with whether the user may use sudo.
     """
     on_machine(scope, f"{name}-entra-login", LOGIN, virtual_machine_id=virtual_machine_id)
     for person, is_admin in people.items():
@@ -56,17 +56,15 @@ def let_sign_in(
 class SingleVm(TakesJobs):
     """A VM with the image, mounts, identity and boot of a cluster's node, and no public address.
 
-    Its private address belongs to a network interface of its own, and its system disk is a
-    managed one: both are the same after it was stopped overnight. With `local_os_disk` the
-    disk is on the VM itself, which can then not be stopped without losing it. Either way the
-    VM is replaced when its image, keys or mounts change: what must stay belongs on a mount.
+    Its private address belongs to a separate network interface, and its system disk is a managed
+    one: both survive a stop overnight. With `local_os_disk` the disk is on the VM itself, which can
+    then not be stopped without losing it. Either way the VM is replaced when its image, keys or
+    mounts change: data that must survive belongs on a mount. The VM may use the reserved capacity
+    of `capacity_reservation_group_id`. `signed_in` are the object ids of users who sign in with
+    Entra ID, and whether they may use sudo. Everything else is as in a `GpuCluster`.
 
-    It may be taken from the reserved capacity of `capacity_reservation_group_id`. `signed_in` are
-    the object ids of who signs in by Entra ID, and whether they may use sudo. All else is as of a
-    `GpuCluster`.
-
-    Raises UserError for an image that does not fit the size, and for a system disk that does
-    not fit the VM.
+    Raises UserError for an image that does not fit the size, and for a system disk that does not
+    fit the VM.
 
     >>> box = SingleVm(stack, "box", size=vm_size("Standard_NC24ads_A100_v4"),
     ...                image=image("ubuntu-hpc-2404"), subnet=network.subnet("compute"),

@@ -54,10 +54,10 @@ _BLOB_TYPES = ("blockBlob", "appendBlob")
 def storage_lifecycle(
     scope: Construct, *, account_id: str, expire_days: Mapping[str, int], version_days: int
 ) -> StorageManagementPolicy:
-    """Deletes blobs that nobody changed for `expire_days` of their container.
+    """Deletes blobs that were not modified for the `expire_days` of their container.
 
-    What was overwritten or deleted is kept as a version, which goes after `version_days`.
-    Soft deletion then holds everything once more, for as long as the account says.
+    Overwritten and deleted blobs are kept as versions, which are deleted after `version_days`. Soft
+    deletion then keeps everything once more, for as long as the account's settings say.
 
     >>> storage_lifecycle(stack, account_id=account.id, expire_days={"outputs": 90},
     ...                   version_days=14)  # doctest: +SKIP
@@ -109,7 +109,7 @@ class IStorage(Service):
 
     LINKS: ClassVar = {"": "blob"}
     USUAL_ID = "storage"
-    # A training job reads millions of blobs: to record each would cost more than it tells.
+    # A training job reads millions of blobs: logging each would cost more than it is worth.
     DIAGNOSTICS = Diagnostics(
         part="/blobServices/default", categories=("StorageWrite", "StorageDelete")
     )
@@ -119,11 +119,11 @@ class IStorage(Service):
     containers: Mapping[str, Container]
 
     def grant_read_write(self, grantee: Grantee) -> None:
-        """Lets it read and write blobs of all containers, without a key."""
+        """Lets the grantee read and write blobs of all containers, without a key."""
         self._grant_blobs(grantee, "Contributor", "read and write")
 
     def grant_read(self, grantee: Grantee) -> None:
-        """Lets it read blobs of all containers, without a key."""
+        """Lets the grantee read blobs of all containers, without a key."""
         self._grant_blobs(grantee, "Reader", "read")
 
     def _grant_blobs(self, grantee: Grantee, role: str, do: str) -> None:
@@ -135,16 +135,16 @@ class IStorage(Service):
 class Storage(IStorage):
     """A storage account that only Entra ID identities can use, unless `account_keys` is set.
 
-    It is reached by private endpoints, from `subnet_ids` and from the public ones of the ranges
-    `allowed`; with `network` by the private endpoint that is made in it, or else from its compute
-    subnet. With none of them it has no public side at all, and only with `public` every address
-    reaches it. Deleted and overwritten blobs can be brought back for two weeks; in the containers
-    of `expire_days` what nobody changed for so long is deleted. `account` is the name to use;
-    otherwise Terraform makes one that nobody else has, see `unique_suffix`. In a stack with
-    `protect` neither Terraform nor Azure deletes the account; `lock` decides about Azure alone.
+    It is reached by private endpoints, from `subnet_ids` and from the public ranges in `allowed`;
+    with `network` by the private endpoint that is created in it, or else from its compute subnet.
+    Without any of them it has no public access at all; with `public` it is open to every address.
+    Deleted and overwritten blobs can be recovered for two weeks; in the containers of `expire_days`
+    blobs that were not modified for that long are deleted. `account` is the name to use; otherwise
+    Terraform makes a unique one, see `unique_suffix`. In a stack with `protect` neither Terraform
+    nor Azure deletes the account; `lock` overrides this for Azure.
 
-    Raises UserError for a name that Azure does not take, and for `expire_days` of a container that
-    is not made.
+    Raises UserError for a name that Azure does not accept, and for `expire_days` of a container
+    that is not created.
 
     >>> storage = Storage(stack, containers=["datasets"], network=network)  # doctest: +SKIP
     >>> storage.grant_read_write(identity)  # doctest: +SKIP
@@ -188,7 +188,7 @@ class Storage(IStorage):
             **reached_from(subnet_ids, public_addresses(allowed), public=public),
             infrastructure_encryption_enabled=True,
             **encrypted_by(customer_managed_key),
-            # What was deleted or overwritten can be brought back for a while.
+            # Deleted and overwritten blobs can be recovered for a while.
             blob_properties=BlobProperties(
                 versioning_enabled=True,
                 delete_retention_policy=BlobPropertiesDeleteRetentionPolicy(days=_KEPT_DAYS),
@@ -218,10 +218,10 @@ class Storage(IStorage):
         *,
         containers: Sequence[str],
     ) -> IStorage:
-        """An existing account with these containers: nothing of it is made.
+        """Returns an existing account with these containers: nothing is created.
 
         The plan fails if one of the containers does not exist. Terraform reads them by the id of
-        the account, and not the account itself, with which it would keep the keys.
+        the account, and not the account itself, as its state would then hold the keys.
         """
         found = IStorage(scope, id)
         found.id = account_id
@@ -256,10 +256,10 @@ def _account_name(scope: Construct, account: str | None) -> str:
 
 
 def sign_in(*, account_keys: bool) -> dict[str, Any]:
-    """Returns who may use an account: identities, and with keys all who have one."""
+    """Returns the arguments for access to an account: by identities, and if enabled by keys."""
     return {
         "shared_access_key_enabled": account_keys,
-        # Tokens that keys sign cannot be taken back: longer ones are at least logged.
+        # Tokens signed by keys cannot be revoked: long-lived ones are at least logged.
         "sas_policy": (
             SasPolicy(expiration_period="01.00:00:00", expiration_action="Log")
             if account_keys
@@ -274,7 +274,8 @@ def sign_in(*, account_keys: bool) -> dict[str, Any]:
 def reached_from(
     subnet_ids: Sequence[str], addresses: Sequence[str] = (), *, public: bool = False
 ) -> dict[str, Any]:
-    """Returns from where an account is reached, besides its private endpoints."""
+    """Returns the arguments for the networks that reach an account, besides its private
+    endpoints."""
     return {
         "min_tls_version": "TLS1_2",
         "public_network_access_enabled": bool(public or subnet_ids or addresses),

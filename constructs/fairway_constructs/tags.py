@@ -1,4 +1,4 @@
-"""Tags for all that is below a construct, whatever it is."""
+"""Tags for all resources below a construct."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @checked
 class Tags:
-    """Adds tags to all resources below a construct or a stack that can have some.
+    """Tags of all resources below a construct or a stack that support tags.
 
     >>> Tags.of(stack).add("cost-centre", "4711")  # doctest: +SKIP
     """
@@ -24,11 +24,11 @@ class Tags:
 
     @classmethod
     def of(cls, scope: Construct) -> Tags:
-        """The tags of what is below `scope`."""
+        """Returns the tags of the resources below `scope`."""
         return cls(scope)
 
     def add(self, name: str, value: str) -> None:
-        """Adds one, also to what is made later; it replaces one of that name."""
+        """Adds a tag, also to resources created later; it replaces an existing tag of that name."""
         as_azure_takes_them({name: value})
         Aspects.of(self._scope).add(_Tag(name, value))
 
@@ -39,7 +39,7 @@ class _Tag(Aspect):
 
     def visit(self, node: IConstruct) -> None:
         if isinstance(node, Resource) and node.takes_tags:
-            # To Azure names that differ in case alone are one: each keeps the spelling that it has.
+            # Azure ignores the case of tag names: an existing one keeps its spelling.
             has = {name.lower(): name for name in node.tags_input}
             own = {has.get(name.lower(), name): value for name, value in self._tag.items()}
             node.tags = {**node.tags_input, **own}

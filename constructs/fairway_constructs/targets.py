@@ -37,7 +37,7 @@ class TakesJobs(Component):
         reach: Reach | None = None,
         users: Mapping[str, str] | None = None,
     ) -> Target:
-        """Facts about the cluster that jobs need; see `Targets`."""
+        """Returns the facts about the cluster that jobs need; see `Targets`."""
         place = self.place
         return Target(
             environment=place.environment,
@@ -51,21 +51,21 @@ class TakesJobs(Component):
         )
 
     def _facts(self) -> dict[str, Any]:
-        """Returns what its target has beside what is alike in a stack."""
+        """Returns the facts of the construct's target, except those common to a stack."""
         raise NotImplementedError
 
     def _gateway(self) -> GatewayHost | None:
-        """Returns the host that leads to what is closed to people's machines, if it has one."""
+        """Returns the host that leads to services closed to users' machines, if there is one."""
         return None
 
 
 class Targets(Component):
-    """The output `targets` of a stack: how jobs get to its clusters, and what they find there.
+    """The output `targets` of a stack: how jobs reach its clusters, and what they find there.
 
-    `storage` is where jobs stage what they read and write, and `vault` has their secrets; give the
-    clusters roles on both. For jobs on a `BatchPool` it has the containers `outputs` and `code`.
-    Where storage and vault have no public side, people's machines reach them through `gateway`, or
-    the first node of a `Cluster`.
+    `storage` is where jobs stage their inputs and outputs, and `vault` has their secrets; grant the
+    clusters roles on both. For jobs on a `BatchPool` it has the containers `outputs` and `code`. If
+    storage and vault have no public access, users' machines reach them through `gateway`, or the
+    first node of a `Cluster`.
 
     >>> Targets(stack, [h100], storage=storage)  # doctest: +SKIP
     """
@@ -106,14 +106,15 @@ class Targets(Component):
 
 
 def storage_of(storage: IStorage) -> StorageAccount:
-    """The account as jobs know it."""
+    """Returns the account in the form that jobs use."""
     return StorageAccount(account_url=storage.account_url, containers=tuple(storage.containers))
 
 
 def node_facts(
     name: str, spec: NodeSpec, resource_id: str, hosts: Sequence[str], nodes: int | None = None
 ) -> dict[str, Any]:
-    """The target of a scale set, or of one VM, whose `hosts` jobs reach over SSH by the first."""
+    """Returns the target of a scale set or a VM, whose `hosts` jobs reach by SSH through the
+    first."""
     shared = shared_folder(spec.mounts)
     keeps_disks = keeps_disk(spec, single=nodes is None)
     queue = spec.accounts.queue if spec.accounts else None
@@ -121,9 +122,9 @@ def node_facts(
         host=hosts[0],
         user=ADMIN_USERNAME,
         shared=shared or LOCAL_FOLDER,
-        # Without a folder that they share, what is on the first node is nowhere else.
+        # Without a shared folder, runs are only on the first node.
         others=tuple(hosts[1:]) if shared else (),
-        # A stopped node loses a system disk that is on itself.
+        # A stopped node loses a local system disk.
         machines=resource_id if keeps_disks else "",
         queue=queue.folder if queue else None,
     )
@@ -148,7 +149,7 @@ def job_facts(
     spot: bool,
     mounts: Sequence[Mount],
 ) -> dict[str, Any]:
-    """Facts about a target beside those alike in a stack; `access` is the section of its engine."""
+    """Returns a target's facts except those common to a stack; `access` is its engine's section."""
     return {
         "name": name,
         "engine": engine,

@@ -1,4 +1,4 @@
-"""Values that Terraform keeps, and texts in which it is to find nothing to evaluate."""
+"""Values that Terraform keeps, and literal texts in which it evaluates nothing."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class TerraformData(Resource):
-    """Keeps a value in the state and is replaced with it.
+    """A value in Terraform's state, replaced when it changes.
 
-    A resource whose `Lifecycle.replace_triggered_by` names it is replaced when `input` changes.
-    Needs no provider.
+    A resource whose `Lifecycle.replace_triggered_by` names it is replaced when `input` changes. It
+    needs no provider.
     """
 
     TYPE = "terraform_data"
@@ -33,7 +33,7 @@ REFERENCE = re.compile(r"(\$\{TfToken\[[^]]+\]\})")
 
 
 def literal(text: str) -> str:
-    """The text with all that Terraform could take for an expression escaped, but its references.
+    """Escapes everything in the text that Terraform could evaluate, except its references.
 
     >>> literal("echo ${HOME}")
     'echo $${HOME}'
@@ -46,7 +46,7 @@ def literal(text: str) -> str:
 
 
 def md5_of(text: str) -> str:
-    """An expression for the MD5 of the text, in hexadecimal digits, with its references' values.
+    """Returns an expression for the MD5, in hexadecimal, of the text with its references' values.
 
     >>> md5_of("hello")
     '${md5(join("", ["hello"]))}'

@@ -1,4 +1,4 @@
-"""A key vault: secrets for jobs, and keys that encrypt what the environment stores."""
+"""A key vault: secrets for jobs, and keys that encrypt the environment's data."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def key_vault(
     sku: Literal["standard", "premium"] = "standard",
     for_machines: bool = False,
 ) -> KeyVault:
-    """A key vault with role-based access, where nothing can be purged for `kept_days`.
+    """Creates a key vault with role-based access, where nothing can be purged for `kept_days`.
 
-    `kind` is its row in names.toml. From outside it is reached from `ranges` alone, and by Azure's
-    own services where `bypass` says so. With `for_machines` these put its secrets on VMs that they
-    make, and need its public side for that.
+    `kind` is its row in names.toml. From outside it is reached only from `ranges`, and by Azure's
+    own services if `bypass` says so. With `for_machines` these copy its secrets to VMs that they
+    create, which requires public access.
     """
     place = place_of(scope)
     return KeyVault(
@@ -65,20 +65,20 @@ def key_vault(
     )
 
 
-# What is deleted can be brought back for as long, and by nobody be made to vanish sooner.
+# Deleted secrets can be recovered for as long, and nobody can purge them sooner.
 _KEPT_DAYS = 90
 
-# All before it retire on 2027-02-27.
+# All older versions retire on 2027-02-27.
 # https://learn.microsoft.com/azure/key-vault/general/migrate-api-version
 _KEY_API = "2026-02-01"
 _KEY_BITS = 3072
-# A key gets a new version after a year; those who name no version follow by themselves.
+# A key gets a new version after a year; users that name no version follow automatically.
 _ROTATED_AFTER = "P1Y"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """A key: `url` names no version, and works only after `ready` was made."""
+    """A key: `url` names no version, and works only once `ready` exists."""
 
     url: str
     id: str
@@ -98,9 +98,9 @@ class Key:
 @checked
 @dataclass(frozen=True, kw_only=True)
 class CustomerManagedKey:
-    """A key, and the identity by which a service reaches it once all of `ready` is made.
+    """A key, and the identity by which a service accesses it once all of `ready` exist.
 
-    `url` names no version: the service follows the key when it rotates.
+    `url` names no version: the service follows the key's rotation.
     """
 
     url: str
@@ -109,7 +109,7 @@ class CustomerManagedKey:
 
 
 class IVault(Service):
-    """A new or existing key vault; `url` is where its secrets and keys are."""
+    """A new or existing key vault; `url` is the address of its secrets and keys."""
 
     LINKS: ClassVar = {"": "vault"}
     USUAL_ID = "vault"
@@ -117,7 +117,7 @@ class IVault(Service):
     url: str
 
     def grant_read(self, grantee: Grantee) -> None:
-        """Lets it read secrets, and nothing else."""
+        """Lets the grantee only read secrets."""
         does = "read the secrets that jobs name"
         self._grant(grantee, "read_secrets", "Key Vault Secrets User", does)
 
@@ -125,9 +125,9 @@ class IVault(Service):
 class Vault(IVault):
     """A key vault with role-based access and purge protection.
 
-    It is reached by private endpoints, and from outside only by the public ones of the ranges
-    `allowed`, and by `egress_address`, where nodes have no private endpoint. In a stack with
-    `protect` Azure does not delete it, unless `lock` says otherwise.
+    It is reached by private endpoints, and from outside only by the public ranges in `allowed`, and
+    by `egress_address`, if nodes have no private endpoint. In a stack with `protect` Azure does not
+    delete it, unless `lock` says otherwise.
 
     >>> vault = Vault(stack)  # doctest: +SKIP
     >>> key = vault.customer_managed_key("storage")  # doctest: +SKIP
@@ -152,7 +152,7 @@ class Vault(IVault):
             kind="key_vault",
             kept_days=_KEPT_DAYS,
             ranges=public_ranges(allowed, egress_address),
-            # Storage reaches its key as one of Azure's own services.
+            # Storage accesses its key as one of Azure's own services.
             bypass="AzureServices",
             sku=sku,
         )
@@ -162,7 +162,7 @@ class Vault(IVault):
 
     @classmethod
     def from_id(cls, scope: Construct, id: str, vault_id: str) -> IVault:  # noqa: A002
-        """An existing vault: nothing of it is made, and its rules stay."""
+        """Returns an existing vault: nothing is created, and its network rules stay."""
         found = IVault(scope, id)
         found.id = vault_id
         name = parts_of("key vault", vault_id)["name"].lower()
@@ -170,7 +170,7 @@ class Vault(IVault):
         return found
 
     def customer_managed_key(self, name: KeyName) -> CustomerManagedKey:
-        """A key, and an identity that may wrap and unwrap with it and nothing else."""
+        """Creates a key, and an identity that may only wrap and unwrap with it."""
         key = self.key(name)
         identity = Identity(self._beside, f"{name}-key")
         key.grant_encryption(identity)
@@ -179,11 +179,11 @@ class Vault(IVault):
         )
 
     def key(self, name: KeyName) -> Key:
-        """A key for wrapping other keys, which rotates by itself.
+        """Creates a key for wrapping other keys, which rotates by itself.
 
-        It is made through the management plane: who runs Terraform needs neither a role
-        on the keys nor a way into the vault's network. Azure makes it once and never again,
-        so that nothing Terraform does later can replace it.
+        It is created through the management plane: the user who runs Terraform needs neither a role
+        on the keys nor access to the vault's network. Azure creates it once and never again, so
+        that no later deployment can replace it.
         """
         deployment = ResourceGroupTemplateDeployment(
             self,
@@ -201,7 +201,7 @@ class Vault(IVault):
 
 
 def _key_template(key_type: str) -> dict[str, object]:
-    """An ARM template of one key; `vault` and `key` are its parameters."""
+    """Returns an ARM template of one key; `vault` and `key` are its parameters."""
     rotate = {"trigger": {"timeAfterCreate": _ROTATED_AFTER}, "action": {"type": "rotate"}}
     return {
         "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",

@@ -1,7 +1,8 @@
 """Clusters that Azure stops and starts at certain times: a Logic App for each of the two.
 
-A Logic App of the consumption plan costs a fraction of a cent a month, needs no code, and keeps
-summer time. It is deployed as a template, since it is one whole with its trigger and action.
+A Logic App of the consumption plan costs a fraction of a cent a month, needs no code, and observes
+daylight saving time. It is deployed as a template, since it is one unit with its trigger and
+action.
 """
 
 from __future__ import annotations
@@ -30,31 +31,32 @@ if TYPE_CHECKING:
     from fairway_core.resource_ids import MachinesId, ObjectId
 
 
-# What is done to VMs and scale sets alike. No built-in role of both is as narrow.
+# The actions on VMs and scale sets. No built-in role for both is as narrow.
 _ACTIONS = tuple(
     f"Microsoft.Compute/{kind}/{action}"
     for kind in ("virtualMachines", "virtualMachineScaleSets")
     for action in ("read", "start/action", "deallocate/action")
 )
-# How stopping and starting ended: operations lie beside the machines, in the subscription. A Logic
-# App follows them with its own identity, and calls what it may not follow a failure.
+# The results of stopping and starting: operations are beside the machines, in the subscription. A
+# Logic App polls them with its own identity, and reports a failure if it may not.
 _OPERATIONS = "Microsoft.Compute/locations/operations/read"
 _COMPUTE_API = "2024-07-01"
 _WORKFLOW_API = "2019-05-01"
-# A recurrence without a start runs once as it is deployed, and ignores its time zone. With a start
-# in the past, which takes the zone's time where it has no Z, it waits for the next time that its
-# schedule names. A constant, so that no plan differs from the one before.
+# A recurrence without a start runs once when it is deployed, and ignores its time zone. With a
+# start in the past, in the zone's time if it has no Z, it waits for the next time of its
+# schedule. A constant, so that no plan differs from the one before.
 # https://learn.microsoft.com/azure/connectors/connectors-native-recurrence
 _BEGUN = "2026-01-01T00:00:00"
-# A VM is at work for minutes where it is extended or updated, and its size may be sold out.
+# A VM is busy for minutes while extensions or updates are installed; its size may be sold out.
 _TRIES, _PAUSE_MINUTES = 6, 5
 _SCHEMAS = "https://schema.management.azure.com"
 
 
 class WorkingHours(Component):
-    """Stops and starts clusters, given by name with the resource id of the VM or scale set.
+    """Schedules that stop and start clusters, given by name with the resource id of the VM or scale
+    set.
 
-    One identity does it all, and may do nothing else. With `alerts`, what failed sends mail.
+    One identity does this, and may do nothing else. With `alerts`, failures send mail.
 
     >>> WorkingHours(stack, clusters={"box": (schedule, box.id)})  # doctest: +SKIP
     """
@@ -130,7 +132,8 @@ class WorkingHours(Component):
 
 
 def _template(what: str, time: str, schedule: Schedule) -> dict[str, Any]:
-    """An ARM template of one Logic App, that asks Azure to start or to deallocate once a day.
+    """Returns an ARM template of one Logic App that asks Azure to start or to deallocate once a
+    day.
 
     Its output is the id of the Logic App.
     """
@@ -191,11 +194,11 @@ def _workflow(what: str, time: str, schedule: Schedule) -> dict[str, Any]:
 
 
 def _until_done(action: str) -> dict[str, Any]:
-    """The action, again while Azure refuses it; the run fails where it was never done.
+    """Returns the action, retried while Azure refuses it; the run fails if it never succeeds.
 
-    Azure answers at once and goes on by itself, and a Logic App waits until that is done. A VM that
-    is at work is refused with 409, which a Logic App does not repeat by itself.
-    https://learn.microsoft.com/azure/logic-apps/error-exception-handling
+    Azure responds immediately and continues asynchronously, and a Logic App waits for the end. A VM
+    with another operation in progress is refused with 409, which a Logic App does not retry by
+    itself. https://learn.microsoft.com/azure/logic-apps/error-exception-handling
     """
     done: dict[str, Any] = {"name": "done", "value": True}
     wait = {"interval": {"count": _PAUSE_MINUTES, "unit": "Minute"}}
@@ -223,7 +226,7 @@ def _until_done(action: str) -> dict[str, Any]:
             "actions": tries,
             "runAfter": {"begin": ["Succeeded"]},
         },
-        # A loop that gives up has succeeded where its last pause has: say that nothing was done.
+        # A loop that gives up has succeeded if its last pause has: report that nothing was done.
         "judge": {
             "type": "If",
             "expression": "@not(variables('done'))",
@@ -234,11 +237,11 @@ def _until_done(action: str) -> dict[str, Any]:
 
 
 def _request(action: str) -> dict[str, Any]:
-    """The call of Azure that begins it, by the Logic App's own identity."""
+    """Returns the call to Azure that starts the action, with the Logic App's own identity."""
     path = f"/{action}?api-version={_COMPUTE_API}"
     return {
         "method": "POST",
-        # With the manager of the cloud that it is deployed to, which ends in a slash.
+        # The resource manager of the cloud that it is deployed to, which ends in a slash.
         "uri": "[concat(environment().resourceManager, "
         f"substring(parameters('machines'), 1), '{path}')]",
         "authentication": {
@@ -250,8 +253,8 @@ def _request(action: str) -> dict[str, Any]:
 
 
 class IdleStop(Component):
-    """Lets the identity of nodes stop clusters, given by name with the resource id of the VM or
-    scale set, and nothing else there.
+    """A role by which the identity of nodes may stop clusters, given by name with the resource id
+    of the VM or scale set, and nothing else there.
 
     >>> IdleStop(stack, principal_id=identity.principal_id,
     ...          clusters={"box": box.id})  # doctest: +SKIP
