@@ -1,6 +1,6 @@
 """Attributes of a resource that others can refer to: descriptors for the generated classes.
 
-`subnet.id` is no value but a reference, which Terraform follows; across stacks too.
+`subnet.id` is not a value but a reference, which Terraform resolves; across stacks too.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _T = TypeVar("_T")
 
 
 class _Attribute(Generic[_T]):
-    """An attribute that a class declares; read on an instance it is a reference to it, and what
-    is assigned to it is the argument of that name in Terraform.
+    """An attribute that a class declares: reading it on an instance returns a reference, and
+    assigning to it sets the argument of that name in Terraform.
 
-    Its name is that of the class's member. A member that had to be renamed, because
-    its name means something else in Python, gives Terraform's name.
+    Its name is that of the class's member. A member that had to be renamed, because its name means
+    something else in Python, passes Terraform's name.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -46,7 +46,7 @@ class _Attribute(Generic[_T]):
 
 
 class StringAttribute(_Attribute[str]):
-    """A string, read as a string that holds a token: the same one each time."""
+    """A string, read as a string with a token: the same one each time."""
 
     def _read(self, element: _Element) -> str:
         known: dict[str, str] = vars(element).setdefault("_tokens", {})
@@ -63,7 +63,7 @@ class NumberAttribute(_Attribute[float]):
 
 
 class BooleanAttribute(_Attribute["IResolvable"]):
-    """A boolean, read as a token, because no boolean can stand for one."""
+    """A boolean, read as a token, because no boolean can stand for a token."""
 
     def _read(self, element: _Element) -> IResolvable:
         return element.get_boolean_attribute(self._name)
@@ -84,14 +84,14 @@ class NumberListAttribute(_Attribute[list[float]]):
 
 
 class MapAttribute(_Attribute["Mapping[str, str]"]):
-    """A map of strings, read as a mapping that stands for a token: never look into it."""
+    """A map of strings, read as a mapping that stands for a token: never read its items."""
 
     def _read(self, element: _Element) -> Mapping[str, str]:
         return element.get_string_map_attribute(self._name)
 
 
 class ObjectAttribute(_Attribute["IResolvable"]):
-    """A list or set of objects, read as a token; `reference` reaches into it."""
+    """A list or set of objects, read as a token; `reference` refers to its members."""
 
     def _read(self, element: _Element) -> IResolvable:
         return element.interpolation_for_attribute(self._name)

@@ -1,4 +1,4 @@
-"""Base of the generated classes, and the parts that cdktf need not know: blocks and values."""
+"""The base of the generated classes, and the parts that do not need cdktf: blocks and values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Self, dataclass_transform
 
 
 class _Fields:
-    """Makes a block's class a dataclass when somebody asks for its fields, as a subclass does."""
+    """A descriptor that makes a block's class a dataclass on access, as when it is subclassed."""
 
     def __get__(self, made: object, owner: type[Block]) -> Any:
         if owner is Block:
@@ -19,10 +19,10 @@ class _Fields:
 
 
 class _Arguments:
-    """The fields as arguments, where the signature of `__new__` would be shown."""
+    """A descriptor that shows the fields as arguments, in place of the signature of `__new__`."""
 
     def __get__(self, made: object, owner: type[Block]) -> inspect.Signature:
-        is_dataclass(owner)  # makes it one
+        is_dataclass(owner)  # makes it a dataclass
         _, *arguments = inspect.signature(owner.__init__).parameters.values()
         return inspect.Signature(arguments)
 
@@ -31,13 +31,12 @@ class _Arguments:
 class Block:
     """A nested block; every subclass is a frozen dataclass that takes its fields by name.
 
-    A field is an attribute or a block. One whose name would mean something else in Python
-    ends in an underscore.
+    A field is an attribute or a block. If its name would mean something else in Python, it ends in
+    an underscore.
 
     There are some hundred of these classes, of which a program uses few: one becomes a dataclass
-    when the first instance is made, or its fields are asked for. And most of what
-    `@dataclass(frozen=True)` costs (0.3 ms) is spent on methods that they can share: here it is a
-    tenth.
+    when its first instance is created, or its fields are requested. And most of the cost of
+    `@dataclass(frozen=True)` (0.3 ms) is in methods that they can share: here it is a tenth.
     """
 
     __dataclass_fields__ = _Fields()
@@ -75,7 +74,7 @@ def _make_dataclass(block: type[Block]) -> None:
     values = ", ".join(f"{f.name}={f.name}" for f in named)
     scope: dict[str, Any] = {}
     exec(f"def __init__({signature}): self.__dict__.update({values})", scope)  # noqa: S102
-    # The name that a TypeError gives.
+    # The name in a TypeError.
     scope["__init__"].__qualname__ = block.__qualname__
     block.__init__ = scope["__init__"]  # type: ignore[method-assign]
 
@@ -83,7 +82,7 @@ def _make_dataclass(block: type[Block]) -> None:
 class ObjectValue(Block):
     """An object in an attribute that holds objects; the generated subclasses name its fields.
 
-    Terraform wants such an object whole, so a field that is None is written as null.
+    Terraform requires such an object to be complete, so a field that is None is written as null.
     """
 
 
@@ -97,19 +96,19 @@ class Timeouts(Block):
 
 
 class BlockBody(dict[str, Any]):
-    """A nested block as plain data, where a dict of another class is a map."""
+    """A nested block as plain data; a dict of any other class is a map."""
 
 
 class ObjectBody(dict[str, Any]):
     """An object in an attribute as plain data."""
 
 
-# Most values are one of these, and to ask each whether it is a mapping takes longer than all else.
+# Most values are of these types, and isinstance checks for mappings would dominate the run time.
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def terraform_value(value: Any) -> Any:
-    """The value as Terraform's JSON has it: blocks and mappings become dicts, None is dropped.
+    """Converts a value to Terraform's JSON: blocks and mappings become dicts, None is dropped.
 
     Strings, numbers, booleans and cdktf's tokens stay as they are.
     """

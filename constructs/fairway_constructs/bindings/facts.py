@@ -1,9 +1,9 @@
-"""Facts of the provider's schema about the resources that we use, and its kept copy.
+"""Facts from the provider's schema about the selected resources, and their kept copy.
 
-The kept copy, `azurerm.json`, has an attribute a line, its type first and then what holds
-for it: `"name": ["string", "required"]`. Types are Terraform's own type constraints as
-`terraform providers schema -json` writes them: "string", "number", "bool",
-["list", T], ["set", T], ["map", T], ["object", {"name": T, ...}].
+The kept copy, `azurerm.json`, has one attribute per line, first its type and then its flags:
+`"name": ["string", "required"]`. Types are Terraform's own type constraints as `terraform providers
+schema -json` writes them: "string", "number", "bool", ["list", T], ["set", T], ["map", T],
+["object", {"name": T, ...}].
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Attribute:
         return self.required or self.optional
 
     def to_json(self) -> list[Any]:
-        """Its line in the kept facts."""
+        """Returns the attribute's line in the kept facts."""
         flags = ("required", "optional", "computed", "write_only")
         return [self.type, *(flag for flag in flags if getattr(self, flag))]
 
     @classmethod
     def from_json(cls, line: list[Any]) -> Attribute:
-        """The inverse of `to_json`."""
+        """Returns the attribute of a line: the inverse of `to_json`."""
         return cls(line[0], **dict.fromkeys(line[1:], True))
 
 
@@ -61,7 +61,7 @@ class Body:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Body:
-        """The inverse of `to_json`."""
+        """Returns the body of plain data: the inverse of `to_json`."""
         return cls(
             {name: Attribute.from_json(line) for name, line in document["attributes"].items()},
             {name: NestedBlock.from_json(it) for name, it in document.get("blocks", {}).items()},
@@ -90,7 +90,7 @@ class NestedBlock:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> NestedBlock:
-        """The inverse of `to_json`."""
+        """Returns the block of plain data: the inverse of `to_json`."""
         limits = document.get("min_items", 0), document.get("max_items")
         return cls(document["nesting"], *limits, Body.from_json(document))
 
@@ -106,7 +106,7 @@ class Facts:
     data_sources: Mapping[str, Body]
 
     def to_text(self) -> str:
-        """The kept form: JSON, sorted, an attribute a line."""
+        """Returns the kept form: JSON, sorted, one attribute per line."""
         document = {
             "provider": self.provider,
             "version": self.version,
@@ -120,7 +120,7 @@ class Facts:
 
     @classmethod
     def from_text(cls, text: str) -> Facts:
-        """The inverse of `to_text`."""
+        """Returns the facts of the kept form: the inverse of `to_text`."""
         document = json.loads(text)
         return cls(
             document["provider"],
@@ -133,12 +133,12 @@ class Facts:
 
 @cache
 def kept_facts() -> Facts:
-    """The facts that the bindings were generated from."""
+    """Returns the facts that the bindings were generated from."""
     return Facts.from_text(KEPT.read_text(encoding="utf-8"))
 
 
 def _lines(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """JSON with an object's members a line each, and anything else on one line."""
+    """Yields JSON with each member of an object on its own line, and anything else on one line."""
     yield indent[1:] + "{" if not indent else "{"
     last = len(value) - 1
     for position, (name, member) in enumerate(value.items()):

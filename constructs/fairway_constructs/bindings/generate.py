@@ -30,7 +30,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "azurerm"
 
 @dataclass(frozen=True)
 class Selection:
-    """Which resources and data sources of which provider have bindings."""
+    """The resources and data sources that have bindings, and their provider."""
 
     provider: str
     resources: tuple[str, ...]
@@ -38,7 +38,7 @@ class Selection:
 
     @classmethod
     def read(cls, file: Path) -> Selection:
-        """Read from a TOML file of the same three keys."""
+        """Reads the selection from a TOML file with the same three keys."""
         document = tomllib.loads(file.read_text(encoding="utf-8"))
         return cls(
             document["provider"], tuple(document["resources"]), tuple(document["data_sources"])
@@ -46,7 +46,7 @@ class Selection:
 
 
 def select(facts: Facts, selection: Selection) -> Facts:
-    """The facts about the selected resources alone.
+    """Returns the facts about the selected resources only.
 
     Raises UserError if the facts lack one of them.
     """
@@ -68,7 +68,7 @@ def _pick(bodies: Mapping[str, Body], names: Sequence[str]) -> dict[str, Body]:
 
 
 def write_package(facts: Facts, package: Path) -> None:
-    """Make the folder `package` hold the generated modules and no other."""
+    """Writes the generated modules into the folder `package`, and deletes all others."""
     files = render(facts)
     package.mkdir(exist_ok=True)
     for file in package.glob("*.py"):
@@ -86,9 +86,9 @@ def generate(
     kept: Path = KEPT,
     package: Path = PACKAGE,
 ) -> None:
-    """Write the kept facts and the package, from a schema or from the kept facts.
+    """Writes the kept facts and the package, from a schema or from the kept facts.
 
-    Raises UserError if the schema, or what is kept, does not hold what is selected.
+    Raises UserError if the schema, or the kept facts, lack a selected resource.
     """
     selection = Selection.read(selection_file)
     if schema is None:
@@ -109,7 +109,7 @@ def generate(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Runs the command and returns its exit code."""
     parser = argparse.ArgumentParser(prog="bindings", description=__doc__.partition("\n\n")[2])
     parser.add_argument(
         "schema",

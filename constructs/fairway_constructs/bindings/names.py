@@ -1,7 +1,7 @@
-"""Python's names for Terraform's.
+"""Python names of Terraform's names.
 
-A name that is taken in Python gets an underscore at its end, `scope_`; Terraform's names
-never end in one, so the way back is to strip it.
+A name that has another meaning in Python gets a trailing underscore, `scope_`; Terraform's names
+never end in one, so the inverse is to strip it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Container
 
-# What annotations in the generated classes call by these names; a member of the same
-# name would be taken for it.
+# Types in annotations of the generated classes; a member of the same name would shadow
+# them.
 _ANNOTATIONS = frozenset({"bool", "float", "object", "str"})
 
 # The arguments that the constructor of every resource has.
@@ -36,7 +36,7 @@ MEMBERS = frozenset(
     """.split()  # noqa: SIM905 - a column of strings would be forty lines
 )
 
-# What a generated module imports, or defines, under a capital letter.
+# The capitalized names that a generated module imports or defines.
 _IMPORTS = frozenset(
     """
     Block BooleanAttribute Construct DataSource ITerraformDependable Lifecycle
@@ -47,18 +47,19 @@ _IMPORTS = frozenset(
 
 
 def module_name(terraform_type: str, *, data: bool = False) -> str:
-    """The module of a resource: azurerm_subnet → subnet, the data source → data_subnet."""
+    """Returns the module of a resource: azurerm_subnet → subnet, the data source → data_subnet."""
     name = terraform_type.partition("_")[2]
     return f"data_{name}" if data else name
 
 
 def class_name(snake: str) -> str:
-    """subnet → Subnet, os_disk → OsDisk."""
+    """Returns the name in camel case: subnet → Subnet, os_disk → OsDisk."""
     return "".join(word[:1].upper() + word[1:] for word in snake.split("_"))
 
 
 def block_class_name(path: tuple[str, ...], taken: Container[str]) -> str:
-    """A block's class, named by its path in the resource, or with Block at its end if taken."""
+    """Returns a block's class name, from its path in the resource, with the suffix Block if
+    taken."""
     name = "".join(class_name(part) for part in path)
     while name in taken or name in _IMPORTS:
         name += "Block"
@@ -66,18 +67,18 @@ def block_class_name(path: tuple[str, ...], taken: Container[str]) -> str:
 
 
 def field_name(attribute: str) -> str:
-    """An attribute's or block's name as the field of a block."""
+    """Returns an attribute's or block's name as the field of a block."""
     return (
         f"{attribute}_" if keyword.iskeyword(attribute) or attribute in _ANNOTATIONS else attribute
     )
 
 
 def argument_name(attribute: str) -> str:
-    """An attribute's or block's name as an argument of a resource."""
+    """Returns an attribute's or block's name as an argument of a resource."""
     taken = attribute in MEMBERS or attribute in _CONSTRUCTOR
     return f"{attribute}_" if taken else field_name(attribute)
 
 
 def member_name(attribute: str) -> str:
-    """An attribute's name as a member of a resource: the argument's, but `id` is the id."""
+    """Returns an attribute's name as a member of a resource: the argument's, except for `id`."""
     return attribute if attribute == "id" else argument_name(attribute)

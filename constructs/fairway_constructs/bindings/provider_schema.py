@@ -1,8 +1,8 @@
-"""Reading facts from what `terraform providers schema -json` prints.
+"""Parsing of facts from the output of `terraform providers schema -json`.
 
-Two things that the schema leaves unsaid are said here, once: a resource's `id` cannot be
-given although it is called optional, and a block of the provider's own configuration may
-stand only once although no limit is written.
+It adds two facts that the schema omits: a resource's `id` cannot be set although it is marked
+optional, and a block of the provider's own configuration may occur only once although no limit is
+written.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def read_provider_schema(
     data_sources: Collection[str],
     version: str | None = None,
 ) -> Facts:
-    """The facts about the named resources and data sources of `provider` ("hashicorp/azurerm").
+    """Returns the facts about the named resources and data sources of `provider`
+    ("hashicorp/azurerm").
 
-    `file` is the printed JSON, which does not say the provider's version: it is "" where it is not
-    given.
+    `file` is the printed JSON, which lacks the provider's version: it is "" by default.
 
     Raises UserError if the file cannot be read, or lacks one of them.
     """
@@ -72,10 +72,10 @@ def _read(file: Path) -> Any:
 
 
 def _provider(document: Any, provider: str, file: Path) -> Mapping[str, Any]:
-    """The provider's part, as Terraform names its members."""
+    """Returns the provider's part, with Terraform's names of its members."""
     schemas = document.get("provider_schemas", {}) if isinstance(document, dict) else {}
     for source, schema in schemas.items():
-        # A source is written with the host of the registry that it came from.
+        # A source includes the host of its registry.
         if source == provider or source.endswith(f"/{provider}"):
             return {"resource_schemas": {}, "data_source_schemas": {}, **schema}
     raise UserError.of("no-schema", f"{file}: holds no schema of {provider}", _HOW)

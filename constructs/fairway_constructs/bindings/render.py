@@ -1,8 +1,7 @@
-"""The generated modules' text: a pure function of the facts.
+"""The text of the generated modules: a pure function of the facts.
 
-A resource becomes a class, a nested block a dataclass beside it, an argument a
-keyword that is required where the schema says so, and an attribute that can be read a
-member that returns a reference.
+A resource becomes a class, a nested block a dataclass beside it, an argument a keyword that is
+required if the schema says so, and a readable attribute a member that returns a reference.
 """
 
 from __future__ import annotations
@@ -42,21 +41,21 @@ _KINDS = {"Block": "The block", "ObjectValue": "An object in"}
 _WIDTH = 100
 _WRITER = "bin/bindings"
 OWN_WRITER = "fairway bindings"
-"""Marks the files of a user's own package as written by this program, and not by a person."""
+"""Marks the files of a user's own package as written by this program, not by the user."""
 
-# How an attribute's name is written in Python where it is declared.
+# From an attribute's name to its declared name in Python.
 _Naming: TypeAlias = Callable[[str], str]
 
 
 @dataclass
 class _Module:
-    """A module in the making: the name and text of each class for a block, innermost first."""
+    """A module under construction: the name and text of each class for a block, innermost first."""
 
     taken: set[str]
     classes: list[str] = field(default_factory=list)
 
     def text(self, head: str, main: str) -> str:
-        """The whole module, importing what its text uses."""
+        """Returns the entire module, with imports of the names that its text uses."""
         body = "\n\n\n".join([*self.classes, main])
         return f"{head}\n{_imports(body)}\n\n\n{body}\n"
 
@@ -72,26 +71,26 @@ class _Parameter:
 
     @property
     def text(self) -> str:
-        """As it is declared."""
+        """The parameter's declaration."""
         if self.required:
             return f"{self.name}: {self.annotation}"
         return f"{self.name}: {self.annotation} | None = None"
 
 
 def render(facts: Facts) -> dict[str, str]:
-    """The text of each file of the package `fairway_constructs.azurerm`, by file name."""
+    """Returns the text of each file of the package `fairway_constructs.azurerm`, by file name."""
     files = {"__init__.py": _package(facts), "provider.py": _provider(facts)}
     return files | render_elements(facts)
 
 
 def render_own(facts: Facts) -> dict[str, str]:
-    """The text of each file of a package of a user's own, by file name."""
+    """Returns the text of each file of a user's own package, by file name."""
     head = f'"""Bindings {_origin(facts, OWN_WRITER)}"""\n'
     return {"__init__.py": head} | render_elements(facts, OWN_WRITER)
 
 
 def render_elements(facts: Facts, writer: str = _WRITER) -> dict[str, str]:
-    """The text of the module of each resource and data source, by file name."""
+    """Returns the text of the module of each resource and data source, by file name."""
     origin, files = _origin(facts, writer), {}
     for kind, bodies in (("Resource", facts.resources), ("DataSource", facts.data_sources)):
         for terraform_type, body in bodies.items():
@@ -112,7 +111,8 @@ def _package(facts: Facts) -> str:
 
 
 def _origin(facts: Facts, writer: str) -> str:
-    """The provider, with its version where that is known, and what writes the file."""
+    """Returns the provider, with its version if that is known, and the program that writes the
+    file."""
     provider = f"{facts.provider} {facts.version}".strip()
     return f"of {provider}; written by {writer}, never edited."
 
@@ -122,7 +122,7 @@ def _head(what: str, origin: str) -> str:
 
 
 def _element(kind: str, terraform_type: str, body: Body, origin: str) -> str:
-    """The module of a resource (`kind` Resource) or data source (DataSource)."""
+    """Returns the module of a resource (`kind` Resource) or data source (DataSource)."""
     resource = kind == "Resource"
     cls = names.class_name(names.module_name(terraform_type, data=not resource))
     module = _Module({cls})
@@ -147,12 +147,12 @@ def _element(kind: str, terraform_type: str, body: Body, origin: str) -> str:
 
 
 def _provider(facts: Facts) -> str:
-    """The module of the provider's configuration."""
+    """Returns the module of the provider's configuration."""
     module = _Module({"AzurermProvider"})
     parameters = [
         parameter
         if parameter.key != "features"
-        # The provider wants this block, if only an empty one.
+        # The provider requires this block, even if it is empty.
         else _Parameter("features", "features", "Features = Features()", required=True)
         for parameter in _parameters(module, facts.configuration, (), names.argument_name)
     ]
@@ -167,7 +167,7 @@ def _provider(facts: Facts) -> str:
 
 
 def _constructor(parameters: list[_Parameter], id_: str, shared: list[str]) -> Iterator[str]:
-    """`__init__`; the arguments in `shared` are handed on by name."""
+    """Yields the lines of `__init__`, which passes the arguments in `shared` on by name."""
     yield "    def __init__("
     for line in ("self", "scope: Construct", id_, "*"):
         yield f"        {line},"
@@ -193,7 +193,7 @@ def _constructor(parameters: list[_Parameter], id_: str, shared: list[str]) -> I
 
 
 def _members(body: Body) -> Iterator[str]:
-    """A descriptor for each attribute that can be read."""
+    """Yields a descriptor for each readable attribute."""
     for key, attribute in sorted(body.attributes.items()):
         if attribute.write_only:
             continue
@@ -219,7 +219,8 @@ def _member(type_: Type) -> str:
 def _parameters(
     module: _Module, body: Body, path: tuple[str, ...], name_of: _Naming
 ) -> list[_Parameter]:
-    """The parameters of a body: the required ones first, `timeouts` last, otherwise by name."""
+    """Returns the parameters of a body: the required ones first, `timeouts` last, otherwise by
+    name."""
     found = [
         _attribute_parameter(module, attribute, (*path, key), name_of)
         for key, attribute in sorted(body.attributes.items())
@@ -242,7 +243,7 @@ def _attribute_parameter(
 
 
 def _annotation(module: _Module, type_: Type, path: tuple[str, ...]) -> str:
-    """The type of an argument; an object gets a class of its own."""
+    """Returns the type of an argument; an object gets a class of its own."""
     if isinstance(type_, str):
         return _SCALARS[type_]
     match type_:
@@ -282,7 +283,7 @@ def _class(module: _Module, body: Body, path: tuple[str, ...], base: str) -> str
 
 
 def _imports(body: str) -> str:
-    """The imports of what a module's text names."""
+    """Returns the imports of the names in a module's text."""
     words = set(re.findall(r"[A-Za-z]+", body))
     lines = []
     for module, symbols in _SYMBOLS.items():

@@ -1,7 +1,7 @@
 """The CDK for Terraform as Fairway uses it, on cdktf or cdktn.
 
-What stands on top is small: base classes whose attributes are a plain dict, typed references to
-them, a typed lifecycle, and `Component`, the base of our constructs.
+Fairway adds little: base classes whose attributes are a plain dict, typed references to them, a
+typed lifecycle, and `Component`, the base of our constructs.
 """
 
 from __future__ import annotations

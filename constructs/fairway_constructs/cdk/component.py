@@ -1,4 +1,4 @@
-"""The base of Fairway's constructs, and what each knows of its position in a stack."""
+"""The base of Fairway's constructs, and their positions in a stack."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What cdktf leaves out of a resource's id. Source: cdktf, lib/private/unique.ts.
+# Characters that cdktf removes from a resource's id. Source: cdktf, lib/private/unique.ts.
 _DISALLOWED = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Addresses:
-    """The Terraform addresses of one stack and who has which, and what the stack has once.
+    """The Terraform addresses of one stack and their owners, and the stack's shared objects.
 
     cdktf makes an address from a resource's full path and a hash. A stack may ask for short ones,
-    `azurerm_subnet.compute`, made from the id alone. cdktf writes two resources of one address over
-    each other without a word, so a second one is refused when it is made.
+    `azurerm_subnet.compute`, made from the id alone. cdktf silently overwrites a resource with a
+    second one of the same address, so the second is refused when it is created.
 
     >>> addresses = Addresses()
     >>> addresses.take("azurerm_subnet.compute", "network/compute")
@@ -43,11 +43,11 @@ class Addresses:
     def __init__(self) -> None:
         self.owners: dict[str, str] = {}
         self._shared: dict[Hashable, object] = {}
-        # What was asked to be open, as arguments of the checks' `Asked`.
+        # The openings that were requested, as arguments of the checks' `Asked`.
         self.opened: dict[str, Any] = {}
 
     def take(self, address: str, path: str) -> None:
-        """Records the address of the resource at that path; UserError where it is taken."""
+        """Records the address of the resource at that path. Raises UserError if it is taken."""
         if address in self.owners:
             raise UserError.of(
                 "address-taken",
@@ -57,7 +57,7 @@ class Addresses:
         self.owners[address] = path
 
     def shared(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Returns the one object that the stack holds under that key, made at the first request."""
+        """Returns the stack's one object with that key, created at the first request."""
         if key not in self._shared:
             self._shared[key] = make()
         # Each key is used in one place, with one `make`.
@@ -65,7 +65,7 @@ class Addresses:
 
 
 def short_id(id: str) -> str:  # noqa: A002
-    """The id as it stands in an address.
+    """Returns the id as it occurs in an address.
 
     >>> short_id("privatelink.blob")
     'privatelinkblob'
@@ -77,8 +77,8 @@ def short_id(id: str) -> str:  # noqa: A002
 class Surroundings:
     """The position of a construct: its stack, and the constructs around it, outermost first.
 
-    `short` is whether resources of a `Component` have short addresses there; `ids` are of what
-    was made in it so far.
+    `short` says whether resources of a `Component` have short addresses there; `ids` are those of
+    the constructs created in it so far.
     """
 
     stack: Stack
@@ -95,12 +95,13 @@ class Surroundings:
 
     @property
     def name(self) -> str:
-        """The ids of the stack and of what is in it up to here, as `compute/nd`."""
+        """The ids of the stack and of the constructs down to this one, such as `compute/nd`."""
         return "/".join([self.stack.node.id, *self.path])
 
     @property
     def placed(self) -> tuple[Construct, Placement]:
-        """The nearest scope that has a placement, with it; UserError where there is none."""
+        """The nearest scope with a placement, and the placement. Raises UserError if there is
+        none."""
         for scope in (*reversed(self.around), self.stack):
             if place := vars(scope).get("_place"):
                 return scope, place  # type: ignore[return-value]  # an interface in cdktf's types
@@ -112,7 +113,7 @@ class Surroundings:
 
 
 def surroundings(scope: Construct) -> Surroundings:
-    """Returns the surroundings inside `scope`; asks cdktf only once for each scope."""
+    """Returns the surroundings inside `scope`; queries cdktf only once for each scope."""
     known: Surroundings | None = vars(scope).get("_inside")
     if known is None:
         known = _foreign(scope)
@@ -121,7 +122,7 @@ def surroundings(scope: Construct) -> Surroundings:
 
 
 def _foreign(scope: Construct) -> Surroundings:
-    """Returns the surroundings of a scope that is a stack, or a construct of another class than
+    """Returns the surroundings of a scope that is a stack, or a construct of a class that is not
     ours."""
     if isinstance(scope, Stack):
         short = getattr(scope, "short_addresses", False)
@@ -143,11 +144,11 @@ def _foreign(scope: Construct) -> Surroundings:
 
 
 def create(made: Construct, name: str, scope: Construct, id: str, *settings: object) -> None:  # noqa: A002
-    """Makes it as the constructor of cdktf's class does, but without holding each argument against
-    its annotation: that took longer than all else that Python does there.
+    """Creates a construct as the constructor of cdktf's class does, but without checking each
+    argument against its annotation: that took longer than everything else in Python.
 
-    Raises UserError for a scope that is none or stands in no stack, and for an id that is empty or
-    that another in it has already.
+    Raises UserError for a scope that is not a construct or is in no stack, and for an id that is
+    empty or already used in it.
     """
     if not isinstance(scope, Construct):
         raise UserError.of(
@@ -173,7 +174,7 @@ def create(made: Construct, name: str, scope: Construct, id: str, *settings: obj
 
 
 class Signature:
-    """The arguments of a class, where cdktf's metaclass would show `*args`."""
+    """The arguments of a class, in place of the `*args` of cdktf's metaclass."""
 
     def __get__(self, made: object, owner: type) -> inspect.Signature:
         signature = inspect.signature(owner.__init__)  # type: ignore[misc]  # of this very class
@@ -184,7 +185,7 @@ class Signature:
 class Component(Construct):
     """The base of Fairway's constructs: a part of a stack, with its resources below it in the tree.
 
-    What it is made in says where its resources go and what they are called, see `place`.
+    Its scope determines where its resources go and their names, see `place`.
 
     >>> class Room(Component):
     ...     def __init__(self, scope, id):
@@ -205,15 +206,16 @@ class Component(Construct):
 
     @property
     def short_addresses(self) -> bool:
-        """True if the stack has asked for short addresses."""
+        """True if the stack uses short addresses."""
         return self._inside.short
 
     @property
     def place(self) -> Placement:
-        """The resource group and region of what is made in it, with names and tags."""
+        """The resource group and region of the construct's resources, with names and tags."""
         return self._inside.placed[1]
 
     @cached_property
     def node(self) -> Node:
-        """Its place in the tree; `node.add_dependency(other)` holds for all that is below it."""
+        """The construct's node in the tree; `node.add_dependency(other)` applies to everything
+        below it."""
         return super().node

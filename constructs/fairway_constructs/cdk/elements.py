@@ -43,16 +43,16 @@ if TYPE_CHECKING:
         TerraformProvider,
     )
 
-# On every element, so that `required_providers` is written whatever a stack holds.
+# On every element, so that `required_providers` is always written.
 AZURERM = TerraformProviderGeneratorMetadata(
     provider_name="azurerm", provider_version_constraint=PROVIDER_VERSION
 )
 
 
 class Arguments:
-    """The arguments of a block of Terraform's, which attributes of the same names change.
+    """The arguments of a Terraform block, which attributes of the same names change.
 
-    `TYPE` is what messages call the block.
+    `TYPE` is the block's name in messages.
     """
 
     TYPE: ClassVar[str]
@@ -61,16 +61,16 @@ class Arguments:
     _arguments: frozenset[str] = frozenset()
 
     def _take(self, attributes: Mapping[str, object]) -> None:
-        """Has those that the block is made with, and those that it may have."""
+        """Stores the given arguments, and the names of all possible ones."""
         self._attributes = terraform_value(attributes)
         self._arguments = frozenset(attributes)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Sets an argument, as `set_argument` does, or what is no argument of Terraform's.
+        """Sets an argument, as `set_argument` does, or an attribute that is not one of Terraform's.
 
-        Raises UserError for what is only spelt nearly as an argument is.
+        Raises UserError for a misspelt argument.
         """
-        arguments = self._arguments  # none before it is made
+        arguments = self._arguments  # none before creation
         if name.rstrip("_") in arguments:
             self.set_argument(name, value)
         elif name.startswith("_") or hasattr(type(self), name):
@@ -84,13 +84,13 @@ class Arguments:
 
     @property
     def _has_no_class(self) -> bool:
-        """True where nobody has said which arguments there are: all are taken."""
+        """True if no class declares the arguments: any is accepted."""
         return type(self).__init__.__module__.startswith("fairway_constructs.cdk.")
 
     def set_argument(self, name: str, value: object) -> None:
-        """Gives an argument another value; None leaves it out.
+        """Sets an argument to another value; None omits it.
 
-        Raises UserError where the resource has no such argument.
+        Raises UserError if the resource has no such argument.
         """
         name = name.rstrip("_")
         if self._has_no_class:
@@ -105,12 +105,12 @@ class Arguments:
         self._attributes |= terraform_value({name: value})
 
     def given(self, name: str) -> Any:
-        """The value that an argument has so far; None where it has none."""
+        """Returns the current value of an argument, or None."""
         return self._attributes.get(name)
 
 
 class _Element(Arguments, TerraformElement):
-    """Common base of resources and data sources; a class of cdktf's own comes after it."""
+    """The common base of resources and data sources; it precedes a class of cdktf's own."""
 
     __signature__ = Signature()
 
@@ -134,22 +134,22 @@ class _Element(Arguments, TerraformElement):
 
     @cached_property
     def node(self) -> Node:
-        """Its place in the tree."""
+        """The element's node in the tree."""
         return super().node
 
     @property
     def takes_tags(self) -> bool:
-        """True if Azure keeps tags of the resource."""
+        """True if the resource supports tags."""
         return "tags" in self._arguments
 
     @property
     def tags_input(self) -> dict[str, str]:
-        """The tags that it has so far, to make others of."""
+        """A copy of the resource's current tags, from which others can be made."""
         return dict(self._attributes.get("tags") or {})
 
     def reference(self, path: str) -> str:
-        """A reference to any attribute, for example "identity[0].principal_id"."""
-        # As `get_string_attribute`, without the checks that cdktf makes before it asks.
+        """Returns a reference to any attribute, for example "identity[0].principal_id"."""
+        # Like `get_string_attribute`, without cdktf's checks before the query.
         return str(jsii.invoke(self, "getStringAttribute", [path]))
 
     @jsii.member(jsii_name="synthesizeAttributes")
@@ -166,7 +166,7 @@ class _Element(Arguments, TerraformElement):
 class Resource(_Element, TerraformResource):
     """A managed resource; the generated classes name their type and arguments.
 
-    `attributes` maps Terraform's names to plain values, blocks or None, which is left out.
+    `attributes` maps Terraform's names to plain values, blocks or None, which is omitted.
     """
 
     PROVIDER: ClassVar[TerraformProviderGeneratorMetadata | None] = AZURERM
@@ -192,12 +192,13 @@ class Resource(_Element, TerraformResource):
         )
 
     def _comes_after(self) -> Iterator[Resource]:
-        """Resources made before this one and destroyed after it; asked as the stack is written."""
+        """Yields resources created before this one and destroyed after it; called when the stack is
+        written."""
         yield from ()
 
 
 class DataSource(_Element, TerraformDataSource):
-    """A data source: like `Resource`, but read and never made."""
+    """A data source: like `Resource`, but read and never created."""
 
     def __init__(
         self,
@@ -219,7 +220,7 @@ class DataSource(_Element, TerraformDataSource):
 
 
 def _address(element: TerraformElement, scope: Construct, id: str) -> str:  # noqa: A002
-    """The last part of an element's address, short where it can be."""
+    """Returns the last part of an element's address, short if possible."""
     if isinstance(scope, Stack):
         return short_id(id)
     if isinstance(scope, Component) and surroundings(scope).short:
@@ -229,11 +230,11 @@ def _address(element: TerraformElement, scope: Construct, id: str) -> str:  # no
 
 
 def _add_dependencies(element: Resource | DataSource) -> None:
-    """Adds what `node.add_dependency` was told, of it or of what is around it, to `depends_on`,
-    and what it comes after.
+    """Adds to `depends_on` the dependencies from `node.add_dependency`, of the element or its
+    scopes, and those of `_comes_after`.
 
-    cdktf itself makes nothing of that. To ask costs time, so nothing is asked of constructs of
-    ours whose `node` was never read.
+    cdktf itself ignores them. Queries take time, so constructs of ours whose `node` was never read
+    are not queried.
     """
     outside = element._outside
     found = [
@@ -251,7 +252,8 @@ def _add_dependencies(element: Resource | DataSource) -> None:
 
 
 def _addresses(construct: IConstruct, stack: Stack) -> Iterator[str]:
-    """The addresses of a construct's resources; UserError where they are in another stack."""
+    """Yields the addresses of a construct's resources. Raises UserError if they are in another
+    stack."""
     for each in construct.node.find_all():
         if isinstance(each, Resource | DataSource):
             if each._outside.stack is not stack:
@@ -266,7 +268,7 @@ def _addresses(construct: IConstruct, stack: Stack) -> Iterator[str]:
 
 
 def hcl_attributes(section: str, type: str, attributes: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002
-    """The arguments as `cdktf synth --hcl` takes them."""
+    """Returns the arguments in the form of `cdktf synth --hcl`."""
     from fairway_constructs.hcl import cdktf_attributes, shape_of
 
     return cdktf_attributes(attributes, shape_of(section, type))
@@ -287,9 +289,9 @@ class Lifecycle:
     replace_triggered_by: Sequence[Resource | str] = ()
 
     def to_terraform(self) -> TerraformResourceLifecycle:
-        """Returns the block as cdktf takes it, without settings that are false or empty.
+        """Returns the block in cdktf's form, without settings that are false or empty.
 
-        Raises UserError for an expression where Terraform wants an address.
+        Raises UserError for an expression if Terraform requires an address.
         """
         changes = self.ignore_changes
         return TerraformResourceLifecycle(
@@ -304,7 +306,8 @@ class Lifecycle:
 
 
 def _trigger_address(trigger: Resource | str) -> str:
-    """The resource's bare address: cdktf would write "${…}", which Terraform rejects here."""
+    """Returns the resource's bare address: cdktf would write "${…}", which Terraform rejects
+    here."""
     if isinstance(trigger, Resource):
         return trigger.terraform_address
     if "${" in trigger:

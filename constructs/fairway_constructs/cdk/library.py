@@ -1,7 +1,7 @@
-"""The library that Fairway's constructs stand on; the one module that names cdktf and cdktn.
+"""The CDK library below Fairway's constructs; the only module that names cdktf and cdktn.
 
-cdktf is archived and its fork cdktn keeps the API. Taken is the one that FAIRWAY_CDK names, else
-the one that the app has imported, else cdktf.
+cdktf is archived and its fork cdktn keeps the API. The library is the one that FAIRWAY_CDK names,
+else the one that the app has imported, else cdktf.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LIBRARIES = ("cdktf", "cdktn")
 
 
 def library_name() -> str:
-    """The package of the CDK; UserError for one that is not, or not installed."""
+    """Returns the package of the CDK. Raises UserError if it is unknown or not installed."""
     used = [name for name in _LIBRARIES if name in sys.modules]
     chosen = os.environ.get("FAIRWAY_CDK") or (used or _LIBRARIES)[0]
     if chosen not in _LIBRARIES:
@@ -71,9 +71,10 @@ else:
 
 
 raised: list[UserError] = []
-"""Errors raised while the library called us: they come back as the texts of JavaScript's errors."""
+"""Errors raised in calls from the library, which returns them only as texts of JavaScript's."""
 
 
 def refuse(error: UserError) -> None:
-    """Lets `App.synth` raise this, where the library has called us and would pass on its text."""
+    """Makes `App.synth` raise this error, of which the library that called us would pass on only
+    the text."""
     raised.append(error)

@@ -1,4 +1,4 @@
-"""The blocks of a stack that are no resources: the provider's configuration and the backend."""
+"""The blocks of a stack other than resources: the provider's configuration and the backend."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Provider(Arguments, TerraformProvider):
     """The azurerm provider's configuration in a stack; `AzurermProvider` names its arguments.
 
-    Attributes of their names change them: `provider.subscription_id = …`.
+    Attributes with their names change them: `provider.subscription_id = …`.
     """
 
     TYPE = "the provider azurerm"
@@ -49,7 +49,8 @@ class Provider(Arguments, TerraformProvider):
     @property  # type: ignore[misc]  # cdktf's own has a setter, which does nothing
     @jsii.member(jsii_name="alias")
     def alias(self) -> str | None:
-        """The name by which `provider=` tells this configuration from the stack's default."""
+        """The name by which `provider=` distinguishes this configuration from the stack's
+        default."""
         return self._alias
 
     @jsii.member(jsii_name="synthesizeAttributes")
@@ -62,8 +63,8 @@ class Provider(Arguments, TerraformProvider):
 
 
 class Backend(TerraformBackend):
-    """Any backend with any settings: cdktf's own classes take those that were known when they were
-    written."""
+    """Any backend with any settings: cdktf's own classes only accept the settings that were known
+    when they were written."""
 
     def __init__(self, stack: Stack, kind: str, settings: Mapping[str, Any]) -> None:
         self._kind, self._settings = kind, settings
@@ -83,13 +84,13 @@ class Backend(TerraformBackend):
     def get_remote_state_data_source(
         self, scope: Construct, name: str, _: str
     ) -> TerraformRemoteState:
-        """The state by the same settings, for a stack that reads its outputs."""
+        """Returns the state with the same settings, for a stack that reads its outputs."""
         return _RemoteState(scope, name, self._kind, self._settings)
 
 
 class _RemoteState(TerraformRemoteState):
     def __init__(self, scope: Construct, name: str, kind: str, settings: Mapping[str, Any]) -> None:
-        # `http` and `remote` have one state by these settings, and no workspaces.
+        # `http` and `remote` have one state with these settings, and no workspaces.
         workspace = {} if kind in ("http", "remote") else {"workspace": "${terraform.workspace}"}
         jsii.create(type(self), self, [scope, name, kind, workspace])
         self.add_override("config", settings)

@@ -1,4 +1,4 @@
-"""The app, and what looks at its tree as it is written: aspects and validations."""
+"""The app, and the inspection of its tree during synthesis: aspects and validations."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _CIRCLE = re.compile(r"Cannot add dependency (\S+) to (\S+), because it would ca
 
 
 class App(CdktfApp):
-    """The root of all stacks; `synth` writes them below `outdir`, and raises what is refused."""
+    """The root of all stacks; `synth` writes them below `outdir`, and raises the errors found."""
 
     def __init__(
         self, *, outdir: str | Path | None = None, hcl_output: bool = False, **options: Any
     ) -> None:
         if outdir:
-            try:  # with the folders above it, which cdktf does not make
+            try:  # with its parents, which cdktf does not create
                 Path(outdir).mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 message = f"{outdir}: {error.strerror}"
@@ -47,13 +47,13 @@ class App(CdktfApp):
     def synth(self) -> None:
         """Writes `stacks/NAME/cdk.tf.json` of each stack, or `cdk.tf` with `hcl_output`.
 
-        Raises UserError for a dependency on what is in another stack, for two stacks that refer to
-        each other, and for two of one id, of which cdktf would write the last alone.
+        Raises UserError for a dependency on a resource in another stack, for two stacks that refer
+        to each other, and for two with one id, of which cdktf would write only the last.
         """
         raised.clear()
         paths: dict[str, str] = {}
         for stack in _hand_down(self, Aspects.of(self).all):
-            node = stack.node  # each attribute is a question to Node.js
+            node = stack.node  # each attribute is a query to Node.js
             id_, path = node.id, node.path
             first = paths.setdefault(id_, path)
             if first != path:
@@ -77,7 +77,7 @@ class App(CdktfApp):
             raise
 
     def _write_hcl(self) -> None:
-        """Puts our HCL in place of what cdktf writes: JSON, or HCL that Terraform does not take."""
+        """Replaces cdktf's output with our HCL: JSON, or HCL that Terraform does not accept."""
         from fairway_constructs.hcl import to_hcl
 
         for stack in self.node.find_all():
@@ -91,19 +91,20 @@ class App(CdktfApp):
 
 
 def _typed_document(stack: Stack) -> dict[str, Any]:
-    """The document of a stack, with what says of nested values whether they are blocks."""
+    """Returns the document of a stack, with classes that distinguish nested blocks from other
+    values."""
     document: dict[str, Any] = stack.to_terraform()
     for each in stack.node.find_all():
         if isinstance(each, Resource | DataSource):
             *data, type_, name = each.terraform_address.split(".")
             named = document["data" if data else "resource"][type_]
-            if name in named:  # nobody has given it another address since
+            if name in named:  # its address was not overridden
                 named[name] = _typed(named[name], each._attributes)
     return document
 
 
 def _typed(written: Any, made: Any) -> Any:
-    """The values as written, in the classes of those from which they were made."""
+    """Returns the written values in the classes of the values from which they were made."""
     if isinstance(written, dict) and isinstance(made, dict):
         return type(made)({name: _typed(each, made.get(name)) for name, each in written.items()})
     if isinstance(written, list) and isinstance(made, list) and len(written) == len(made):
@@ -112,7 +113,8 @@ def _typed(written: Any, made: Any) -> Any:
 
 
 def _hand_down(scope: IConstruct, aspects: Sequence[IAspect]) -> Iterator[Stack]:
-    """Yields the stacks, which get the aspects of what is around them: cdktf asks only theirs."""
+    """Yields the stacks, which get the aspects of the scopes around them: cdktf only uses their
+    own."""
     for child in scope.node.children:
         if isinstance(child, Stack):
             if aspects:
@@ -128,7 +130,7 @@ def _hand_down(scope: IConstruct, aspects: Sequence[IAspect]) -> Iterator[Stack]
 
 @jsii.implements(IAspect)
 class Aspect:
-    """The base of what visits every construct below another, as the stack is written.
+    """The base of classes that visit every construct below another, when the stack is written.
 
     >>> class NoSpot(Aspect):
     ...     def visit(self, node):
@@ -142,12 +144,12 @@ class Aspect:
             cls.visit = _reported(cls.visit)  # type: ignore[method-assign, assignment]
 
     def visit(self, node: IConstruct) -> None:
-        """Called with each construct, resource and stack."""
+        """Inspects or changes a construct, resource or stack; called with each."""
         raise NotImplementedError
 
 
 def _reported(visit: Callable[[Any, IConstruct], None]) -> Callable[[Any, IConstruct], None]:
-    """Has what `visit` raises end the synthesis: jsii takes an error without a text for none."""
+    """Makes any error from `visit` end the synthesis: jsii ignores an error without a text."""
 
     @wraps(visit)
     def reported(self: Any, node: IConstruct) -> None:
@@ -166,8 +168,8 @@ def _reported(visit: Callable[[Any, IConstruct], None]) -> Callable[[Any, IConst
 
 @jsii.implements(IValidation)
 class Validation:
-    """The base of what looks at a stack as it is written, once aspects are done."""
+    """The base of classes that check a stack when it is written, after the aspects."""
 
     def validate(self) -> list[str]:
-        """Returns the faults of the tree, each with its hint."""
+        """Returns the errors in the tree, each with its hint."""
         raise NotImplementedError

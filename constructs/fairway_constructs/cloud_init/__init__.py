@@ -1,8 +1,8 @@
 """The boot of a VM: cloud-config rendered from the templates in this folder.
 
-A template writes a script, its settings and a systemd unit that runs it at each boot. The
-scripts are plain bash and can be run again at any time; what differs from VM to VM stands
-in the settings, quoted for the shell.
+A template writes a script, its settings and a systemd unit that runs it at each boot. The scripts
+are plain bash and can be rerun at any time; the values that differ between VMs are in the settings,
+quoted for the shell.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ __all__ = [
 # The login user of every VM; Azure gives it the user id 1000 on each of them.
 ADMIN_USERNAME = "azureuser"
 
-# Azure takes no more for the boot data of a VM. Source: Azure documentation, custom data.
+# Azure's limit for the boot data of a VM. Source: Azure documentation, custom data.
 LONGEST_CUSTOM_DATA = 65_535
 
-# Where the login user's runs are on a machine with a disk of its own and no other.
+# The folder of the login user's runs on a machine with only its own disk.
 LOCAL_FOLDER = f"/home/{ADMIN_USERNAME}/fairway"
 
-# The home of the login user where /home is a shared file system.
+# The home of the login user if /home is a shared file system.
 _LOCAL_HOME = f"/var/lib/{ADMIN_USERNAME}"
 
-# Of the document itself: the texts of files stand further in.
+# Comments of the document itself: the texts of files are indented further.
 _REMARK = re.compile(r"^ {0,2}#(?!cloud-config).*\n", re.MULTILINE)
 
 
@@ -83,20 +83,21 @@ def node_cloud_init(
     more: Mapping[str, Any] | None = None,
     proxy: MachineProxy | None = None,
 ) -> str:
-    """The cloud-config of a compute node; `host_patterns` match its peers for OpenSSH.
+    """Returns the cloud-config of a compute node; `host_patterns` match its peers for OpenSSH.
 
-    With `gpu_metrics` it tells syslog each minute how busy its NVIDIA GPUs are. With `health` it
-    looks whether it still has all of that, for the other nodes where it is announced, and for
-    Azure on HEALTH_PORT where it is `watched`. Without `peers` it shares no
-    keys. In a folder that all nodes see it tells its address each minute, unless it is not to
-    be `announced`, as where a scheduler knows it; that folder is `queue` where the runs of several
-    people queue there. `people` is a script that makes their accounts.
-    With `idle` it stops itself when nobody uses it.
-    `template` may extend the usual one, and takes `more`.
-    It reaches the internet by `proxy`, where there is one.
+    With `gpu_metrics` the node logs to syslog each minute how busy its NVIDIA GPUs are. With
+    `health` it checks that its hardware is complete, for the other nodes if it is announced, and
+    for Azure on HEALTH_PORT if it is `watched`. Without `peers` it shares no keys. It announces its
+    address each minute in a folder that all nodes see, unless `announced` is false, as when a
+    scheduler knows it; that folder is `queue` if the runs of several users queue there. `people` is
+    a script that creates their accounts. With `idle` it stops itself when nobody uses it.
 
-    Where a file system is mounted on /home, the login user has its home elsewhere: so it gets
-    in with its keys whether the file system is there or not.
+    `template` may extend the usual one, and gets `more`.
+
+    The node reaches the internet by `proxy`, if there is one.
+
+    If a file system is mounted on /home, the login user's home is elsewhere: so keys work whether
+    the file system is available or not.
     """
     shared = shared_folder(mounts) if peers else ""
     settings = {"ADMIN": ADMIN_USERNAME, "CLUSTER": cluster, "SHARED": shared}
@@ -137,9 +138,9 @@ def nfs_server_cloud_init(
     versions: Sequence[float] = (4.1,),
     proxy: MachineProxy | None = None,
 ) -> str:
-    """The cloud-config of an NFS server that stripes `disks` disks and serves `clients`.
+    """Returns the cloud-config of an NFS server that stripes `disks` disks and serves `clients`.
 
-    `versions` are those of NFS that it speaks, of 3 and 4.1.
+    `versions` are the supported versions of NFS, of 3 and 4.1.
     """
     return _render(
         "nfs_server.yaml.j2",
@@ -156,31 +157,31 @@ def nfs_server_cloud_init(
 
 
 def server_cloud_init(proxy: MachineProxy) -> str:
-    """The cloud-config of a machine that only has to know its proxy."""
+    """Returns the cloud-config of a machine that only needs to know its proxy."""
     return _templates().get_template("server.yaml.j2").render(proxy=proxy)
 
 
 def export_path(name: str) -> str:
-    """The path at which a server exports the file system of that name."""
+    """Returns the path at which a server exports the file system of that name."""
     return f"/srv/fairway/{name}"
 
 
 def shared_folder(mounts: Sequence[Mount]) -> str:
-    """The folder that all nodes with these mounts see, or an empty string without any."""
+    """Returns the folder that all nodes with these mounts see, or "" without any."""
     mount = shared_mount(mounts)
     return f"{mount}/fairway" if mount else ""
 
 
 def shared_mount(mounts: Sequence[Mount]) -> str:
-    """The path of the first of these mounts that can hold runs, or an empty string."""
+    """Returns the path of the first of these mounts that can hold runs, or ""."""
     return next((mount.path for mount in mounts if mount.holds_runs), "")
 
 
 def custom_data(cloud_init: str) -> str:
-    """The text as Azure takes it: in base64, by Terraform where it holds references.
+    """Returns the text as Azure's custom data: in base64, by Terraform if it holds references.
 
-    A reference is a placeholder in the encoded text, which Terraform fills in: so nothing
-    in a script can be taken for an expression of Terraform's.
+    A reference is a placeholder in the encoded text, which Terraform fills in: so nothing in a
+    script can be mistaken for a Terraform expression.
     """
     if not REFERENCE.search(cloud_init):
         return base64.b64encode(cloud_init.encode()).decode()
@@ -188,7 +189,7 @@ def custom_data(cloud_init: str) -> str:
 
 
 def terraform_text(text: str) -> str:
-    """An expression by which Terraform gets the text, with its references filled in.
+    """Returns an expression for the text in Terraform, with its references filled in.
 
     >>> terraform_text("a")
     'base64decode("YQ==")'
@@ -205,12 +206,12 @@ def terraform_text(text: str) -> str:
 def _render(template: str, *, program: str, settings: Mapping[str, str], **values: Any) -> str:
     found = _templates().get_template(template)
     text = found.render(script=script(program), settings=assignments(settings), **values)
-    # What a document says to its reader counts against Azure's limit; files keep their comments.
+    # Comments in the document count against Azure's limit; files keep theirs.
     return _REMARK.sub("", text)
 
 
 def assignments(settings: Mapping[str, str]) -> list[str]:
-    """Lines by which a script gets these variables.
+    """Returns lines that set these variables in a script.
 
     >>> assignments({"MOUNT": "/data", "LOGIN": ""})
     ['MOUNT=/data', "LOGIN=''"]
@@ -219,12 +220,14 @@ def assignments(settings: Mapping[str, str]) -> list[str]:
 
 
 def render_plain(template: str, **values: Any) -> str:
-    """A template of this folder that is no cloud-config, such as a program's configuration."""
+    """Renders a template of this folder other than cloud-config, such as a program's
+    configuration."""
     return _templates().get_template(template).render(**values)
 
 
 def script(name: str) -> str:
-    """The text of a script of this folder, with what it shares with nodes of Kubernetes."""
+    """Returns the text of a script of this folder, including the part shared with Kubernetes
+    nodes."""
     return with_local_disks((Path(__file__).parent / name).read_text(encoding="utf-8"))
 
 
@@ -238,5 +241,5 @@ def _templates() -> Templates:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        optimized=False,  # a template is used a few times: to fold its constants takes longer
+        optimized=False,  # a template is used only a few times: folding its constants takes longer
     )

@@ -1,4 +1,4 @@
-"""Programs by which a machine watches itself: whether anybody uses it, and its devices."""
+"""Programs by which a machine monitors itself: its use, and its devices."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fairway_agent.quick import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class IdleSettings:
-    """After how many seconds; in which folder the runs of a cluster queue, and on which mount, ""
-    for the machine's own disk; and whether the cluster may have `others`."""
+    """The settings of the idle stop: the seconds until it, the folder in which a cluster's runs
+    queue, its mount, "" for the machine's own disk, and whether the cluster may have `others`."""
 
     after: float
     cluster: str
@@ -23,7 +23,7 @@ class IdleSettings:
 
     @property
     def text(self) -> str:
-        """The file that `fairway_boot.idle_stop` reads."""
+        """The settings file that `fairway_boot.idle_stop` reads."""
         return json.dumps(asdict(self))
 
     @property
@@ -50,13 +50,13 @@ class IdleSettings:
         return archives.boot(archives.IDLE)
 
 
-# Of the loopback address, and below the ports that Linux hands out.
+# A port of the loopback address, below Linux's ephemeral ports.
 HEALTH_PORT = 18642
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeHealth:
-    """Hardware of a sound node: its NVIDIA GPUs, and its InfiniBand adapters that are up."""
+    """Hardware of a healthy node: its NVIDIA GPUs, and its InfiniBand adapters that are up."""
 
     gpus: int
     adapters: int

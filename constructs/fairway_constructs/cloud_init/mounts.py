@@ -1,4 +1,4 @@
-"""Mounts of shared file systems on machines, and the proxy by which these reach the internet."""
+"""Mounts of shared file systems on machines, and the proxy by which machines reach the internet."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Mount:
 
     @property
     def nfs_3(self) -> bool:
-        """True for NFS 3, whose locks come back over ports of their own."""
+        """True for NFS 3, whose lock callbacks use separate ports."""
         return self.type == "nfs" and "vers=3" in self.options.split(",")
 
 
 def _each_elsewhere(mounts: Sequence[Mount]) -> Sequence[Mount]:
-    """The mounts; FieldError where one would hide another, or has its name."""
+    """Returns the mounts. Raises FieldError if one would hide another, or has the same name."""
     for one, other in combinations(mounts, 2):
         if one.name == other.name:
             raise FieldError(f"two are called `{one.name}`", "give one of them another name")
@@ -70,7 +70,7 @@ Mounts = Annotated[Sequence[Mount], AfterValidator(_each_elsewhere)]
 def nfs_mount(
     *, name: str, server: str, export: str, path: str, version: float = 4.1, root: bool = False
 ) -> Mount:
-    """A mount of an NFS server: `server` is an address or a reference to one.
+    """Returns a mount of an NFS server: `server` is an address or a reference to one.
 
     >>> nfs_mount(name="data", server="10.0.0.4", export="/srv/data", path="/data").source
     '10.0.0.4:/srv/data'
@@ -85,9 +85,9 @@ def nfs_mount(
     )
 
 
-# This machine, and what Azure answers to it alone: the metadata service, and the platform's
-# (DNS, DHCP, health). Source: Azure documentation, "Azure Instance Metadata Service" (proxies are
-# not supported) and "What is IP address 168.63.129.16".
+# The machine itself, and Azure's services for it: the metadata service, and the platform's (DNS,
+# DHCP, health). Source: Azure documentation, "Azure Instance Metadata Service" (proxies are not
+# supported) and "What is IP address 168.63.129.16".
 _ALWAYS_DIRECT = ("localhost", "127.0.0.1", "::1", "169.254.169.254", "168.63.129.16")
 
 
@@ -116,12 +116,12 @@ class MachineProxy:
         return known | {name.upper(): text for name, text in known.items()}
 
     def past(self, hosts: Iterable[str]) -> MachineProxy:
-        """Returns a copy by which these hosts are reached directly too."""
+        """Returns a copy that also reaches these hosts directly."""
         return replace(self, direct=tuple(dict.fromkeys([*self.direct, *hosts])))
 
 
 def machine_proxy(spec: Proxy | None, ranges: Iterable[IPv4Network]) -> MachineProxy | None:
-    """The proxy of an environment's machines, which stand in these ranges; None without one."""
+    """Returns the proxy of an environment's machines, which are in these ranges, or None."""
     if spec is None:
         return None
     direct = [*_ALWAYS_DIRECT, *map(str, ranges), *spec.no_proxy]

@@ -1,9 +1,9 @@
-"""People's accounts on a machine: the script that makes them, and how a machine gets it.
+"""Users' accounts on a machine: the script that creates them, and its delivery.
 
 A VM gets it as an extension, which runs again when the list changes, so that no VM is replaced
-because a person comes or goes. A scale set has it as a part of its model: new nodes have it from
-the start, and those that are there when they are brought up to that model, which keeps them as they
-are. Slurm's nodes, which come and go, get it with their boot data.
+because a user is added or removed. A scale set has it in its model: new nodes have it from the
+start, and existing ones once they are updated to that model, which does not replace them. Slurm's
+nodes, which come and go, get it with their boot data.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ systemctl restart --no-block fairway-people.service
 @checked
 @dataclass(frozen=True, kw_only=True)
 class Accounts:
-    """Whose accounts a machine has, and where their homes are.
+    """The users who have accounts on a machine, and the place of their homes.
 
-    With `fenced` people's programs get no token of the machine's identity. Without `login` only
-    those with sudo get a shell. `shares` are commands by which a scheduler's accounting knows them.
-    Their runs queue in `queue` where no scheduler does that; where that is a file system of several
-    nodes, each person also gets a key by which these let them in. Where jobs have `containers`,
-    people may run them, also those who are `signed_in` by Entra ID, by name.
+    With `fenced` users' programs get no token of the machine's identity. Without `login` only users
+    with sudo get a shell. `shares` are commands that add them to a scheduler's accounting. Their
+    runs queue in `queue` if no scheduler does that; if several nodes share its file system, each
+    user also gets a key that these nodes accept. With `containers` users may run containers in
+    their jobs, also those who are `signed_in` with Entra ID, by name.
     """
 
     people: Sequence[Person]
@@ -76,7 +76,8 @@ class Accounts:
         return replace(self, login=False)
 
     def setup_script(self) -> str:
-        """The script that writes all files, and has the machine make the accounts at each boot."""
+        """Returns the script that writes all files, and makes the machine create the accounts at
+        each boot."""
         files = [
             ("/etc/fairway/people", "644", self._list()),
             ("/etc/fairway/people-settings", "644", self._settings()),
@@ -113,8 +114,8 @@ class Accounts:
 
 
 def installed(files: Sequence[tuple[str, str, str]], start: str) -> str:
-    """A script that writes files, each a path, a mode and a text of whole lines, and then does
-    `start`."""
+    """Returns a script that writes files, each a path, a mode and a text of complete lines, and
+    then runs `start`."""
     lines = ["#!/usr/bin/env bash", "# Written by Fairway.", "set -euo pipefail"]
     for path, mode, text in files:
         lines.append(f"install -D -m {mode} /dev/stdin {path} <<'{_END}'\n{text}{_END}")
@@ -122,10 +123,11 @@ def installed(files: Sequence[tuple[str, str, str]], start: str) -> str:
 
 
 def accounts_extension(accounts: Accounts) -> dict[str, Any]:
-    """The accounts as an extension of a VM or a scale set, without new machines when they change.
+    """Returns the accounts as an extension of a VM or a scale set, which no change of them
+    replaces.
 
     Source: Azure documentation, "Custom Script Extension v2 on Linux VMs": `script` holds base64,
-    up to 256 KB, and runs as root. UserError where that is more.
+    up to 256 KB, and runs as root. Raises UserError if it is longer.
     """
     text = base64.b64encode(accounts.setup_script().encode()).decode()
     if len(text) > _LONGEST:

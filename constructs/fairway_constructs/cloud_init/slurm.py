@@ -1,4 +1,4 @@
-"""The boot of a scheduler and of the nodes of Slurm."""
+"""The boot of Slurm's scheduler, login nodes and nodes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from fairway_constructs.cloud_init.mounts import MachineProxy
     from fairway_core.slurm import NodeFacts, Packages, SlurmCluster
 
-# Where the disk with the scheduler's state is mounted.
+# The mount point of the disk with the scheduler's state.
 STATE = "/var/lib/fairway-slurm"
 
 
-# The public key of the repository that Slurm comes from.
+# The public key of Slurm's package repository.
 _KEY = "/etc/apt/keyrings/fairway-slurm.asc"
 
-# Of the loopback address. Root alone can listen below 1024, and NFS takes ports from 665 on.
+# A port of the loopback address. Only root can listen below 1024, and NFS takes ports from 665 on.
 # Source: Linux, Documentation/admin-guide/kernel-parameters (sunrpc.min_resvport).
 _TOKENS_PORT = 643
 
-# Slurm looks for idle nodes each half minute, and deletes them by and by.
+# Slurm checks for idle nodes every half minute, and deletes them gradually.
 _UNTIL_DELETED = 120
 
 
@@ -44,10 +44,9 @@ _UNTIL_DELETED = 120
 class SlurmNode:
     """Settings of a VM as a node: its partition, the scheduler's address, the vault of the key.
 
-    `client_id` is of the identity by which it reads the key; `facts` are what its health check
-    expects; the secrets of people's jobs are in `people_vault`, "" where there are
-    none. `packages` are the scheduler's too. All but these, `partition` and `facts` may be
-    references.
+    `client_id` is that of the identity with which it reads the key; `facts` are the expectations of
+    its health check; the secrets of users' jobs are in `people_vault`, or "". `packages` are the
+    scheduler's too. All but these, `partition` and `facts` may be references.
     """
 
     partition: str
@@ -59,7 +58,8 @@ class SlurmNode:
     people_vault: str = ""
 
     def extension(self) -> dict[str, Any]:
-        """Variables of `slurm_node.yaml.j2`, whose files come on top of those of every node."""
+        """Returns variables of `slurm_node.yaml.j2`, whose files are added to those of every
+        node."""
         settings = {
             "scale_sets": {},
             "partition": self.partition,
@@ -81,7 +81,8 @@ class SlurmNode:
 def scheduler_settings(
     *, scale_sets: Mapping[str, tuple[str, int]], client_id: str, vault: str, idle: int
 ) -> dict[str, Any]:
-    """The settings of the scheduler's programs: each scale set by id, and how many nodes stay.
+    """Returns the settings of the scheduler's programs: each scale set's id and number of permanent
+    nodes.
 
     Idle nodes are deleted after `idle` seconds.
     """
@@ -106,10 +107,10 @@ def scheduler_cloud_init(
     host_patterns: Sequence[str],
     proxy: MachineProxy | None = None,
 ) -> str:
-    """The cloud-config of the VM on which slurmctld of that cluster runs.
+    """Returns the cloud-config of the VM that runs slurmctld of that cluster.
 
-    It mounts what its nodes mount, and the login user gets to them with the key that they share.
-    UserError where Azure would refuse it for its size, with many partitions.
+    It mounts the file systems of its nodes, and the login user reaches nodes with their shared key.
+    Raises UserError if Azure would refuse it for its size, as with many partitions.
     """
 
     def text_for(cluster: SlurmCluster, settings: Mapping[str, Any]) -> str:
@@ -162,7 +163,7 @@ def _of_server(
     host_patterns: Sequence[str],
     proxy: MachineProxy | None,
 ) -> str:
-    """The cloud-config of a VM of Slurm's that runs no jobs, with the image of such VMs."""
+    """Returns the cloud-config of a Slurm VM that runs no jobs, with the image of such VMs."""
     return node_cloud_init(
         cluster="",
         mounts=mounts,
@@ -184,8 +185,8 @@ def login_cloud_init(
     host_patterns: Sequence[str],
     proxy: MachineProxy | None = None,
 ) -> str:
-    """The cloud-config of a VM from which people submit to that cluster; its identity reads the
-    key from the vault."""
+    """Returns the cloud-config of a VM from which users submit to that cluster; its identity reads
+    the key from the vault."""
     settings = {"scale_sets": {}, "vault": vault, "client_id": client_id}
     files = render(cluster).items()
     more = {
@@ -200,7 +201,7 @@ def login_cloud_init(
 
 @dataclass(frozen=True)
 class _Disk:
-    """The state's volume, for the script that a file server has for its disks too."""
+    """The state's volume, as settings of the script that file servers use for their disks."""
 
     NAME: str = "slurm"
     DISKS: int = 1

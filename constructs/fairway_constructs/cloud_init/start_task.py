@@ -1,7 +1,7 @@
 """Start task of Azure Batch: the cloud-config of a node as a script, without cloud-init.
 
-Batch does not pass custom data on. So a script installs the packages, writes the files and runs
-the commands of the cloud-config, and one description of a node serves scale sets and pools.
+Batch does not support custom data. So a script installs the packages, writes the files and runs the
+commands of the cloud-config, and one description of a node serves scale sets and pools.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _END = "END_OF_FAIRWAY_FILE"
 
 
 def start_task_script(cloud_config: str) -> str:
-    """The start task of a node with that cloud-config, as bash.
+    """Returns the start task of a node with that cloud-config, as bash.
 
-    Raises ValueError for a part of it that a start task could not do.
+    Raises ValueError for a part of it that a start task does not support.
     """
     from ruamel.yaml import YAML
 
@@ -42,10 +42,10 @@ def start_task_script(cloud_config: str) -> str:
 
 
 def start_task_command(cloud_config: str) -> str:
-    """The command line of that start task, as an expression of Terraform's.
+    """Returns the command line of that start task, as a Terraform expression.
 
-    Batch starts no shell, and looks for nothing in the text but spaces and quotes: the
-    script travels compressed, in base64.
+    Batch starts no shell, and only interprets spaces and quotes in the text: the script is passed
+    compressed, in base64.
     """
     packed = f"${{base64gzip({terraform_text(start_task_script(cloud_config))})}}"
     unpack = f"set -o pipefail; echo {packed} | base64 -d | gunzip > start_task.sh"

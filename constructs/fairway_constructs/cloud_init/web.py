@@ -1,8 +1,8 @@
-"""The environment's page on a login node: `fairway serve`, and a proxy that signs people in.
+"""The environment's page on a login node: `fairway serve`, and a proxy that authenticates users.
 
-The node gets all of it by a command that Azure runs on it, and that runs again when it changes: no
-VM is replaced for it, and nothing of it is in the boot data. Certificate and secret come from a
-vault, by an identity of the page's own, into memory that root and the proxy alone can read.
+The node gets all files by a command that Azure runs on it, and that runs again when it changes: no
+VM is replaced for it, and none of it is in the boot data. Certificate and secret are read from a
+vault, with the page's own identity, into memory that only root and the proxy can read.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
 
 CALLBACK = "/oauth2/callback"
-"""Path below the URL of the page to which Entra ID sends people back after they sign in."""
+"""Path below the page's URL to which Entra ID redirects users after they sign in."""
 
 _AUTHORITY = "https://login.microsoftonline.com"
 _FOLDER = "/etc/fairway/web"
 _PROGRAMS = "/opt/fairway-web"
 _SOCKET = "/run/fairway-web/page.sock"
-# Below the numbers whose programs get no token of the machine's identities; see people.sh.
+# Below the user ids whose programs get no token of the machine's identities; see people.sh.
 _USER_ID = 1999
 _START = """\
 systemctl daemon-reload
@@ -42,9 +42,9 @@ systemctl restart --no-block fairway-web-setup.service
 class WebPage:
     """Settings of a login node that serves the page at `url`, an https:// without a path.
 
-    People sign in to the application `client_id` of `tenant`. `certificate` and `secret` are names
-    of secrets of the vault at `vault_url`, which the identity `identity` (its client id) reads.
-    What people submit runs as `account`. `package` is the wheel of Fairway with its digest.
+    Users sign in to the application `client_id` of `tenant`. `certificate` and `secret` are names
+    of secrets in the vault at `vault_url`, which the identity `identity` (its client id) reads.
+    Jobs that users submit run as `account`. `package` is the wheel of Fairway with its digest.
     """
 
     url: str
@@ -60,7 +60,8 @@ class WebPage:
     targets: Sequence[Target] = ()
 
     def setup_script(self) -> str:
-        """The script that writes all files, and has the node set up the page at each boot."""
+        """Returns the script that writes all files, and makes the node set up the page at each
+        boot."""
         files = [
             (f"{_FOLDER}/settings", "644", self._settings()),
             (f"{_FOLDER}/secrets.json", "644", _json(self._secrets())),
@@ -73,7 +74,8 @@ class WebPage:
         return installed(files, _START)
 
     def proxy_configuration(self, *, authority: str = _AUTHORITY, socket: str = _SOCKET) -> str:
-        """The configuration of Apache with mod_auth_openidc, both from Ubuntu's packages."""
+        """Returns the configuration of Apache with mod_auth_openidc, both from Ubuntu's
+        packages."""
         parts = urlsplit(self.url)
         return render_plain(
             "web_proxy.conf.j2",
@@ -88,7 +90,7 @@ class WebPage:
         )
 
     def units(self) -> dict[str, str]:
-        """The services by name."""
+        """Returns the systemd units by name."""
         text = render_plain(
             "web_units.ini.j2",
             user=USER,
@@ -125,7 +127,8 @@ class WebPage:
         return {**known, "targets": [each.name for each in self.targets]}
 
     def _targets(self) -> list[dict[str, object]]:
-        """As the server reaches them from inside of the network, with the account of its runs."""
+        """Returns the targets as the server reaches them inside the network, with the account of
+        its runs."""
         inside = {"reach": None, "gateway": None}
         return [
             each.model_copy(update=inside).as_user(self.account).record() for each in self.targets

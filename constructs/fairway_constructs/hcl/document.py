@@ -23,10 +23,10 @@ _COMMENT = "//"
 
 @dataclass(frozen=True)
 class Shape:
-    """The schema of a block: which of its names are blocks, which of those have labels, and which
-    hold an address or a keyword, a string in JSON that is not an expression.
+    """The schema of a block: the names of its nested blocks, those of blocks with labels, and those
+    of arguments with an address or a keyword, which is a string in JSON but not an expression.
 
-    Without a known schema, a list of objects is a block, and so is what a class declares as one.
+    Without a known schema, a list of objects is a block, and so is a value whose class says so.
     """
 
     blocks: Mapping[str, Shape] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Shape:
     known: bool = True
 
     def is_block(self, name: str, value: Any) -> bool:
-        """True if that name, with that value, is of a block."""
+        """Returns True if that name, with that value, is a block."""
         if self.known or name in self.blocks:
             return name in self.blocks
         if isinstance(value, list):
@@ -44,7 +44,7 @@ class Shape:
         return isinstance(value, BlockBody)
 
     def inside(self, name: str) -> Shape:
-        """The shape of the blocks of that name."""
+        """Returns the shape of the blocks with that name."""
         return self.blocks.get(name, Shape(known=self.known))
 
 
@@ -55,7 +55,7 @@ _LIFECYCLE = Shape(
 )
 _PROVISIONER = Shape({"connection": _PLAIN}, bare=frozenset({"when", "on_failure"}))
 BACKEND = Shape({"workspaces": _PLAIN, "exec": _PLAIN}, known=False)
-"""The settings of a backend; what may be written more often than once is a list."""
+"""The settings of a backend; a block that may occur several times is a list."""
 _OWN_BLOCKS = {"lifecycle": _LIFECYCLE, "connection": _PLAIN, "provisioner": _PROVISIONER}
 _LABELLED = frozenset({"dynamic", "provisioner"})
 _REFERENCES = frozenset({"provider", "depends_on"})
@@ -64,7 +64,7 @@ _TERRAFORM = Shape(
     {"required_providers": _PLAIN, "backend": BACKEND, "cloud": BACKEND},
     labelled=frozenset({"backend"}),
 )
-# By the section of the document: the shape of one block of it, and how many labels that has.
+# The shape of a block of each section of the document, and its number of labels.
 _SECTIONS = {
     "terraform": (_TERRAFORM, 0),
     "provider": (Shape(known=False), 1),
@@ -81,10 +81,10 @@ _SECTIONS = {
 
 
 def to_hcl(document: Mapping[str, Any]) -> str:
-    """The HCL of a stack: the same configuration, as `terraform fmt` lays it out.
+    """Returns the HCL of a stack: the same configuration, in the layout of `terraform fmt`.
 
-    Resources stand in the order of the constructs that made them. The provider's schema, of which
-    the bindings keep a copy, says what is an argument and what is a block.
+    Resources are in the order of the constructs that created them. The provider's schema, of which
+    the bindings keep a copy, distinguishes arguments from blocks.
     """
     document = _with_shared_texts(document)
     texts = [
@@ -98,7 +98,7 @@ def to_hcl(document: Mapping[str, Any]) -> str:
 
 
 def _with_shared_texts(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with a text as a local value where a resource has its MD5 too."""
+    """Returns the document with a text as a local value if a resource also has its MD5."""
     shared: dict[str, str] = {}
 
     def body_of(resource: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +121,8 @@ def _with_shared_texts(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shape_of(section: str, type: str, own: Shape = _PLAIN) -> Shape:  # noqa: A002
-    """The shape of a resource, a data source or a provider: its own blocks with Terraform's."""
+    """Returns the shape of a resource, a data source or a provider, including Terraform's own
+    blocks."""
     facts = kept_facts()
     known = {
         "resource": facts.resources,
@@ -143,7 +144,7 @@ _Block = tuple[list[str], dict[str, Any], Shape]
 
 
 def _bodies(section: str, found: Any, own: Shape, depth: int) -> Iterator[_Block]:
-    """The labels, the body and the shape of each block of a section."""
+    """Yields the labels, the body and the shape of each block of a section."""
     if not found:
         return
     if not depth:
@@ -159,14 +160,15 @@ def _bodies(section: str, found: Any, own: Shape, depth: int) -> Iterator[_Block
 
 
 def _path(block: _Block) -> tuple[list[str], list[str]]:
-    """Sort key of a resource: the path of its construct in the tree, then its labels."""
+    """Returns the sort key of a resource: the path of its construct in the tree, then its
+    labels."""
     labels, body, _ = block
     path = body.get(_COMMENT, {}).get("metadata", {}).get("path", "")
     return path.split("/"), labels
 
 
 def _block(header: str, body: Mapping[str, Any], shape: Shape, indent: str) -> list[str]:
-    """The lines of a block."""
+    """Returns the lines of a block."""
     inner = f"{indent}  "
     names = _in_order(name for name in body if name != _COMMENT)
     blocks = [name for name in names if shape.is_block(name, body[name]) or name in shape.labelled]
@@ -184,7 +186,7 @@ def _block(header: str, body: Mapping[str, Any], shape: Shape, indent: str) -> l
 
 
 def _nested_blocks(name: str, value: Any, shape: Shape, indent: str) -> Iterator[list[str]]:
-    """The lines of each block of that name."""
+    """Yields the lines of each block with that name."""
     inside = shape.inside(name)
     for body in value if isinstance(value, list) else [value]:
         if name not in shape.labelled:
@@ -198,15 +200,15 @@ def _nested_blocks(name: str, value: Any, shape: Shape, indent: str) -> Iterator
 
 
 def _in_order(names: Iterator[str]) -> list[str]:
-    """Names of arguments and blocks: first what a resource is called, last what Terraform alone
-    asks for."""
+    """Sorts names of arguments and blocks: identifying ones first, Terraform's meta-arguments
+    last."""
     places = {name: place for place, name in enumerate(_FIRST, -len(_FIRST))}
     places |= {name: place for place, name in enumerate(_LAST, 1)}
     return sorted(names, key=lambda name: places.get(name, 0))
 
 
 def _argument(name: str, value: Any, shape: Shape, indent: str) -> str:
-    """The value of an argument as an expression."""
+    """Returns the value of an argument as an expression."""
     if name in shape.bare:
         return _bare(value, indent)
     if name in ("custom_data", "user_data") and isinstance(value, str):
@@ -215,7 +217,7 @@ def _argument(name: str, value: Any, shape: Shape, indent: str) -> str:
 
 
 def _bare(value: Any, indent: str) -> str:
-    """Addresses and keywords as they are."""
+    """Returns addresses and keywords without quotes."""
     if isinstance(value, list):
         return sequence([str(each) for each in value], indent)
     if isinstance(value, dict):
@@ -223,12 +225,12 @@ def _bare(value: Any, indent: str) -> str:
     return str(value)
 
 
-# How cdktf writes a list or a map whose value only it knows yet: they have to stay as they are.
+# cdktf's tokens of lists and maps that it has yet to resolve: they have to stay as they are.
 _TOKENS = ("#{TfToken[", "&{TfToken[")
 
 
 def cdktf_attributes(attributes: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
-    """Returns the arguments as `synthesizeHclAttributes` of cdktf has to."""
+    """Returns the arguments in the form of cdktf's `synthesizeHclAttributes`."""
     return {name: _attribute(name, value, shape) for name, value in attributes.items()}
 
 
@@ -247,7 +249,7 @@ def _attribute(name: str, value: Any, shape: Shape) -> dict[str, Any]:
 
 
 def _quoted(value: Any) -> Any:
-    """The value with the texts in it as cdktf writes them unchanged."""
+    """Returns the value with its texts in the form that cdktf writes unchanged."""
     match value:
         case str() if not value.startswith(_TOKENS):
             return quoted(value) if "${" in value else f'"{quoted(value)}"'

@@ -1,4 +1,4 @@
-"""Values of Terraform's JSON as expressions of HCL, laid out as `terraform fmt` does."""
+"""Values of Terraform's JSON as expressions of HCL, in the layout of `terraform fmt`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEYWORDS = frozenset({"for", "true", "false", "null"})
 
 
 def expression(value: Any, indent: str) -> str:
-    """The value as an expression; lines after its first begin with `indent`.
+    """Returns the value as an expression; lines after its first begin with `indent`.
 
     >>> print(expression({"a": 1, "long": ["${b.id}", "c"]}, ""))
     {
@@ -37,13 +37,13 @@ def expression(value: Any, indent: str) -> str:
 
 
 def _item(value: Any, indent: str) -> str:
-    """The value in a list, where no comma can follow a heredoc."""
+    """Returns the value as an item of a list, in which no comma can follow a heredoc."""
     text = expression(value, indent)
     return f'"{quoted(value)}"' if text.startswith("<<") else text
 
 
 def sequence(items: list[str], indent: str) -> str:
-    """A list of expressions, on one line where they fit on it."""
+    """Returns a list of expressions, on one line if they fit."""
     line = f"[{', '.join(items)}]"
     if len(indent + line) <= _WIDTH and "\n" not in line:
         return line
@@ -66,12 +66,12 @@ def _key(name: str) -> str:
 
 
 def assignments(pairs: Iterable[tuple[str, str]], indent: str) -> Iterator[str]:
-    """Lines `name = value`; the signs of lines that follow each other stand in one column."""
+    """Yields lines `name = value`; the signs of consecutive lines are aligned."""
     column: list[tuple[str, str]] = []
     for name, value in pairs:
         if "\n" not in value or value.startswith("<<"):
             column.append((name, value))
-        else:  # brackets that are open at the end of a line
+        else:  # the value's brackets span several lines
             yield from _aligned(column, indent)
             yield f"{indent}{name} = {value}"
             column = []

@@ -1,7 +1,7 @@
 """Strings of Terraform's JSON, which are templates, as expressions of HCL.
 
 A string that is one expression, `${azurerm_subnet.compute.id}`, becomes that expression; a text of
-several lines becomes a heredoc; any other is a string in quotes.
+several lines becomes a heredoc; any other is a quoted string.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _CALL = re.compile(r"(\w+)\(")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
 _OPENING, _CLOSING = "([{", ")]}"
-# What a heredoc would not keep as it is.
+# Characters that a heredoc would not preserve.
 _NOT_IN_HEREDOC = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def string(text: str, indent: str) -> str:
-    """The template as an expression; lines after its first begin with `indent`.
+    """Returns the template as an expression; lines after its first begin with `indent`.
 
     >>> print(string("${azurerm_subnet.compute.id}", ""))
     azurerm_subnet.compute.id
@@ -40,7 +40,7 @@ def string(text: str, indent: str) -> str:
 
 
 def base64_text(encoded: str, indent: str) -> str:
-    """The expression for a text in base64 that can be read; "" for another.
+    """Returns the expression for a readable text in base64; "" for any other.
 
     >>> print(base64_text("I2EKYgo=", ""))
     base64encode(<<-EOT
@@ -54,7 +54,7 @@ def base64_text(encoded: str, indent: str) -> str:
 
 
 def hashed_text(text: str) -> str | None:
-    """The template whose MD5 the expression is, as `literal.md5_of` writes one; None for another.
+    """Returns the template whose MD5 the expression is, as `literal.md5_of` writes it, or None.
 
     >>> hashed_text('${md5(join("", ["a ", local.b]))}')
     'a ${local.b}'
@@ -71,7 +71,7 @@ def hashed_text(text: str) -> str | None:
 
 
 def quoted(text: str) -> str:
-    r"""The template as it stands between quotes: its expressions as they are, the rest escaped.
+    r"""Returns the template's form between quotes: expressions as they are, the rest escaped.
 
     >>> quoted('a\tb ${upper("c")}')
     'a\\tb ${upper("c")}'
@@ -85,7 +85,7 @@ def quoted(text: str) -> str:
 
 
 def split(text: str) -> list[str]:
-    """The literal parts of a template, and its expressions with `${` and `}` around them.
+    """Returns the literal parts of a template, and its expressions with `${` and `}` around them.
 
     >>> split("a $${b} ${c}")
     ['a $${b} ', '${c}']
@@ -104,7 +104,7 @@ def split(text: str) -> list[str]:
 
 
 def _end(text: str, position: int) -> int:
-    """The place behind the bracket that closes the one at `position`."""
+    """Returns the position after the bracket that closes the one at `position`."""
     depth = 0
     while position < len(text):
         if text[position] == '"':
@@ -118,7 +118,7 @@ def _end(text: str, position: int) -> int:
 
 
 def _end_of_string(text: str, position: int) -> int:
-    """The place behind the quotes that close those at `position`."""
+    """Returns the position after the quotes that close those at `position`."""
     position += 1
     while position < len(text) and text[position] != '"':
         if text.startswith(("$${", "%%{"), position):
@@ -131,8 +131,8 @@ def _end_of_string(text: str, position: int) -> int:
 
 
 def _with_texts(expression: str, indent: str) -> str:
-    """The expression, with a long text in it as a heredoc: in `base64encode`, as machines take
-    their cloud-init, or by itself."""
+    """Returns the expression, with a long text in it as a heredoc: alone, or in `base64encode`, as
+    in a machine's cloud-init."""
     text = _text_of(expression)
     if text is not None:
         return _heredoc(text, indent) or expression
@@ -145,8 +145,8 @@ def _with_texts(expression: str, indent: str) -> str:
 
 
 def _text_of(expression: str) -> str | None:
-    """The template that an expression stands for: a text in base64, with its placeholders replaced
-    as `cloud_init.terraform_text` writes that; None for another expression."""
+    """Returns the template that an expression stands for: a text in base64, with its placeholders
+    replaced as in `cloud_init.terraform_text`, or None for any other expression."""
     name, arguments = _arguments(expression)
     if name == "base64decode" and len(arguments) == 1:
         return _decoded(json.loads(arguments[0])) if arguments[0].startswith('"') else None
@@ -158,7 +158,7 @@ def _text_of(expression: str) -> str | None:
 
 
 def _decoded(encoded: str) -> str | None:
-    """The text in base64 as a template without expressions; None for what is no text."""
+    """Returns the text in base64 as a template without expressions, or None if it is not text."""
     try:
         text = base64.b64decode(encoded, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -167,7 +167,7 @@ def _decoded(encoded: str) -> str | None:
 
 
 def _arguments(expression: str) -> tuple[str, list[str]]:
-    """The name and the arguments of a call; no name for another expression."""
+    """Returns the name and the arguments of a call; no name for any other expression."""
     called = _CALL.match(expression)
     if not called or _end(expression, called.end() - 1) != len(expression):
         return "", []
@@ -190,7 +190,7 @@ def _between_commas(text: str) -> Iterator[str]:
 
 
 def _call(name: str, text: str, indent: str) -> str:
-    """A call with a heredoc; "" where there is none for the text."""
+    """Returns a call with a heredoc, or "" if the text cannot be one."""
     heredoc = _heredoc(text, indent)
     if not heredoc:
         return ""
@@ -201,15 +201,16 @@ def _call(name: str, text: str, indent: str) -> str:
 
 
 def _heredoc(text: str, indent: str) -> str:
-    """The template as a heredoc; "" where it has one line, or characters that would not stay.
+    """Returns the template as a heredoc, or "" if it has one line, or characters that would not
+    survive.
 
-    A heredoc ends in a newline, which `chomp` takes from it.
+    A heredoc ends in a newline, which `chomp` removes.
     """
     lines = text.removesuffix("\n").split("\n")
     if len(lines) < 2 or _NOT_IN_HEREDOC.search(text) or text.endswith("\n\n"):
         return ""
     filled = [line for line in lines if line.strip()]
-    # Terraform takes away the spaces that all lines begin with: one has to begin with none.
+    # Terraform strips the common indentation: one line has to begin with no spaces.
     flush = any(not line[:1].isspace() for line in filled)
     margin = f"{indent}  " if flush else ""
     marker = "EOT"

@@ -1,6 +1,7 @@
-"""Azure Kubernetes Service: the cluster, its node pools, and what Flux reads for it.
+"""Azure Kubernetes Service: the cluster, its node pools, and the manifests that Flux applies.
 
-- `cluster` is the cluster itself: who gets to it, and who it is to Azure;
+- `cluster` is the cluster itself: its users, and its identities in Azure;
 - `node_pool` is a pool of nodes of one size;
-- `configuration` is what runs in it: manifests in a container, and Flux, which applies them.
+- `configuration` is the content of the cluster: manifests in a container, and Flux, which applies
+  them.
 """

@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 
 Outbound = Literal["userAssignedNATGateway", "userDefinedRouting"]
 
-# To get the address of the API server, with which kubectl then signs a person in.
+# For the address of the API server, at which kubectl then signs a user in.
 USER_ROLE = "Azure Kubernetes Service Cluster User Role"
-# Of those that are narrower none lets a command be run in a pod.
+# No narrower role allows running a command in a pod.
 WRITER_ROLE = "Azure Kubernetes Service RBAC Writer"
-# The tenth address of the services', by custom.
+# The tenth address of the service range, by convention.
 _DNS_ADDRESS = 10
-# What AKS takes where nothing is said; the provider would send 0.
+# The default of AKS; the provider would send 0.
 DRAIN_MINUTES = 30
 _LONG = Timeouts(create="2h", update="2h", delete="2h")
 
@@ -68,32 +68,32 @@ _LONG = Timeouts(create="2h", update="2h", delete="2h")
 class KubernetesCluster(Service):
     """A cluster without local accounts, so that Terraform's state holds no credentials of it.
 
-    Kubernetes itself acts as an identity that may put nodes into the subnet; nodes are another,
+    Kubernetes itself acts as an identity that may put nodes into the subnet; nodes have another,
     `kubelet`, such as that of a `KubernetesFoundation`. With `api_server="private"`, the default,
-    the API server has an address in the subnet alone, which its public name leads to; with
-    "allowed" a public one for the public ones of the ranges `allowed` and for `egress_address`, by
-    which it sees the nodes. `admins` are object ids of Entra groups with full rights.
+    the API server only has an address in the subnet, to which its public name resolves; with
+    "allowed" it has a public one for the public ranges in `allowed` and for `egress_address`, the
+    source of the nodes' traffic. `admins` are object ids of Entra groups with full rights.
 
-    `version` is a minor one, as "1.36", and Azure's choice where it is not given. Without
-    `upgrades` Azure updates neither Kubernetes nor nodes by itself. `pod_range` is seen inside the
-    cluster alone, 256 addresses a node, and `service_range` too.
+    `version` is a minor one, such as "1.36", by default Azure's choice. Without `upgrades` Azure
+    updates neither Kubernetes nor nodes automatically. `pod_range`, with 256 addresses per node, is
+    only visible inside the cluster, as is `service_range`.
 
-    `outbound` is the way out that the subnet has: by a NAT gateway, or by routes. `placements` are
-    proximity placement groups into which nodes are put, by the name of a pool. What AKS and Fairway
-    run stands on `system_nodes` of `system_size`, jobs on those of each `KubernetesNodePool`. With
-    `workspace_id` nodes have the agent that sends to a Log Analytics workspace what it is told to,
-    see `Monitoring.watch_kubernetes`. With `spot`, where a pool is of Spot nodes, Azure updates
-    nodes by itself, and not Kubernetes.
+    `outbound` is the egress of the subnet: a NAT gateway, or routes. `placements` are proximity
+    placement groups for nodes, by the name of a pool. The system pods of AKS and Fairway run on
+    `system_nodes` of `system_size`, jobs on those of each `KubernetesNodePool`. With `workspace_id`
+    nodes have the agent that sends data to a Log Analytics workspace, see
+    `Monitoring.watch_kubernetes`. With `spot`, for a cluster with a pool of Spot nodes, Azure
+    updates nodes automatically, but not Kubernetes.
 
-    Raises UserError for what AKS cannot have, such as a system pool without nodes.
+    Raises UserError for settings that AKS does not support, such as a system pool without nodes.
 
     >>> cluster = KubernetesCluster(stack, subnet=network.subnet("kubernetes"),
     ...                             kubelet=foundation.kubelet)  # doctest: +SKIP
     >>> cluster.issuer, cluster.name  # doctest: +SKIP
     """
 
-    # Who changed what, and why the autoscaler starts no node. Who has read what (kube-audit) is
-    # most of what there is.
+    # Changes and their authors, and the reasons why the autoscaler starts no node. Without reads
+    # (kube-audit), which are most of the volume.
     DIAGNOSTICS = Diagnostics(categories=("cluster-autoscaler", "guard", "kube-audit-admin"))
 
     def __init__(
@@ -151,14 +151,14 @@ class KubernetesCluster(Service):
             **_nodes(spec, place, subnet.id),
             **_upgrades(spec.upgrades, spot=spot),
             timeouts=_LONG,
-            # Without them AKS cannot make the first node.
+            # Without them AKS cannot create the first node.
             depends_on=[*control.assignments, *self._let_place(control, placements or {})],
         )
         self.id, self.issuer = self.cluster.id, self.cluster.oidc_issuer_url
         self.version, self.upgrades = spec.version, spec.upgrades
 
     def _let_place(self, control: Identity, placements: Mapping[str, str]) -> list[RoleAssignment]:
-        """Lets Kubernetes put nodes into proximity placement groups, by a role of one action."""
+        """Lets Kubernetes put nodes into proximity placement groups, by a role with one action."""
         place = self.place
         if not placements:
             return []
@@ -182,7 +182,7 @@ class KubernetesCluster(Service):
         ]
 
     def let_in(self, person: Researcher, *, namespace: str) -> None:
-        """Lets a person or a group find the cluster, and submit in the namespace of jobs."""
+        """Lets a user or a group find the cluster, and submit in the namespace of jobs."""
         for name, role, over, reason in (
             ("found", USER_ROLE, self.id, "Finds the cluster by az aks get-credentials"),
             ("used", WRITER_ROLE, f"{self.id}/namespaces/{namespace}", "Submits jobs"),
@@ -193,7 +193,7 @@ class KubernetesCluster(Service):
 
 
 def _control(scope: Construct, subnet_id: str, kubelet_id: str) -> Identity:
-    """Identities of Kubernetes, with the rights that AKS needs in our name, and no others. Source:
+    """Creates the identity of Kubernetes, with only the rights that AKS needs in our name. Source:
     Azure documentation, AKS: use managed identities, your own network and kubelet identity."""
     control = Identity(scope, "kubernetes")
     control.grant(
@@ -214,14 +214,15 @@ def _control(scope: Construct, subnet_id: str, kubelet_id: str) -> Identity:
 def _identities(
     tenant_id: str, admins: Sequence[ObjectId], control: IIdentity, kubelet: IIdentity
 ) -> dict[str, Any]:
-    """Returns who people, pods, Kubernetes and its nodes are: always somebody of Entra ID."""
+    """Returns the identities of users, pods, Kubernetes and its nodes: always principals of Entra
+    ID."""
     return {
         "local_account_disabled": True,
         "run_command_enabled": False,
         "azure_active_directory_role_based_access_control": (
             AzureActiveDirectoryRoleBasedAccessControl(
                 azure_rbac_enabled=True,
-                # The provider wants this or administrators, although it could find it out.
+                # The provider requires this or administrators, although it could look it up.
                 tenant_id=tenant_id,
                 admin_group_object_ids=list(admins) or None,
             )
@@ -243,7 +244,7 @@ def _api_server(
     if spec.api_server == "private":
         return {
             "private_cluster_enabled": True,
-            # Its public name leads to the private address: no DNS server needs a zone for that.
+            # Its public name resolves to the private address: no DNS server needs a zone for that.
             "private_cluster_public_fqdn_enabled": True,
             "private_dns_zone_id": "None",
         }
@@ -269,17 +270,17 @@ def _agent(workspace_id: str) -> OmsAgent:
 
 
 def _nodes(spec: Kubernetes, place: Placement, subnet_id: str) -> dict[str, Any]:
-    """Returns the pool of the system, and how nodes come, of all pools."""
+    """Returns the system pool, and the settings for starting nodes of all pools."""
     scales = spec.system.node_range.scales
     return {
         "node_provisioning_profile": NodeProvisioningProfile(mode="Manual"),
         "default_node_pool": _system_pool(spec, place, subnet_id),
         "auto_scaler_profile": AutoScalerProfile(
-            # For which tasks on several nodes wait too.
+            # Tasks on several nodes wait for as long too.
             max_node_provisioning_time=f"{NODE_PROVISIONING / 60:g}m",
             skip_nodes_with_local_storage=False,
         ),
-        # File systems are mounted by their addresses, for which no driver is needed.
+        # File systems are mounted by their addresses, which needs no driver.
         "storage_profile": StorageProfile(file_driver_enabled=False, blob_driver_enabled=False),
         "lifecycle": (
             Lifecycle(ignore_changes=["default_node_pool[0].node_count"]) if scales else None
@@ -292,7 +293,7 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultN
     scales = nodes.scales
     return DefaultNodePool(
         name=SYSTEM_POOL,
-        # The provider upgrades nodes to what this says, and not to the version of the cluster.
+        # The provider upgrades nodes to this version, and not to that of the cluster.
         orchestrator_version=spec.version,
         vm_size=spec.system.size,
         vnet_subnet_id=subnet_id,
@@ -305,9 +306,9 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultN
         min_count=nodes.min if scales else None,
         max_count=nodes.max if scales else None,
         node_count=nodes.min,
-        # Another size then changes the pool, and does not replace the cluster.
+        # Another size then changes the pool instead of replacing the cluster.
         temporary_name_for_rotation=f"{SYSTEM_POOL}tmp",
-        # Pods of others stay off the nodes of those who administer the cluster.
+        # Users' pods stay off the nodes of the system pods.
         only_critical_addons_enabled=True,
         upgrade_settings=DefaultNodePoolUpgradeSettings(
             max_surge="10%", drain_timeout_in_minutes=DRAIN_MINUTES
@@ -317,11 +318,10 @@ def _system_pool(spec: Kubernetes, place: Placement, subnet_id: str) -> DefaultN
 
 
 def _upgrades(window: UpgradeWindow | None, *, spot: bool) -> dict[str, Any]:
-    """Returns the updates that Azure does by itself, and their window: an update of a node ends
-    what runs there.
+    """Returns Azure's automatic updates, and their window: an update of a node ends its pods.
 
     With a Spot pool AKS refuses to update Kubernetes in the control plane and in pools at once, as
-    its channel of patches does. https://learn.microsoft.com/azure/aks/spot-node-pool
+    its patch channel does. https://learn.microsoft.com/azure/aks/spot-node-pool
     """
     if window is None:
         return {"node_os_upgrade_channel": "None"}

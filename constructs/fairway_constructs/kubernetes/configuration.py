@@ -29,16 +29,17 @@ if TYPE_CHECKING:
     from fairway_constructs.registry import IRegistry
     from fairway_core.resource_ids import StorageAccountId
 
-# What Flux does again by itself, in seconds: read the container, and undo what others have changed.
+# Flux's interval, in seconds, for reading the container and reverting others' changes.
 _EVERY = 600
-# The images of drivers are of many GiB, and each node builds some of them.
+# The images of drivers have many GiB, and each node builds some drivers.
 _TIMEOUT = 1800
 
 
 class KubernetesFoundation(Component):
-    """Survives a Kubernetes cluster: the container of its manifests, and its nodes' identity.
+    """The parts that outlive a Kubernetes cluster: the container of its manifests, and its nodes'
+    identity.
 
-    To write the manifests is to administer the cluster: that is for the deployer, and the nodes,
+    Whoever writes the manifests administers the cluster: only the deployer may, and the nodes,
     whose identity is `kubelet`, read them for Flux. Nodes pull images from `registry`. With
     `protect` Terraform does not delete the container.
 
@@ -87,8 +88,8 @@ class KubernetesFoundation(Component):
 class KubernetesConfiguration(Component):
     """Manifests as blobs, by their paths, and Flux in the cluster, which applies them in order.
 
-    Flux reads the container of the foundation as the nodes. It deletes nothing: for a moment,
-    while Terraform replaces a blob, its objects would be gone.
+    Flux reads the container of the foundation with the nodes' identity. It deletes nothing:
+    otherwise objects would be gone for a moment, while Terraform replaces their blob.
 
     >>> KubernetesConfiguration(stack, cluster=cluster, container=foundation.container,
     ...                         manifests={"jobs/namespace.yaml": "…"})  # doctest: +SKIP
@@ -117,7 +118,7 @@ class KubernetesConfiguration(Component):
             namespace=NAMESPACE,
             scope_="cluster",
             blob_storage=BlobStorage(
-                # The provider takes the address here, and not the id.
+                # The provider expects the address here, not the id.
                 container_id=self.container.url,
                 managed_identity=BlobStorageManagedIdentity(client_id=cluster.kubelet.client_id),
                 sync_interval_in_seconds=_EVERY,
@@ -148,9 +149,9 @@ class KubernetesConfiguration(Component):
             type="Block",
             content_type="application/yaml",
             source_content=literal(text),
-            # The service fills one in where none is sent, and the provider would then replace the
-            # blob at every plan.
+            # The service fills one in if none is sent, and the provider would then replace the blob
+            # at every plan.
             content_md5=md5_of(text),
-            # A role takes minutes to be known everywhere, and so does the cluster to be made.
+            # A role takes minutes to propagate, and so does the creation of the cluster.
             depends_on=[cluster.cluster],
         )

@@ -1,4 +1,4 @@
-"""A pool of nodes of one size in a cluster of AKS, on which jobs run and nothing else."""
+"""A pool of nodes of one size in an AKS cluster, on which only jobs run."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from fairway_core.resource_ids import PlacementGroupId
     from fairway_core.target import NodeRange
 
-# AKS puts both on nodes of spare capacity; the provider wants them written out.
+# AKS puts this label and taint on Spot nodes; the provider requires both.
 _SPOT = "kubernetes.azure.com/scalesetpriority"
 _ANY_PRICE = -1
-# What tells the autoscaler of a pool without nodes what a node would offer. Source: Kubernetes
-# autoscaler, cloudprovider/azure. That AKS hands tags of a pool on to it nobody has verified.
+# The tag from which the autoscaler of an empty pool knows a node's resources. Source: Kubernetes
+# autoscaler, cloudprovider/azure. It is unverified that AKS passes a pool's tags on to it.
 _TEMPLATE = "k8s.io_cluster-autoscaler_node-template_resources_rdma_ib"
 _LONG = Timeouts(create="2h", update="2h", delete="2h")
 
@@ -48,20 +48,19 @@ _LONG = Timeouts(create="2h", update="2h", delete="2h")
 class KubernetesNodePool(TakesJobs):
     """A node pool, all dedicated or all Spot, tainted so that only jobs for it run there.
 
-    Drivers of GPUs and of InfiniBand are brought by operators in the cluster, and not by AKS: its
-    own and theirs cannot be combined. With a range of `nodes` AKS starts and deletes them. A change
-    of the size, the zones or the system disk replaces the pool, and ends its jobs.
+    Drivers of GPUs and InfiniBand are installed by operators in the cluster, not by AKS: its own
+    cannot be combined with theirs. With a range of `nodes` AKS starts and deletes them. A change of
+    the size, the zones or the system disk replaces the pool, and ends its jobs.
 
-    `zones` are the stack's where they are not given. The system disk, of `os_disk_gib`, is on the
-    node itself where that has room, unless `os_disk` says otherwise. `infiniband` is whether pods
-    are given the adapters: by default where a node always stays. `taints` are written as
-    `key=value:NoSchedule`.
+    `zones` are by default the stack's. The system disk, of `os_disk_gib`, is on the node itself if
+    it has room, unless `os_disk` says otherwise. `infiniband` says whether pods get the adapters:
+    by default if at least one node always stays. `taints` are written as `key=value:NoSchedule`.
 
-    Jobs run in `namespace`, in `job_image` where they name no other, and see `mounts` as the claims
-    of these names, which a `KubernetesConfiguration` makes. Without an image and a file system the
-    pool has no target.
+    Jobs run in `namespace`, in `job_image` unless they name another, and see `mounts` as the claims
+    of these names, which a `KubernetesConfiguration` creates. Without an image and a file system
+    the pool has no target.
 
-    Raises UserError for what such a pool cannot have.
+    Raises UserError for settings that such a pool does not support.
 
     >>> KubernetesNodePool(stack, "nd", cluster=cluster, subnet=network.subnet("kubernetes"),
     ...                    size="Standard_ND96isr_H100_v5", nodes=2)  # doctest: +SKIP
@@ -103,15 +102,15 @@ class KubernetesNodePool(TakesJobs):
         )
         super().__init__(scope, f"cluster-{name}")
         fixed = _fixed(spec, self.place.zone)
-        # The provider would make a second pool of that size for a while, which no quota has room
-        # for.
+        # The provider would temporarily create a second pool of that size, for which no quota has
+        # room.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
         self.pool = KubernetesClusterNodePool(
             self,
             f"cluster-{name}",
             name=name,
             kubernetes_cluster_id=cluster.id,
-            # Else nodes keep the version that they were made with.
+            # Otherwise nodes keep the version of their creation.
             orchestrator_version=cluster.version,
             vnet_subnet_id=subnet.id,
             proximity_placement_group_id=spec.proximity_placement_group,
@@ -147,7 +146,7 @@ class KubernetesNodePool(TakesJobs):
             tolerations=spec.tainted_keys,
             rdma=RDMA if spec.offers_infiniband else "",
             # On the local disks that `node_setup` mounts, else at most half of the system disk,
-            # which has images too: where it is nearly full, Kubernetes ends pods of others.
+            # which has images too: when it is nearly full, Kubernetes evicts other pods.
             scratch=SCRATCH if vm_size(spec.size).nvme_disks else f"{spec.os_gib // 2}Gi",
             queue=self._name,
             cluster=self._cluster.id,
@@ -168,14 +167,14 @@ class KubernetesNodePool(TakesJobs):
 
 
 def _fixed(spec: NodePool, zone: Zone | None) -> dict[str, Any]:
-    """The arguments of which a change replaces the pool."""
+    """Returns the arguments whose change replaces the pool."""
     return {
         "vm_size": vm_size(spec.size).name,
         "zones": spec.node_zones(zone),
         # It has the images too. They could be on the temporary disk beside a managed one
         # (`kubelet_disk_type`), but only for subscriptions with the preview feature
         # Microsoft.ContainerService/KubeletDisk. Source: Cluster API Provider Azure, API
-        # reference, KubeletDiskType; no guide or release note of AKS has it as available.
+        # reference, KubeletDiskType; no guide or release note of AKS lists it as available.
         "os_disk_type": "Ephemeral" if spec.has_local_disk else "Managed",
         "os_disk_size_gb": spec.os_gib,
     }
@@ -208,11 +207,11 @@ def _counts(spec: NodePool) -> dict[str, Any]:
 def _priority(spec: NodePool, window: UpgradeWindow | None) -> dict[str, Any]:
     if not spec.spot:
         settings = UpgradeSettings(
-            # One node after another: no quota has room for more than there are. The provider sends
-            # `maxSurge: 0` with it, and takes only one of the two.
+            # One node after another: no quota has room for extra nodes. The provider sends
+            # `maxSurge: 0` with it, and accepts only one of the two.
             max_unavailable="1",
             drain_timeout_in_minutes=DRAIN_MINUTES,
-            # A node that is not drained in time ends the update: without more nodes there is none
+            # A node that is not drained in time ends the update: without extra nodes there is none
             # to replace it, as `Cordon` would.
             undrainable_node_behavior="Schedule",
             node_soak_duration_in_minutes=(window.soak if window else 0) or None,

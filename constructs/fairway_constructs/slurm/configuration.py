@@ -1,4 +1,4 @@
-"""An environment's partitions as Slurm knows them: plain data for `fairway_core.slurm`."""
+"""An environment's partitions in Slurm's terms: plain data for `fairway_core.slurm`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fairway_core.environment import Slurm
     from fairway_core.environment.node_rules import ScaleSetNodes
 
-# A job's launch is good for as long, and a requeued job waits for as long.
+# The validity of a job's launch, and the delay of a requeued job.
 _CREDENTIAL_SECONDS = 30
 
 # Device files of a node's GPUs, in the order of their numbers. AMD's start at 128.
@@ -47,7 +47,7 @@ _DEVICES = {"nvidia": ("/dev/nvidia{}", 0), "amd": ("/dev/dri/renderD{}", 128)}
 class SlurmPartition:
     """Nodes of one VM size that Slurm starts for jobs and deletes when they are idle.
 
-    There are as many as `nodes` says, at least and at most; they are all dedicated or all Spot.
+    `nodes` is their least and largest number; they are all dedicated or all Spot.
 
     >>> SlurmPartition(size="Standard_ND96isr_H100_v5", nodes=NodeRange(min=0, max=16)).node_range
     NodeRange(min=0, max=16)
@@ -75,10 +75,10 @@ def slurm_cluster(
     address: str,
     several_users: bool = False,
 ) -> SlurmCluster:
-    """The cluster of an environment; `address`, of the scheduler, may be a reference.
+    """Returns the cluster of an environment; the scheduler's `address` may be a reference.
 
-    With `several_users` others have accounts beside the login user. The first partition is that of
-    jobs which name none.
+    With `several_users` others have accounts beside the login user. The first partition is the
+    default of jobs.
     """
     return SlurmCluster(
         name=environment,
@@ -96,15 +96,15 @@ def slurm_cluster(
 
 
 def packages_of(spec: Slurm) -> Packages:
-    """The packages of Slurm that the scheduler, login nodes and nodes have.
+    """Returns the Slurm packages of the scheduler, login nodes and nodes.
 
-    Raises UserError for a repository whose key is neither there nor in a file.
+    Raises UserError for a repository whose key is neither given nor in a file.
     """
     if spec.packages == "microsoft":
         return MICROSOFT
     if spec.packages == "distribution":
         return DISTRIBUTION
-    # An environment has its text by now; a program may name its file.
+    # An environment has the key's text by now; a program may name its file.
     key = read_repository_key(spec.packages.key, folder=Path())
     return Packages(**{**spec.packages.model_dump(), "key": key})
 
@@ -119,7 +119,8 @@ def _accounting(spec: Slurm, several_users: bool) -> Accounting:
 
 
 def partition(name: str, spec: SlurmPartition, *, default: bool) -> Partition:
-    """A partition: what nodes of the size have, and what jobs may ask for by a constraint."""
+    """Returns a partition: the hardware of the size's nodes, and the features for jobs'
+    constraints."""
     size = vm_size(spec.size)
     sockets, cores, threads = _topology(size)
     return Partition(
@@ -139,9 +140,9 @@ def partition(name: str, spec: SlurmPartition, *, default: bool) -> Partition:
 
 
 def node_facts(size: VmSize, mounts: Sequence[Mount], *, image_checks: bool = False) -> NodeFacts:
-    """The facts that the health check of a node of that size expects.
+    """Returns the facts that the health check of a node of that size expects.
 
-    With `image_checks` the image's own, which measure its hardware, come before its first job.
+    With `image_checks` the image's own checks, which measure its hardware, precede its first job.
     """
     return replace(
         NodeFacts.of(size),
@@ -151,10 +152,10 @@ def node_facts(size: VmSize, mounts: Sequence[Mount], *, image_checks: bool = Fa
 
 
 def _topology(size: VmSize) -> tuple[int, int | None, int]:
-    """Sockets, cores of each and threads of each core: a NUMA domain counts as a socket.
+    """Returns sockets, cores per socket and threads per core: a NUMA domain counts as a socket.
 
-    Where the catalogue does not know the domains, or they do not share the cores evenly,
-    there is one of all.
+    If the catalogue does not know the domains, or they do not share the cores evenly, there is one
+    socket.
     """
     sockets = size.numa_domains or 1
     if size.cores % sockets:
@@ -175,6 +176,6 @@ def _gpus(size: VmSize) -> Gpus | None:
 
 
 def _features(size: VmSize, *, spot: bool) -> tuple[str, ...]:
-    """The VM size without its prefix, whether there is InfiniBand, and whose the capacity is."""
+    """Returns the VM size without its prefix, "ib" with InfiniBand, and the kind of capacity."""
     name = size.name.removeprefix("Standard_").lower()
     return (name, *(("ib",) if size.rdma else ()), "spot" if spot else "dedicated")

@@ -1,4 +1,4 @@
-"""The VM on which slurmctld runs, and those on which people log in and submit their jobs."""
+"""The VM that runs slurmctld, and the VMs on which users log in and submit their jobs."""
 
 from __future__ import annotations
 
@@ -41,24 +41,25 @@ if TYPE_CHECKING:
     from fairway_core.slurm.cluster import Qos
 
 
-# What the machine is called after the environment.
+# The machine's name after the environment's.
 _NAME = "slurm-scheduler"
 
 
 class SlurmScheduler(Component):
     """A VM in the nodes' subnet with slurmctld, the nodes' file systems, and no public address.
 
-    Its interface and the disk of `foundation` stay where the VM is replaced, as it is when a
-    partition is added: jobs go on, and Slurm continues with its queue. `scale_sets` are the
-    resource ids of the partitions' scale sets, by name: as text, since these need its address.
+    Its interface and the disk of `foundation` stay if the VM is replaced, as it is when a partition
+    is added: jobs continue, and so does Slurm with its queue. `scale_sets` are the resource ids of
+    the partitions' scale sets, by name: as text, since these need its address.
 
     `size` is its VM size; an idle node is deleted after `idle` seconds. Slurm comes from
-    `packages`, which have to be those of the nodes. With `accounting` the history of all jobs is
-    kept in a database; jobs are then charged to the accounts of `account_shares`, each with its
-    fair share, and have the qualities of service `qos`. People's `accounts` are those of the
-    machine, which is made after what its subnet needs and `depends_on`.
+    `packages`, which must be those of the nodes. With `accounting` the history of all jobs is kept
+    in a database; jobs are then charged to the accounts of `account_shares`, each with its fair
+    share, and have the qualities of service `qos`. `accounts` are the users' on the machine, which
+    is created after the resources that its subnet needs and `depends_on`.
 
-    Raises UserError for what Slurm cannot have, such as qualities of service without accounting.
+    Raises UserError for settings that Slurm does not support, such as qualities of service without
+    accounting.
 
     >>> partitions = {"nd": SlurmPartition(size="Standard_ND96isr_H100_v5", nodes=16)}
     ... # doctest: +SKIP
@@ -100,12 +101,12 @@ class SlurmScheduler(Component):
         self._partitions, self._mounts = partitions, mounts
         self._foundation, self._subnet = foundation, subnet
         host, machine = self.place.name("computer_name_prefix", _NAME), vm_size(spec.scheduler_size)
-        # It keeps its address: nodes and running jobs know it.
+        # The address must not change: nodes and running jobs know it.
         interface = private_interface(
             self, "slurm-nic", name=_NAME, size=machine, subnet_id=subnet.id
         )
         self.address = interface.private_ip_address
-        # Of the login nodes, once there are such.
+        # The addresses of the login nodes, once they exist.
         self.hosts: list[str] = []
         self.cluster = slurm_cluster(
             self.place.environment,
@@ -135,7 +136,7 @@ class SlurmScheduler(Component):
         attach(self, "slurm-attachment", foundation.disk.id, to=self.id)
 
     def partition(self, name: str, *, mounts: Mounts | None = None) -> TakesJobs:
-        """The partition as a place for jobs; `mounts` are its nodes', where those are not all.
+        """Returns the partition as a target of jobs; `mounts` are its nodes', if not all of them.
 
         >>> Targets(stack, [scheduler.partition("nd")], storage=storage)  # doctest: +SKIP
         """
@@ -144,7 +145,7 @@ class SlurmScheduler(Component):
         return _Partition(self, name, each, found, hosts=self.hosts or [self.address])
 
     def _cloud_init(self, scale_sets: Mapping[str, str], idle: int) -> str:
-        # With the nodes that always stay.
+        # With the number of permanent nodes.
         sets = {
             name: (scale_sets[name], each.node_range.min) for name, each in self._partitions.items()
         }
@@ -162,7 +163,7 @@ class SlurmScheduler(Component):
         )
 
     def _with_shares(self, accounts: Accounts | None) -> Accounts | None:
-        """People's accounts, with those that Slurm keeps of them."""
+        """Returns the users' accounts with their shares in Slurm's accounting."""
         if accounts is None:
             return None
         names = [person.name for person in accounts.people]
@@ -172,9 +173,9 @@ class SlurmScheduler(Component):
 class SlurmLoginNode(Component):
     """A VM in the nodes' subnet with Slurm's commands and key and the nodes' file systems.
 
-    It knows the configuration of `scheduler`, and is replaced when that changes; its address and
-    what lies on the file systems stay. Its identity is that of the nodes; `managed_identities` are
-    those of what else runs there.
+    It has the configuration of `scheduler`, and is replaced when that changes; its address and the
+    data on the file systems stay. Its identity is that of the nodes; `managed_identities` are for
+    other programs on it.
 
     >>> node = SlurmLoginNode(stack, "slurm-login-0", size="Standard_D4s_v6",
     ...                       scheduler=scheduler, foundation=slurm, mounts=mounts,
@@ -231,7 +232,7 @@ class SlurmLoginNode(Component):
 
 
 class _Partition(TakesJobs):
-    """A partition of Slurm's, to which jobs come by the hosts at which people log in."""
+    """A Slurm partition, which jobs reach by the hosts on which users log in."""
 
     def __init__(
         self,
@@ -274,12 +275,12 @@ def let_scale(
     images: Mapping[str, str],
     placements: Mapping[str, str],
 ) -> None:
-    """Gives the scheduler a role of those few actions, on each of the resources that they need.
+    """Grants the scheduler a role with these few actions, on each of the resources that they need.
 
-    No built-in role is as narrow. Roles are made for the subscription, where alone they can be
-    made; the first is worth something only on these resources, and the second only reads what
-    became of an operation, in the whole subscription, since there it is. `images` of a gallery and
-    proximity placement groups are what new instances refer to, by the name of a partition.
+    No built-in role is as narrow. Roles can only be created for the subscription; the first applies
+    only to these resources, and the second only reads the result of an operation, in the entire
+    subscription, as operations are there. `images` of a gallery and proximity placement groups are
+    those that new instances refer to, by the name of a partition.
     """
     place = place_of(scope)
     give = partial(give_role, scope, principal_id=principal_id)

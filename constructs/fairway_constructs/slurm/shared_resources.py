@@ -1,4 +1,4 @@
-"""Resources of Slurm that outlive clusters: the munge key's vault, two identities, a disk."""
+"""Slurm resources that outlive clusters: the munge key's vault, two identities, a disk."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _KEPT_DAYS = 90
 
 
 class SlurmFoundation(Service):
-    """The vault holds the munge key and nothing else, so that a role on it is one on the key.
+    """The vault of the munge key, which holds nothing else, so that a role on it is one on the key.
 
-    The scheduler makes the key when it boots first, and puts it there; nodes read it. Neither
+    The scheduler creates the key on its first boot, and stores it there; nodes read it. Neither
     Terraform's state nor a VM's boot data ever holds it. Nodes have an identity of their own,
-    `nodes`: pools of Batch do not read the key. A disk keeps jobs and history where the scheduler's
-    VM is replaced.
+    `nodes`: pools of Batch do not read the key. A disk preserves jobs and history if the
+    scheduler's VM is replaced.
 
-    Nodes and scheduler reach the vault, whose `id` it has, by private endpoints, or else from
-    `egress_address`. In a stack with `protect` neither Terraform nor Azure deletes vault and disk;
-    `lock` decides about Azure alone.
+    Nodes and scheduler reach the vault, whose `id` is the foundation's, by private endpoints, or
+    else from `egress_address`. In a stack with `protect` neither Terraform nor Azure deletes vault
+    and disk; `lock` overrides this for Azure.
 
     >>> slurm = SlurmFoundation(stack, disk_gib=64)  # doctest: +SKIP
     >>> slurm.private_endpoints(network)  # doctest: +SKIP
