@@ -1,5 +1,4 @@
-"""CDKTF constructs for training clusters on Azure, with everything that a program needs to use
-them.
+"""CDKTF constructs for training clusters on Azure, with everything that their programs need.
 
 >>> import fairway_constructs as az
 >>> lab = az.EnvironmentStack(az.App(), "lab", location="westeurope")  # doctest: +SKIP

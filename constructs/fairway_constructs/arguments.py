@@ -127,8 +127,7 @@ def _check(
 
 
 def _fits_by_name(value: Any, takes: str) -> bool:
-    """Returns True if a plain annotation names the value's class, so that no type need be
-    resolved."""
+    """Returns True if a plain annotation names the value's class; no type is resolved for it."""
     if value is None:
         return takes.endswith("None")
     if "[" in takes or "IPv4Network" in takes or isinstance(value, int | float):
@@ -251,8 +250,7 @@ _IMPORT = re.compile(r"^ +from (\S+) import (?:\(([^)]*)\)|(.+))$", re.M)
 
 @cache
 def _imports(module: str) -> dict[str, tuple[str, str]]:
-    """Returns the names that a module imports within a block; for each, its module and its name
-    there."""
+    """Returns the names that a module imports in blocks, each with its module and name there."""
     text = Path(str(sys.modules[module].__file__)).read_text(encoding="utf-8")
     pairs = (
         (origin, each.split())

@@ -87,8 +87,7 @@ class Bastion(Component):
             let_in(self, "bastion", admin, resource_id=self.id, what="the bastion")
 
     def grant_connect(self, grantee: Grantee, nodes: Sequence[Machines] = ()) -> None:
-        """Lets the grantee connect through the bastion to these nodes, which still require SSH
-        keys."""
+        """Lets the grantee connect through it to these nodes, which still require SSH keys."""
         paths = ["/".join(surroundings(cast("Construct", each)).path) for each in nodes]
         ends = [("the bastion", "bastion", self.id)]
         ends += [
@@ -144,8 +143,7 @@ def let_in(scope: Construct, name: str, admin: str, *, resource_id: str, what: s
 
 
 def _rules(scope: Construct, allowed: Sequence[IPv4Network | str]) -> NetworkSecurityGroup:
-    """Returns all rules that Azure requires of this subnet, in both directions; nothing else comes
-    in.
+    """Returns all rules that Azure requires of this subnet, in both directions, and no others.
 
     Source: Azure documentation, configure NSG rules for Azure Bastion.
     """

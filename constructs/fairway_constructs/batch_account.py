@@ -197,8 +197,7 @@ class BatchAccount(IBatchAccount):
         location: str = "",
         mode: Mode = "BatchService",
     ) -> IBatchAccount:
-        """Returns an existing account in `location`, by default the region of the stack, for pools
-        there.
+        """Returns an existing account in `location`, by default the stack's region, for pools.
 
         Nothing is created, and its network rules stay.
         """

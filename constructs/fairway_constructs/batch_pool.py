@@ -59,11 +59,10 @@ _START_TASK_RETRIES = 3
 @checked
 @dataclass(frozen=True, kw_only=True)
 class Containers:
-    """Makes a pool whose every task must name a container: Batch takes no others on it.
+    """The containers of a pool whose every task must name one: Batch takes no others on it.
 
     `images` are pulled before a node gets its first task. `registries` are the servers, such as
-    "team.azurecr.io", to which the nodes authenticate by their identity; it needs the role AcrPull
-    there.
+    "team.azurecr.io", at which the nodes use their identity; it needs the role AcrPull there.
     """
 
     images: Sequence[str] = ()
@@ -194,8 +193,7 @@ def _check(shape: PoolShape, size: VmSize, autoscale: Autoscale | None, mounts: 
 
 
 def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str]:
-    """Returns the attributes that azurerm reads only when it creates a pool, and ignores
-    afterwards."""
+    """Returns the attributes that azurerm only uses to create a pool, and ignores afterwards."""
     return {
         "inter_node_communication": "Enabled" if mpi else "Disabled",
         "public_address_provisioning_type": "NoPublicIPAddresses",
@@ -244,8 +242,7 @@ def _start_task(
     identity_id: str,
     proxy: MachineProxy | None,
 ) -> StartTask:
-    """Returns the start task, which mounts and installs as root; a node on which it fails gets no
-    job."""
+    """Returns the start task, which mounts and installs as root; nodes get no job if it fails."""
     cloud_config = node_cloud_init(
         cluster=name,
         mounts=mounts,

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 
 class NatEgress(Component):
-    """A NAT gateway with one public address, the source of all traffic from the subnets to the
-    internet.
+    """A NAT gateway, whose public address is the source of all subnets' traffic to the internet.
 
     It accepts no inbound connections.
 

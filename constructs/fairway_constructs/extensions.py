@@ -48,8 +48,7 @@ LOGIN = _extension("Microsoft.Azure.ActiveDirectory", "AADSSHLoginForLinux")
 
 
 def health() -> dict[str, Any]:
-    """Returns the extension that polls `cloud_init/health.sh` on each node, over its loopback
-    address."""
+    """Returns the extension that polls `cloud_init/health.sh` over each node's loopback address."""
     settings = {
         "protocol": "http",
         "port": HEALTH_PORT,
@@ -64,8 +63,7 @@ def health() -> dict[str, Any]:
 def monitoring_agent(identity_id: str, proxy: MachineProxy | None) -> dict[str, Any]:
     """Returns the Azure Monitor agent, with its identity, as a machine may have several.
 
-    It ignores proxy variables. Source: Azure documentation, Azure Monitor agent network
-    configuration.
+    It reads no variables. Source: Azure documentation, Azure Monitor agent network configuration.
     """
     identity = {"identifier-name": "mi_res_id", "identifier-value": identity_id}
     settings: dict[str, object] = {"authentication": {"managedIdentity": identity}}

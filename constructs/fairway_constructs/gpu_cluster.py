@@ -169,8 +169,7 @@ class GpuCluster(TakesJobs):
         return node_facts(self._name, self._spec, self.id, hosts, self._nodes)
 
     def _addresses(self, nodes: int) -> list[str]:
-        """Returns the private addresses of the first instances, read after the scale set was
-        created.
+        """Returns the private addresses of the first instances, read once the scale set exists.
 
         The scale set itself does not expose them; a host name made of its prefix and a number would
         be wrong as soon as Azure replaces an instance.

@@ -53,8 +53,7 @@ def give_role(
 
 @runtime_checkable
 class Grantee(Protocol):
-    """A holder of roles: an `Identity`, `People`, or a construct with an identity, such as
-    `Cluster`."""
+    """A holder of roles: an `Identity`, `People`, or a construct with an identity (`Cluster`)."""
 
     @property
     def identity(self) -> Principal:
@@ -186,8 +185,7 @@ class Identity(IIdentity):
 
     @classmethod
     def from_id(cls, scope: Construct, name: str, identity_id: str) -> IIdentity:
-        """Returns an existing identity of the subscription; only the roles granted here are
-        created."""
+        """Returns an existing identity of the subscription; only roles granted here are created."""
         found = IIdentity(scope, name)
         parts = parts_of("managed identity", identity_id)
         found.resource = DataUserAssignedIdentity(

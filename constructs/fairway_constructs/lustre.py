@@ -146,8 +146,7 @@ class Lustre(FileSystem, Service):
 def _hsm(
     scope: Construct, name: str, source: BlobImport
 ) -> tuple[HsmSetting, Sequence[ITerraformDependable]]:
-    """Returns the containers of the blobs and of the logs, and the resources that must exist
-    before."""
+    """Returns the containers of blobs and logs, and the resources that must exist before them."""
     logs = StorageContainer(
         scope,
         f"lustre-{name}-logs",

@@ -1,5 +1,4 @@
-"""Monitoring: one workspace for the logs and metrics of everything, and the recipients of
-alerts."""
+"""Monitoring: one workspace for all logs and metrics, and the recipients of alerts."""
 
 from __future__ import annotations
 
@@ -181,15 +180,13 @@ class Monitoring(IMonitoring):
 
 
 def _receiver(address: str) -> EmailReceiver:
-    """Returns a receiver named after its address, so that adding one leaves the others as they
-    are."""
+    """Returns a receiver named after its address, so that adding one does not change the others."""
     name = re.sub(r"[^a-z0-9]+", "-", address.lower())
     return EmailReceiver(name=name, email_address=address, use_common_alert_schema=True)
 
 
 def _container_insights() -> DataSourcesExtension:
-    """Returns the settings of AKS's agent. Source: Azure documentation, Container insights: data
-    collection rule."""
+    """Returns the agent. Source: Azure documentation, Container insights: data collection rule."""
     settings = {"interval": "1m", "namespaceFilteringMode": "Off"}
     return DataSourcesExtension(
         name="ContainerInsightsExtension",

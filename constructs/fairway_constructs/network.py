@@ -87,8 +87,7 @@ class INetwork(Component):
         return look_up(role, self.subnets, "subnet")
 
     def add_subnet(self, name: str, addresses: IPv4Network | str) -> SubnetRef:
-        """Creates a subnet for a program's own resources, with the egress of a new network's
-        others.
+        """Creates a subnet for a program's own resources, with the egress of a new network.
 
         It is closed until `allow_from` opens ports. Raises UserError for a range that is not free.
         """
@@ -205,15 +204,13 @@ class INetwork(Component):
 class Network(INetwork):
     """A virtual network with subnets for compute, storage and management.
 
-    With `private_endpoints` there is one for these too, and `endpoints` creates them.
-
-    Nodes reach the internet by a NAT gateway, which alone has a public address; with another
-    `egress` by a firewall in a connected network, or not at all. Only the traffic in
-    `network_rules` may come in. `allowed` are ranges that may use SSH, for example those of a VPN.
-
-    With `bastion` there is one for the `admins`: see `Bastion`. `filesystems` are the kinds that
-    need a subnet of their own, `netapp` and `lustre`; with `nfs_3` servers in the storage subnet
-    also speak that version. `dns` selects the servers that resolve names, and existing zones.
+    With `private_endpoints` there is one for these too, and `endpoints` creates them. Nodes reach
+    the internet by a NAT gateway, which alone has a public address; with another `egress` by a
+    firewall in a connected network, or not at all. Only the traffic in `network_rules` may come in.
+    `allowed` are ranges that may use SSH, such as a VPN's. With `bastion` there is one for the
+    `admins`: see `Bastion`. `filesystems` are the kinds that need a subnet of their own, `netapp`
+    and `lustre`; with `nfs_3` servers in the storage subnet also speak that version. `dns` selects
+    the servers that resolve names, and existing zones.
 
     With `pods`, the address range of pods, there is a subnet for Kubernetes nodes; ranges of `web`
     reach the compute subnet over HTTPS. `add_subnet` creates more, and `allow_from` opens ports.
@@ -320,8 +317,7 @@ class Network(INetwork):
         private_endpoints: bool = False,
         dns: Dns | None = None,
     ) -> INetwork:
-        """Returns an existing network with some of its subnets, the name and the range of each by
-        role.
+        """Returns an existing network with some of its subnets: by role, the name and the range.
 
         Everything else is as for `from_subnets`.
         """

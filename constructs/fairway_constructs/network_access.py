@@ -55,8 +55,7 @@ class SubnetRef:
     nodes: tuple[IPv4Network, ...] = ()
 
     def ready_for(self, scope: Construct) -> list[ITerraformDependable]:
-        """Lists the resources that must exist before others are created in the subnet, in
-        `scope`."""
+        """Lists the resources that must exist before `scope` creates others in the subnet."""
         # Only now: boot data is measured without cdktf.
         from fairway_constructs.cdk import surroundings
 
@@ -87,8 +86,7 @@ class SubnetRef:
 
 
 def public_ranges(ranges: Sequence[IPv4Network | str], egress_address: str = "") -> list[str]:
-    """Returns the ranges that are visible on the internet, as address/length, and the nodes'
-    egress.
+    """Returns the ranges visible on the internet, as address/length, and the nodes' egress.
 
     >>> public_ranges(["203.0.113.7/32", "10.0.0.0/8"], "198.51.100.4")
     ['203.0.113.7/32', '198.51.100.4/32']

@@ -253,8 +253,7 @@ class NfsServer(FileSystem, Service):
 
 
 def _encryption(scope: Construct, name: str, key: CustomerManagedKey | None) -> str | None:
-    """Returns the id of a set that encrypts managed disks with the key, and follows its
-    rotation."""
+    """Returns the id of the set that encrypts disks with the key, and follows its rotation."""
     if key is None:
         return None
     place = place_of(scope)

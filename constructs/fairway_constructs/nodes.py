@@ -67,8 +67,7 @@ _EVICTION = {"delete": "Delete", "deallocate": "Deallocate"}
 @checked
 @dataclass(frozen=True, kw_only=True)
 class NodeSpec:
-    """The arguments of `GpuCluster` and `SingleVm` about their nodes, which determine the boot
-    data."""
+    """The arguments of `GpuCluster` and `SingleVm` that describe nodes and their boot data."""
 
     size: VmSize
     image: Image
@@ -155,8 +154,7 @@ def cloud_init_of(
 
 
 def _too_long(name: str, size: int, others: int, spec: NodeSpec) -> UserError:
-    """Returns the error for boot data longer than Azure accepts; `others` is its length without
-    users."""
+    """Returns the error for too much boot data; `others` is its length without users."""
     message = f"cluster `{name}`: its nodes boot with {size} bytes, and Azure takes "
     message += f"{LONGEST_CUSTOM_DATA}"
     if spec.accounts is not None and spec.accounts.people and others <= LONGEST_CUSTOM_DATA:

@@ -57,8 +57,7 @@ class Placement:
         return self.naming.name(kind, self.environment, *parts, region=self.location, suffix=suffix)
 
     def deployment_name(self, name: str) -> str:
-        """Returns the name of a deployed template, which must only be unique in the resource
-        group."""
+        """Returns the name of a deployed template, which is unique in the resource group."""
         return self.name("resource_group_template_deployment", name) if self.shared else name
 
     @property
@@ -80,8 +79,7 @@ class Placement:
         return {**(self.tags or {}), ROLE_TAG: role, **({NAME_TAG: name} if name else {})}
 
     def common_of(self, role: str, name: str = "") -> Common:
-        """Returns the arguments that most resources have, with tags for this one's role and
-        name."""
+        """Returns the arguments that most resources have, with tags for the role and name."""
         return {**self.common, "tags": self.labelled(role, name)}
 
     @property

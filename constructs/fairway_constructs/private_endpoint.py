@@ -59,8 +59,7 @@ class PrivateEndpoints(Component):
     def connect(
         self, scope: Construct, name: str, *, service: str, resource_id: str
     ) -> PrivateEndpoint:
-        """Creates an endpoint to a resource; `service` is a row of private_links.toml, such as
-        "blob"."""
+        """Creates an endpoint to a resource; `service` is a row of private_links.toml ("blob")."""
         place = place_of(scope)
         link = private_link(service)
         zone = self._zone_id(link.zone)

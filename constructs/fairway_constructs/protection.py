@@ -33,8 +33,7 @@ def delete_lock(
     on: Resource,
     lock: bool | None = None,
 ) -> None:
-    """Creates a delete lock on a resource that holds data: Azure then refuses to delete it for
-    anyone.
+    """Creates a delete lock on a resource that holds data: Azure lets nobody delete it.
 
     It is created if data is protected, unless `lock` says otherwise.
     """
@@ -53,8 +52,7 @@ def delete_lock(
 
 
 class _Lock(ManagementLock):
-    """A lock, created after all resources below it and destroyed before: Azure deletes none of
-    those."""
+    """A lock, created after and destroyed before all below it: Azure deletes nothing there."""
 
     on: Resource
 
@@ -76,7 +74,6 @@ def _is_inside(construct: object) -> TypeGuard[Resource]:
 
 
 def _names(resource: Resource, tokens: Sequence[str]) -> bool:
-    """Returns True if an argument that names the resource's parent holds one of these
-    references."""
+    """Returns True if an argument for the resource's parent holds one of these references."""
     named = [str(resource._attributes.get(each)) for each in _INSIDE]
     return any(token in name for token in tokens for name in named)

@@ -98,8 +98,7 @@ def page_identity(
 def serve_page(
     scope: Construct, page: WebPage, *, virtual_machine_id: str
 ) -> VirtualMachineRunCommand:
-    """Makes Azure run the script on the machine, and again when it changes, without replacing the
-    VM.
+    """Makes Azure run the script on the machine, again whenever it changes; the VM stays.
 
     Source: Azure documentation, "Run scripts in your Linux VM by using managed Run Commands".
     """

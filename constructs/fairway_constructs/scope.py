@@ -179,8 +179,7 @@ def id_in_group(scope: Construct, type: str, name: str) -> str:  # noqa: A002
 
 
 def unique_name(scope: Construct, kind: str, *parts: str) -> str:
-    """Returns a name of that kind with these parts, which Terraform completes from the
-    subscription's id.
+    """Returns a name of that kind with these parts, completed from the subscription's id.
 
     >>> unique_name(stack, "key_vault", place)  # doctest: +SKIP
     'h100-kv${substr(sha256(join("-", [data.azurerm_client_config.current…, "h100"])), 0, 8)}'

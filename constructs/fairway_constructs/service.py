@@ -71,8 +71,7 @@ class Service(Component):
     id: str
 
     def private_endpoints(self, network: INetwork) -> list[PrivateEndpoint]:
-        """Gives the service addresses inside the network, to which its public name then resolves
-        there.
+        """Gives the service addresses inside the network, to which its public name resolves there.
 
         Raises UserError if the network or the service has no private endpoints.
         """
@@ -92,8 +91,7 @@ class Service(Component):
         ]
 
     def diagnostic_settings(self, monitoring: IMonitoring) -> None:
-        """Sends the service's logs of accesses and changes to the workspace; without logs, its
-        metrics."""
+        """Sends the service's logs of accesses and changes, or its metrics, to the workspace."""
         sent = self.DIAGNOSTICS
         logs = None
         if sent.categories is not None:

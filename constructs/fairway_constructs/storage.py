@@ -274,8 +274,7 @@ def sign_in(*, account_keys: bool) -> dict[str, Any]:
 def reached_from(
     subnet_ids: Sequence[str], addresses: Sequence[str] = (), *, public: bool = False
 ) -> dict[str, Any]:
-    """Returns the arguments for the networks that reach an account, besides its private
-    endpoints."""
+    """Returns the arguments for access to an account, except by its private endpoints."""
     return {
         "min_tls_version": "TLS1_2",
         "public_network_access_enabled": bool(public or subnet_ids or addresses),

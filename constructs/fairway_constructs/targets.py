@@ -113,8 +113,7 @@ def storage_of(storage: IStorage) -> StorageAccount:
 def node_facts(
     name: str, spec: NodeSpec, resource_id: str, hosts: Sequence[str], nodes: int | None = None
 ) -> dict[str, Any]:
-    """Returns the target of a scale set or a VM, whose `hosts` jobs reach by SSH through the
-    first."""
+    """Returns the target of a scale set or a VM, whose first host jobs reach by SSH."""
     shared = shared_folder(spec.mounts)
     keeps_disks = keeps_disk(spec, single=nodes is None)
     queue = spec.accounts.queue if spec.accounts else None

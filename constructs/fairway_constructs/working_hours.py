@@ -1,8 +1,7 @@
 """Clusters that Azure stops and starts at certain times: a Logic App for each of the two.
 
 A Logic App of the consumption plan costs a fraction of a cent a month, needs no code, and observes
-daylight saving time. It is deployed as a template, since it is one unit with its trigger and
-action.
+daylight saving time. It is deployed as a template, as one unit with its trigger and action.
 """
 
 from __future__ import annotations
@@ -53,8 +52,7 @@ _SCHEMAS = "https://schema.management.azure.com"
 
 
 class WorkingHours(Component):
-    """Schedules that stop and start clusters, given by name with the resource id of the VM or scale
-    set.
+    """Schedules that stop and start clusters, by name with the resource id of the VM or scale set.
 
     One identity does this, and may do nothing else. With `alerts`, failures send mail.
 
@@ -132,8 +130,7 @@ class WorkingHours(Component):
 
 
 def _template(what: str, time: str, schedule: Schedule) -> dict[str, Any]:
-    """Returns an ARM template of one Logic App that asks Azure to start or to deallocate once a
-    day.
+    """Returns an ARM template of one Logic App that makes Azure start or deallocate once a day.
 
     Its output is the id of the Logic App.
     """

@@ -202,8 +202,7 @@ def _make(outdir: Path) -> None:
 
 
 def _project_folder() -> Path:
-    """Returns the nearest folder with a cdktf.json, at or above the current one, else the current
-    one."""
+    """Returns the nearest folder with a cdktf.json from here up, by default the current one."""
     from fairway_core.environment.selection import project_folder
 
     return project_folder() or Path.cwd()

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 
 class ComputeStack(RoleStack):
-    """A scale set, VM or pool for each cluster, and the output `targets`: a list of Target
-    records."""
+    """A scale set, VM or pool for each cluster, and the output `targets`: Target records."""
 
     def __init__(
         self,
@@ -82,8 +81,7 @@ class ComputeStack(RoleStack):
 
     @property
     def _own(self) -> dict[str, Cluster | SlurmNodes]:
-        """The clusters whose machines belong to the environment, by name: neither Batch's nor
-        AKS's."""
+        """The clusters on the environment's own machines, by name: neither Batch's nor AKS's."""
         return {
             name: cluster
             for name, cluster in self._environment.clusters.items()
@@ -91,8 +89,7 @@ class ComputeStack(RoleStack):
         }
 
     def _targets(self, network: INetwork) -> dict[str, Target]:
-        """Returns the target of each cluster; pools come last, as another cluster may be their
-        gateway."""
+        """Returns the target of each cluster; pools are last, as a cluster may be their gateway."""
         found = {name: self._cluster(name, each, network) for name, each in self._own.items()}
         hosts = [target.access.host for target in found.values() if target.access]
         other_host = hosts[0] if hosts else ""
@@ -110,8 +107,7 @@ class ComputeStack(RoleStack):
         users: dict[str, str] | None = None,
         is_reached: bool = True,
     ) -> Target:
-        """Returns the record of a cluster; an API server of Kubernetes is reached without a
-        bastion."""
+        """Returns the record of a cluster; a Kubernetes API server needs no bastion."""
         vault = self._data.vault
         return cluster.target(
             storage=self._storage,
@@ -222,8 +218,7 @@ class ComputeStack(RoleStack):
         return self._target(pool, gateway=self._gateway(other_host), users=users)
 
     def _containers(self, spec: BatchCluster) -> az.Containers | None:
-        """Returns the container settings of a pool, with the environment's registry, or None if it
-        runs none."""
+        """Returns the container settings of a pool, with the environment's registry, or None."""
         if not spec.runs_containers:
             return None
         registry = self._data.registry

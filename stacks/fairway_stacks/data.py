@@ -1,5 +1,4 @@
-"""The stack `NAME-data`: the resources that must survive when the clusters are destroyed on
-Friday."""
+"""The stack `NAME-data`: everything that must survive when the clusters are destroyed on Friday."""
 
 from __future__ import annotations
 
@@ -135,8 +134,7 @@ class DataStack(RoleStack):
         )
 
     def _readers_of_blobs(self) -> list[str]:
-        """Returns the subnets that access Blob storage: of the nodes, and of file systems that
-        import it."""
+        """Returns the subnets with access to Blob storage: of nodes, and of importing systems."""
         subnets, filesystems = self._network.subnets, self._environment.filesystems.values()
         importing = [each.subnet_role for each in filesystems if each.imported]
         roles = dict.fromkeys([*self._environment.node_roles, *filter(None, importing)])
@@ -239,8 +237,7 @@ class DataStack(RoleStack):
         return foundation
 
     def _monitoring(self) -> az.Monitoring | None:
-        """Creates the workspace, the services' diagnostic settings, and alerts on file servers and
-        pools."""
+        """Creates the workspace, diagnostic settings, and alerts on file servers and pools."""
         spec = self._environment.monitoring
         if spec is None:
             return None

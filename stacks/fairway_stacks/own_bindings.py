@@ -91,8 +91,7 @@ def _is_written_here(file: Path) -> bool:
 
 
 def _print_schema(folder: Path) -> tuple[Path, str]:
-    """Makes Terraform download the provider and print its schema; returns the file and the
-    version."""
+    """Downloads the provider and prints its schema; returns the file and the version."""
     require()
     write_requirements(folder)
     terraform = Terraform(

@@ -68,6 +68,5 @@ def folders_of(environment: Environment, mounts: Sequence[str] | None) -> dict[s
 
 
 def signed_in(environment: Environment) -> dict[str, bool]:
-    """Returns the object ids of the users who sign in with Entra ID, and whether they may use
-    sudo."""
+    """Returns the users who sign in with Entra ID, by object id, and whether they may use sudo."""
     return {each.entra: each.admin for each in environment.access.users if each.entra}

@@ -93,8 +93,7 @@ class SlurmResources:
 
     @property
     def hosts(self) -> list[str]:
-        """The hosts on which users log in and Fairway submits: the login nodes, else the
-        scheduler."""
+        """The hosts for logins and Fairway's submissions: login nodes, else the scheduler."""
         return [each.address for each in self.login] or [self.scheduler.address]
 
     def serve_page(self, environment: Environment, page: Identity, targets: list[Target]) -> None:
@@ -164,8 +163,7 @@ class SlurmResources:
         )
 
     def _ids(self) -> dict[str, str]:
-        """Returns the future id of each scale set: it needs the scheduler's address, which is known
-        later."""
+        """Returns the future id of each scale set, which is created after the scheduler."""
         name_of = partial(self._stack.place.name, "linux_virtual_machine_scale_set")
         return {
             name: id_in_group(self._stack, _SCALE_SETS, name_of(name)) for name in self._partitions

@@ -86,8 +86,7 @@ def referred_to(clusters: Mapping[str, object], field: str) -> dict[str, str]:
 
 
 def state_to_make(environment: Environment) -> AzurermState:
-    """Returns the environment's state. Raises UserError if it is in files, or nobody could reach
-    it."""
+    """Returns the environment's state. Raises UserError if it is in files, or not reachable."""
     state = environment.state
     if not isinstance(state, AzurermState):
         raise UserError.of(

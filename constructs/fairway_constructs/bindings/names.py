@@ -58,8 +58,7 @@ def class_name(snake: str) -> str:
 
 
 def block_class_name(path: tuple[str, ...], taken: Container[str]) -> str:
-    """Returns a block's class name, from its path in the resource, with the suffix Block if
-    taken."""
+    """Returns a block's class name, from its path in the resource, plus Block if it is taken."""
     name = "".join(class_name(part) for part in path)
     while name in taken or name in _IMPORTS:
         name += "Block"

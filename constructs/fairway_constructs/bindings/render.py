@@ -111,8 +111,7 @@ def _package(facts: Facts) -> str:
 
 
 def _origin(facts: Facts, writer: str) -> str:
-    """Returns the provider, with its version if that is known, and the program that writes the
-    file."""
+    """Returns the provider, with its version if known, and the program that writes the file."""
     provider = f"{facts.provider} {facts.version}".strip()
     return f"of {provider}; written by {writer}, never edited."
 
@@ -219,8 +218,7 @@ def _member(type_: Type) -> str:
 def _parameters(
     module: _Module, body: Body, path: tuple[str, ...], name_of: _Naming
 ) -> list[_Parameter]:
-    """Returns the parameters of a body: the required ones first, `timeouts` last, otherwise by
-    name."""
+    """Returns the parameters of a body: required ones first, `timeouts` last, otherwise by name."""
     found = [
         _attribute_parameter(module, attribute, (*path, key), name_of)
         for key, attribute in sorted(body.attributes.items())

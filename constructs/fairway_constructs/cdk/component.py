@@ -100,8 +100,7 @@ class Surroundings:
 
     @property
     def placed(self) -> tuple[Construct, Placement]:
-        """The nearest scope with a placement, and the placement. Raises UserError if there is
-        none."""
+        """The nearest scope with a placement, and the placement. Raises UserError without one."""
         for scope in (*reversed(self.around), self.stack):
             if place := vars(scope).get("_place"):
                 return scope, place  # type: ignore[return-value]  # an interface in cdktf's types
@@ -216,6 +215,5 @@ class Component(Construct):
 
     @cached_property
     def node(self) -> Node:
-        """The construct's node in the tree; `node.add_dependency(other)` applies to everything
-        below it."""
+        """The construct's node in the tree; `node.add_dependency(other)` covers all below it."""
         return super().node

@@ -192,8 +192,7 @@ class Resource(_Element, TerraformResource):
         )
 
     def _comes_after(self) -> Iterator[Resource]:
-        """Yields resources created before this one and destroyed after it; called when the stack is
-        written."""
+        """Yields resources created before this one and destroyed after it; called at synthesis."""
         yield from ()
 
 
@@ -252,8 +251,7 @@ def _add_dependencies(element: Resource | DataSource) -> None:
 
 
 def _addresses(construct: IConstruct, stack: Stack) -> Iterator[str]:
-    """Yields the addresses of a construct's resources. Raises UserError if they are in another
-    stack."""
+    """Yields the addresses of a construct's resources. Raises UserError for another stack's."""
     for each in construct.node.find_all():
         if isinstance(each, Resource | DataSource):
             if each._outside.stack is not stack:
@@ -306,8 +304,7 @@ class Lifecycle:
 
 
 def _trigger_address(trigger: Resource | str) -> str:
-    """Returns the resource's bare address: cdktf would write "${…}", which Terraform rejects
-    here."""
+    """Returns the resource's bare address: Terraform rejects cdktf's form, "${…}", here."""
     if isinstance(trigger, Resource):
         return trigger.terraform_address
     if "${" in trigger:

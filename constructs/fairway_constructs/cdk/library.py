@@ -75,6 +75,5 @@ raised: list[UserError] = []
 
 
 def refuse(error: UserError) -> None:
-    """Makes `App.synth` raise this error, of which the library that called us would pass on only
-    the text."""
+    """Makes `App.synth` raise this error; a library that called us would pass on only its text."""
     raised.append(error)

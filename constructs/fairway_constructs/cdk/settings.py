@@ -49,8 +49,7 @@ class Provider(Arguments, TerraformProvider):
     @property  # type: ignore[misc]  # cdktf's own has a setter, which does nothing
     @jsii.member(jsii_name="alias")
     def alias(self) -> str | None:
-        """The name by which `provider=` distinguishes this configuration from the stack's
-        default."""
+        """The name of this configuration in `provider=`; the stack's default has none."""
         return self._alias
 
     @jsii.member(jsii_name="synthesizeAttributes")

@@ -91,8 +91,7 @@ class App(CdktfApp):
 
 
 def _typed_document(stack: Stack) -> dict[str, Any]:
-    """Returns the document of a stack, with classes that distinguish nested blocks from other
-    values."""
+    """Returns the document of a stack, in classes that tell nested blocks from other values."""
     document: dict[str, Any] = stack.to_terraform()
     for each in stack.node.find_all():
         if isinstance(each, Resource | DataSource):
@@ -113,8 +112,7 @@ def _typed(written: Any, made: Any) -> Any:
 
 
 def _hand_down(scope: IConstruct, aspects: Sequence[IAspect]) -> Iterator[Stack]:
-    """Yields the stacks, which get the aspects of the scopes around them: cdktf only uses their
-    own."""
+    """Yields the stacks, and adds their scopes' aspects to them: cdktf only uses their own."""
     for child in scope.node.children:
         if isinstance(child, Stack):
             if aspects:

@@ -90,11 +90,9 @@ def node_cloud_init(
     for Azure on HEALTH_PORT if it is `watched`. Without `peers` it shares no keys. It announces its
     address each minute in a folder that all nodes see, unless `announced` is false, as when a
     scheduler knows it; that folder is `queue` if the runs of several users queue there. `people` is
-    a script that creates their accounts. With `idle` it stops itself when nobody uses it.
-
-    `template` may extend the usual one, and gets `more`.
-
-    The node reaches the internet by `proxy`, if there is one.
+    a script that creates their accounts. With `idle` it stops itself when nobody uses it. It
+    reaches the internet by `proxy`, if there is one. `template` may extend the usual one, and gets
+    `more`.
 
     If a file system is mounted on /home, the login user's home is elsewhere: so keys work whether
     the file system is available or not.
@@ -220,14 +218,12 @@ def assignments(settings: Mapping[str, str]) -> list[str]:
 
 
 def render_plain(template: str, **values: Any) -> str:
-    """Renders a template of this folder other than cloud-config, such as a program's
-    configuration."""
+    """Renders a template of this folder that is not cloud-config, such as a configuration file."""
     return _templates().get_template(template).render(**values)
 
 
 def script(name: str) -> str:
-    """Returns the text of a script of this folder, including the part shared with Kubernetes
-    nodes."""
+    """Returns the text of a script of this folder, with the part that Kubernetes nodes share."""
     return with_local_disks((Path(__file__).parent / name).read_text(encoding="utf-8"))
 
 

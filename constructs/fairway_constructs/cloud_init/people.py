@@ -76,8 +76,7 @@ class Accounts:
         return replace(self, login=False)
 
     def setup_script(self) -> str:
-        """Returns the script that writes all files, and makes the machine create the accounts at
-        each boot."""
+        """Returns the script that writes all files; accounts are then created at each boot."""
         files = [
             ("/etc/fairway/people", "644", self._list()),
             ("/etc/fairway/people-settings", "644", self._settings()),
@@ -123,8 +122,7 @@ def installed(files: Sequence[tuple[str, str, str]], start: str) -> str:
 
 
 def accounts_extension(accounts: Accounts) -> dict[str, Any]:
-    """Returns the accounts as an extension of a VM or a scale set, which no change of them
-    replaces.
+    """Returns the accounts as an extension, whose changes replace neither a VM nor a scale set.
 
     Source: Azure documentation, "Custom Script Extension v2 on Linux VMs": `script` holds base64,
     up to 256 KB, and runs as root. Raises UserError if it is longer.

@@ -58,8 +58,7 @@ class SlurmNode:
     people_vault: str = ""
 
     def extension(self) -> dict[str, Any]:
-        """Returns variables of `slurm_node.yaml.j2`, whose files are added to those of every
-        node."""
+        """Returns variables of `slurm_node.yaml.j2`, which adds files to those of every node."""
         settings = {
             "scale_sets": {},
             "partition": self.partition,
@@ -81,8 +80,7 @@ class SlurmNode:
 def scheduler_settings(
     *, scale_sets: Mapping[str, tuple[str, int]], client_id: str, vault: str, idle: int
 ) -> dict[str, Any]:
-    """Returns the settings of the scheduler's programs: each scale set's id and number of permanent
-    nodes.
+    """Returns the settings of the scheduler's programs: each scale set's id and permanent nodes.
 
     Idle nodes are deleted after `idle` seconds.
     """

@@ -60,8 +60,7 @@ class WebPage:
     targets: Sequence[Target] = ()
 
     def setup_script(self) -> str:
-        """Returns the script that writes all files, and makes the node set up the page at each
-        boot."""
+        """Returns the script that writes all files; the node sets up the page at each boot."""
         files = [
             (f"{_FOLDER}/settings", "644", self._settings()),
             (f"{_FOLDER}/secrets.json", "644", _json(self._secrets())),
@@ -74,8 +73,7 @@ class WebPage:
         return installed(files, _START)
 
     def proxy_configuration(self, *, authority: str = _AUTHORITY, socket: str = _SOCKET) -> str:
-        """Returns the configuration of Apache with mod_auth_openidc, both from Ubuntu's
-        packages."""
+        """Returns the configuration of Apache with mod_auth_openidc, both Ubuntu packages."""
         parts = urlsplit(self.url)
         return render_plain(
             "web_proxy.conf.j2",
@@ -127,8 +125,7 @@ class WebPage:
         return {**known, "targets": [each.name for each in self.targets]}
 
     def _targets(self) -> list[dict[str, object]]:
-        """Returns the targets as the server reaches them inside the network, with the account of
-        its runs."""
+        """Returns the targets as seen inside the network, with the account of the server's runs."""
         inside = {"reach": None, "gateway": None}
         return [
             each.model_copy(update=inside).as_user(self.account).record() for each in self.targets

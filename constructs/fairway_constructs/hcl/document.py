@@ -121,8 +121,7 @@ def _with_shared_texts(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shape_of(section: str, type: str, own: Shape = _PLAIN) -> Shape:  # noqa: A002
-    """Returns the shape of a resource, a data source or a provider, including Terraform's own
-    blocks."""
+    """Returns the shape of a resource, a data source or a provider, with Terraform's own blocks."""
     facts = kept_facts()
     known = {
         "resource": facts.resources,
@@ -160,8 +159,7 @@ def _bodies(section: str, found: Any, own: Shape, depth: int) -> Iterator[_Block
 
 
 def _path(block: _Block) -> tuple[list[str], list[str]]:
-    """Returns the sort key of a resource: the path of its construct in the tree, then its
-    labels."""
+    """Returns the sort key of a resource: its construct's path in the tree, then its labels."""
     labels, body, _ = block
     path = body.get(_COMMENT, {}).get("metadata", {}).get("path", "")
     return path.split("/"), labels

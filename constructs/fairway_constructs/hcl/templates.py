@@ -201,8 +201,7 @@ def _call(name: str, text: str, indent: str) -> str:
 
 
 def _heredoc(text: str, indent: str) -> str:
-    """Returns the template as a heredoc, or "" if it has one line, or characters that would not
-    survive.
+    """Returns the template as a heredoc, or "" for one line or characters that would not survive.
 
     A heredoc ends in a newline, which `chomp` removes.
     """

@@ -2,6 +2,5 @@
 
 - `cluster` is the cluster itself: its users, and its identities in Azure;
 - `node_pool` is a pool of nodes of one size;
-- `configuration` is the content of the cluster: manifests in a container, and Flux, which applies
-  them.
+- `configuration` is its content: manifests in a container, and Flux, which applies them.
 """

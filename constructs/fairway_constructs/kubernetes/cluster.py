@@ -214,8 +214,7 @@ def _control(scope: Construct, subnet_id: str, kubelet_id: str) -> Identity:
 def _identities(
     tenant_id: str, admins: Sequence[ObjectId], control: IIdentity, kubelet: IIdentity
 ) -> dict[str, Any]:
-    """Returns the identities of users, pods, Kubernetes and its nodes: always principals of Entra
-    ID."""
+    """Returns the identities of users, pods, Kubernetes and its nodes: always in Entra ID."""
     return {
         "local_account_disabled": True,
         "run_command_enabled": False,

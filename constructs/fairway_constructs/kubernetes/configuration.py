@@ -36,8 +36,7 @@ _TIMEOUT = 1800
 
 
 class KubernetesFoundation(Component):
-    """The parts that outlive a Kubernetes cluster: the container of its manifests, and its nodes'
-    identity.
+    """The manifests' container and the nodes' identity, which outlive a Kubernetes cluster.
 
     Whoever writes the manifests administers the cluster: only the deployer may, and the nodes,
     whose identity is `kubelet`, read them for Flux. Nodes pull images from `registry`. With

@@ -119,8 +119,7 @@ def _accounting(spec: Slurm, several_users: bool) -> Accounting:
 
 
 def partition(name: str, spec: SlurmPartition, *, default: bool) -> Partition:
-    """Returns a partition: the hardware of the size's nodes, and the features for jobs'
-    constraints."""
+    """Returns a partition: its nodes' hardware, and the features for jobs' constraints."""
     size = vm_size(spec.size)
     sockets, cores, threads = _topology(size)
     return Partition(

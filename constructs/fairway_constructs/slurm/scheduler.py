@@ -58,8 +58,7 @@ class SlurmScheduler(Component):
     share, and have the qualities of service `qos`. `accounts` are the users' on the machine, which
     is created after the resources that its subnet needs and `depends_on`.
 
-    Raises UserError for settings that Slurm does not support, such as qualities of service without
-    accounting.
+    Raises UserError for unsupported settings, such as qualities of service without accounting.
 
     >>> partitions = {"nd": SlurmPartition(size="Standard_ND96isr_H100_v5", nodes=16)}
     ... # doctest: +SKIP

@@ -1,14 +1,11 @@
 """`fairway deploy`: applies what was approved, and stops if a plan differs from it.
 
-Plans each stack again, compares the digest of its review with the approved review's, and applies
-exactly that plan. A stack that waited for another one's outputs when the review was made is planned
-once they exist: on a terminal all remaining changes are shown and confirmed, elsewhere the
-deployment stops and writes the review of them, which is to be approved next. That approval covers
-the stacks that wait in it as well, as they are shown there: so a change takes two approvals at
-most.
-
-A stack that was planned without some of its locks is planned again right after: a plan that only
-restores them is applied, anything else needs approval.
+Plans each stack again, compares its review's digest with the approved one, and applies exactly that
+plan. A stack that waited for another one's outputs at the review is planned once they exist: on a
+terminal all remaining changes are shown and confirmed, elsewhere the deployment stops and writes
+their review, which is to be approved next. That approval also covers stacks that wait in it, as
+shown there: so a change takes two approvals at most. A stack planned without some of its locks is
+planned again right after: a plan that only restores them is applied, any other needs approval.
 
 Exits with 2 if something is not as approved, with 3 if data would be lost, and with 5 if Terraform
 failed; stacks that were applied stay applied.
@@ -166,8 +163,7 @@ class _Deployment:
         self._apply(stack, plan, found)
 
     def _approved_now(self, stack: StackFolder, left: Sequence[StackFolder]) -> dict[str, Approved]:
-        """Gets approval for a stack that waited when the review was made, and whose inputs should
-        now exist.
+        """Gets approval for a stack that waited at the review, and whose inputs should now exist.
 
         The user is shown all remaining changes, and asked once for them.
         """

@@ -134,8 +134,7 @@ def _plan_as_promised(
 
 
 def _promises(stack: StackFolder, before: Mapping[str, StackPlan]) -> dict[str, Outputs] | None:
-    """Returns the promised outputs of the stacks that this one reads, or None if a plan of those is
-    incomplete.
+    """Returns the promised outputs of the stacks that this one reads; None for an incomplete plan.
 
     Stacks without a plan here are read from their states.
     """
@@ -164,8 +163,7 @@ def alone_in_outdir(say: Say) -> AbstractContextManager[None]:
 
 
 def live_terraform(stack: StackFolder) -> Terraform:
-    """Returns Terraform for the stack's folder, with the user's credentials and the project's
-    lock."""
+    """Returns the stack's Terraform, with the user's credentials and the project's lock."""
     return Terraform(stack.name, stack.folder, _usual_variables(), lock_of_project())
 
 

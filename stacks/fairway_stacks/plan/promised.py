@@ -1,8 +1,7 @@
 """Stacks that read the outputs promised by the plans of other stacks, in place of those in states.
 
-So a stack can be planned before the stacks that it reads are deployed: values that their plans know
-are used, and values that are known only after an apply are unknown here too. Nothing is applied for
-it.
+So a stack can be planned before the stacks that it reads are deployed: values in their plans are
+used, and values that are known only after an apply are unknown here too. Nothing is applied.
 """
 
 from __future__ import annotations

@@ -72,8 +72,7 @@ def write_requirements(folder: Path) -> None:
 
 
 def check_lock() -> Path:
-    """Returns the lock file. Raises UserError if it is missing or lacks the provider or its
-    hashes."""
+    """Returns the lock file. Raises UserError if it, its provider or the hashes are missing."""
     lock = _project() / lock_file()
     try:
         text = lock.read_text(encoding="utf-8")
@@ -87,8 +86,7 @@ def check_lock() -> Path:
 
 
 def _require_ours(lock: Path, text: str) -> None:
-    """Raises UserError unless the text locks HashiCorp's azurerm from the registry, and no
-    other."""
+    """Raises UserError unless the text locks the registry's own azurerm, and no other."""
     # Terraform resolves a source without a host to this; a state can name another registry's.
     address = f"{registry()}/{PROVIDER_SOURCE}"
     block = re.search(rf'^provider "{re.escape(address)}" {{$(.*?)^}}$', text, re.M | re.S)

@@ -33,8 +33,7 @@ _CUT = "\n\n… (cut: review.json has all of it)\n"
 
 @dataclass(frozen=True)
 class Reviewer:
-    """A reviewer of plans against those of a base; `allow` holds the addresses whose loss is
-    accepted.
+    """A reviewer of plans against those of a base; `allow` holds the addresses of accepted losses.
 
     `left` names deployed environments that no file describes any more. `prices` is a file of the
     user's own prices.

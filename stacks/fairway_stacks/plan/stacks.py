@@ -66,8 +66,7 @@ def synthesize(choice: str | None, outdir: Path) -> list[StackFolder]:
 
 
 def in_order(outdir: Path) -> list[StackFolder]:
-    """Returns the stacks that the manifest in `outdir` lists, each after those that it reads
-    from."""
+    """Returns the stacks of the manifest in `outdir`, each after those that it reads from."""
     manifest = json.loads((outdir / "manifest.json").read_text(encoding="utf-8"))
     stacks = {
         name: StackFolder(

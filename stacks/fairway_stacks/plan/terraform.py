@@ -80,8 +80,7 @@ class Terraform:
     lock: Path | None = None
 
     def init(self) -> None:
-        """Downloads the provider and opens the state. Raises UserError, with exit code 4 for no
-        provider.
+        """Downloads the provider and opens the state; exit code 4 if there is no provider.
 
         Only one process at a time uses a cache of providers: "The plugin cache directory is not
         guaranteed to be concurrency safe" (Terraform's documentation of the CLI configuration).
@@ -111,8 +110,7 @@ class Terraform:
             raise UserError.of("no-provider", message, hint, exit_code=_MISSING)
 
     def provider_schemas(self) -> tuple[str, dict[str, str]]:
-        """Returns the schema of the providers as JSON text, and the version of each by its
-        source."""
+        """Returns the schema of the providers as JSON text, and their versions by source."""
         schema = self._run("providers", "schema", "-json", input_false=False)
         version = self._run("version", "-json", input_false=False)
         for done in (schema, version):
@@ -250,11 +248,9 @@ def _is_missing_input(diagnostic: Mapping[str, Any]) -> bool:
 
 
 def cache_variables() -> dict[str, str]:
-    """Returns the variables for a cache of providers between runs, in Fairway's or the user's
-    folder.
+    """Returns the variables for a cache of providers between runs, Fairway's or the user's own.
 
-    A cached provider is used as it is: downloading it again would remove it while a concurrent plan
-    runs it.
+    A cached provider is used as it is: another download would remove it under a concurrent plan.
     """
     if os.environ.get(_CACHE):
         return {_KEEP: "1"}
