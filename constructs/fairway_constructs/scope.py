@@ -142,8 +142,8 @@ class _ExistingGroup(Component):
 def stop_unless(
     scope: Component, name: str, condition: str, message: str, *, value: str, description: str
 ) -> None:
-    """Creates an output that makes Terraform stop unless the Terraform expression `condition` is
-    true.
+    """Creates an output whose precondition is the Terraform expression `condition`: unless it
+    holds, Terraform fails with `message`.
 
     >>> stop_unless(self, "group", 'data.….id == "…"', "no such group", value=id,
     ...             description="Existing resource group")  # doctest: +SKIP

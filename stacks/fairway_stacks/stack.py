@@ -62,7 +62,7 @@ class RoleStack(EnvironmentStack):
             ssh_keys=environment.access.ssh_keys or (),
             protect=environment.protect,
             naming=environment.names,
-            # A Logic App that outlived its schedule would go on stopping nodes.
+            # A Logic App that outlived its schedule would continue to stop nodes.
             deletes_deployed=role == "compute",
             short_addresses=True,
             checks=False,  # `write_stacks` runs them, with the facts of the file

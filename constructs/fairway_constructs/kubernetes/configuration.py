@@ -38,8 +38,8 @@ _TIMEOUT = 1800
 class KubernetesFoundation(Component):
     """The manifests' container and the nodes' identity, which outlive a Kubernetes cluster.
 
-    Whoever writes the manifests administers the cluster: only the deployer may, and the nodes,
-    whose identity is `kubelet`, read them for Flux. Nodes pull images from `registry`. With
+    Writing the manifests amounts to administering the cluster: only the deployer may, and the
+    nodes, whose identity is `kubelet`, read them for Flux. Nodes pull images from `registry`. With
     `protect` Terraform does not delete the container.
 
     >>> foundation = KubernetesFoundation(stack, storage_account_id=account.id,
