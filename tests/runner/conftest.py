@@ -1,4 +1,4 @@
-"""Runs on disk as tests want them, without running anything."""
+"""Fixtures that write runs to disk without running anything."""
 
 import json
 import os
@@ -26,15 +26,15 @@ def store(tmp_path: Path) -> RunStore:
 def make_run(store: RunStore) -> MakeRun:
     """Makes a run that has ended: `make_run("job-a", [{"params": …, "log": …}, …])`.
 
-    A task's own keys are params, log, state, exit_code, attempt, nodes, processes_per_node, outputs
-    (when each is kept), empty (the names of those without a file).
+    The keys of a task are params, log, state, exit_code, attempt, nodes, processes_per_node,
+    outputs (when each is kept) and empty (the names of outputs without a file).
     """
     return partial(_make, store)
 
 
 @pytest.fixture(scope="session")
 def make_run_in() -> MakeRun:
-    """Makes a run as `make_run` does, in a store that is named first."""
+    """Makes a run as `make_run` does, in the store given as the first argument."""
     return _make
 
 
@@ -87,14 +87,14 @@ def _state(task: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def no_kept_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prices are those of the catalogue, and of nobody else."""
+    """Restricts prices to those of the catalogue."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("FAIRWAY_PRICES_URL", raising=False)
 
 
 @pytest.fixture
 def azure_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator[ControlPlane]":
-    """Azure on loopback, and nobody else's settings for it."""
+    """Azure on loopback, without settings for Azure from the outer environment."""
     from fairway_simulator.azure import ControlPlane
 
     for name in [name for name in os.environ if name.startswith(("ARM_", "AZURE_"))]:
@@ -108,7 +108,7 @@ def azure_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator[Co
 
 @pytest.fixture
 def fairway() -> RunFairway:
-    """The program, in this process and in a folder: its exit code, output and errors."""
+    """The program, run in this process and a given folder: exit code, output and errors."""
     return run_fairway
 
 

@@ -1,5 +1,5 @@
-"""Begins a program whose disk is full while the file `full` is in the folder of its first argument;
-there is room again after five refusals."""
+"""Start of a program whose disk is full while the folder in its first argument has a file `full`.
+After five failed writes there is space again."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Abilities that engines name, held against what they do."""
+"""Capabilities that engines declare, compared with what they do."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def engine(name: str) -> Engine:
 
 
 def loaded(folder: Path, fields: str) -> JobFile:
-    """A job file with these fields from its third line on."""
+    """Loads a job file that has these fields from its third line on."""
     (folder / "job.yaml").write_text(f"name: x\ncommand: 'true'\n{fields}\n")
     return load_job(folder / "job.yaml")
 
@@ -66,7 +66,7 @@ def test_engine_refuses_node_actions_and_sizes_that_it_does_not_list(name: str) 
         ({"retry": {"preemption": 10, "node": 0}}, 0, {"node": 0, "preemption": 10}),
     ],
 )
-def test_retries_are_what_they_were(
+def test_retries_and_retry_fields_set_failures_and_limits(
     fields: dict[str, object], failures: int, limits: dict[str, int]
 ) -> None:
     job = Job.model_validate({"name": "x", "command": "true", **fields})
@@ -76,7 +76,7 @@ def test_retries_are_what_they_were(
 IDLE = {"name": "x", "command": "true", "idle_gpu": {"below": 5, "for": "30m"}}
 
 
-def test_gpus_of_nodes_without_known_size_are_not_watched_nor_judged(tmp_path: Path) -> None:
+def test_gpu_requirements_are_not_checked_for_nodes_of_unknown_size(tmp_path: Path) -> None:
     job_file, nd = loaded(tmp_path, "idle_gpu: {below: 5, for: 30m}"), target("ssh")
     job = job_file.resolve(nd)
     finding = refused(
@@ -84,7 +84,7 @@ def test_gpus_of_nodes_without_known_size_are_not_watched_nor_judged(tmp_path: P
         "watches GPUs, and a node of `nd` has none",
     )
     assert (finding.location.line, "-s idle_gpu=null" in finding.hint) == (3, True)
-    for size in ("", "Standard_ND96isr_H100_v5"):  # where it is not known, it is seen there
+    for size in ("", "Standard_ND96isr_H100_v5"):  # an unknown size is checked on the node
         require_gpus(job, nd.model_copy(update={"vm_size": size}), job_file.document)
     require_gpus(job.model_copy(update={"idle_gpu": None}), nd, job_file.document)
     job_file, unknown = (
@@ -154,7 +154,7 @@ OTHERS = ("local", "ssh", "kubernetes")
     ],
 )
 @pytest.mark.parametrize("name", ENGINES)
-def test_job_that_needs_an_ability_is_refused_where_the_engine_lacks_it(
+def test_job_is_refused_if_the_engine_lacks_a_capability_it_needs(
     name: str, fields: dict[str, object], path: str, said: dict[str, str]
 ) -> None:
     job = Job.model_validate({"name": "x", "command": "true", **fields})
@@ -166,10 +166,10 @@ def test_job_that_needs_an_ability_is_refused_where_the_engine_lacks_it(
     assert said[name] in f"{finding.message} {finding.hint}"
 
 
-def test_a_submission_is_refused_by_what_the_engine_says_of_itself(
+def test_submission_is_refused_if_the_engine_lacks_a_capability(
     make_run: MakeRun, tmp_path: Path, store: RunStore
 ) -> None:
-    """Before anything else of it is looked at."""
+    """The capabilities are checked before anything else of the submission."""
     job_file = loaded(tmp_path, f"after: [{make_run('other-run').id}]\nmax_cost: 1")
     assert [name for name, able in ENGINES.items() if not able.after] == ["batch"]
     with pytest.raises(UserError, match="`after` has no effect on `nd`: its engine is `batch`"):
@@ -177,7 +177,7 @@ def test_a_submission_is_refused_by_what_the_engine_says_of_itself(
 
 
 @pytest.mark.parametrize(("name", "on"), [("batch", ("failed",)), ("slurm", ("waiting", "failed"))])
-def test_default_notify_leaves_out_what_nobody_sees_on_the_target(
+def test_default_notify_leaves_out_events_that_the_target_cannot_report(
     tmp_path: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch, name: str, on: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -188,7 +188,7 @@ def test_default_notify_leaves_out_what_nobody_sees_on_the_target(
     assert prepared.job.notify.on == on
 
 
-def test_an_engine_that_is_not_known_is_elsewhere() -> None:
+def test_unknown_engine_does_not_run_on_this_machine() -> None:
     assert not capabilities("pbs").runs_here
 
 
@@ -220,13 +220,15 @@ def test_share_that_no_node_can_give_is_refused_at_its_line(
 
 
 @pytest.mark.parametrize(("fields", "ranks"), [("gpus: 3\ncores: 4", 3), ("cores: 4", 4)])
-def test_a_rank_for_each_gpu_that_the_task_has(tmp_path: Path, fields: str, ranks: int) -> None:
+def test_processes_per_node_gpus_starts_one_rank_per_gpu_of_the_task(
+    tmp_path: Path, fields: str, ranks: int
+) -> None:
     job = loaded(tmp_path, f"processes_per_node: gpus\n{fields}").resolve(target("ssh"))
     assert job.processes_per_node == ranks
 
 
 @pytest.mark.parametrize("name", ["gpus", "cores"])
-def test_several_nodes_are_whole(name: str, tmp_path: Path) -> None:
+def test_share_of_a_node_is_refused_for_a_job_of_several_nodes(name: str, tmp_path: Path) -> None:
     finding = refused(lambda: loaded(tmp_path, f"{name}: 4\nnodes: 2").resolve(target("ssh")))
     wrong = f"`{name}`: a job of 2 nodes uses whole nodes: `{name}` is for one node"
     assert (finding.message, finding.location.line) == (wrong, 3)
@@ -234,7 +236,9 @@ def test_several_nodes_are_whole(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_priority_without_effect_is_warned_of(name: str, tmp_path: Path, store: RunStore) -> None:
+def test_priority_without_effect_on_the_engine_gives_a_warning(
+    name: str, tmp_path: Path, store: RunStore
+) -> None:
     job_file, on = loaded(tmp_path, "priority: high\ntemplate: plain"), target(name)
     job = next(job_file.tasks()).resolve(on)
     found = list(ineffective(job, on, job_file.document))

@@ -1,4 +1,4 @@
-"""Inputs that other runs have kept: what is refused, and at which line."""
+"""Inputs chained to outputs of other runs: which are refused, and at which line."""
 
 import json
 import shutil
@@ -42,7 +42,7 @@ def train(make_run: MakeRun) -> Run:
 
 
 def chain(folder: Path, store: RunStore, source: Any, *, asks: bool = True) -> Inputs:
-    """The resolved input of a job on this machine."""
+    """Resolves the input of a job on this machine."""
     file = folder / "job.yaml"
     file.write_text(f"name: a\ncommand: 'true'\ninputs:\n  model: {json.dumps(source)}\n")
     job_file, target = load_job(file), Target.local()
@@ -61,7 +61,9 @@ def chain(folder: Path, store: RunStore, source: Any, *, asks: bool = True) -> I
         {"best": {"run": "train-abc"}},
     ],
 )
-def test_output_of_task_is_input(tmp_path: Path, store: RunStore, train: Run, source: Any) -> None:
+def test_chained_input_resolves_to_the_output_of_a_task(
+    tmp_path: Path, store: RunStore, train: Run, source: Any
+) -> None:
     found = chain(tmp_path, store, source)
     assert found.chained == [Chained("model", "runs/train-abc/tasks/1/outputs/model")]
     best = {"metric": "loss", "value": 1.0} if "best" in source else {}
@@ -100,8 +102,10 @@ def test_chained_input_that_does_not_exist_is_refused_at_its_line(
     assert (finding.path, finding.location.line) == ("inputs.model", 4)
 
 
-def test_a_dry_run_brings_nothing_here(tmp_path: Path, here: RunFairway, train: Run) -> None:
-    """A dry run does not miss files that are there only once they are copied."""
+def test_chained_input_missing_here_does_not_fail_a_dry_run(
+    tmp_path: Path, here: RunFairway, train: Run
+) -> None:
+    """A dry run does not require files that exist only after they are copied."""
     shutil.rmtree(train.folder / "tasks/1/outputs")
     (tmp_path / "job.yaml").write_text(
         "name: a\ntemplate: plain\ncommand: 'true'\n"
@@ -117,7 +121,7 @@ def test_a_dry_run_brings_nothing_here(tmp_path: Path, here: RunFairway, train: 
     assert here("submit", "steps.yaml")[0] == 2
 
 
-def test_a_run_elsewhere_is_not_asked_for_where_nobody_is_to_be_asked(
+def test_chained_input_of_a_remote_run_is_not_refreshed_without_asking(
     tmp_path: Path, store: RunStore, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run("far-abc", [{"state": "running"}], "running", engine="ssh")
@@ -136,10 +140,10 @@ def test_a_run_elsewhere_is_not_asked_for_where_nobody_is_to_be_asked(
     assert asked == ["far-abc"]
 
 
-def test_an_input_on_a_target_that_is_away_is_no_mistake(
+def test_chained_input_on_an_unreachable_target_raises_target_unavailable(
     tmp_path: Path, store: RunStore, train: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who submits it to one of several targets takes another, and a step waits."""
+    """A submission to one of several targets then tries the next one, and a step waits."""
 
     def refresh(_: Run, *, logs: bool) -> None:
         raise TargetUnavailable.of("no-connection", "far does not answer", exit_code=5)
@@ -151,7 +155,9 @@ def test_an_input_on_a_target_that_is_away_is_no_mistake(
     assert (finding.path, caught.value.exit_code) == ("inputs.model", 5)
 
 
-def test_run_another_reads_is_not_removed(store: RunStore, train: Run, make_run: MakeRun) -> None:
+def test_chained_input_of_a_running_run_keeps_its_source_from_removal(
+    store: RunStore, train: Run, make_run: MakeRun
+) -> None:
     reader = make_run("score-abc", state="running", engine="elsewhere")
     known = {"run": "train-abc", "task": "1", "output": "model"}
     facts = {"code": "c" * 64, "inputs": {"model": known, "odd": 3, "more": {"run": 1}}}
@@ -172,7 +178,9 @@ def test_run_another_reads_is_not_removed(store: RunStore, train: Run, make_run:
         ("\x1b[2J", "input   model: model of task 1 of train-abc"),
     ],
 )
-def test_show_says_what_is_read(make_run: MakeRun, here: RunFairway, value: Any, line: str) -> None:
+def test_chained_input_is_shown_with_its_source_run_and_metric(
+    make_run: MakeRun, here: RunFairway, value: Any, line: str
+) -> None:
     run = make_run("score-abc")
     known = {"run": "train-abc", "task": "1", "output": "model", "metric": "loss", "value": value}
     (run.folder / "provenance.json").write_text(json.dumps({"inputs": {"model": known}}))
@@ -191,7 +199,9 @@ def test_show_says_what_is_read(make_run: MakeRun, here: RunFairway, value: Any,
         ("{m: {run: a}}", "`inputs.m.from` is missing"),
     ],
 )
-def test_invalid_chained_input_is_refused(tmp_path: Path, inputs: str, message: str) -> None:
+def test_chained_input_with_invalid_fields_is_refused(
+    tmp_path: Path, inputs: str, message: str
+) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(f"name: a\ncommand: 'true'\ninputs: {inputs}\n")
     with pytest.raises(UserError) as caught:

@@ -18,7 +18,7 @@ def _run(*arguments: object) -> Result:
 
 @pytest.fixture
 def lab(repository: Path, tmp_path: Path) -> Any:
-    """Writes the demo with some text replaced, and answers with the file."""
+    """Writes the demo environment with some text replaced and returns the file."""
     text = (repository / "stacks/environments/demo.yaml").read_text()
 
     def write(**replaced: str) -> Path:
@@ -34,7 +34,7 @@ def lab(repository: Path, tmp_path: Path) -> Any:
 
 
 class TestCheck:
-    def test_check_lists_outbound_names_for_a_firewall_alone(self, repository: Path) -> None:
+    def test_check_lists_outbound_names_only_with_a_firewall(self, repository: Path) -> None:
         done = _run("check", "demo", "--strict", "--ignore", "placeholder")
         assert (done.exit_code, done.output) == (0, "demo: nothing found\n")
         done = _run("check", repository / "tests/stacks/sections/hub.yaml")
@@ -44,7 +44,7 @@ class TestCheck:
         scheduler = "the Slurm scheduler starts and deletes nodes"
         assert ["management.azure.com", "443", scheduler] in lines
 
-    def test_warnings_fail_only_when_strict_and_are_at_their_line(self, lab: Any) -> None:
+    def test_check_warnings_have_lines_and_fail_only_with_strict(self, lab: Any) -> None:
         file = lab(**{"owner: you@example.com": "project: vision", "LxzWu nobody": "LxzWu me"})
         done = _run("check", file)
         assert done.exit_code == 0
@@ -63,7 +63,7 @@ class TestCheck:
         assert "you@example.com" in lines[findings[0]["line"] - 1]
         assert "nobody" in lines[findings[1]["line"] - 1]
 
-    def test_more_partitions_than_a_scheduler_boots_with_are_an_error(self, lab: Any) -> None:
+    def test_check_reports_too_many_partitions_for_a_scheduler(self, lab: Any) -> None:
         size = "size: Standard_ND96isr_H100_v5, nodes: {min: 0, max: 100}, mounts: [data]"
         many = "".join(f"  gpu{number}: {{engine: slurm, {size}}}\n" for number in range(40))
         file = lab(**{"clusters:\n": f"clusters:\n{many}"})
@@ -74,7 +74,7 @@ class TestCheck:
         line = file.read_text().splitlines().index("clusters:") + 1
         assert found["line"] == line
 
-    def test_error_shows_its_line_also_in_a_file_that_cannot_be_read(self, lab: Any) -> None:
+    def test_check_error_shows_its_line_even_in_an_invalid_file(self, lab: Any) -> None:
         done = _run("check", lab(isr_H100="is_H100"))
         assert done.exit_code == 2
         for said in ("lab.yaml:", "^^^^", "Standard_ND96isr_H100_v5` has it", "1 error"):
@@ -89,7 +89,9 @@ class TestCheck:
         assert finding["hint"] == "did you mean `zone`?"
         assert finding["line"] > 1
 
-    def test_json_and_sarif_hold_findings(self, lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_check_json_and_sarif_output_contains_the_findings(
+        self, lab: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         file = lab(owner="project", isr_H100="is_H100")
         done = _run("check", file, "--json", "--ignore", "placeholder")
         findings = json.loads(done.output)
@@ -113,7 +115,7 @@ class TestCheck:
         both = _run("check", file, "--sarif", "--json")
         assert "cannot be combined" in str(both.exception)
 
-    def test_a_check_that_does_not_exist_cannot_be_ignored(self) -> None:
+    def test_check_ignore_of_an_unknown_check_is_refused(self) -> None:
         done = _run("check", "demo", "--ignore", "no-ownr")
         assert isinstance(done.exception, UserError)
         (finding,) = done.exception.findings
@@ -121,7 +123,7 @@ class TestCheck:
 
 
 class TestSizes:
-    def test_sizes_lists_all_and_names_a_gpu_that_none_has(self) -> None:
+    def test_sizes_lists_all_sizes_and_refuses_an_unknown_gpu(self) -> None:
         done = _run("sizes")
         assert done.exit_code == 0
         assert all(name in done.output for name in vm_sizes())
@@ -140,7 +142,7 @@ class TestSizes:
         assert "V100" in none_near.findings[0].hint
 
     @pytest.mark.parametrize("name", ["H100", "h100"])
-    def test_by_gpu_and_fabric(self, name: str) -> None:
+    def test_sizes_are_filtered_by_gpu_and_rdma(self, name: str) -> None:
         names = [s["name"] for s in json.loads(_run("sizes", "--gpu", name, "--json").output)]
         assert "Standard_ND96is_H100_v5" in names
         assert not [each for each in names if "A100" in each]

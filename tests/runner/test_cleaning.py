@@ -1,4 +1,4 @@
-"""Removing runs: those that were meant, never one that goes on, and code that nobody uses."""
+"""Removal of runs: only the selected ones, never a running one, and unused code."""
 
 import io
 import json
@@ -35,7 +35,9 @@ def test_clean_selects_runs_by_age_state_and_name(make_run: MakeRun, store: RunS
         removable(store, ["none"])
 
 
-def test_code_goes_with_the_last_run_that_uses_it(make_run: MakeRun, store: RunStore) -> None:
+def test_clean_removes_code_with_the_last_run_that_uses_it(
+    make_run: MakeRun, store: RunStore
+) -> None:
     for name, digest in (("one-a", "a" * 64), ("one-b", "a" * 64), ("two-a", "b" * 64)):
         run = make_run(name)
         (run.folder / "provenance.json").write_text(json.dumps({"code": digest}))
@@ -52,11 +54,11 @@ def test_code_goes_with_the_last_run_that_uses_it(make_run: MakeRun, store: RunS
 
 
 @pytest.mark.parametrize("state", ["running", None])
-def test_program_that_a_killed_supervisor_left_ends_with_its_run(
+def test_clean_ends_a_program_left_by_a_killed_supervisor(
     make_run: MakeRun, here: RunFairway, state: str | None
 ) -> None:
-    """None is a record that is damaged. What has another run's ID goes on. Other tests, which run
-    beside this one, end what has the IDs of their runs: these are its own."""
+    """State None stands for a damaged record. A program with the ID of another run continues.
+    The IDs are random because concurrent tests end programs with the IDs of their own runs."""
     own, others = (f"job-{secrets.token_hex(4)}" for _ in range(2))
     run = make_run(own, state=state or "")
     left, other = (
@@ -85,10 +87,10 @@ def test_program_that_a_killed_supervisor_left_ends_with_its_run(
         "exec -- true",
     ],
 )
-def test_command_beside_clean_says_that_there_is_no_run(
+def test_command_reports_a_run_that_clean_removes_meanwhile_as_missing(
     make_run: MakeRun, here: RunFairway, monkeypatch: pytest.MonkeyPatch, words: str, engine: str
 ) -> None:
-    """It is removed once the command has found it."""
+    """The run is removed as soon as the command has found it."""
     make_run("job-a", [{"log": "loss=1\n"}], metrics={"loss": "loss=(.*)"}, engine=engine)
     find = RunStore.find
 
@@ -102,7 +104,7 @@ def test_command_beside_clean_says_that_there_is_no_run(
     ends(here(command, "job-a", *more), 2, "there is no run `job-a`")
 
 
-def test_clean_beside_clean_leaves_out_what_is_gone(
+def test_clean_skips_runs_that_another_clean_has_removed(
     make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_run("job-a")
@@ -116,7 +118,7 @@ def test_clean_beside_clean_leaves_out_what_is_gone(
     assert remove(store, chosen).runs == ()
 
 
-def test_run_that_goes_on_is_left_alone_and_a_damaged_one_is_removed(
+def test_clean_keeps_a_running_run_and_removes_a_damaged_one(
     store: RunStore, make_run: MakeRun
 ) -> None:
     record = RunRecord("on-a", "on", "local", 1.0, 1, "job.yaml", "0")
@@ -124,10 +126,10 @@ def test_run_that_goes_on_is_left_alone_and_a_damaged_one_is_removed(
     assert ids(removable(store)) == []
     with pytest.raises(UserError, match="on-a has not ended: queued"):
         removable(store, ["on-a"])
-    # It was chosen when it had ended, and is being run again.
+    # The run had ended when it was selected, and has been started again since.
     assert remove(store, [run]).runs == ()
     os.close(lock)
-    assert ids(removable(store)) == ["on-a"]  # it is lost
+    assert ids(removable(store)) == ["on-a"]  # the run is lost
     assert remove(store, [run]).runs == ("on-a",)
     assert list(store.folder.iterdir()) == []
     run = make_run("job-a")
@@ -138,7 +140,7 @@ def test_run_that_goes_on_is_left_alone_and_a_damaged_one_is_removed(
 
 
 def test_clean_removes_old_leftovers_of_killed_commands(make_run: MakeRun, store: RunStore) -> None:
-    """Drafts of submissions, of adopted runs, and runs that were being removed."""
+    """Leftovers are drafts of submissions and of adopted runs, and partly removed runs."""
     kept = make_run("job-a")
     names = [".job-b.0a1b2c3d", ".job-c.4711", ".job-d.removed", ".job-e.99887766"]
     for name in names:
@@ -149,17 +151,17 @@ def test_clean_removes_old_leftovers_of_killed_commands(make_run: MakeRun, store
         os.utime(store.folder / name, (old, old))
     aside = store.base / "aside"
     aside.mkdir()
-    (store.folder / ".link").symlink_to(aside)  # nothing of Fairway's
+    (store.folder / ".link").symlink_to(aside)  # not made by Fairway
     os.utime(store.folder / ".link", (old, old), follow_symlinks=False)
     assert remove(store, []).size == 3000
     assert sorted(each.name for each in store.folder.iterdir()) == [names[3], ".link", kept.id]
     assert aside.is_dir()
 
 
-def test_run_that_cannot_be_removed_is_named_and_keeps_no_other(
+def test_clean_reports_a_run_it_cannot_remove_and_removes_the_others(
     make_run: MakeRun, store: RunStore, here: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing tells whether it has files elsewhere."""
+    """A damaged record does not say whether the run has files elsewhere."""
     (make_run("job-a").folder / "run.json").write_text("{")
     make_run("job-b")
     code, out, err = here("clean", "--yes", "--json")

@@ -1,4 +1,4 @@
-"""The program as a whole: its list of commands, its exit codes in odd places, and its cost."""
+"""The entire program: its list of commands, its exit codes in unusual cases, and its imports."""
 
 import os
 import subprocess
@@ -23,12 +23,12 @@ PROGRAM = [sys.executable, "-P", "-m", "fairway_cli.entry"]
 
 
 def ended(command: list[str | bytes], folder: Path, **environment: str) -> tuple[int, str, str]:
-    """Exit code, output and errors of a program that runs in a folder."""
+    """Runs a program in a folder and returns its exit code, output and errors."""
     done = finished(command, cwd=folder, env={**os.environ, **environment}, errors="replace")
     return done.returncode, done.stdout, done.stderr
 
 
-def test_help_lists_every_command_of_the_table_and_imports_little() -> None:
+def test_help_lists_every_command_without_heavy_imports() -> None:
     (folder,) = commands.__path__
     modules = {file.stem for file in Path(folder).glob("*.py")}
     assert modules == {"__init__", "arguments", *Commands.MODULES}
@@ -46,8 +46,8 @@ def test_help_lists_every_command_of_the_table_and_imports_little() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_command_explains_itself_in_paragraphs_that_fill_the_terminal(name: str) -> None:
-    """A line break of a docstring is none in the help: a narrow terminal would show both."""
+def test_help_of_every_command_has_no_line_breaks_within_paragraphs(name: str) -> None:
+    """Help texts join the lines of a docstring: a narrow terminal would show both breaks."""
     done = CliRunner().invoke(app, [name, "--help"])
     assert done.exit_code == 0
     assert f"Usage: fairway {name}" in done.output
@@ -69,8 +69,8 @@ def test_every_command_explains_itself_in_paragraphs_that_fill_the_terminal(name
         (["exec"], "fairway exec [OPTIONS] RUN -- COMMAND…"),
     ],
 )
-def test_usage_is_as_one_types_it(words: list[str], usage: str) -> None:
-    """An option without a value shows none."""
+def test_usage_line_shows_the_command_as_it_is_typed(words: list[str], usage: str) -> None:
+    """A flag shows no value type."""
     done = CliRunner().invoke(app, [*words, "--help"], prog_name="fairway")
     assert f"Usage: {usage} " in done.output.replace("\n", " ")
     assert "--help" in done.output
@@ -82,7 +82,7 @@ def test_usage_is_as_one_types_it(words: list[str], usage: str) -> None:
 @pytest.mark.parametrize(
     ("word", "said"), [("chek", "'check'"), ("shwo", ""), ("lst", ""), ("top ", ""), ("xyzzy", "")]
 )
-def test_another_word_is_left_to_the_usage(word: str, said: str) -> None:
+def test_unknown_command_is_reported_with_the_usage(word: str, said: str) -> None:
     done = CliRunner().invoke(app, [word])
     assert (done.exit_code, isinstance(done.exception, UserError)) == (2, False)
     assert said in done.output
@@ -104,7 +104,9 @@ def test_another_word_is_left_to_the_usage(word: str, said: str) -> None:
         ("launhc", "fairway submit JOB"),
     ],
 )
-def test_a_word_of_another_program_is_answered_with_what_to_type(word: str, answer: str) -> None:
+def test_unknown_command_of_another_program_hints_at_the_fairway_command(
+    word: str, answer: str
+) -> None:
     done = CliRunner().invoke(app, [word])
     assert isinstance(done.exception, UserError)
     (finding,) = done.exception.findings
@@ -113,7 +115,7 @@ def test_a_word_of_another_program_is_answered_with_what_to_type(word: str, answ
 
 
 def into(descriptor: int, command: list[str], stream: str) -> tuple[int, bytes, bytes]:
-    """Exit code and output of a program one of whose streams is that descriptor."""
+    """Runs a program with one stream on the descriptor: exit code, output and errors."""
     streams: dict[str, int] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     try:
         done = subprocess.run(command, **{**streams, stream: descriptor}, timeout=300)
@@ -123,33 +125,33 @@ def into(descriptor: int, command: list[str], stream: str) -> tuple[int, bytes, 
 
 
 def no_reader() -> int:
-    """A pipe that nobody reads."""
+    """Returns the writing end of a pipe without a reader."""
     read, write = os.pipe()
     os.close(read)
     return write
 
 
 @pytest.mark.parametrize("words", [["sizes"], ["--help"], ["--version"]])
-def test_a_reader_that_goes_away_is_no_error_of_the_program(words: list[str]) -> None:
-    """Also where the output is written line by line, within the command."""
+def test_output_closed_by_its_reader_exits_with_141_and_no_message(words: list[str]) -> None:
+    """Holds also for output that the command writes line by line."""
     command = [sys.executable, "-u", "-m", "fairway_cli.main", *words]
     assert into(no_reader(), command, "stdout") == (141, b"", b"")
 
 
 @pytest.mark.parametrize("words", [["lst"], ["list", "--bogus"], ["show", "nothing"]])
-def test_a_mistake_that_nobody_reads_is_one_all_the_same(words: list[str]) -> None:
+def test_exit_code_is_2_if_the_error_message_cannot_be_written(words: list[str]) -> None:
     for errors in (no_reader(), os.open("/dev/full", os.O_WRONLY)):
         assert into(errors, [*PROGRAM, *words], "stderr") == (2, b"", b"")
 
 
 @pytest.mark.parametrize("words", [["check"], ["review"], ["targets", "sync", "--from"]])
-def test_a_name_that_no_file_has_is_the_users_mistake(here: RunFairway, words: list[str]) -> None:
+def test_file_name_that_is_too_long_is_a_user_error(here: RunFairway, words: list[str]) -> None:
     said = f"error: {'x' * 300} is too long for the name of a file\n"
     assert here(*words, "x" * 300) == (2, "", said)
 
 
 @pytest.mark.parametrize("option", ["--name", "--location"])
-def test_a_word_in_another_encoding_is_refused(tmp_path: Path, option: str) -> None:
+def test_argument_that_is_not_utf8_is_refused(tmp_path: Path, option: str) -> None:
     said = "error: `caf\ufffd` is not UTF-8\n  type it in a UTF-8 locale\n"
     assert ended([*PROGRAM, "init", "new", "--yes", option, b"caf\xe9"], tmp_path) == (2, "", said)
     assert list(tmp_path.iterdir()) == []
@@ -162,12 +164,12 @@ ALL = "<&- >&- 2>&-"
     ("words", "closed"),
     [*(("sizes", each) for each in ("<&-", ">&-", "2>&-", ALL)), ("list", ALL), ("targets", ALL)],
 )
-def test_streams_may_be_closed(tmp_path: Path, words: str, closed: str) -> None:
+def test_closed_standard_streams_are_tolerated(tmp_path: Path, words: str, closed: str) -> None:
     command = ["bash", "-c", f'"$@" {closed}', "bash", *PROGRAM, words]
     assert ended(command, tmp_path)[::2] == (0, "")
 
 
-def test_errors_that_cannot_be_written_have_their_exit_code(tmp_path: Path) -> None:
+def test_exit_code_survives_errors_that_cannot_be_written_or_encoded(tmp_path: Path) -> None:
     for target in ("/dev/full", "&-"):
         command = ["bash", "-c", f'"$@" 2>{target}', "bash", *PROGRAM, "show", "nothing"]
         assert ended(command, tmp_path)[0] == 2
@@ -178,7 +180,7 @@ def test_errors_that_cannot_be_written_have_their_exit_code(tmp_path: Path) -> N
         assert "Traceback" not in errors
 
 
-# Runs first in each Python process that finds it.
+# Text of a module that each Python process with it on its path runs first.
 AT_THE_END = """
 import atexit, os, signal
 atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -191,7 +193,7 @@ def look(frame, event, _):
         os.kill(os.getpid(), signal.SIGINT)
 sys.setprofile(look)
 """
-# As a module that the program imports.
+# Text of a module that the program imports.
 AMONG_IMPORTS = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(600)\n"
 
 
@@ -205,7 +207,9 @@ AMONG_IMPORTS = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); t
     ],
     ids=["import", "late-import", "end", "beginning"],
 )
-def test_ctrl_c_outside_a_command(tmp_path: Path, module: str, text: str, words: list[str]) -> None:
+def test_ctrl_c_outside_a_command_exits_with_130_and_no_traceback(
+    tmp_path: Path, module: str, text: str, words: list[str]
+) -> None:
     (path := tmp_path / "first").mkdir()
     (path / f"{module}.py").write_text(text)
     (tmp_path / "j").write_text("{name: j, command: '{{ name }}'}")
@@ -214,7 +218,7 @@ def test_ctrl_c_outside_a_command(tmp_path: Path, module: str, text: str, words:
     assert module == "sitecustomize" or out == ""
 
 
-def test_a_home_that_is_none_is_not_needed(
+def test_home_directory_missing_or_invalid_is_not_needed(
     tmp_path: Path, here: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ended(["env", "-u", "HOME", *PROGRAM, "targets"], tmp_path)[::2] == (0, "")

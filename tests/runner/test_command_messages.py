@@ -1,4 +1,4 @@
-"""Messages about mistakes in job files and command lines: what, where, and what to type."""
+"""Messages about mistakes in job files and command lines: the mistake, its place, and a hint."""
 
 import io
 import json
@@ -25,10 +25,10 @@ from fairway_runner.submit import snapshot
 from fairway_runner.targets.lookup import find_target
 
 
-def test_messages_of_mistakes_in_command_lines(
+def test_messages_for_wrong_command_lines_match_the_golden_page(
     fairway: RunFairway, make_run_in: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A case has files, a line `NAME| text` each, and the command after `$`."""
+    """A case has file lines `NAME| text`, then the command after `$`."""
     monkeypatch.delenv("FAIRWAY_ENVIRONMENT", raising=False)
 
     def answer(case: str) -> tuple[int, str]:
@@ -70,7 +70,7 @@ def test_sweep_of_too_many_points_is_refused(
     assert errors.startswith("job.yaml:4:")
 
 
-def test_code_too_large_and_templates_too_deep_are_refused(
+def test_code_with_too_many_files_and_nested_templates_are_refused(
     here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = "setup: echo {{ " + "(" * 400 + "1" + ")" * 400 + " }}\n"
@@ -95,7 +95,7 @@ def test_code_too_large_and_templates_too_deep_are_refused(
         (".", "see who owns it: ls -ld {folder}"),
     ],
 )
-def test_code_that_may_not_be_read_is_named_with_what_leaves_it_out(
+def test_code_without_read_permission_is_named_with_an_exclude_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, denied: str, hint: str
 ) -> None:
     file = tmp_path / "deep/key.pem"
@@ -124,7 +124,7 @@ def test_code_that_may_not_be_read_is_named_with_what_leaves_it_out(
 
 
 @pytest.mark.parametrize("command", ["logs", "show", "cancel", "wait", "top"])
-def test_command_without_its_run_names_the_last_ones(
+def test_command_without_a_run_id_suggests_the_latest_runs(
     here: RunFairway, make_run: MakeRun, command: str
 ) -> None:
     for number in range(5):
@@ -133,10 +133,10 @@ def test_command_without_its_run_names_the_last_ones(
 
 
 @pytest.mark.parametrize(("going", "code"), [(1, 0), (2, 2)])
-def test_cancel_by_the_beginning_of_an_id_means_the_run_that_goes_on(
+def test_cancel_by_id_prefix_selects_the_only_unfinished_run(
     here: RunFairway, make_run: MakeRun, going: int, code: int
 ) -> None:
-    """Of several, those are named that it can act on."""
+    """With several matches, the message names only the runs that can be cancelled."""
     for number in range(4):
         state = {"state": "queued"} if number < going else {}
         state |= {"engine": "ssh"} if number < going else {}
@@ -154,7 +154,9 @@ EVIL = "\x1b]0;pwn\x07\nforged"
 @pytest.mark.parametrize(
     "words", ["list", "show job", "fetch job", "best job --min", "compare job"]
 )
-def test_names_of_a_run_are_text(here: RunFairway, make_run: MakeRun, words: str) -> None:
+def test_control_characters_in_names_of_a_run_are_not_printed(
+    here: RunFairway, make_run: MakeRun, words: str
+) -> None:
     facts = {"log": "loss=1\n", "params": {EVIL: 1}}
     metrics = {EVIL: "loss=(.*)"}
     run = make_run("job-aaaaaa", [facts], job_file=f"{EVIL}.yaml", metrics=metrics)
@@ -164,7 +166,7 @@ def test_names_of_a_run_are_text(here: RunFairway, make_run: MakeRun, words: str
     outputs = run.folder / "tasks" / "0" / "outputs" / "model"
     outputs.mkdir(parents=True)
     (outputs / EVIL).write_text("1")
-    (outputs / "caf\udce9").write_text("1")  # in Latin-1, as old programs write it
+    (outputs / "caf\udce9").write_text("1")  # in Latin-1, as old programs write names
     code, out, err = here(*words.split())
     assert code == 0, err
     assert not {"\x1b", "\x07"} & {*out}
@@ -176,7 +178,7 @@ def test_names_of_a_run_are_text(here: RunFairway, make_run: MakeRun, words: str
     assert not {"\x1b", "\x07"} & {*watched.getvalue()}
 
 
-def test_the_words_of_a_node_are_text() -> None:
+def test_control_characters_and_markup_of_a_node_are_not_interpreted() -> None:
     reason = "[bold] Not responding [root@now]"
     out = node_table([Node("n1", EVIL, reason=reason, facts={"gpus": EVIL})])
     assert "\x1b]" not in out
@@ -184,7 +186,9 @@ def test_the_words_of_a_node_are_text() -> None:
     assert "[bold] Not responding [root@now]" in out
 
 
-def test_target_that_is_no_word_is_told_as_text(here: RunFairway, make_run: MakeRun) -> None:
+def test_control_characters_in_a_damaged_target_name_are_not_printed(
+    here: RunFairway, make_run: MakeRun
+) -> None:
     make_run("job-aaaaaa", target=EVIL)
     code, _, err = here("show", "job")
     assert code != 0
@@ -193,7 +197,9 @@ def test_target_that_is_no_word_is_told_as_text(here: RunFairway, make_run: Make
     assert "\x07" not in err
 
 
-def test_messages_of_mistakes_in_job_files(tmp_path: Path, here: RunFairway) -> None:
+def test_messages_for_wrong_job_fields_match_the_golden_page(
+    tmp_path: Path, here: RunFairway
+) -> None:
     def answer(line: str) -> tuple[int, str]:
         more = "" if line.startswith("command:") else "command: echo\n"
         more += "" if "params:" in line else "params: {lr: 1}\n"
@@ -204,8 +210,10 @@ def test_messages_of_mistakes_in_job_files(tmp_path: Path, here: RunFairway) -> 
     pages.hold("jobs", answer)
 
 
-def test_messages_of_faulty_job_files(tmp_path: Path, here: RunFairway) -> None:
-    """One finding a file, and nothing is started or written."""
+def test_messages_for_faulty_job_files_match_the_golden_page(
+    tmp_path: Path, here: RunFairway
+) -> None:
+    """Each file gives one finding; nothing is started or written."""
 
     def answer(text: str) -> tuple[int, str]:
         (tmp_path / "job.yaml").write_text(f"{text}\n")
@@ -229,7 +237,7 @@ def test_messages_of_faulty_job_files(tmp_path: Path, here: RunFairway) -> None:
         ("command: echo\nenv: {{A: {}}}", "env.A"),
     ],
 )
-def test_a_length_in_a_text_of_a_job_is_kept_and_a_comment_refused(
+def test_job_text_keeps_shell_length_syntax_and_refuses_template_comments(
     tmp_path: Path, field: str, path: str
 ) -> None:
     file, length = tmp_path / "job.yaml", "s=a#; echo ${#s} ${s%#}"
@@ -242,7 +250,9 @@ def test_a_length_in_a_text_of_a_job_is_kept_and_a_comment_refused(
 
 
 @pytest.mark.parametrize("names", ["", "local,", ",local", "local,,local"])
-def test_a_name_that_is_missing_among_targets(tmp_path: Path, here: RunFairway, names: str) -> None:
+def test_target_list_with_an_empty_name_is_refused(
+    tmp_path: Path, here: RunFairway, names: str
+) -> None:
     (tmp_path / "job.yaml").write_text("name: x\ncommand: echo\n")
     done = here("submit", "job.yaml", "--dry-run", "--target", names)
     ends(done, 2, f"--target: a name is missing in `{names}`")

@@ -1,4 +1,4 @@
-"""Options that all commands of a kind have, and that they are read as Typer reads them."""
+"""Options that all commands of a kind share; they are parsed as Typer parses them."""
 
 import inspect
 import json
@@ -18,24 +18,24 @@ from fairway_runner.engines import outage
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.runs.store import RunStore
 
-# These only act, or print a script, a log, a page or a drawing, or ask on a terminal.
+# These only act; print a script, a log, a page or a drawing; or prompt on a terminal.
 TELL_NO_FACTS = {
     *("deploy", "destroy", "dev connect", "diagram", "exec", "init", "lock", "schema", "serve"),
     *("bindings", "comment", "ssh", "ssh-config", "targets prepare", "tunnel"),
 }
 
-# What a function that asks a service has in its text.
+# Matches the source of a function that calls a service.
 ASKS = re.compile(
     r"run_store\(|engine_of|engine_for|find_target\(|signed_in_to|Storage\("
     r"|fairway_runner\.live"
 )
 
-# They know runs and targets, and ask nobody but this machine.
+# These use runs and targets, and call no service.
 ASK_NOTHING = {"render", "tag", "note", "ssh-config", "targets sync"}
 
 
 def _commands() -> Iterator[tuple[str, Any]]:
-    """Each command with its name, those of groups too."""
+    """Yields each command with its name, including commands of groups."""
     for name in Commands.names():
         command = Commands.imported(name)
         below = getattr(command, "commands", {})
@@ -53,7 +53,7 @@ COMMANDS = {
 
 
 def _asks(function: Any) -> bool:
-    """True where a function asks a service, or one of its module's that it calls."""
+    """Returns True if a function, or one of its module that it calls, calls a service."""
     named = (function.__globals__.get(name) for name in function.__code__.co_names)
     own = [each for each in named if getattr(each, "__module__", "") == function.__module__]
     texts = map(inspect.getsource, [function, *filter(inspect.isfunction, own)])
@@ -68,16 +68,16 @@ ASKING = sorted(
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_a_command_that_tells_facts_can_tell_them_in_json(name: str) -> None:
+def test_json_option_exists_for_every_command_that_prints_facts(name: str) -> None:
     assert ("--json" in COMMANDS[name]) == (name not in TELL_NO_FACTS)
 
 
 @pytest.mark.parametrize("name", ASKING)
-def test_a_command_that_asks_a_service_has_a_deadline(name: str) -> None:
+def test_deadline_option_exists_for_every_command_that_calls_a_service(name: str) -> None:
     assert "--deadline" in COMMANDS[name]
 
 
-def test_most_commands_ask() -> None:
+def test_deadline_option_check_detects_commands_that_call_a_service() -> None:
     assert {"submit", "nodes list", "data put", "schedule create"} <= set(ASKING)
 
 
@@ -92,7 +92,7 @@ def _pool(folder: Path) -> None:
 
 @pytest.fixture
 def deadlines(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """For how long each call would have waited, in place of the service."""
+    """Deadline of each call in seconds, recorded in place of calling the service."""
     found: list[float] = []
 
     def resize(engine: BatchEngine, nodes: int) -> None:
@@ -103,7 +103,7 @@ def deadlines(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return found
 
 
-def test_deadline_holds_for_one_command(
+def test_deadline_option_applies_to_a_single_command(
     here: Callable[..., tuple[int, str, str]], deadlines: list[float], tmp_path: Path
 ) -> None:
     code, _, err = here("pool", "resize", "local", "3", "--deadline", "soon")
@@ -118,7 +118,7 @@ def test_deadline_holds_for_one_command(
     assert (outage.chosen(), outage.is_offered()) == (None, False)
 
 
-def test_cancel_and_retry_answer_in_json(
+def test_json_option_of_cancel_and_retry_prints_run_and_state(
     here: Callable[..., tuple[int, str, str]],
     make_run: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -131,7 +131,7 @@ def test_cancel_and_retry_answer_in_json(
     assert (code, json.loads(out)) == (0, {"run_id": "job-a", "tasks": 1})
 
 
-def test_settings_are_completed_from_the_model_and_from_the_job(tmp_path: Path) -> None:
+def test_completion_of_settings_uses_the_job_model_and_the_job_file(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("name: a\ncommand: echo\nparams: {rate: 1, model: {depth: 2}}\n")
     named = SimpleNamespace(params={"job": str(file)})
@@ -168,14 +168,14 @@ TYPED = [
 
 
 @pytest.mark.parametrize(("typed", "expected"), TYPED)
-def test_completion_reaches_the_shell(
+def test_completion_offers_names_to_the_shell(
     store: RunStore,
     make_run: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
     typed: str,
     expected: str,
 ) -> None:
-    """From a folder below the project's."""
+    """The shell is in a folder below the project's folder."""
     folder, here = store.base.parent, store.base.parent / "below"
     job = "name: a\ncommand: echo\nparams: {rate: 1}\n"
     here.mkdir()
@@ -206,7 +206,7 @@ def _command(
 
 
 def _read(arguments: list[str], *, plainly: bool) -> object:
-    """The values, or what Typer says of them."""
+    """Parses the arguments and returns the values, or the error that Typer raises."""
     app = typer.Typer(add_completion=False)
     app.command()(_command)
     command = typer.main.get_command(app)
@@ -240,7 +240,7 @@ _BAD = [
 
 
 @pytest.mark.parametrize("arguments", [*_GOOD, *_BAD], ids=lambda given: " ".join(given) or "none")
-def test_values_are_read_and_refused_as_typer_does(arguments: list[str]) -> None:
+def test_argument_values_are_parsed_and_refused_as_typer_does(arguments: list[str]) -> None:
     read = _read(arguments, plainly=True)
     assert isinstance(read, dict) is (arguments in _GOOD)
     assert read == _read(arguments, plainly=False)

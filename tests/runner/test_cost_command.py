@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("no_kept_prices")
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The filters that a service on this machine was asked for; every price in it is 10."""
+    """Filters that a price service on this machine received; its prices are all 10."""
     filters: list[str] = []
 
     class Prices(Handler):
@@ -49,7 +49,7 @@ def _facts(fairway: Any, folder: Path, *arguments: str) -> dict[str, Any]:
     return facts
 
 
-def test_prices_are_asked_for_once(fairway: Any, tmp_path: Path, asked: list[str]) -> None:
+def test_cost_command_fetches_prices_once(fairway: Any, tmp_path: Path, asked: list[str]) -> None:
     first = _facts(fairway, tmp_path, "demo")
     assert asked
     assert any("armSkuName eq 'Standard_ND96isr_H100_v5'" in each for each in asked)
@@ -65,19 +65,21 @@ def test_prices_are_asked_for_once(fairway: Any, tmp_path: Path, asked: list[str
     assert len(asked) == count
 
 
-def test_cost_names_a_snapshot_and_unknown_prices(fairway: Any, tmp_path: Path) -> None:
+def test_cost_command_reports_snapshot_and_unknown_prices(fairway: Any, tmp_path: Path) -> None:
     facts = _facts(fairway, tmp_path, "demo", "--offline", "--region", "eastus")
     assert facts["hourly"]["maximum"] > 2 * 98.32
     assert facts["complete"] is False
     assert 0 < facts["known"]["share"] < 1
     assert all("snapshot" in each["source"] for each in facts["prices"])
     assert all(each["newest"] > "2026" for each in facts["prices"])
-    facts = _facts(fairway, tmp_path, "demo", "--offline")  # its region is not in the snapshot
+    facts = _facts(
+        fairway, tmp_path, "demo", "--offline"
+    )  # the demo's region is not in the snapshot
     nodes = facts["resources"][0]
     assert nodes["unit_price"] is None
     assert nodes["hourly"] == {"minimum": None, "maximum": None, "rest": 0.0}
     assert "southcentralus" in nodes["reason"]
-    # The rest of them would be a hundredth of what the GPUs cost.
+    # A sum of the other parts would be a hundredth of what the GPUs cost.
     assert (facts["hourly"]["minimum"], facts["monthly"]["maximum"]) == (None, None)
     assert facts["hourly"]["rest"] > 0
     _, out, _ = fairway(tmp_path, "cost", "demo", "--offline")
@@ -97,7 +99,9 @@ def test_cost_names_a_snapshot_and_unknown_prices(fairway: Any, tmp_path: Path) 
     assert "no price in eastus: vm/Standard_D32s_v6, premium/P6\n" in out
 
 
-def test_cost_of_a_service_away_or_silent(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_command_uses_stored_prices_if_the_service_does_not_answer(
+    here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and does not listen
         monkeypatch.setenv("FAIRWAY_PRICES_URL", f"http://127.0.0.1:{nobody.getsockname()[1]}/")
@@ -115,7 +119,7 @@ def test_cost_of_a_service_away_or_silent(here: Any, monkeypatch: pytest.MonkeyP
         return watch(silence, service, seconds)
 
     monkeypatch.setattr(Silence, "watch", noted)
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and says nothing
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections and never answers
         monkeypatch.setenv("FAIRWAY_PRICES_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
         words = ("cost", "demo", "--region", "eastus", "--deadline", "1s")
         code, _, errors = here(*words)
@@ -124,7 +128,7 @@ def test_cost_of_a_service_away_or_silent(here: Any, monkeypatch: pytest.MonkeyP
     assert "Azure's price service: timed out, once" in errors
 
 
-def test_a_file_and_hours_a_day(fairway: Any, tmp_path: Path) -> None:
+def test_cost_command_uses_a_prices_file_and_hours_per_day(fairway: Any, tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
     file.write_text(
         '[[prices]]\nregion = "southcentralus"\ncurrency = "EUR"\nsource = "ours"\n'
@@ -153,11 +157,13 @@ def test_a_file_and_hours_a_day(fairway: Any, tmp_path: Path) -> None:
         (("demo", "--hours-per-day", "nan", "--offline"), "nan"),
     ],
 )
-def test_mistakes(here: Any, arguments: tuple[str, ...], said: str) -> None:
+def test_cost_command_refuses_wrong_arguments(
+    here: Any, arguments: tuple[str, ...], said: str
+) -> None:
     ends(here("cost", *arguments), 2, said, printed="")
 
 
-def test_every_environment_of_ours_can_be_priced(
+def test_cost_command_prices_every_bundled_environment(
     fairway: Any, tmp_path: Path, repository: Path, asked: list[str]
 ) -> None:
     for file in sorted((repository / "stacks/environments").glob("*.yaml")):
