@@ -1,5 +1,4 @@
-"""One damaged file below `.fairway`: said to be damaged, by every command, and harmful to no other
-run."""
+"""One damaged file below `.fairway`: every command reports the damage, and no other run suffers."""
 
 import json
 import shutil
@@ -39,7 +38,7 @@ TEXTS = {
     "not UTF-8": b'{"name": "\xff"}',
     "a wrong state": '{"state": 7, "started": "soon", "ended": null, "tasks": []}',
 }
-# Of what a key holds: each of another kind than it should be.
+# Values of wrong types for a key.
 VALUES = ["text", None, -1, 1e300, float("nan"), {"a": {}}]
 FIGURES = "".join(
     f'{{"time": {at}, "memory": 1.0, "cpu": 0.5, "gpus": []}}\n' for at in (100.0, 110.0)
@@ -48,7 +47,7 @@ SOME = ["list", "show RUN", "report RUN -o page.html"]
 
 
 def damages(file: Path) -> list[tuple[str, Callable[[], object]]]:
-    """Ways to damage a file, by name."""
+    """Returns ways to damage a file, by name."""
 
     def write(text: str | bytes) -> Callable[[], object]:
         data = text if isinstance(text, bytes) else text.encode()
@@ -81,7 +80,7 @@ def _start_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_command_bears_it(
+def test_damaged_file_of_a_run_breaks_no_command_and_no_other_run(
     tmp_path: Path, make_run: MakeRun, here: RunFairway, name: str
 ) -> None:
     tasks = [{"params": {"x": x}, "log": f"loss={x}\n", "state": "failed"} for x in (1, 2)]
@@ -111,7 +110,7 @@ def test_every_command_bears_it(
         for words in SOME if "=" in damage else COMMANDS:
             try:
                 code, out, err = here(*words.replace("RUN", "broken-222222").split())
-            except BaseException as error:  # noqa: BLE001 - a traceback, whatever it is
+            except BaseException as error:  # noqa: BLE001 - any traceback
                 bad.append(f"{damage}: {words}: {error!r}")
                 continue
             if code not in range(6) or (code == 2 and not err):
@@ -123,7 +122,7 @@ def test_every_command_bears_it(
     assert not bad, "\n".join(bad)
 
 
-def test_what_sends_a_run_says_that_its_job_is_damaged(tmp_path: Path) -> None:
+def test_damaged_job_file_is_reported_when_the_job_is_read(tmp_path: Path) -> None:
     file = tmp_path / "job.json"
     file.write_text('{"name": "a", "command": "true"}')
     assert read_job(tmp_path).command == "true"

@@ -1,4 +1,4 @@
-"""Sessions as runs: their jobs, which runs are some, and what the command refuses."""
+"""Sessions as runs: their jobs, which runs are sessions, and what the command refuses."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ HERE = Target.local()
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything happens in the test's own folder, also what is written at home."""
+    """The test's own folder as the current folder and the parent of the home directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
@@ -48,9 +48,9 @@ def _session(make_run: MakeRun, name: str, state: str = "running", **facts: Any)
 
 
 class TestJob:
-    """The job that a session is made of."""
+    """The job of a session."""
 
-    def test_session_without_a_job_has_only_the_folder_and_with_one_its_name(self) -> None:
+    def test_dev_session_job_is_named_dev_or_after_the_given_job(self) -> None:
         job = session_job(Wanted(nodes=2), HERE).resolve(HERE)
         assert (job.name, job.template, job.nodes) == ("dev", "dev", 2)
         assert (job.timeout, job.options) == (14400.0, {"idle": 1800})
@@ -58,7 +58,7 @@ class TestJob:
         assert job.name == "dev-" + "a" * 35
 
     def test_dev_session_job_has_the_environment_of_the_given_job_only(self) -> None:
-        """And nothing of what that does by itself."""
+        """Retries, sweeps, metrics and the like of the given job are dropped."""
         params = {"lr": 0.1, "text": "é 😀 \u2028 \x7f"}
         fields = {
             "env": {"RATE": "{{ params.lr }}", "TEXT": "{{ params.text }}"},
@@ -89,17 +89,19 @@ class TestJob:
     @pytest.mark.parametrize(
         ("seconds", "timeout"), [(8784 * 3600.0, 31622400.0), (4444.4444, 4444.444), (1e-9, 0.001)]
     )
-    def test_dev_session_job_time_is_its_timeout(self, seconds: float, timeout: float) -> None:
+    def test_dev_session_job_timeout_is_the_length_of_the_session(
+        self, seconds: float, timeout: float
+    ) -> None:
         assert session_job(Wanted(seconds=seconds), HERE).resolve(HERE).timeout == timeout
 
-    def test_a_mistake_is_shown_where_it_is(self) -> None:
+    def test_dev_session_job_error_names_the_job_file(self) -> None:
         with pytest.raises(UserError, match="comand") as caught:
             session_job(Wanted(_job(comand="x")), HERE)
         location = caught.value.findings[0].location
         assert location.file.endswith("job.yaml")
 
 
-def test_nodes_with_copies_of_the_code_are_refused(store: RunStore) -> None:
+def test_dev_session_of_several_nodes_on_batch_is_refused(store: RunStore) -> None:
     with pytest.raises(UserError, match="a session on `pool` has one node: its engine is `batch`"):
         begin(Wanted(nodes=2), target_of("batch", name="pool"), store)
 
@@ -107,7 +109,7 @@ def test_nodes_with_copies_of_the_code_are_refused(store: RunStore) -> None:
 class TestRuns:
     """Which runs are sessions."""
 
-    def test_session_is_chosen_or_has_to_be_named(
+    def test_dev_session_is_chosen_if_it_is_the_only_one_and_named_otherwise(
         self, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         make_run("job-a", [{"state": "running"}], state="running")
@@ -126,7 +128,7 @@ class TestRuns:
             chosen(store, None)
         assert caught.value.findings[0].hint == "name one: fairway dev stop dev-b"
 
-    def test_damaged_job_is_no_session_and_unused_ones_end_with_124(
+    def test_dev_session_needs_a_readable_job_and_reports_idle_end_of_code_124(
         self, make_run: MakeRun
     ) -> None:
         run = _session(make_run, "dev-a")
@@ -134,7 +136,7 @@ class TestRuns:
         assert not has_jupyter(run)
         (run.folder / "job.json").write_text("{")
         assert not is_session(run)
-        # Of what watches a task's time, not all tell it from a script that ends with 124.
+        # Not every backend can tell a timeout from a script that exits with 124.
         run = _session(make_run, "dev-c", "failed", exit_code=124, started=1e9, ended=1e9 + 2000)
         assert run_facts(run)["reason"] == "unused for 30m00s"
         run = _session(make_run, "dev-d", "failed", exit_code=7)
@@ -173,7 +175,9 @@ class TestCommand:
         assert "Traceback" not in errors
         assert not (tmp_path / "home").exists()
 
-    def test_dev_list_and_targets_near_to_a_command(self, here: RunFairway, tmp_path: Path) -> None:
+    def test_dev_list_prints_no_sessions_and_typos_suggest_commands_or_targets(
+        self, here: RunFairway, tmp_path: Path
+    ) -> None:
         code, out, _ = here("dev", "list")
         assert (code, out) == (0, "no session is running; start one with: fairway dev TARGET\n")
         assert here("dev", "list", "--json")[1] == "[]\n"
@@ -195,7 +199,7 @@ class TestCommand:
 
 
 class Says(Beside):
-    """A session that says what it is told to."""
+    """A session with a given answer."""
 
     said = ""
 
@@ -237,7 +241,9 @@ def test_dev_session_access_is_read_from_its_output(make_run: MakeRun) -> None:
         ("fairway-user", "other-user"),
     ],
 )
-def test_malformed_access_to_session_is_refused(make_run: MakeRun, before: str, after: str) -> None:
+def test_dev_session_access_with_malformed_values_is_refused(
+    make_run: MakeRun, before: str, after: str
+) -> None:
     said = "fairway-user=me\nfairway-folder=/data\nfairway-port=\nfairway-token=\n"
     with pytest.raises(UserError, match="does not report its user and folder"):
         _look(make_run, said.replace(before, after))

@@ -1,4 +1,4 @@
-"""Synchronization of a session's code, and the settings by which ssh finds the session."""
+"""Synchronization of a session's code, and the ssh settings that lead to the session."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ class There(Beside):
     """A session that is on this machine."""
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """Runs it as the session would."""
+        """Returns the command unchanged."""
         return list(words)
 
 
@@ -36,7 +36,7 @@ class Gone(Beside):
     """A session that does not answer."""
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """Ends at once."""
+        """Returns a command that fails at once."""
         return ["sh", "-c", "echo no connection >&2; exit 255", *words]
 
 
@@ -56,7 +56,7 @@ def code(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    """Folder in which a session has the code."""
+    """Folder of the session's copy of the code."""
     made = tmp_path / "node"
     made.mkdir()
     (made / "a.py").write_text("a")
@@ -68,7 +68,7 @@ def sync_of(run: Run, known: Known | None, node: Path, *, has_rsync: bool = True
     return Sync(There(run, ["fairway"]), known, str(node), has_rsync)
 
 
-def test_changes_alone_are_sent(
+def test_dev_sync_sends_only_changes(
     make_run: MakeRun, code: Path, node: Path, *, has_rsync: bool
 ) -> None:
     run = make_run("dev-a")
@@ -91,7 +91,7 @@ def test_changes_alone_are_sent(
     assert sorted(each.name for each in node.iterdir()) == ["b.py", "made.txt", "new"]
     assert (node / "new" / hostile).read_text() == "new"
     assert sync.has_rsync is has_rsync
-    # Who attaches later goes on from there.
+    # A later attach continues from the recorded state.
     again = sync_of(run, Known.read(run), node, has_rsync=has_rsync)
     assert not again.send()
     (code / "b.py").chmod(0o755)
@@ -114,12 +114,12 @@ def test_dev_sync_sends_again_after_a_failure(make_run: MakeRun, code: Path, nod
 
 @pytest.fixture
 def wrap_rsync(programs: Path) -> Callable[[str], object]:
-    """Has rsync run a line of shell before the real one."""
+    """Function that puts a line of shell before the real rsync."""
     real = shutil.which("rsync")
     return lambda line: executable(programs / "rsync", f'{line}\nexec {real} "$@"')
 
 
-def test_without_rsync_there_it_is_tar(
+def test_dev_sync_uses_tar_if_the_node_has_no_rsync(
     make_run: MakeRun, code: Path, node: Path, wrap_rsync: Callable[[str], object]
 ) -> None:
     wrap_rsync('[ "$1" != --server ] || exit 127')
@@ -130,7 +130,7 @@ def test_without_rsync_there_it_is_tar(
     assert [each.name for each in node.iterdir()] == ["a.py"]
 
 
-def test_a_link_there_is_replaced_and_not_followed(
+def test_dev_sync_replaces_a_link_on_the_node_instead_of_following_it(
     make_run: MakeRun, code: Path, node: Path, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside"
@@ -143,7 +143,7 @@ def test_a_link_there_is_replaced_and_not_followed(
     assert (node / "pkg" / "b.py").read_text() == "b"
 
 
-def test_a_file_that_cannot_be_read_is_named(
+def test_dev_sync_names_an_unreadable_file(
     make_run: MakeRun, code: Path, node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def add(*_: object, **__: object) -> None:
@@ -155,7 +155,7 @@ def test_a_file_that_cannot_be_read_is_named(
         sync.send()
 
 
-def test_a_folder_that_cannot_be_read_changes_nothing(
+def test_dev_sync_of_an_unreadable_folder_removes_nothing_on_the_node(
     make_run: MakeRun, code: Path, node: Path, tmp_path: Path
 ) -> None:
     run = make_run("dev-a")
@@ -172,7 +172,9 @@ def test_a_folder_that_cannot_be_read_changes_nothing(
     assert not sync.send()
 
 
-def test_later_dev_sync_leaves_out_ignored_files(make_run: MakeRun, code: Path, node: Path) -> None:
+def test_dev_sync_leaves_out_files_that_git_ignores(
+    make_run: MakeRun, code: Path, node: Path
+) -> None:
     subprocess.run(["git", "init", "-q", str(code)], check=True)
     (code / ".gitignore").write_text("*.env\n")
     run = make_run("dev-a")
@@ -205,10 +207,10 @@ def test_dev_sync_leaves_out_files_removed_while_the_folder_is_read(
     assert looks == [code]
 
 
-def test_a_slow_copy_is_no_slow_look(
+def test_dev_sync_measures_listing_time_without_copying_time(
     make_run: MakeRun, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a slow look it is long before the next one."""
+    """The pause before the next listing grows with the time of the last one."""
     clock = [0.0]
     real = snapshot.listed
 
@@ -267,7 +269,9 @@ def test_dev_sync_turn_is_held_by_one_process_at_a_time(make_run: MakeRun) -> No
         '{"folder": "/x", "exclude": [], "files": {"a": ["x", 1, true]}}',
     ],
 )
-def test_a_damaged_record_of_what_was_sent(make_run: MakeRun, text: str) -> None:
+def test_dev_sync_with_a_damaged_record_of_sent_files_is_refused(
+    make_run: MakeRun, text: str
+) -> None:
     run = make_run("dev-a")
     assert Known.read(run) is None
     (run.folder / ".sent.json").write_text(text)
@@ -275,7 +279,7 @@ def test_a_damaged_record_of_what_was_sent(make_run: MakeRun, text: str) -> None
         Known.read(run)
 
 
-def test_a_command_that_fails_says_why(make_run: MakeRun) -> None:
+def test_dev_sync_command_failure_reports_the_last_error_line(make_run: MakeRun) -> None:
     said = "import sys; sys.stderr.write('first\\nno \\x1b[2Jpython3\\n'); sys.exit(3)"
     beside = Beside(make_run("dev-a"), [sys.executable, "-c", said])
     with pytest.raises(SessionFailed, match="a command in dev-a failed: no ") as caught:
@@ -325,7 +329,7 @@ class TestHost:
         dev_sessions.write_host(make_run("dev-a"), SessionAccess("me", "/data"), ["fairway"])
         file = home / ".ssh" / "fairway.d" / "dev-a.conf"
         said = finished(["ssh", "-G", "-F", file, "dev-a"], check=True).stdout
-        # What it takes for a token, such as %d, is replaced after this.
+        # ssh replaces tokens such as %d after this.
         assert f"identityfile {key}\n".replace("%", "%%") in said
 
     def test_dev_ssh_host_is_removed_with_its_run(self, make_run: MakeRun, home: Path) -> None:

@@ -16,13 +16,13 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def run(tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch) -> RunFairway:
-    """The program in the test's folder; this process has loaded cdktf already."""
+    """The program in the test's folder, without settings left by a cdktf in this process."""
     for name in [name for name in os.environ if name.startswith(("CDKTF", "FAIRWAY"))]:
         monkeypatch.delenv(name)
     return partial(fairway, tmp_path)
 
 
-def test_diagram_is_markdown_or_svg_where_graphviz_is(tmp_path: Path, run: RunFairway) -> None:
+def test_diagram_is_markdown_or_svg_with_graphviz(tmp_path: Path, run: RunFairway) -> None:
     code, printed, errors = run("diagram", "demo")
     assert code == 0, errors
     assert printed.startswith("# demo\n\n```mermaid\n")
@@ -36,7 +36,7 @@ def test_diagram_is_markdown_or_svg_where_graphviz_is(tmp_path: Path, run: RunFa
     assert "demo-vmss-pair" in html.unescape((tmp_path / "demo.svg").read_text())
 
 
-def test_svg_without_a_dot_that_works_is_refused(
+def test_diagram_as_svg_is_refused_without_a_working_dot(
     tmp_path: Path, programs: Path, run: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executable(programs / "dot", "echo out of memory >&2\nexit 1")
@@ -50,11 +50,13 @@ def test_svg_without_a_dot_that_works_is_refused(
     ("output", "said"),
     [("demo.png", "use a name that ends in .md"), ("missing/demo.md", "mkdir missing")],
 )
-def test_a_file_that_cannot_be_is_refused(run: RunFairway, output: str, said: str) -> None:
+def test_diagram_to_an_invalid_file_is_refused_with_a_hint(
+    run: RunFairway, output: str, said: str
+) -> None:
     ends(run("diagram", "demo", "-o", output), 2, said)
 
 
-def test_synth_writes_the_named_environment_or_refuses(
+def test_synth_writes_the_named_environment_and_refuses_an_unknown_one(
     tmp_path: Path, run: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAIRWAY_ENVIRONMENT", "dmo")

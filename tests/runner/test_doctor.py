@@ -1,4 +1,4 @@
-"""`fairway doctor`: what this machine and this subscription lack."""
+"""`fairway doctor`: reports what this machine and this subscription lack."""
 
 import json
 import sys
@@ -38,7 +38,7 @@ clusters:
 
 @pytest.fixture
 def plane(azure_alone: ControlPlane) -> ControlPlane:
-    """Azure, which offers what the environments of these tests need."""
+    """Azure with the VM sizes that the environments of these tests need."""
     zones = [{"zones": ["1", "2", "3"]}]
     path = f"/subscriptions/{NOBODY}/providers/Microsoft.Compute/skus"
     sizes = ["Standard_D4s_v6", "Standard_ND96isr_H100_v5", "Standard_D32s_v6"]
@@ -48,7 +48,7 @@ def plane(azure_alone: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Puts programs on PATH that say these versions, and nothing else."""
+    """Function that makes PATH hold only programs that print the given versions."""
 
     def install(**versions: str) -> None:
         folder = tmp_path / "bin"
@@ -63,7 +63,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 @pytest.fixture
 def examine(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> Examine:
-    """The exit code of `fairway doctor`, and what was found of each thing."""
+    """Function that runs `fairway doctor`: its exit code, and its facts by subject."""
 
     def run(**options: Any) -> tuple[int, dict[str, Any]]:
         code = 0
@@ -79,7 +79,7 @@ def examine(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> Examine:
 
 @pytest.fixture
 def images(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo's images are all there."""
+    """Makes all images of the demo available."""
     from fairway_runner.live import azure_queries
 
     monkeypatch.setattr(azure_queries, "images_of", lambda _environment: {})
@@ -109,7 +109,9 @@ def test_doctor_hints_at_the_installation_of_each_missing_program(
 
 
 @pytest.mark.usefixtures("images")
-def test_doctor_finds_nothing_where_all_is_installed(install: Install, examine: Examine) -> None:
+def test_doctor_reports_no_missing_program_if_all_are_installed(
+    install: Install, examine: Examine
+) -> None:
     install(**{name: text for name, text in VERSIONS.items() if name != "cdktf"})
     code, found = examine()
     assert (code, found["cdktf"]["ok"]) == (0, True)
@@ -127,14 +129,14 @@ def test_doctor_finds_nothing_where_all_is_installed(install: Install, examine: 
 
 
 @pytest.mark.parametrize("said", ["", "{", "{}", "[]", '{"terraform_version": null}'])
-def test_a_terraform_that_does_not_say_its_version(install: Install, said: str) -> None:
+def test_doctor_reports_terraform_without_a_version_as_missing(install: Install, said: str) -> None:
     install(terraform=said)
     (found,) = [each for each in doctor.examine_programs() if each.what == "Terraform"]
     assert found.missing
 
 
 @pytest.mark.parametrize("on_path", ["v18.0.0", "v22.1.0"])
-def test_a_node_of_the_wheel_comes_first_as_it_does_for_cdktf(
+def test_doctor_prefers_node_of_the_python_wheel_over_path(
     install: Install, monkeypatch: pytest.MonkeyPatch, on_path: str
 ) -> None:
     install(node=on_path)
@@ -143,7 +145,7 @@ def test_a_node_of_the_wheel_comes_first_as_it_does_for_cdktf(
     assert (found.missing, on_path in found.found) == (False, False)
 
 
-def test_doctor_without_a_subscription_says_how_to_name_one(
+def test_doctor_without_a_subscription_hints_at_setting_one(
     install: Install, examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(**VERSIONS)
@@ -159,7 +161,7 @@ def test_doctor_without_a_subscription_says_how_to_name_one(
     assert "what `demo` needs" not in found
 
 
-def test_a_sign_in_that_fails(
+def test_doctor_reports_a_failed_sign_in_in_one_line(
     install: Install, examine: Examine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(**VERSIONS)
@@ -187,7 +189,7 @@ def test_a_sign_in_that_fails(
         (200, "subscription `old` is Disabled"),
     ],
 )
-def test_subscription_that_cannot_be_used(
+def test_doctor_reports_an_inaccessible_or_disabled_subscription(
     plane: ControlPlane, install: Install, examine: Examine, status: int, said: str
 ) -> None:
     install(**VERSIONS)
@@ -200,7 +202,7 @@ def test_subscription_that_cannot_be_used(
 
 
 @pytest.mark.usefixtures("images")
-def test_a_provider_to_register_is_printed_with_its_command(
+def test_doctor_prints_the_command_that_registers_a_missing_provider(
     plane: ControlPlane, install: Install, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(**VERSIONS)
@@ -217,10 +219,10 @@ def test_a_provider_to_register_is_printed_with_its_command(
 
 @pytest.mark.integration
 @pytest.mark.usefixtures("images")
-def test_roles_are_looked_at_before_anything_is_made(
+def test_doctor_reports_each_missing_role(
     plane: ControlPlane, install: Install, examine: Examine, tmp_path: Path
 ) -> None:
-    """With the roles that docs/pull-requests.md names all is well; without any something is not."""
+    """The roles that docs/pull-requests.md names suffice, and none of them is dispensable."""
     install(**VERSIONS)
     file = tmp_path / "kept.yaml"
     text = (ROOT / "stacks" / "environments" / "demo.yaml").read_text()
@@ -244,7 +246,9 @@ def test_roles_are_looked_at_before_anything_is_made(
     assert "what `demo` needs" not in nothing
 
 
-def test_doctor_looks_at_environment(install: Install, examine: Examine, tmp_path: Path) -> None:
+def test_doctor_reports_unknown_environment_and_end_of_support(
+    install: Install, examine: Examine, tmp_path: Path
+) -> None:
     install(**VERSIONS)
     code, found = examine(environment="dmo")
     assert code == 4
@@ -263,7 +267,9 @@ def test_doctor_looks_at_environment(install: Install, examine: Examine, tmp_pat
     assert said.endswith("Azure supports Kubernetes 1.36 until 2027-06-30")
 
 
-def test_a_target_is_asked_of_its_engine(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_of_a_target_reports_findings_of_its_engine(
+    examine: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Engine:
         def doctor(self) -> list[Finding]:
             return [finding]

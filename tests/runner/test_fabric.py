@@ -1,4 +1,4 @@
-"""Fabric profiles: which settings a VM size brings, and what a node finds of its InfiniBand."""
+"""Fabric profiles: the settings of a VM size, and the InfiniBand that a node detects."""
 
 import subprocess
 from pathlib import Path, PurePosixPath
@@ -24,40 +24,40 @@ H100, HB176 = "Standard_ND96isr_H100_v5", "Standard_HB176rs_v4"
 
 
 def profile(size: str, *, processes_per_node: int = 8, sharp: bool = False) -> FabricProfile:
-    """The profile of a job with that many processes a node."""
+    """Returns the profile of a job with the given number of processes per node."""
     job = Job(name="train", command="true", processes_per_node=processes_per_node)
     found = fabric_profile(cluster_of(size), job, sharp=sharp)
     assert found is not None
     return found
 
 
-def test_fabric_of_this_machine_or_of_an_unknown_size() -> None:
+def test_fabric_profile_is_none_locally_and_refused_for_an_unknown_size() -> None:
     assert fabric_profile(Target.local(), Job(name="train", command="true")) is None
     finding = refused(lambda: profile("Standard_ND96isr_H100_v4"))
     assert finding.message == "the target `cluster`: unknown VM size `Standard_ND96isr_H100_v4`"
     assert finding.hint == "did you mean `Standard_ND96isr_H100_v5`?"
 
 
-def test_a_near_size_without_infiniband_keeps_its_topology() -> None:
+def test_fabric_profile_of_a_size_without_infiniband_keeps_its_topology() -> None:
     settings = profile("Standard_ND96is_H100_v5").environment
     assert settings["NCCL_TOPO_FILE"] == "/opt/microsoft/ndv5/topo.xml"
     assert settings["FI_PROVIDER"] == "tcp"
 
 
-def test_ranks_are_near_their_gpus_where_each_has_one() -> None:
+def test_fabric_profile_places_ranks_near_gpus_if_each_rank_has_one() -> None:
     assert profile("Standard_ND96asr_v4").gpu_numa == (1, 1, 0, 0, 3, 3, 2, 2)
     assert profile("Standard_ND96asr_v4", processes_per_node=4).gpu_numa == ()
     assert profile(HB176).gpu_numa == ()
 
 
-def test_hpcx_takes_the_arguments_of_open_mpi_where_it_has_none() -> None:
+def test_fabric_profile_gives_hpcx_the_open_mpi_arguments_by_default() -> None:
     found = profile(H100)
     assert found.mpirun["hpcx"] == found.mpirun["openmpi"]
     assert found.mpirun["openmpi"][:2] == ("--map-by", "ppr:8:node")
 
 
 @pytest.mark.parametrize("size", sorted(vm_sizes()))
-def test_settings_of_every_size_fit_its_network(size: str) -> None:
+def test_fabric_profile_of_every_size_matches_its_network(size: str) -> None:
     found = profile(size)
     settings, rdma = found.environment, vm_size(size).rdma
     if rdma:
@@ -73,7 +73,7 @@ def test_settings_of_every_size_fit_its_network(size: str) -> None:
     }
     # A list would leave out shared memory, the GPUs, or DC in large jobs.
     assert "UCX_TLS" not in settings
-    # An Open MPI without UCX stops; it does not run over TCP beside the fabric.
+    # Open MPI without UCX fails instead of running over TCP beside the fabric.
     assert settings.get("OMPI_MCA_pml") == ("ucx" if rdma else None)
 
 
@@ -81,7 +81,7 @@ def test_settings_of_every_size_fit_its_network(size: str) -> None:
     ("size", "has_it"),
     [(H100, True), ("Standard_ND96asr_v4", False), ("Standard_ND96is_H100_v5", False)],
 )
-def test_sharp_is_set_where_it_is_asked_for_and_there(size: str, has_it: bool) -> None:
+def test_fabric_profile_enables_sharp_if_requested_and_supported(size: str, has_it: bool) -> None:
     asked = {"template": "torchrun", "options": {"sharp": True}}
     found = [each for each in check_job(asked, cluster_of(size)) if each.id == "no-sharp"]
     assert [each.message for each in found] == (
@@ -93,8 +93,10 @@ def test_sharp_is_set_where_it_is_asked_for_and_there(size: str, has_it: bool) -
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_sharp_without_its_plugin_is_left_out_with_a_warning(tmp_path: Path, there: bool) -> None:
-    """NCCL says nothing where it finds no plugin, and would run as without it."""
+def test_fabric_script_disables_sharp_without_its_plugin_and_warns(
+    tmp_path: Path, there: bool
+) -> None:
+    """NCCL itself continues without SHARP and reports nothing if it finds no plugin."""
     port(tmp_path, "mlx5_ib0")
     plugins = tmp_path / "plug ins"
     plugins.mkdir()
@@ -120,7 +122,7 @@ def test_sharp_without_its_plugin_is_left_out_with_a_warning(tmp_path: Path, the
         (6, "--map-by ppr:6:node -report-bindings --bind-to none"),
     ],
 )
-def test_every_node_gets_its_ranks_however_many(processes: int, placement: str) -> None:
+def test_fabric_profile_places_any_number_of_ranks_per_node(processes: int, placement: str) -> None:
     assert " ".join(profile(HB176, processes_per_node=processes).mpirun["hpcx"]) == placement
 
 
@@ -132,8 +134,10 @@ def test_every_node_gets_its_ranks_however_many(processes: int, placement: str) 
         ("Standard_D2s_v6", "--map-by ppr:2:node --bind-to none"),
     ],
 )
-def test_ranks_that_share_a_node_stay_on_the_cores_of_their_task(size: str, placement: str) -> None:
-    """Open MPI would bind those of every task to the node's first."""
+def test_fabric_profile_binds_no_ranks_of_tasks_that_share_a_node(
+    size: str, placement: str
+) -> None:
+    """Open MPI would bind the ranks of every task to the node's first cores."""
     job = Job(name="train", command="true", processes_per_node=2, cores=2)
     found = fabric_profile(cluster_of(size), job)
     assert " ".join(found.mpirun["hpcx"]) == placement
@@ -142,11 +146,11 @@ def test_ranks_that_share_a_node_stay_on_the_cores_of_their_task(size: str, plac
     assert (four.gpu_numa, "NCCL_GRAPH_FILE" in four.environment) == ((), False)
 
 
-# --- what a node finds of its InfiniBand, with a tree of files in place of /sys ---------------
+# --- InfiniBand that a node detects, with a tree of files in place of /sys --------------------
 
 
 def port(root: Path, device: str, *keys: str) -> None:
-    """A port of a device in a partition, the usual one or that of the keys."""
+    """Makes a port of a device with the given partition keys, or the usual ones."""
     infiniband_port(root, device, *(keys or ("0x8abc", "0x7fff")))
 
 
@@ -158,7 +162,7 @@ def environment_of(
 
 
 def script_for(tmp_path: Path, size: str, *, nodes: int = 2, **job: Any) -> str:
-    """The script of a job that prints its environment."""
+    """Renders the script of a job that prints its environment."""
     defaults = {"name": "train", "template": "plain", "command": "env", "nodes": nodes}
     defaults["processes_per_node"] = 8
     return rendered(tmp_path, cluster_of(size), **{**defaults, **job})[1]
@@ -167,7 +171,7 @@ def script_for(tmp_path: Path, size: str, *, nodes: int = 2, **job: Any) -> str:
 def in_shell(
     tmp_path: Path, script: str, *, nodes: int, has_topology: bool = True, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs it on a node whose devices are below that folder, and with the HPC image's files."""
+    """Runs a script on a node with devices below the folder and the HPC image's files."""
     if has_topology:
         for family in ("ncv4", "ndv2", "ndv4", "ndv5"):
             folder = tmp_path / "opt/microsoft" / family
@@ -180,7 +184,7 @@ def in_shell(
 
 
 def variables(tmp_path: Path, size: str, **job: Any) -> dict[str, str]:
-    """Variables that the job printed."""
+    """Runs a job and returns the environment variables that it printed."""
     done = environment_of(tmp_path, size, **job)
     assert (done.returncode, done.stderr) == (0, "")
     return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
@@ -214,12 +218,12 @@ def variables(tmp_path: Path, size: str, **job: Any) -> dict[str, str]:
         (
             "Standard_ND96isr_MI300X_v5",
             ["mlx5_ib0"],
-            {"LD_LIBRARY_PATH": "/opt/rccl/lib:/usr/local/lib"},  # what it had comes after it
+            {"LD_LIBRARY_PATH": "/opt/rccl/lib:/usr/local/lib"},  # the previous value follows
         ),
     ],
     ids=["two-ports", "another-name", "no-gpus", "search-path"],
 )
-def test_a_node_finds_its_ports_and_its_partition(
+def test_fabric_script_detects_infiniband_ports_and_partition(
     tmp_path: Path, size: str, ports: list[str], found: dict[str, str | None]
 ) -> None:
     for device in ports:
@@ -235,19 +239,21 @@ def test_a_node_finds_its_ports_and_its_partition(
         (("0x7fff", "0x8abc"), "0x0abc"),
         (("0x8abc", "0x7fff"), "0x0abc"),
         (("0x8abc",), "0x0abc"),
-        (("0x9a0b", "0x7fff"), "0x1a0b"),  # all bits but that of membership
+        (("0x9a0b", "0x7fff"), "0x1a0b"),  # all bits but the membership bit
     ],
 )
-def test_the_larger_key_is_the_one(tmp_path: Path, keys: tuple[str, ...], key: str) -> None:
+def test_fabric_script_uses_the_larger_partition_key_without_membership_bit(
+    tmp_path: Path, keys: tuple[str, ...], key: str
+) -> None:
     port(tmp_path, "mlx5_ib0", *keys)
     assert variables(tmp_path, HB176)["UCX_IB_PKEY"] == key
 
 
 @pytest.mark.parametrize(("size", "level"), [(H100, ["SYS"]), ("Standard_NC24ads_A100_v4", [])])
-def test_a_topology_file_that_is_not_there_is_told_and_gpudirect_goes_on(
+def test_fabric_script_warns_of_a_missing_topology_file_and_keeps_gpudirect(
     tmp_path: Path, size: str, level: list[str]
 ) -> None:
-    """Few images of jobs have one; NCCL alone would say nothing of it."""
+    """Few job images have the file, and NCCL itself does not report that it is missing."""
     port(tmp_path, "mlx5_ib0")
     done = in_shell(tmp_path, script_for(tmp_path, size), nodes=2, has_topology=False)
     assert done.returncode == 0
@@ -259,10 +265,8 @@ def test_a_topology_file_that_is_not_there_is_told_and_gpudirect_goes_on(
 
 
 @pytest.mark.parametrize(("size", "level"), [(H100, "SYS"), ("Standard_ND40rs_v2", "5")])
-def test_pods_use_gpudirect_at_any_distance_also_with_their_topology_file(
-    size: str, level: str
-) -> None:
-    """As Azure's own tests on AKS do; 5 is NCCL's number of SYS. Other engines leave it to NCCL."""
+def test_fabric_profile_of_pods_uses_gpudirect_at_any_distance(size: str, level: str) -> None:
+    """Azure's tests on AKS do so; 5 is NCCL's number for SYS. Other engines use NCCL's default."""
     found = fabric_profile(pods_on(size), Job(name="train", command="true"))
     assert found is not None
     assert found.environment["NCCL_NET_GDR_LEVEL"] == level
@@ -270,7 +274,7 @@ def test_pods_use_gpudirect_at_any_distance_also_with_their_topology_file(
 
 
 @pytest.mark.parametrize("size", sorted(vm_sizes()))
-def test_pods_are_told_of_no_file_of_the_hpc_image_but_the_topology_that_they_have(
+def test_fabric_profile_of_pods_names_only_the_mounted_topology_file(
     size: str,
 ) -> None:
     found = fabric_profile(pods_on(size), Job(name="train", command="true"))
@@ -282,12 +286,12 @@ def test_pods_are_told_of_no_file_of_the_hpc_image_but_the_topology_that_they_ha
 
 
 def pods_on(size: str) -> Target:
-    """A target of pods on nodes of that size."""
+    """Returns a Kubernetes target with nodes of the given size."""
     return target_of("kubernetes", vm_size=size, nodes={"min": 0, "max": 16})
 
 
-def test_job_wins_over_profile_also_without_its_graph_file(tmp_path: Path) -> None:
-    """As in pods: NCCL is an error where it cannot open one."""
+def test_fabric_script_prefers_job_settings_and_drops_a_missing_graph_file(tmp_path: Path) -> None:
+    """Pods have no graph file, and NCCL fails if it cannot open the one it is given."""
     script = script_for(tmp_path, "Standard_NC96ads_A100_v4", nodes=1)
     lacking = in_shell(tmp_path, script, nodes=1)
     assert "has no graph file /opt/microsoft/ncv4/graph.xml" in lacking.stderr
@@ -313,7 +317,7 @@ def test_job_wins_over_profile_also_without_its_graph_file(tmp_path: Path) -> No
         ((), "ports mlx5_ib0:1, partition key 0x0000"),
     ],
 )
-def test_a_node_that_cannot_reach_the_others_stops_the_job(
+def test_fabric_script_fails_on_a_node_without_ports_or_a_shared_partition(
     tmp_path: Path, keys: tuple[str, ...] | None, says: str
 ) -> None:
     if keys is not None:

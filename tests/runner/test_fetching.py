@@ -1,4 +1,4 @@
-"""Copying out of a run what it kept: whole files, and never over others unasked."""
+"""Fetching the outputs of a run: complete files, overwriting others only on request."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def found(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_outputs_and_logs_of_all_tasks(run: Run, tmp_path: Path) -> None:
+def test_fetch_copies_outputs_and_logs_of_all_tasks(run: Run, tmp_path: Path) -> None:
     fetched = fetch(run, tmp_path / "to" / "here")
     assert found(tmp_path / "to" / "here") == {
         "0/log.txt": b"zero\n",
@@ -52,10 +52,8 @@ def test_outputs_and_logs_of_all_tasks(run: Run, tmp_path: Path) -> None:
     assert (again.files, again.unchanged) == ((), 6)
 
 
-def test_a_step_that_kept_nothing_keeps_no_other_from_being_fetched(
-    make_run: MakeRun, tmp_path: Path
-) -> None:
-    """As one that was left out, or still waits."""
+def test_fetch_of_steps_skips_a_step_that_kept_nothing(make_run: MakeRun, tmp_path: Path) -> None:
+    """Such a step was skipped, or still waits."""
     whole = make_run("pipe-a", [{}, {}, {}])
     known = [StepRecord(name, f"pipe-a-{name}", "local", {}) for name in ("one", "two", "three")]
     (whole.folder / STEPS_FILE).write_text(steps_text(known))
@@ -67,8 +65,8 @@ def test_a_step_that_kept_nothing_keeps_no_other_from_being_fetched(
         fetch(whole, tmp_path / "to", "two")
 
 
-def test_outputs_that_lack_are_told(make_run: MakeRun, tmp_path: Path, here: RunFairway) -> None:
-    """Empty when their tasks ended, or removed since; not those of a task that has failed."""
+def test_fetch_reports_missing_outputs(make_run: MakeRun, tmp_path: Path, here: RunFairway) -> None:
+    """Missing are outputs empty at the end or removed since, but not those of failed tasks."""
     outputs = {"model": "success", "plots": "always", "core": "failure"}
     tasks = [
         {"log": "a", "outputs": outputs, "empty": ["plots"]},
@@ -92,7 +90,7 @@ def test_outputs_that_lack_are_told(make_run: MakeRun, tmp_path: Path, here: Run
     assert fetch(run, tmp_path / "to").lacking == ()
 
 
-def test_empty_outputs_are_told_by_wait_and_show(make_run: MakeRun, here: RunFairway) -> None:
+def test_empty_outputs_are_reported_by_wait_and_show(make_run: MakeRun, here: RunFairway) -> None:
     outputs = {"model": "success", "plots": "success"}
     empty = [["model", "plots"], [], ["model"]]
     make_run("job-a", [{"outputs": outputs, "empty": names} for names in empty])
@@ -114,7 +112,9 @@ def test_fetch_of_one_task_writes_its_files_only(run: Run, tmp_path: Path) -> No
             fetch(run, tmp_path / "to", task)
 
 
-def test_a_file_that_differs_in_its_bytes_alone_stops_everything(run: Run, tmp_path: Path) -> None:
+def test_fetch_refuses_to_overwrite_a_file_that_differs_only_in_content(
+    run: Run, tmp_path: Path
+) -> None:
     (mine := tmp_path / "to/1/log.txt").parent.mkdir(parents=True)
     mine.write_text("two\n")
     os.utime(mine, ns=(run.log(1).stat().st_atime_ns, run.log(1).stat().st_mtime_ns))
@@ -126,7 +126,7 @@ def test_a_file_that_differs_in_its_bytes_alone_stops_everything(run: Run, tmp_p
     assert found(tmp_path / "to")["1/log.txt"] == b"one\n"
 
 
-def test_fetch_follows_links_to_files_alone(run: Run, tmp_path: Path) -> None:
+def test_fetch_follows_links_to_files_only(run: Run, tmp_path: Path) -> None:
     outputs = run.task_folder(0) / "outputs" / "model"
     (outputs / "best").symlink_to("deep/weights")
     (outputs / "gone").symlink_to("nowhere")
@@ -139,7 +139,7 @@ def test_fetch_follows_links_to_files_alone(run: Run, tmp_path: Path) -> None:
     assert fetch(run, tmp_path / "to").files == ()
 
 
-def test_fetch_that_fails_leaves_no_half_file(
+def test_fetch_that_fails_leaves_no_partial_file(
     make_run: MakeRun, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserError, match="no outputs or logs yet"):
@@ -159,10 +159,10 @@ def test_fetch_that_fails_leaves_no_half_file(
 
 
 class Elsewhere:
-    """An engine whose runs happen elsewhere; the mirror has what it brings already."""
+    """A remote engine whose mirror is up to date."""
 
     def collect(self, *_: object) -> None:
-        """Brings nothing more."""
+        """Does nothing."""
 
 
 @pytest.fixture
@@ -173,10 +173,10 @@ def mirrored(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     return store.Run(run.folder)
 
 
-def test_fetch_of_a_mirrored_run_links_its_outputs(
+def test_fetch_of_a_mirrored_run_hard_links_its_outputs(
     mirrored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A checkpoint of 50 GB takes 50 GB of this machine's disk, and not 100."""
+    """A checkpoint of 50 GB takes 50 GB of this machine's disk instead of 100."""
     (own := tmp_path / "own").write_text("mine")
     (mirrored.task_folder(0) / "outputs/model/out").symlink_to(own)
     assert len(fetch(mirrored, tmp_path / "to").files) == 7
@@ -197,10 +197,10 @@ def test_fetch_of_a_mirrored_run_links_its_outputs(
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
-def test_a_file_of_several_names_is_written_once(
+def test_fetch_writes_a_file_with_several_names_once(
     run: Run, tmp_path: Path, request: pytest.FixtureRequest, *, is_elsewhere: bool
 ) -> None:
-    """As the best checkpoint, which many a program names by a link."""
+    """Many programs name the best checkpoint by a link."""
     if is_elsewhere:
         run = request.getfixturevalue("mirrored")
     model = run.task_folder(0) / "outputs/model"

@@ -1,4 +1,4 @@
-"""A run that is followed or has just begun: why nothing comes, and that it begins again."""
+"""Messages about a run that is followed or just started: why it waits, and new attempts."""
 
 import errno
 import json
@@ -24,7 +24,7 @@ from fairway_core.findings import UserError
 from fairway_runner.runs.store import Run, RunStore
 
 WAITS = {"state": "queued", "reason": "waiting for nodes"}
-# What the run's state, and that of its task, are at each look.
+# The states of the run and of its task at each refresh.
 LOOKS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (WAITS, {"state": "queued"}),
     (WAITS, {"state": "queued"}),
@@ -52,7 +52,7 @@ REASONS = [
 
 @pytest.fixture
 def elsewhere(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
-    """Makes a run whose states, and those of its tasks, are others at each look."""
+    """Makes a remote run whose states, and those of its tasks, change at each refresh."""
 
     def make(name: str, tasks: list[dict[str, Any]], looks: Any) -> Run:
         run = make_run(name, tasks, engine="ssh", target="pair")
@@ -82,13 +82,13 @@ def test_follow_prints_the_log_each_new_reason_and_the_end(
 ) -> None:
     watch_to_the_end(run)
     printed, said = capfd.readouterr()
-    # The last line has no end of its own.
+    # The last line of the log has no newline.
     end = "job-aaaaaa failed (n2 runs no containers); its files are in "
     assert printed.startswith(f"job-aaaaaa runs on pair\none\n{end}")
     assert said.splitlines() == REASONS
 
 
-def test_standard_error_is_the_log_alone_where_json_is_wanted(
+def test_follow_with_json_prints_only_the_log_to_standard_error(
     run: Run, capfd: pytest.CaptureFixture[str]
 ) -> None:
     watch_to_the_end(run, json_=True)
@@ -99,7 +99,7 @@ def test_standard_error_is_the_log_alone_where_json_is_wanted(
 @pytest.mark.parametrize(
     ("command", "code", "printed"), [("wait", 5, "job-aaaaaa failed\n"), ("logs -f", 0, "one")]
 )
-def test_wait_and_logs_print_each_reason_once(
+def test_follow_by_wait_and_logs_prints_each_reason_once(
     here: RunFairway, command: str, code: int, printed: str
 ) -> None:
     done = here(*command.split(), "job-aaaaaa")
@@ -107,10 +107,10 @@ def test_wait_and_logs_print_each_reason_once(
 
 
 @pytest.mark.parametrize("json_", [False, True])
-def test_a_sweep_says_what_it_waits_for(
+def test_follow_of_a_sweep_prints_why_it_waits_unless_json(
     elsewhere: Callable[..., Run], capsys: pytest.CaptureFixture[str], json_: bool
 ) -> None:
-    """Not where standard error has the lines of its tasks."""
+    """With JSON, standard error has the log lines of the tasks instead."""
     looks = [[WAITS], [WAITS], [{"state": "failed", "reason": "it was over"}]]
     watch_to_the_end(elsewhere("sweep-aaaaaa", [{}, {}], looks), json_=json_)
     said = "sweep-aaaaaa is queued: waiting for nodes"
@@ -118,7 +118,7 @@ def test_a_sweep_says_what_it_waits_for(
     assert [line for line in lines if "is queued" in line] == ([] if json_ else [said])
 
 
-def test_a_followed_run_that_is_lost_is_said_to_be(make_run: Callable[..., Run]) -> None:
+def test_follow_of_a_lost_run_reports_it_with_a_hint_to_retry(make_run: Callable[..., Run]) -> None:
     run = make_run("job-aaaaaa", [{"state": "lost"}], state="lost")
     lost = "job-aaaaaa is lost: its target no longer knows it"
     with pytest.raises(UserError, match=lost) as caught:
@@ -128,18 +128,18 @@ def test_a_followed_run_that_is_lost_is_said_to_be(make_run: Callable[..., Run])
     results._require_end(make_run("job-bbbbbb"))
 
 
-def test_a_submission_that_was_not_written_down_is_begun_again(here: RunFairway) -> None:
+def test_resume_of_an_unrecorded_submission_hints_at_a_new_submission(here: RunFairway) -> None:
     done = here("submit", "--resume", "job-aaaaaa")
     ends(done, 2, "nothing of it was sent", "fairway submit JOB --run-id job-aaaaaa")
 
 
-def test_a_run_that_waits_for_room_on_the_disk_says_so_once(
+def test_follow_reports_a_full_disk_once_per_occurrence(
     make_run: MakeRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its supervisor can write neither states nor why there are none."""
+    """The supervisor can write neither states nor the reason for their absence."""
     run = make_run("job-aaaaaa", [{"state": "running"}], state="running")
     remarks = Remarks(run)
-    remarks.look()  # what has just begun is not looked at
+    remarks.look()  # a run that has just started is not probed
     monkeypatch.setattr(follow, "_PROBE_PAUSE", 0.0)
     opened = tempfile.TemporaryFile
 
@@ -160,7 +160,7 @@ def test_a_run_that_waits_for_room_on_the_disk_says_so_once(
 
 
 @pytest.mark.parametrize(("state", "again"), [("succeeded", "rerun"), ("failed", "retry")])
-def test_a_run_that_has_ended_and_is_submitted_again_says_so(
+def test_submit_of_an_ended_run_reports_that_nothing_was_started(
     make_run: MakeRun, capsys: pytest.CaptureFixture[str], state: str, again: str
 ) -> None:
     run = make_run("job-aaaaaa", [{"state": state}], state=state, created=1e9)
@@ -173,13 +173,13 @@ def test_a_run_that_has_ended_and_is_submitted_again_says_so(
     ]
     watch_to_the_end(run, asked=2e9)
     assert capsys.readouterr().out.startswith(f"{said}\n")
-    # A short one may have ended as soon as it was started.
+    # A short run may have ended right after its start.
     print_started(run, asked=0.9e9)
     assert capsys.readouterr().out.startswith("job-aaaaaa runs on local\n")
 
 
 @pytest.mark.integration
-def test_submitting_the_id_of_a_run_that_has_ended_starts_nothing(
+def test_submit_with_the_id_of_an_ended_run_starts_nothing(
     here: RunFairway, store: RunStore
 ) -> None:
     folder = store.base.parent
@@ -198,7 +198,7 @@ FULL = Path("/dev/full")
 @pytest.mark.integration
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("words", [{}, {"quiet": True}, {"json_": True}])
-def test_a_run_is_named_where_its_id_cannot_be_printed(
+def test_submit_names_the_run_on_standard_error_if_output_fails(
     make_run: MakeRun,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -221,7 +221,7 @@ def test_a_run_is_named_where_its_id_cannot_be_printed(
 
 @pytest.mark.integration
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
-def test_a_job_submitted_to_a_full_output_is_started_once_and_named(tmp_path: Path) -> None:
+def test_submit_to_a_full_output_starts_the_job_once_and_exits_with_5(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text("{name: once, command: 'true'}\n")
     with FULL.open("w") as full:
         done = subprocess.run(

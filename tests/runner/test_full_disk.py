@@ -1,4 +1,4 @@
-"""A disk that is full for a while: a supervisor goes on, and writes its states when it can."""
+"""A temporarily full disk: a supervisor continues, and writes its states as soon as it can."""
 
 import errno
 import json
@@ -29,8 +29,8 @@ lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
 supervisor.supervise(folder, lock, ready, job_facts.read_plan(folder), patience=patience)
 """
 )
-# Lets the first starts of tasks fail: the number of the fault, how many, and for how many seconds
-# the supervisor waits for such a fault to pass.
+# Makes the first starts of tasks fail. Arguments: errno, number of failures, and for how many
+# seconds the supervisor waits for the failure to pass.
 FAULTS = """
 import os, sys
 from fairway_agent.task import attempts
@@ -73,9 +73,9 @@ def task_states(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("task", [0, 1])
-def test_run_whose_disk_is_full_for_a_while_ends_as_its_tasks(tmp_path: Path, task: int) -> None:
-    """The disk is full from the first task on, or from the last: then there is room again only
-    after all have ended."""
+def test_full_disk_that_clears_delays_states_and_keeps_results(tmp_path: Path, task: int) -> None:
+    """The disk is full from the first task on, or from the last: then space returns only after
+    all tasks have ended."""
     scripts = ["true", "exit 3"]
     scripts[task] = f"touch {tmp_path}/full; {scripts[task]}"
     done = supervised(tmp_path, *scripts)
@@ -90,9 +90,7 @@ def test_run_whose_disk_is_full_for_a_while_ends_as_its_tasks(tmp_path: Path, ta
 
 
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EAGAIN, errno.EMFILE])
-def test_a_task_whose_start_fails_for_a_while_is_started_once_that_has_passed(
-    tmp_path: Path, fault: int
-) -> None:
+def test_task_start_that_fails_temporarily_is_repeated(tmp_path: Path, fault: int) -> None:
     done = supervised(tmp_path, "true", "exit 3", faults=(fault, 5, 600))
     assert (done.returncode, done.stderr) == (0, "")
     run = state(tmp_path)
@@ -104,10 +102,10 @@ def test_a_task_whose_start_fails_for_a_while_is_started_once_that_has_passed(
 
 
 @pytest.mark.parametrize(("fault", "wait"), [(errno.EACCES, 600), (errno.ENOSPC, -1)])
-def test_start_failure_that_does_not_pass_ends_its_task_and_no_other(
+def test_task_start_that_fails_permanently_fails_only_that_task(
     tmp_path: Path, fault: int, wait: int
 ) -> None:
-    """A retry would meet the same."""
+    """The task is not retried, as a retry would fail in the same way."""
     done = supervised(tmp_path, "true", "true", faults=(fault, 1, wait), retries=1)
     assert (done.returncode, done.stderr) == (0, "")
     run = state(tmp_path)
@@ -118,8 +116,8 @@ def test_start_failure_that_does_not_pass_ends_its_task_and_no_other(
     assert os.strerror(fault) in run["reason"]
 
 
-def test_outputs_that_cannot_be_kept_end_no_run(tmp_path: Path) -> None:
-    """A file where the folder of outputs should be, as a full disk or another's folder is."""
+def test_outputs_that_cannot_be_kept_fail_only_their_task(tmp_path: Path) -> None:
+    """A file in place of the outputs folder stands for a full disk or a foreign folder."""
     (tmp_path / "tasks/0").mkdir(parents=True)
     (tmp_path / "tasks/0/outputs").write_text("in the way")
     output = {"model": Output("model/**", "success")}
@@ -132,7 +130,7 @@ def test_outputs_that_cannot_be_kept_end_no_run(tmp_path: Path) -> None:
     assert first["reason"].endswith(f"; they are in {tmp_path}/tasks/0/work")
 
 
-def test_state_file_write_on_a_full_disk_leaves_no_partial_file(
+def test_full_disk_leaves_no_partial_state_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files.write_json(tmp_path / "state.json", {"state": "running"})

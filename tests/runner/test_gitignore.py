@@ -1,4 +1,4 @@
-"""`code: {gitignore: true}`: what Git ignores stays here, by what git itself says."""
+"""`code: {gitignore: true}`: files that git itself reports as ignored are not sent."""
 
 import subprocess
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def kept(folder: Path, *, exclude: Sequence[str] = (".gitignore",)) -> list[str]
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A work tree with rules of each kind."""
+    """A work tree with ignore rules of each kind."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
@@ -59,7 +59,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tree
 
 
-def test_a_linked_folder_and_a_repository_within_have_their_own_rules(tree: Path) -> None:
+def test_gitignore_rules_of_linked_folders_and_nested_repositories_apply(tree: Path) -> None:
     for name in ("nested", "outside"):
         write(tree.parent / name, "x.tmp", "secret.env")
     (tree.parent / "nested").rename(tree / "nested")
@@ -71,7 +71,7 @@ def test_a_linked_folder_and_a_repository_within_have_their_own_rules(tree: Path
     assert found == ["away/secret.env", "away/x.tmp", "link/x", "nested/secret.env"]
 
 
-def test_gitignore_rules_of_git_all_count(tree: Path) -> None:
+def test_gitignore_rules_of_every_kind_apply(tree: Path) -> None:
     git(tree, "config", "core.fsmonitor", f"touch {tree.parent}/ran; false")
     assert "a.py" in kept(tree)
     assert not (tree.parent / "ran").exists()
@@ -89,7 +89,7 @@ def test_gitignore_rules_of_git_all_count(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/nowhere"])
-def test_without_a_work_tree_or_git_it_is_an_error_at_its_line(
+def test_gitignore_without_a_work_tree_or_git_is_refused_at_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     (tmp_path / "job.yaml").write_text("name: a\ncommand: x\ncode:\n  gitignore: true\n")
@@ -109,7 +109,7 @@ def local() -> Target:
 
 
 def warned(tree: Path, code: str = "") -> list[Finding]:
-    """Warnings about files that Git ignores: the same for runs here and before a job is sent."""
+    """Returns the warnings about ignored files, and asserts that CodeUpload gives the same."""
     (tree / "job.yaml").write_text(f"name: a\ncommand: 'true'\n{code}")
     job = load_job(tree / "job.yaml")
     found = [each for each in prepare(job, local(), RunStore.here()).warnings if "Git" in str(each)]
@@ -117,7 +117,7 @@ def warned(tree: Path, code: str = "") -> list[Finding]:
     return found
 
 
-def test_ignored_files_that_are_sent_are_named_unless_they_are_meant(
+def test_gitignore_warning_names_ignored_files_unless_chosen_explicitly(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tree)
@@ -134,10 +134,10 @@ def test_ignored_files_that_are_sent_are_named_unless_they_are_meant(
 
 
 @pytest.mark.parametrize("code", ["", "code: {gitignore: true}\n"])
-def test_code_that_an_earlier_run_has_kept_is_taken_as_it_is(
+def test_gitignore_does_not_apply_to_code_kept_by_an_earlier_run(
     tree: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
-    """Git's rules for the folder of runs are none for what was chosen where it came from."""
+    """The files were selected in their original folder; the runs folder's rules do not apply."""
     monkeypatch.chdir(tree)
     (tree / "job.yaml").write_text(f"name: a\ncommand: 'true'\n{code}")
     prepared = prepare(load_job(tree / "job.yaml"), local(), RunStore.here(), code_folder=tree)
@@ -145,7 +145,7 @@ def test_code_that_an_earlier_run_has_kept_is_taken_as_it_is(
     assert list(prepared.code.warnings) == []
 
 
-def test_the_commit_is_known_where_other_files_take_too_long_to_list(
+def test_git_facts_have_the_commit_even_if_untracked_files_are_unknown(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(tree, "commit", "-q", "--allow-empty", "-m", "first")
@@ -156,7 +156,7 @@ def test_the_commit_is_known_where_other_files_take_too_long_to_list(
     assert (bool(facts["commit"]), facts["untracked"]) == (True, [])
 
 
-def test_gitignore_files_never_sent_are_documented() -> None:
+def test_code_files_that_are_never_sent_are_documented() -> None:
     text = (DOCS / "job.md").read_text(encoding="utf-8")
     (line,) = (each for each in text.split("\n\n") if each.startswith("Always left out"))
     assert [each for each in NEVER if f"`{each}`" not in line] == []
