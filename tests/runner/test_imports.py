@@ -1,4 +1,4 @@
-"""Imports of programs and packages, which take most of the time of short commands."""
+"""Imports of programs and packages: short commands spend most of their time on imports."""
 
 import json
 import sys
@@ -14,8 +14,8 @@ CLOUD = {"cdktf", "constructs", "jsii", "azure"}
 STACKS = CLOUD | {"fairway_constructs", "fairway_stacks"}
 HEAVY = CLOUD | {"jinja2", "ruamel.yaml", "numpy"}
 MODELS = HEAVY | {"pydantic", "rich"}
-# Not the models of steps, nor the sizes of VMs, nor what looks for plugins of pydantic in all
-# packages that are installed.
+# Also excluded: the models of steps, the VM sizes, and pydantic's search for plugins in all
+# installed packages.
 UNSENT = CLOUD | {"numpy", "rich", "logging", "jinja2.meta", "pty", "tomllib"}
 UNSENT |= {"fairway_runner.jobs.steps", "fairway_core.catalog"}
 UNSENT |= {"fairway_core.validation", "importlib.metadata", "email", "zipfile"}
@@ -35,7 +35,7 @@ for name in fairway_hpc.__all__: getattr(fairway_hpc, name)"""
 
 
 def printed(folder: Path, code: str, *arguments: str) -> list[str]:
-    """The last lines that a program writes to its standard error."""
+    """Runs a program and returns the lines of its standard error."""
     argv = f"import sys; sys.argv = ['fairway', *{arguments!r}]\n"
     done = finished([sys.executable, "-c", argv + code], cwd=folder, check=True)
     return done.stderr.splitlines()
@@ -44,8 +44,8 @@ def printed(folder: Path, code: str, *arguments: str) -> list[str]:
 ALL = "print(*sys.modules, sep='\\n', file=sys.stderr)"
 
 
-# How many modules of ours there may be: each takes about half a millisecond. Before one more is
-# let in: does the command need it, or only another branch of it?
+# `most` limits the number of Fairway's modules: each takes about half a millisecond. Before you
+# raise it, ask: does the command itself need the module, or only another branch of it?
 @pytest.mark.parametrize(
     ("command", "lacks", "most"),
     [
@@ -59,7 +59,7 @@ ALL = "print(*sys.modules, sep='\\n', file=sys.stderr)"
         ("submit sweep.yaml --dry-run", UNSENT, 61),
     ],
 )
-def test_command_imports_little(
+def test_imports_of_each_command_exclude_heavy_packages(
     tmp_path: Path, make_run: MakeRun, command: str, lacks: set[str], most: int | None
 ) -> None:
     make_run("job-a", [{"log": "loss=1"}])
@@ -82,14 +82,14 @@ def test_command_imports_little(
         (EVERY_MODULE, "fairway_core.documents", CLOUD),
         (EVERY_COMMAND, "fairway_cli.main", STACKS),
         (EVERY_NAME, "fairway_hpc", STACKS | {"typer"}),
-        # Asked once a second by each that follows a run.
+        # Each client that follows a run starts these once a second.
         *(
             (f"import {module}", module, {"fairway_agent.task", "urllib.request"})
             for module in ("fairway_agent.kubernetes.runs", "fairway_agent.slurm.runs")
         ),
     ],
 )
-def test_package_imports_nothing_heavy(
+def test_imports_of_each_package_exclude_heavy_packages(
     tmp_path: Path, code: str, has: str, lacks: set[str]
 ) -> None:
     imported = set(printed(tmp_path, f"{code}\n{ALL}"))
@@ -97,7 +97,7 @@ def test_package_imports_nothing_heavy(
     assert not imported & lacks
 
 
-def test_supervisor_imports_the_standard_library_alone(repository: Path) -> None:
+def test_imports_of_the_supervisor_are_standard_library_only(repository: Path) -> None:
     script = f"import sys; sys.path.insert(0, {str(repository / 'runner')!r})\n"
     script += "import fairway_agent.supervisor\n"
     script += "tops = {name.partition('.')[0] for name in sys.modules}\n"
@@ -107,7 +107,7 @@ def test_supervisor_imports_the_standard_library_alone(repository: Path) -> None
     assert done.stdout == "['__main__', 'fairway_agent', 'fairway_boot']\n", done.stderr
 
 
-def test_end_of_the_program_looks_for_no_garbage(tmp_path: Path) -> None:
-    """Else Python goes through all that was imported once more, and then ends anyway."""
+def test_exit_of_the_program_skips_garbage_collection_of_imports(tmp_path: Path) -> None:
+    """Otherwise Python scans all imported objects once more before it exits."""
     count = "import gc; print(gc.get_freeze_count(), file=sys.stderr)"
     assert int(printed(tmp_path, RUN.format(count), "list")[-1]) > 10_000

@@ -1,4 +1,4 @@
-"""`fairway init`: what it writes, with which names, and that it never writes over anything."""
+"""`fairway init`: the files that it writes and their names; it never overwrites a file."""
 
 import json
 import os
@@ -35,7 +35,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home without a key, and an empty folder to stand in."""
+    """Home directory without a key; the current folder is empty."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "home/.ssh").mkdir(parents=True)
     (tmp_path / "work").mkdir()
@@ -51,7 +51,7 @@ def _files(folder: Path = Path()) -> list[str]:
     return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
 
 
-def test_init_project_is_whole_and_its_readme_names_commands_that_exist(home: Path) -> None:
+def test_init_project_is_complete_and_its_readme_names_existing_commands(home: Path) -> None:
     done = _init("lab")
     assert done.exit_code == 0, done.output
     assert {
@@ -78,7 +78,7 @@ def test_init_project_is_whole_and_its_readme_names_commands_that_exist(home: Pa
         command.make_context(name, arguments)
 
 
-def test_the_job_leaves_out_what_git_ignores_where_there_is_git(home: Path) -> None:
+def test_init_job_leaves_out_ignored_files_within_a_work_tree(home: Path) -> None:
     known = {}
     for folder in ("plain", "scratch/lab", "new/lab"):
         assert _init(folder, "--name", "lab").exit_code == 0
@@ -96,7 +96,7 @@ def test_init_takes_names_regions_and_the_users_own_key(
     assert _init("--name", "vision", "--location", "swedencentral").exit_code == 0
     environment = load_environment(Path("environments/vision.yaml"))
     assert (environment.name, environment.location) == ("vision", "swedencentral")
-    monkeypatch.setenv("ARM_ENVIRONMENT", "usgovernment")  # whose regions nobody lists
+    monkeypatch.setenv("ARM_ENVIRONMENT", "usgovernment")  # its regions are not in the catalogue
     assert _init("gov", "--location", "usgovexample").exit_code == 0
     assert _init("none").exit_code == 0
     assert "Nobody has the private half" in Path("none/environments/none.yaml").read_text()
@@ -125,7 +125,7 @@ def test_init_lists_existing_files_writes_nothing_and_leaves_others_alone(home: 
 
 
 @pytest.mark.parametrize("name", ["jobs", "lab"])
-def test_a_file_in_the_place_of_a_folder_is_listed(home: Path, name: str) -> None:
+def test_init_lists_a_file_in_the_place_of_a_folder(home: Path, name: str) -> None:
     Path(name).write_text("mine")
     folder = Path("lab") if name == "lab" else Path()
     with pytest.raises(UserError, match=f"already in .*: {name};"):
@@ -133,7 +133,9 @@ def test_a_file_in_the_place_of_a_folder_is_listed(home: Path, name: str) -> Non
     assert _files() == [name]
 
 
-def test_full_folder_is_left_as_it_was(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_that_fails_to_write_leaves_the_folder_unchanged(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = Path.open
 
     def open_(self: Path, *arguments: Any, **options: Any) -> Any:
@@ -213,14 +215,14 @@ def test_init_options_make_an_environment_without_findings(
 
 @pytest.mark.parametrize("turn", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 2))])
 def test_init_accepted_answers_pass_check_without_findings(tmp_path: Path, turn: int) -> None:
-    """Every size, each with another engine, number of nodes and region than the next; at night on
-    each engine."""
+    """Covers every size, varying engine, number of nodes and region; nightly runs cover each size
+    on each engine."""
     engines = islice(cycle(("ssh", "slurm", "batch")), turn, None)
     numbers, places = cycle((1, 2, 5, 17, 100)), cycle(sorted(regions()))
     file, written = tmp_path / "lab.yaml", 0
     for size, engine in zip(vm_sizes(), engines, strict=False):
         given = {"engine": engine, "size": size, "nodes": next(numbers), "location": next(places)}
-        given["email"] = "*a\"'#]}@example.com"  # YAML takes no such text without quotes
+        given["email"] = "*a\"'#]}@example.com"  # invalid in YAML without quotes
         try:
             settings = Settings.checked("lab", tmp_path, (f"{KEY} me",), given)
             files = project_files(settings, in_git=True)
@@ -257,8 +259,10 @@ def test_init_reports_findings_of_check_about_its_answers(
     assert load_environment(Path("environments/lab.yaml")).checks.ignore == (note,)
 
 
-def test_person_is_asked_for_other_answers(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values that the Azure CLI knows are suggested; an impossible answer is asked for again."""
+def test_init_prompts_for_missing_answers_with_defaults_of_the_azure_cli(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Defaults come from the Azure CLI's settings; an invalid answer prompts again."""
     (home / ".azure").mkdir()
     monkeypatch.delenv("AZURE_CONFIG_DIR", raising=False)
     (home / ".azure/config").write_text("[defaults]\nlocation = swedencentral\n")
@@ -296,7 +300,7 @@ def test_person_is_asked_for_other_answers(home: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"subscriptions": [1]}'])
-def test_an_account_that_cannot_be_read_suggests_nothing(
+def test_init_suggests_nothing_from_a_damaged_azure_cli_profile(
     home: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     (home / ".azure").mkdir()
@@ -306,7 +310,7 @@ def test_an_account_that_cannot_be_read_suggests_nothing(
     assert of_account() == {}
 
 
-def test_on_a_terminal_it_asks(home: Path) -> None:
+def test_init_prompts_on_a_terminal(home: Path) -> None:
     command = [str(Path(sys.executable).with_name("fairway")), "init", "lab", "--email", "a@b.de"]
     ours, theirs = pty.openpty()
     with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE) as process:
@@ -332,5 +336,5 @@ def test_on_a_terminal_it_asks(home: Path) -> None:
         ("twelve-lett-and", "twelve-lett"),
     ],
 )
-def test_an_environment_is_called_like_its_folder(folder: str, name: str) -> None:
+def test_init_derives_the_environment_name_from_the_folder(folder: str, name: str) -> None:
     assert name_from(Path("/home") / folder) == name

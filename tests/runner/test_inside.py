@@ -1,4 +1,4 @@
-"""Which process of a task a command runs beside, and what it gets of it."""
+"""Commands inside a task: the process that a command runs beside, and what it inherits."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def _process(pid: int, parent: int, name: str = "python", **variables: Any) -> P
     return Process(pid, parent, pid, name, environment)
 
 
-# bash launch.sh → mpirun → ssh to the other node, and two ranks, of which one has a worker.
+# bash launch.sh → mpirun → ssh to the other node, and two ranks, one of them with a worker.
 JOB = [
     _process(10, 1, "bash"),
     _process(11, 10, "mpirun"),
@@ -41,17 +41,19 @@ JOB = [
 @pytest.mark.parametrize(
     ("rank", "pids"), [(None, [15, 13]), (4, [15, 13]), (5, [17, 16, 14]), (0, []), (6, [])]
 )
-def test_the_process_of_a_rank_and_those_before_it(rank: int | None, pids: list[int]) -> None:
+def test_inside_chooses_the_innermost_process_of_a_rank_first(
+    rank: int | None, pids: list[int]
+) -> None:
     assert [each.pid for each in chosen(JOB, rank)] == pids
 
 
-def test_process_of_a_task_that_names_no_ranks() -> None:
+def test_inside_chooses_a_process_of_a_task_without_ranks() -> None:
     job = [_process(10, 1, "bash"), _process(11, 10), _process(12, 10)]
     assert [each.pid for each in chosen(job, None)] == [11, 10]
     assert [each.pid for each in chosen(job, 0)] == [11, 10]
     assert chosen(job, 1) == []
     assert chosen([], None) == []
-    # A launcher that somebody started in a session has ranks of its own.
+    # A launcher that a user started in a session has ranks of its own.
     beside = [_process(20, 1, "bash", FAIRWAY_PID=11), _process(21, 20, RANK=0, FAIRWAY_PID=11)]
     session = [_process(10, 1, "bash"), _process(11, 10, "sleep"), *beside]
     assert [each.pid for each in chosen(session, None)] == [11, 10]
@@ -60,7 +62,7 @@ def test_process_of_a_task_that_names_no_ranks() -> None:
 
 
 def _shown(folder: Path, pid: int, parent: int, name: str, **more: str) -> None:
-    """A process of the task, as /proc shows it."""
+    """Writes a process of the task as /proc shows it."""
     own = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0", **more}
     (folder / str(pid)).mkdir()
     (folder / str(pid) / "environ").write_text("".join(f"{k}={v}\0" for k, v in own.items()))
@@ -68,15 +70,15 @@ def _shown(folder: Path, pid: int, parent: int, name: str, **more: str) -> None:
     (folder / str(pid) / "stat").write_text(f"{pid} ({name}) {rest}\n")
 
 
-def test_inside_ignores_services_of_the_task(tmp_path: Path) -> None:
-    """A node of several has a server of ssh for the others, which has the task's variables."""
+def test_inside_ignores_the_ssh_server_of_the_task(tmp_path: Path) -> None:
+    """On several nodes, each has an ssh server for the others, with the task's variables."""
     _shown(tmp_path, 10, 1, "sshd", _FAIRWAY_SERVICE="1")
     _shown(tmp_path, 20, 1, "sshd")
     assert [each.pid for each in inside.of_task(RUN, "0", tmp_path)] == [20]
 
 
-def test_inside_prefers_the_container_over_the_client_that_waits_for_it(tmp_path: Path) -> None:
-    """It is older, and on the host; what it has started is no child of its own."""
+def test_inside_prefers_processes_in_the_container_over_the_docker_client(tmp_path: Path) -> None:
+    """The client is older and on the host; the processes in the container are not its children."""
     for pid, parent, name in ((10, 1, "python3"), (20, 2, "bash"), (21, 20, "python")):
         _shown(tmp_path, pid, parent, name)
     _shown(tmp_path, 11, 10, "docker", _FAIRWAY_CONTAINER="fairway-job")
@@ -84,7 +86,7 @@ def test_inside_prefers_the_container_over_the_client_that_waits_for_it(tmp_path
 
 
 def test_inside_enters_the_container_of_the_task(tmp_path: Path) -> None:
-    """A mount namespace of its own, in which a folder holds something else."""
+    """A mount namespace, in which a folder has other content, stands for the container."""
     (tmp_path / "seen").mkdir()
     own = "mount -t tmpfs none seen && touch seen/inside && echo up && read _"
     names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0"}
@@ -106,7 +108,7 @@ def test_inside_enters_the_container_of_the_task(tmp_path: Path) -> None:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A task of its own: a shell that waits for this test to close its input."""
+    """A task: a shell that waits until this test closes its input."""
     names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "0", "RANK": "3", "_FAIRWAY_MARK": "x"}
     with subprocess.Popen(
         ["sh", "-c", "echo up; read -r _"],
@@ -123,7 +125,7 @@ def _beside(rank: str, *command: str, run: str = RUN) -> subprocess.CompletedPro
     return finished(inside_words(run, "0", [rank, *command], sys.executable))
 
 
-def test_inside_command_runs_beside_its_rank_or_says_what_is_missing(
+def test_inside_runs_the_command_beside_its_rank_or_reports_what_is_missing(
     running: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     shown = 'echo "$RANK $FAIRWAY_PID ${_FAIRWAY_MARK-none}"; pwd; exit 9'
@@ -141,8 +143,8 @@ def test_inside_command_runs_beside_its_rank_or_says_what_is_missing(
     assert "no process of task 0 of job-other is on this node" in done.stderr
 
 
-def test_a_process_is_its_users_where_its_folder_is_not(tmp_path: Path) -> None:
-    """As that of a process which may not be dumped: the folder is root's, the status is not."""
+def test_inside_reads_the_process_owner_from_its_status(tmp_path: Path) -> None:
+    """The /proc folder of a non-dumpable process belongs to root; its status names the user."""
     ids = "Name:\ta:b\nUid:\t1001\t1002\t1002\t1002\nGid:\t100\t200\t200\t200\nGroups:\t44 200 \n"
     (tmp_path / "status").write_text(ids)
     assert inside._owner(tmp_path) == (1002, 200, [44, 200])
@@ -162,7 +164,7 @@ def test_inside_keeps_ld_preload_of_the_task_from_nsenter(monkeypatch: pytest.Mo
     assert environment[b"LANG"] == b"C"
 
 
-def test_the_program_imports_nothing_of_fairway() -> None:
+def test_inside_module_imports_no_fairway_package() -> None:
     source = Path(inside.__file__).read_text()
     assert "import fairway" not in source
     assert "from fairway" not in source
@@ -177,7 +179,7 @@ def test_the_program_imports_nothing_of_fairway() -> None:
         ({"rank": 4}, "has no rank 4"),
     ],
 )
-def test_inside_refuses_tasks_nodes_and_ranks_that_the_run_does_not_have(
+def test_inside_refuses_unknown_tasks_nodes_and_ranks_of_the_run(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, int], says: str
 ) -> None:
     tasks = [{"state": "running", "nodes": 2, "processes_per_node": 2}, {"state": "queued"}]

@@ -1,4 +1,4 @@
-"""Jobs are checked before they start: errors stop them, warnings are said."""
+"""Checks of jobs before they start: errors stop a job, warnings are only printed."""
 
 import json
 import re
@@ -52,7 +52,7 @@ def _write(folder: Path, **fields: Any) -> Path:
         ({"env": {"KEY": "AccountName=x;AccountKey=" + "a" * 86 + "=="}}, "env.KEY"),
     ],
 )
-def test_a_secret_is_refused_at_its_line_and_not_shown(
+def test_job_check_refuses_a_secret_at_its_line_without_showing_it(
     tmp_path: Path, fields: dict[str, Any], path: str
 ) -> None:
     job_file = load_job(_write(tmp_path, **fields))
@@ -67,7 +67,7 @@ def test_a_secret_is_refused_at_its_line_and_not_shown(
     assert not re.search("bm90|hunter22", shown)
 
 
-def test_job_checks_do_not_warn_of_values_that_are_no_secret(tmp_path: Path) -> None:
+def test_job_check_accepts_values_that_are_not_secrets(tmp_path: Path) -> None:
     env = {"TOKENIZERS_PARALLELISM": "false", "PGPASSWORD": "", "KEY": "value", "URL": "http://a/b"}
     env |= {
         "EOS_TOKEN": "<|endoftext|>",
@@ -79,7 +79,7 @@ def test_job_checks_do_not_warn_of_values_that_are_no_secret(tmp_path: Path) -> 
     assert prepare(load_job(file), Target.local(), RunStore(tmp_path)).warnings == []
 
 
-def test_job_checks_hint_at_the_form_for_variables_of_an_own_template(tmp_path: Path) -> None:
+def test_job_check_hints_at_the_syntax_for_variables_of_a_custom_template(tmp_path: Path) -> None:
     found = _checked(load_job(_write(tmp_path, command="ls $FAIRWAY_TASKS")))
     assert [each.hint for each in found] == [
         "did you mean `$FAIRWAY_TASK`?\nif your own template sets it, write `${FAIRWAY_TASKS:-}`"
@@ -87,7 +87,9 @@ def test_job_checks_hint_at_the_form_for_variables_of_an_own_template(tmp_path: 
     assert _checked(load_job(_write(tmp_path, command="ls ${FAIRWAY_TASKS:-}"))) == []
 
 
-def test_a_warning_is_said_and_stops_nothing(tmp_path: Path, here: RunFairway) -> None:
+def test_job_check_warning_is_printed_and_does_not_stop_the_submission(
+    tmp_path: Path, here: RunFairway
+) -> None:
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [SPOT]}))
     arguments = ["submit", "job.yaml", "--target", "nd", "--dry-run"]
     _write(tmp_path, nodes=4)
@@ -109,7 +111,7 @@ def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path) -> None:
     where = found.location
     assert (where.line, where.column, where.length) == (5, 14, len("$FAIRWAY_OUTPUT_MODLE"))
     assert where.text == "  cp best.pt $FAIRWAY_OUTPUT_MODLE/"
-    # What comes from the command line, or out of a template, is shown where that stands.
+    # A finding in a value from the command line is located there.
     (found,) = _checked(load_job(file, ["command=ls $FAIRWAY_OUTPUT_MODLE"]))
     assert (found.location.file, found.location.line) == ("command line", 1)
 
@@ -118,12 +120,14 @@ def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path) -> None:
     ("image", "refused"),
     [
         ("nvidia/cuda:11.4.0-base", True),
-        ("r.azurecr.io/t:pt2-cu118", False),  # the tag does not tell
+        ("r.azurecr.io/t:pt2-cu118", False),  # the tag does not name a CUDA version
         ("pytorch/pytorch:2.0-cuda11.8-cudnn8", False),
         ("pytorch/pytorch:2.4-cuda12.4-cudnn9", False),
     ],
 )
-def test_cuda_too_old_for_the_gpus_is_refused(tmp_path: Path, image: str, refused: bool) -> None:
+def test_job_check_refuses_a_cuda_image_too_old_for_the_gpus(
+    tmp_path: Path, image: str, refused: bool
+) -> None:
     batch = {"endpoint": "https://b.westeurope.batch.azure.com", "pool": "p"}
     target = Target.model_validate({**SPOT, "engine": "batch", "ssh": None, "batch": batch})
     job_file = load_job(_write(tmp_path, container={"image": image}))
@@ -143,7 +147,7 @@ IN_AND_OUT = {"inputs": {"words": "data:/words"}, "outputs": {"model": {}}}
         ({"command": "cp a $FAIRWAY_OUTPUT_MODLE/"}, "OUTPUT_MODLE", "`$FAIRWAY_OUTPUT_MODEL`?"),
         ({"command": 'cp a "${FAIRWAY_OUTPUT_MODLE%/}"'}, "OUTPUT_MODLE", "_OUTPUT_MODEL`?"),
         ({"command": "bash -c 'cat $FAIRWAY_INPUT_WORD/*'"}, "INPUT_WORD", "_INPUT_WORDS`?"),
-        # It is an output, not an input; or the word before it is misspelt.
+        # The name is an output's, not an input's; or INPUT or OUTPUT is misspelt.
         ({"command": "ls $FAIRWAY_INPUT_MODEL"}, "INPUT_MODEL", "`$FAIRWAY_OUTPUT_MODEL`?"),
         ({"command": "ls $FAIRWAY_OUPUT_MODEL"}, "OUPUT_MODEL", "`$FAIRWAY_OUTPUT_MODEL`?"),
         ({"command": "ls $FAIRWAY_OUTPUT"}, "OUTPUT", "`$FAIRWAY_OUTPUT_MODEL`?"),
@@ -153,12 +157,12 @@ IN_AND_OUT = {"inputs": {"words": "data:/words"}, "outputs": {"model": {}}}
         ({"command": "cp a $FAIRWAY_SCRATCHDIR/"}, "SCRATCHDIR", "`$FAIRWAY_SCRATCH_DIR`?"),
         ({"setup": "cp a $FAIRWAY_INPUT_WORTS/"}, "INPUT_WORTS", "`$FAIRWAY_INPUT_WORDS`?"),
         ({"setup": {"command": "ls $FAIRWAY_OUTPUT_QXZ"}}, "OUTPUT_QXZ", "add `outputs:"),
-        # That of the tasks is not that of the last one, nor the reverse.
+        # Outputs of the tasks are not outputs of `finally`; TASKS_DIR is only for `finally`.
         ({"finally": {"command": "ls $FAIRWAY_OUTPUT_MODEL"}}, "OUTPUT_MODEL", "add `outputs: {mo"),
         ({"command": "ls $FAIRWAY_TASKS_DIR"}, "TASKS_DIR", "did you mean"),
     ],
 )
-def test_a_variable_that_the_job_does_not_have_is_refused_at_its_place(
+def test_job_check_refuses_an_unknown_fairway_variable_at_its_place(
     tmp_path: Path, fields: dict[str, Any], name: str, hint: str
 ) -> None:
     found = _checked(load_job(_write(tmp_path, **{**IN_AND_OUT, **fields})))
@@ -182,7 +186,9 @@ def test_a_variable_that_the_job_does_not_have_is_refused_at_its_place(
         {"params": {"which": "words"}, "command": "ls $FAIRWAY_INPUT_{{ params.which | upper }}"},
     ],
 )
-def test_variables_that_may_be_unset_are_fine(tmp_path: Path, fields: dict[str, Any]) -> None:
+def test_job_check_accepts_known_and_optional_fairway_variables(
+    tmp_path: Path, fields: dict[str, Any]
+) -> None:
     assert _checked(load_job(_write(tmp_path, **{**IN_AND_OUT, **fields}))) == []
 
 
@@ -194,7 +200,7 @@ def test_variables_that_may_be_unset_are_fine(tmp_path: Path, fields: dict[str, 
         "{command: ls $FAIRWAY_OUTPUT_MODLE, env: {DB_PASSWORD: bm90x}}",
     ],
 )
-def test_a_line_with_a_secret_is_shown_by_no_other_check(tmp_path: Path, text: str) -> None:
+def test_job_check_hides_a_secret_in_findings_of_other_checks(tmp_path: Path, text: str) -> None:
     (tmp_path / "job.yaml").write_text(text)
     job_file = load_job(tmp_path / "job.yaml", ["name=a", "template=plain", "outputs.model={}"])
     found = _checked(job_file)
@@ -204,7 +210,7 @@ def test_a_line_with_a_secret_is_shown_by_no_other_check(tmp_path: Path, text: s
     assert "bm90" not in shown
 
 
-def test_every_variable_of_the_manual_is_known(repository: Path, tmp_path: Path) -> None:
+def test_job_check_knows_every_documented_variable(repository: Path, tmp_path: Path) -> None:
     table = (repository / "docs/job.md").read_text("utf-8").partition("## Variables")[2]
     names = set(re.findall(r"`(FAIRWAY_[A-Z_]+)`", table.partition("\n## ")[0]))
     assert len(names) > 15
@@ -236,7 +242,7 @@ def _checked(job_file: JobFile, target: Target | None = None) -> list[Finding]:
         ),
     ],
 )
-def test_a_number_that_a_template_prints_otherwise_is_warned_of(
+def test_job_check_warns_of_numbers_that_templates_render_differently(
     tmp_path: Path, fields: str, assignments: list[str], found: set[str]
 ) -> None:
     file = tmp_path / "job.yaml"

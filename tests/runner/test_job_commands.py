@@ -15,7 +15,7 @@ from fairway_runner.runs.view import varying
 JOB = "name: a\ntemplate: plain\ncommand: echo {{ params.n }} ü\nparams: {n: 1}\n"
 
 
-def test_render_prints_the_script_and_json_holds_it(tmp_path: Path, here: RunFairway) -> None:
+def test_render_prints_the_script_also_within_json(tmp_path: Path, here: RunFairway) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
     code, script, _ = here("render", "job.yaml", "-s", "params.n=7")
     assert code == 0
@@ -60,7 +60,7 @@ def json_of(sweep: RunFairway, *arguments: str) -> Any:
     return json.loads(printed)
 
 
-def test_sweep_prints_parameters_with_overrides_and_cut_tables(sweep: RunFairway) -> None:
+def test_sweep_prints_points_with_overrides_and_truncates_long_tables(sweep: RunFairway) -> None:
     found = json_of(sweep, "job.yaml")
     assert [each["index"] for each in found] == list(range(6))
     assert found[0]["params"] == {"epochs": 3, "lr": 0.1, "tags": ["a", "b"]}
@@ -95,7 +95,7 @@ def test_sweep_prints_parameters_with_overrides_and_cut_tables(sweep: RunFairway
     assert (code, printed.split()) == (0, ["TASK", "0", "1"])
 
 
-# The end of a job file, and what is printed about it.
+# The end of a job file, and two texts that are printed about it.
 FAULTS = [
     ("", "job.yaml: the job has no sweep", "add for example"),
     ("sweep:\n", "the job has no sweep", "- grid: {lr: [0.1, 0.01]}"),
@@ -114,7 +114,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("end", "place", "words"), FAULTS)
-def test_faults_are_printed_with_their_place(
+def test_sweep_prints_faults_with_their_place(
     tmp_path: Path, sweep: RunFairway, end: str, place: str, words: str
 ) -> None:
     (tmp_path / "my_empty.py").write_text("def f():\n    return []\n")
@@ -123,7 +123,9 @@ def test_faults_are_printed_with_their_place(
     ends(sweep("job.yaml"), 2, place, words, printed="")
 
 
-def test_relative_paths_start_at_the_job_files_folder(job: Path, fairway: RunFairway) -> None:
+def test_sweep_resolves_relative_paths_from_the_folder_of_the_job_file(
+    job: Path, fairway: RunFairway
+) -> None:
     (job.parent / "one.csv").touch()
     (job.parent / "my_points.py").write_text("def f():\n    print('x')\n    yield {'n': 1}\n")
     elsewhere = job.parent / "elsewhere"
@@ -136,7 +138,7 @@ def test_relative_paths_start_at_the_job_files_folder(job: Path, fairway: RunFai
     ]
 
 
-def test_cells_of_parameters_that_vary() -> None:
+def test_varying_parameters_are_selected_and_their_values_escaped() -> None:
     assert varying([{"a": 1, "b": [1]}, {"b": [1], "a": 1}]) == []
     assert varying([{"a": 1}, {"a": True}]) == ["a"]
     assert varying([{"a": 1}, {}, {"b": 2}]) == ["a", "b"]

@@ -1,4 +1,4 @@
-"""Job files under a hail of small damage: a job, or findings, and never anything else."""
+"""Job files with random damage: loading one gives a job or findings, never another error."""
 
 import random
 from pathlib import Path
@@ -21,7 +21,7 @@ PIECES = [
 
 
 def damaged(text: str, chance: random.Random) -> bytes:
-    """The text with a few pieces put in, taken out, doubled or swapped."""
+    """Returns the text with a few pieces inserted, removed, doubled or shuffled."""
     for _ in range(chance.randint(1, 4)):
         at, end = sorted(chance.randrange(len(text) + 1) for _ in range(2))
         end = min(end, at + 12)
@@ -48,7 +48,9 @@ def damaged(text: str, chance: random.Random) -> bytes:
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(each, marks=pytest.mark.nightly) for each in (2, 3))]
 )
-def test_damage_makes_a_job_or_findings(repository: Path, tmp_path: Path, seed: int) -> None:
+def test_job_file_with_random_damage_gives_a_job_or_printable_findings(
+    repository: Path, tmp_path: Path, seed: int
+) -> None:
     chance = random.Random(seed)
     good = (repository / "examples" / "digits" / "job.yaml").read_text()
     good += "checkpoint: {directory: kept}\nenv: {A: '{{ params.lr }}'}\n"
@@ -70,7 +72,7 @@ def test_damage_makes_a_job_or_findings(repository: Path, tmp_path: Path, seed: 
     assert 5 < jobs < 145, "some damage is harmless, and some is not"
 
 
-def test_job_settings_win_in_their_order_and_counts_may_be_templates(
+def test_job_file_settings_override_in_order_and_counts_may_be_templates(
     repository: Path, tmp_path: Path
 ) -> None:
     file = repository / "examples" / "digits" / "job.yaml"
@@ -99,7 +101,7 @@ def test_job_settings_win_in_their_order_and_counts_may_be_templates(
         ("own.sh.j2", "did you mean `mine.sh.j2`?"),
     ],
 )
-def test_a_template_that_is_not_there_is_answered_with_one_that_is(
+def test_template_that_is_unknown_hints_at_an_existing_one(
     tmp_path: Path, template: str, hint: str
 ) -> None:
     (tmp_path / "mine.sh.j2").touch()
@@ -108,7 +110,7 @@ def test_a_template_that_is_not_there_is_answered_with_one_that_is(
     assert caught.value.hint == hint
 
 
-def test_a_template_of_the_jobs_own_goes_first(tmp_path: Path) -> None:
+def test_template_in_the_job_folder_overrides_the_bundled_one(tmp_path: Path) -> None:
     (own := tmp_path / "job_templates" / "openmpi.sh.j2").parent.mkdir()
     own.touch()
     assert find_template("openmpi", tmp_path) == own

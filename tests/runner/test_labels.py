@@ -1,4 +1,4 @@
-"""Tags and notes of runs: `fairway tag`, `fairway note`, and the same from Python."""
+"""Tags and notes of runs: `fairway tag`, `fairway note`, and their Python equivalents."""
 
 import json
 from datetime import UTC, date, datetime
@@ -17,7 +17,7 @@ from fairway_runner.runs.store import RunStore
 from fairway_runner.submit.prepare import prepare
 
 
-def test_tags_are_added_and_removed(
+def test_tag_command_adds_and_removes_tags(
     fairway: RunFairway, make_run: MakeRun, store: RunStore
 ) -> None:
     run = make_run("job-a", tags=["first"])
@@ -42,7 +42,7 @@ def test_tags_are_added_and_removed(
         (["--remove", "best"], "there is no tag `best` to remove"),
     ],
 )
-def test_tag_that_is_invalid_changes_nothing(
+def test_tag_command_with_an_invalid_tag_changes_nothing(
     here: RunFairway, make_run: MakeRun, words: list[str], says: str
 ) -> None:
     run = make_run("job-a")
@@ -50,7 +50,7 @@ def test_tag_that_is_invalid_changes_nothing(
     assert run.tags == ()
 
 
-def test_a_note_is_written_shown_and_taken_away(here: RunFairway, make_run: MakeRun) -> None:
+def test_note_command_writes_shows_and_removes_a_note(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-a")
     assert here("note", "job-a") == (0, "job-a has no note\n", "")
     here("note", "job-a", "too high\n\x1b[31ma rate ")
@@ -66,7 +66,9 @@ def test_a_note_is_written_shown_and_taken_away(here: RunFairway, make_run: Make
     ends(here("note", "job-a", "x" * 10_001), 2, "10,000")
 
 
-def test_labels_that_are_damaged_are_named(here: RunFairway, make_run: MakeRun) -> None:
+def test_damaged_labels_file_is_reported_and_other_runs_are_listed(
+    here: RunFairway, make_run: MakeRun
+) -> None:
     run = make_run("job-a")
     make_run("job-b")
     for text in ("{", '{"tags": "a"}', '{"note": 3}'):
@@ -82,7 +84,9 @@ def test_labels_that_are_damaged_are_named(here: RunFairway, make_run: MakeRun) 
         run.label(["best"])
 
 
-def test_a_job_file_and_the_command_line_give_tags(tmp_path: Path, store: RunStore) -> None:
+def test_tags_and_notes_of_job_file_and_command_line_are_combined(
+    tmp_path: Path, store: RunStore
+) -> None:
     job = tmp_path / "job.yaml"
     job.write_text(
         "name: job\ntemplate: plain\ncommand: 'true'\nparams: {lr: 3}\n"
@@ -96,7 +100,9 @@ def test_a_job_file_and_the_command_line_give_tags(tmp_path: Path, store: RunSto
         prepare(load_job(job, ["tags=[a b]"]), Target.local(), store)
 
 
-def test_from_python(make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tags_and_notes_are_set_and_filtered_from_python(
+    make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_run("job-a", created=1e9)
     run = make_run("job-b", created=1.5e9)
     monkeypatch.chdir(store.base.parent)

@@ -1,6 +1,6 @@
-"""The launchers' templates: what they render for a few targets, and what holds for all of them.
+"""The launchers' templates: their scripts for a few targets, and rules for all of them.
 
-The rendered scripts are kept under golden/. After a change that is meant, write them anew:
+The rendered scripts are kept under golden/. After an intended change, rewrite them:
 
     FAIRWAY_GOLDEN=write bin/test tests/runner/test_launchers.py
 """
@@ -37,33 +37,33 @@ JOBS: dict[str, dict[str, Any]] = {
 
 
 def render(folder: Path, size: str, **job: Any) -> str:
-    """The script of a job on nodes of that size."""
+    """Renders the script of a job on nodes of the given size."""
     given = JOBS.get(job.get("template", "openmpi"), {})
     defaults = {"name": "train", "command": "python train.py", "nodes": 4, "processes_per_node": 8}
     mounts = {} if size == "local" else {"mounts": {"data": "/data"}}
     return rendered(folder, cluster_of(size, **mounts), **{**defaults, **given, **job})[1]
 
 
-# Where each is rendered: size, nodes. Golden are those with GPUs, and all of Open MPI.
+# VM size and number of nodes by place. Golden copies: all places of Open MPI, h100 of the others.
 PLACES = {
     "local": ("local", 1),
     "h100": ("Standard_ND96isr_H100_v5", 4),
     "hb176": ("Standard_HB176rs_v4", 4),
 }
 SCRIPTS = [(name, place) for name in TEMPLATES for place in PLACES]
-SCRIPTS.remove(("nccl-tests", "hb176"))  # it has no GPUs, and is refused
+SCRIPTS.remove(("nccl-tests", "hb176"))  # refused: hb176 has no GPUs
 KEPT = [each for each in SCRIPTS if each[1] == "h100" or each[0] == "openmpi"]
 
 
 def script_for(folder: Path, name: str, place: str, **job: Any) -> str:
-    """The script of a template at a place."""
+    """Renders the script of a template for a place."""
     size, nodes = PLACES[place]
     env = {} if place == "local" else {"LEARNING_RATE": "0.1", "GREETING": "it's\nme"}
     return render(folder, size, **{"template": name, "nodes": nodes, "env": env, **job})
 
 
 def compare(name: str, script: str) -> None:
-    """The script with its golden copy."""
+    """Compares the script with its golden copy, or rewrites that."""
     golden = GOLDEN / name
     if os.environ.get("FAIRWAY_GOLDEN") == "write":
         golden.parent.mkdir(exist_ok=True)
@@ -72,7 +72,7 @@ def compare(name: str, script: str) -> None:
 
 
 def is_clean(script: str) -> bool:
-    """Nothing is left at ends of lines, nor two empty lines, nor one beside a bracket."""
+    """Returns True without trailing spaces, double empty lines, or empty lines at braces."""
     untidy = re.search(r"\n\n\n|[ \t]\n|\{\n\n|\n\n\}|\n\n\Z", script)
     return untidy is None and script.endswith("\n")
 
@@ -81,8 +81,8 @@ _FUNCTION = re.compile(r"^(\w+\(\)) \{\n.*?^\}\n", re.M | re.S)
 
 
 @pytest.mark.parametrize(("name", "place"), KEPT)
-def test_script_is_the_golden_one(tmp_path: Path, name: str, place: str) -> None:
-    """Functions that are Open MPI's too are there by their names alone."""
+def test_launcher_script_matches_the_golden_copy(tmp_path: Path, name: str, place: str) -> None:
+    """Golden copies only name the functions that are also in Open MPI's script."""
     script = script_for(tmp_path, name, place)
     assert is_clean(script)
     if (name, place) != ("openmpi", "h100"):
@@ -125,7 +125,7 @@ def test_script_is_the_golden_one(tmp_path: Path, name: str, place: str) -> None
         ("dev-jupyter", {"template": "dev", "options": {"jupyter": True, "idle": 0}}),
     ],
 )
-def test_options_change_of_the_script_what_the_golden_difference_says(
+def test_launcher_options_change_the_script_as_the_golden_diff_shows(
     tmp_path: Path, name: str, job: dict[str, Any]
 ) -> None:
     size = "Standard_ND96isr_H100_v5"
@@ -135,7 +135,7 @@ def test_options_change_of_the_script_what_the_golden_difference_says(
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_tasks_that_share_a_script_have_the_one_that_each_has_alone(
+def test_launcher_script_shared_by_tasks_equals_the_separately_rendered_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     given = {"name": "train", "template": name, "preflight": "fabric", **JOBS.get(name, {})}
@@ -164,14 +164,14 @@ def test_tasks_that_share_a_script_have_the_one_that_each_has_alone(
     assert [*found, *shared] == list(scripts(Launchers(place)))
 
 
-def test_no_golden_script_is_left_over() -> None:
+def test_launcher_golden_files_are_all_in_use() -> None:
     kept = {f"{name}.{place}.sh" for name, place in KEPT}
     assert {path.name for path in GOLDEN.glob("*.sh")} == kept
     assert len(list(GOLDEN.glob("*.diff"))) == 9
 
 
 def check_sent(script: str) -> None:
-    """Asserts that functions that are sent to another node have all that they call with them."""
+    """Asserts that functions sent to another node are sent with all functions they call."""
     lines = [line for line in script.splitlines() if not line.lstrip().startswith("#")]
     bodies = dict(re.findall(r"^(\w+)\(\) \{\n(.*?)^\}", "\n".join(lines), re.M | re.S))
     for sent in re.findall(r"declare -f ([\w ]+)\)", script):
@@ -182,8 +182,8 @@ def check_sent(script: str) -> None:
 
 
 @pytest.mark.integration
-def test_scripts_are_good_bash_sent_whole_and_clean_to_read(tmp_path: Path) -> None:
-    """On one of the places each job is a long one."""
+def test_launcher_scripts_pass_shellcheck_and_send_complete_functions(tmp_path: Path) -> None:
+    """The jobs of one place have long commands and variables."""
     words = "x" * 25_000
     long = {"env": {"LONG": words}, "command": f"./a {words}"}
     for name, place in SCRIPTS:
@@ -192,7 +192,7 @@ def test_scripts_are_good_bash_sent_whole_and_clean_to_read(tmp_path: Path) -> N
         (tmp_path / f"{name}.{place}.sh").write_text(text)
         check_sent(text)
         functions = re.findall(r"(?ms)^\w+\(\) \{\n.*?^\}$", text)
-        assert sum(map(len, functions)) < 20_000, name  # of which some are sent to nodes
+        assert sum(map(len, functions)) < 20_000, name  # some are sent to nodes
         assert place != "h100" or len(text) > 25_000, name
         assert place == "h100" or is_clean(text), name
     done = finished([tool("shellcheck"), "--format=gcc", *tmp_path.glob("*.sh")])
@@ -200,7 +200,9 @@ def test_scripts_are_good_bash_sent_whole_and_clean_to_read(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_template_says_what_it_is_with_a_job_as_its_example(tmp_path: Path, name: str) -> None:
+def test_launcher_template_has_descriptions_and_a_valid_example_job(
+    tmp_path: Path, name: str
+) -> None:
     file = all_templates(Path(__file__).parent)[name]
     front = front_matter(file, file.read_text())
     assert front.description.endswith(".")
@@ -238,7 +240,7 @@ def test_a_template_says_what_it_is_with_a_job_as_its_example(tmp_path: Path, na
         ),
     ],
 )
-def test_a_job_that_the_launcher_cannot_start_is_refused(
+def test_launcher_refuses_a_job_that_it_cannot_start(
     tmp_path: Path, name: str, job: dict[str, Any], path: str, says: str
 ) -> None:
     finding = refused(lambda: render(tmp_path, "Standard_ND96isr_H100_v5", template=name, **job))
@@ -246,7 +248,7 @@ def test_a_job_that_the_launcher_cannot_start_is_refused(
     assert says in finding.message
 
 
-def test_gpus_are_needed_to_measure_them(tmp_path: Path) -> None:
+def test_launcher_nccl_tests_refuses_nodes_without_gpus(tmp_path: Path) -> None:
     refused(
         lambda: render(tmp_path, "Standard_HB176rs_v4", template="nccl-tests"),
         "Standard_HB176rs_v4 has no GPUs to measure",

@@ -1,4 +1,4 @@
-"""The examples of the launchers, submitted to this machine as their READMEs say."""
+"""The launchers' examples, submitted to this machine as their READMEs describe."""
 
 import importlib.util
 import json
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.integration
 
 
 def need(there: bool, command: str) -> None:
-    """Skips the test where something is not installed."""
+    """Skips the test if something is not installed."""
     if not there:
         pytest.skip(f"not installed: {command}")
 
 
 def submit(example: Path, folder: Path, *arguments: str, code: int = 0, **variables: str) -> str:
-    """Submits an example's job from an empty folder, and follows it to its end, with that code;
-    what it prints is without the ranks."""
+    """Submits an example's job from an empty folder, follows it, and expects the exit code.
+    Returns the output without rank labels."""
     fairway = Path(sys.executable).with_name("fairway")
     file = example if example.suffix else example / "job.yaml"
     done = finished(
@@ -51,10 +51,10 @@ def examples(repository: Path) -> Path:
     ],
 )
 @pytest.mark.nightly
-def test_an_mpi_other_than_open_mpi(
+def test_example_of_mpich_and_intel_mpi_runs(
     repository: Path, examples: Path, tmp_path: Path, example: str, package: str, says: str
 ) -> None:
-    # Its programs have the same names as Open MPI's, so it has a folder of its own.
+    # The MPI's programs are named like Open MPI's, so they are in a separate folder.
     prefix = Path(sys.prefix) / example
     pip = f"pip install --no-deps --prefix .venv/{example} {package}"
     need((prefix / "bin/mpiexec.hydra").exists(), pip)
@@ -67,8 +67,10 @@ def test_an_mpi_other_than_open_mpi(
 
 
 @pytest.mark.nightly
-def test_a_rank_reads_no_bashrc(repository: Path, examples: Path, tmp_path: Path) -> None:
-    """Nor where nobody's shell started Fairway: Hydra gives the first rank a socket to read."""
+def test_example_of_intel_mpi_runs_ranks_without_bashrc(
+    repository: Path, examples: Path, tmp_path: Path
+) -> None:
+    """Hydra gives the first rank a socket as standard input, for which bash may read ~/.bashrc."""
     prefix = Path(sys.prefix) / "intelmpi"
     pip = "pip install --no-deps --prefix .venv/intelmpi impi-rt"
     need((prefix / "bin/mpiexec.hydra").exists(), pip)
@@ -87,15 +89,17 @@ def test_a_rank_reads_no_bashrc(repository: Path, examples: Path, tmp_path: Path
 
 
 @pytest.mark.nightly
-def test_torchrun(examples: Path, tmp_path: Path) -> None:
+def test_example_of_torchrun_runs_on_two_nodes(examples: Path, tmp_path: Path) -> None:
     need(importlib.util.find_spec("torch") is not None, ".venv/bin/pip install torch")
-    # One process a node: four that import PyTorch take this machine's cores for long.
+    # One process per node: four imports of PyTorch would occupy this machine's cores for long.
     done = submit(examples / "torchrun", tmp_path, "-s", "processes_per_node=1")
     assert "\ndone: slope=3.000 offset=-1.000 ranks=2 nodes=2\n" in done
 
 
 @pytest.mark.nightly
-def test_tensorflow_s_cluster(examples: Path, tmp_path: Path) -> None:
+def test_example_of_tensorflow_connects_chief_workers_and_parameter_server(
+    examples: Path, tmp_path: Path
+) -> None:
     done = submit(examples / "tensorflow", tmp_path)
     assert "\ndone: the chief has found 3 others\n" in done
     found = set(re.findall(r"^localhost:\d+ is (.*)$", done, re.MULTILINE))
@@ -103,14 +107,16 @@ def test_tensorflow_s_cluster(examples: Path, tmp_path: Path) -> None:
 
 
 def runs_of_digits(examples: Path, folder: Path) -> str:
-    """Trains a model and makes images, as runs of their own; what the training printed last."""
+    """Trains a model and makes images in separate runs. Returns the output of the training."""
     settings = ("-s", "params.epochs=1", "-s", "processes_per_node=1")
     done = submit(examples / "digits", folder, "--run-id", "digits-a", *settings)
     submit(examples / "score/images.yaml", folder, "--run-id", "images-a")
     return done
 
 
-def test_scores_are_those_of_the_model(examples: Path, tmp_path: Path) -> None:
+def test_example_of_scoring_gives_the_accuracy_of_the_trained_model(
+    examples: Path, tmp_path: Path
+) -> None:
     trained = runs_of_digits(examples, tmp_path)
     shares = ("-s", "sweep.points.shards.of=2")
     submit(examples / "score/score.yaml", tmp_path, "--run-id", "score-a", *shares)
@@ -124,7 +130,9 @@ def test_scores_are_those_of_the_model(examples: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_a_model_answers_requests(examples: Path, tmp_path: Path) -> None:
+def test_example_of_serving_answers_requests_and_refuses_wrong_ones(
+    examples: Path, tmp_path: Path
+) -> None:
     runs_of_digits(examples, tmp_path)
     fairway = Path(sys.executable).with_name("fairway")
     job = ["-s", "params.port=0", "--target", "local", "--run-id", "serve-a"]
@@ -153,19 +161,19 @@ def test_a_model_answers_requests(examples: Path, tmp_path: Path) -> None:
 
 
 def ask(port: str, facts: object) -> dict[str, list[float]]:
-    """The server's answer."""
+    """Posts the facts to the server and returns its answer."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}", json.dumps(facts).encode())
     with urllib.request.urlopen(request, timeout=300) as answer:
         return dict(json.loads(answer.read()))
 
 
 def notebook_of(folder: Path) -> dict[str, object]:
-    """The executed notebook of the only run."""
+    """Returns the executed notebook of the only run."""
     [path] = folder.glob(".fairway/runs/*/tasks/0/outputs/notebook/report.ipynb")
     return dict(json.loads(path.read_text()))
 
 
-def test_a_notebook(examples: Path, tmp_path: Path) -> None:
+def test_example_of_notebook_keeps_the_executed_notebook(examples: Path, tmp_path: Path) -> None:
     need(shutil.which("papermill", path=Path(sys.executable).parent) is not None, "papermill")
     done = submit(examples / "notebook", tmp_path, "-s", "params.title=it's {one}")
     assert "done: it's {one} of radius 2.0: area 12.567 from 500 × 500 points" in done
@@ -175,7 +183,7 @@ def test_a_notebook(examples: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_a_notebook_that_fails_fails_the_run(examples: Path, tmp_path: Path) -> None:
+def test_example_of_notebook_that_fails_fails_the_run(examples: Path, tmp_path: Path) -> None:
     need(shutil.which("papermill", path=Path(sys.executable).parent) is not None, "papermill")
     done = submit(
         examples / "notebook",

@@ -1,4 +1,4 @@
-"""Every launcher finds an MPI on Azure's HPC image, where only `module load` puts one on PATH.
+"""Launchers on Azure's HPC image, which has MPIs on PATH only after `module load`.
 
 A tree of files stands in for the image: /opt/hpcx-*, /opt/openmpi-*, /opt/mvapich-* and Intel's,
 named as azhpc-images' `install_mpis.sh` names them, and a PATH without any of them.
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 
 HPCX = "hpcx-v2.25.1-gcc-doca_ofed-ubuntu24.04-cuda13-x86_64"
 
-# As NVIDIA's: it finds its own folder, exports, and reads variables that nobody has set.
+# Like NVIDIA's script: locates its own folder, exports variables, and reads unset ones.
 HPCX_INIT = """\
 HPCX_HOME=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 hpcx_load() {
@@ -27,7 +27,7 @@ hpcx_load() {
 }
 """
 
-# Says which it is and what it was given, and reports as all_reduce_perf does.
+# Prints its path, libraries and arguments, and a result like all_reduce_perf.
 LAUNCHER = """\
 #!/bin/bash
 echo "started $0"
@@ -37,12 +37,12 @@ echo "  8589934592 2147483648 float sum -1 35000.0 245.42 475.38 0 35000.0 245.4
 echo "# Out of bounds values : 0 OK"
 """
 
-# What the scripts call beside an MPI.
+# Programs that the scripts call besides an MPI.
 TOOLS = ("awk", "bash", "cat", "env", "grep", "hostname", "sort", "tail", "tee", "dirname")
 
 
 class Image:
-    """The root of a stand-in for the image, on which scripts are run."""
+    """A stand-in for the image, which runs scripts below its root."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -54,11 +54,11 @@ class Image:
             (self.tools / tool).symlink_to(found)
 
     def program(self, path: str, text: str = LAUNCHER) -> Path:
-        """An executable below the root."""
+        """Makes an executable below the root."""
         return executable(self.root / path, text)
 
     def run(self, template: str, **job: Any) -> subprocess.CompletedProcess[str]:
-        """Runs the template's script on one node, with two processes."""
+        """Runs the template's script on one node with two processes."""
         defaults = {"name": "x", "template": template, "processes_per_node": 2, "command": "true"}
         script = self.root / "launch.sh"
         script.write_text(rendered(self.root, cluster_of("local"), **{**defaults, **job})[1])
@@ -74,7 +74,7 @@ def bare(tmp_path: Path) -> Image:
 
 @pytest.fixture
 def image(bare: Image) -> Image:
-    """The HPC image; of some things it has an older version too."""
+    """The HPC image, with two versions of Open MPI."""
     bare.program(f"opt/{HPCX}/hpcx-init.sh", HPCX_INIT)
     bare.program(f"opt/{HPCX}/ompi/bin/mpirun")
     bare.program("opt/openmpi-5.0.9/bin/mpirun")
@@ -97,8 +97,10 @@ def image(bare: Image) -> Image:
         ("intelmpi", "intel/oneapi/mpi/2021.16/env/../bin/mpiexec.hydra"),
     ],
 )
-def test_an_mpi_is_found_without_module_load(image: Image, template: str, program: str) -> None:
-    """With its libraries, which the ranks get too."""
+def test_launcher_finds_an_mpi_without_module_load(
+    image: Image, template: str, program: str
+) -> None:
+    """The MPI's libraries are found too, and passed to the ranks."""
     done = image.run(template)
     assert done.returncode == 0, done.stderr
     assert f"started {image.root}/opt/{program}\n" in done.stdout
@@ -109,7 +111,7 @@ def test_an_mpi_is_found_without_module_load(image: Image, template: str, progra
 
 
 @pytest.mark.parametrize("template", ["openmpi", "horovod", "nccl-tests"])
-def test_without_hpcx_the_newest_open_mpi_is_taken(image: Image, template: str) -> None:
+def test_launcher_without_hpcx_uses_the_newest_open_mpi(image: Image, template: str) -> None:
     shutil.rmtree(image.root / "opt" / HPCX)
     done = image.run(template)
     newest = f"{image.root}/opt/openmpi-5.0.10"
@@ -126,7 +128,7 @@ def test_launcher_prefers_the_program_on_path(image: Image, template: str, progr
     assert f"started {own}\n" in image.run(template).stdout
 
 
-def test_programs_of_the_image_run_with_the_mpi_that_they_are_linked_against(image: Image) -> None:
+def test_launcher_runs_programs_of_the_image_with_the_mpi_of_the_image(image: Image) -> None:
     own = image.program("bin/mpirun")
     measured = image.run("nccl-tests", command="/opt/nccl-tests/build/all_reduce_perf")
     assert f"started {image.root}/opt/{HPCX}/ompi/bin/mpirun\n" in measured.stdout
