@@ -11,14 +11,14 @@ from rendered import cluster_of, contract, infiniband_port, rendered
 
 pytestmark = pytest.mark.integration
 
-# As all_reduce_perf of nccl-tests 2.16 prints: out of place in columns 6 to 9, in place behind.
+# Row of all_reduce_perf of nccl-tests 2.16: out of place in columns 6 to 9, then in place.
 ROW = (
     "{:>12} {:>12}     float     sum      -1  {:>8}  245.42  {:>6}      0  35000.0  245.4  999.9  0"
 )
 
 
 def report(busbw: str, wrong: str) -> str:
-    """Output of mpirun; the largest message has the bandwidth."""
+    """Returns the output of mpirun, with the bandwidth for the largest message."""
     return "\n".join(
         [
             "# nThread 1 nGpus 1 minBytes 8388608 maxBytes 8589934592",
@@ -32,7 +32,7 @@ def report(busbw: str, wrong: str) -> str:
 
 
 class Cluster:
-    """Two H100 nodes; `mpirun` is the text of the program that stands in for it."""
+    """Two H100 nodes with a stand-in for mpirun."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -44,7 +44,7 @@ class Cluster:
     def measure(
         self, busbw: str = "475.38", *, wrong: str = "0 OK", code: int = 0, **job: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Runs the job where mpirun reports that bandwidth and ends with that code."""
+        """Runs the job with an mpirun that reports the bandwidth and exits with the code."""
         (self.root / "report").write_text(report(busbw, wrong))
         executable(self.root / "bin/mpirun", f"cat {self.root}/report\nexit {code}")
         place = cluster_of(job.pop("size", "Standard_ND96isr_H100_v5"))
@@ -74,14 +74,14 @@ A100, H200 = "Standard_ND96asr_v4", "Standard_ND96isr_H200_v5"
         ("299.99", SHARP, 1, "too slow", " with SHARP; at least 300 GB/s are expected"),
         ("470.01", {"nodes": 1}, 0, "sound", "; at least 460 GB/s are expected"),
         ("459.99", {"nodes": 1, **SHARP}, 1, "too slow", "; at least 460 GB/s are expected"),
-        # Figures that were reached with SHARP are not asked of a fabric without.
+        # Bandwidths measured with SHARP are not required of a fabric without it.
         ("365.00", {"nodes": 4}, 0, "", f" without SHARP; {UNKNOWN} adapters carry 400 GB/s"),
         ("174.99", {"nodes": 4, "size": A100}, 1, "too slow", " without SHARP; at least 175 GB/s"),
         ("475.38", {"options": {"minimum": 480.5}}, 1, "too slow", "; at least 480.5 GB/s are"),
         ("375.38", {"size": H200}, 0, "", f"; {UNKNOWN}"),
     ],
 )
-def test_the_fabric_is_held_to_what_its_size_reaches_or_the_job_asks(
+def test_nccl_tests_verdict_compares_bandwidth_with_the_size_or_the_job_minimum(
     cluster: Cluster, busbw: str, job: dict[str, Any], code: int, verdict: str, says: str
 ) -> None:
     done = cluster.measure(busbw, **job)
@@ -97,19 +97,19 @@ def test_the_fabric_is_held_to_what_its_size_reaches_or_the_job_asks(
 @pytest.mark.parametrize(
     ("nodes", "env", "noted"), [(2, {}, 1), (2, {"NCCL_ALGO": "Ring"}, 0), (4, {}, 0)]
 )
-def test_two_nodes_may_hide_a_slow_network(
+def test_nccl_tests_note_that_a_tree_on_two_nodes_may_hide_a_slow_network(
     cluster: Cluster, nodes: int, env: dict[str, str], noted: int
 ) -> None:
     assert cluster.measure(nodes=nodes, env=env).stdout.count("NCCL may take a tree") == noted
 
 
 @pytest.mark.parametrize("wrong", ["3 FAILED", "", "0.5 OK", "10 FAILED"])
-def test_sums_that_are_wrong_fail(cluster: Cluster, wrong: str) -> None:
+def test_nccl_tests_fail_on_wrong_or_missing_sums(cluster: Cluster, wrong: str) -> None:
     done = cluster.measure(wrong=wrong)
     assert done.returncode == 1
     assert done.stderr == "nccl-tests: failed: no result, or sums that are wrong\n"
 
 
-def test_a_failure_of_mpirun_is_passed_on(cluster: Cluster) -> None:
+def test_nccl_tests_exit_with_the_code_of_a_failed_mpirun(cluster: Cluster) -> None:
     done = cluster.measure(code=213)
     assert (done.returncode, "nccl-tests:" in done.stdout) == (213, False)

@@ -1,4 +1,4 @@
-"""Templates: their list, what front matter may declare, and what a job may set."""
+"""Templates: their list, the options that front matter declares, and those that a job sets."""
 
 import json
 from functools import partial
@@ -36,7 +36,7 @@ FROM_PARAMS = "options: {count: '{{ params.n }}', rate: '{{ params.r }}', flag: 
 
 
 def script(folder: Path, template: str, *overrides: str) -> str:
-    """The script of two processes on this machine, or of what the overrides say."""
+    """Renders the script of two processes on this machine, with overrides."""
     job = folder / "job.yaml"
     job.write_text(f"name: x\ntemplate: {template}\ncommand: 'true'\nprocesses_per_node: 2\n")
     job_file = load_job(job, overrides)
@@ -46,27 +46,27 @@ def script(folder: Path, template: str, *overrides: str) -> str:
 @pytest.mark.parametrize(
     ("templates", "override", "tagged", "labels"),
     [
-        ("openmpi horovod", (), True, True),  # by Open MPI 5 alone
+        ("openmpi horovod", (), True, True),  # labelled by Open MPI 5 only
         ("openmpi horovod hpcx", ("options.label_ranks=true",), True, False),
         ("openmpi horovod", ("options.label_ranks=false",), False, False),
         ("openmpi horovod", ("processes_per_node=1",), False, False),
         ("torchrun deepspeed tensorflow", (), False, True),
         ("torchrun deepspeed tensorflow", ("options.label_ranks=false",), False, False),
         ("torchrun deepspeed tensorflow", ("processes_per_node=1",), False, False),
-        # They break lines that come in parts, or have one line a node.
+        # These would break lines written in parts, or have one line per node.
         ("hpcx every-node nccl-tests mpich intelmpi mvapich", (), False, False),
     ],
 )
-def test_ranks_are_labelled_where_the_launcher_can_and_the_job_lets_it(
+def test_template_labels_ranks_if_its_launcher_can_and_the_job_allows_it(
     tmp_path: Path, templates: str, override: tuple[str, ...], *, tagged: bool, labels: bool
 ) -> None:
-    """Open MPI's own labels, and a launcher that asks for its version or labels lines itself."""
+    """`tagged`: Open MPI adds labels; `labels`: the script asks for its version or adds them."""
     for template in templates.split():
         text = script(tmp_path, template, *override)
         assert ("--tag-output" in text, labels_ranks(text)) == (tagged, labels), template
 
 
-def test_options_are_set_on_the_command_line(tmp_path: Path) -> None:
+def test_template_options_are_set_on_the_command_line(tmp_path: Path) -> None:
     overrides = ("options.count=9", "options.mode=fast", "options.flag=true")
     assert render(tmp_path, "", *overrides) == "9 0.5 '' true fast\n"
     [finding] = findings(tmp_path, "", "options.text=1.10")
@@ -75,7 +75,7 @@ def test_options_are_set_on_the_command_line(tmp_path: Path) -> None:
 
 
 def render(folder: Path, options: str, *overrides: str, front: str = FRONT) -> str:
-    """Script that the template makes of a job's options."""
+    """Renders the template with a job's options."""
     (folder / "own.sh.j2").write_text(front)
     job = folder / "job.yaml"
     job.write_text(f"name: x\ntemplate: own.sh.j2\ncommand: 'true'\n{options}")
@@ -84,7 +84,7 @@ def render(folder: Path, options: str, *overrides: str, front: str = FRONT) -> s
 
 
 def findings(folder: Path, options: str, *overrides: str, front: str = FRONT) -> list[Finding]:
-    """Faults of a job's options."""
+    """Returns the findings about a job's options."""
     with pytest.raises(UserError) as caught:
         render(folder, options, *overrides, front=front)
     return list(caught.value.findings)
@@ -95,14 +95,16 @@ def findings(folder: Path, options: str, *overrides: str, front: str = FRONT) ->
     [
         ("", "3 0.5 '' false safe\n"),
         ("options: {}\n", "3 0.5 '' false safe\n"),
-        ("options: {text: yes}\n", "3 0.5 yes false safe\n"),  # YAML 1.2 takes it for text
+        ("options: {text: yes}\n", "3 0.5 yes false safe\n"),  # text in YAML 1.2
         ("options: {count: -4, rate: 2, text: a b, flag: true}\n", "-4 2.0 'a b' true safe\n"),
         ('options: {text: "$(id)\'"}\n', "3 0.5 '$(id)'\"'\"'' false safe\n"),
-        # What a template of the job file makes is text, and counts as what it says.
+        # Templates in the job file render text, which is parsed by the option's type.
         (f"params: {{n: 7, r: 1e-3}}\n{FROM_PARAMS}", "7 0.001 '' true safe\n"),
     ],
 )
-def test_options_have_values_or_their_defaults(tmp_path: Path, options: str, text: str) -> None:
+def test_template_options_have_values_or_their_defaults(
+    tmp_path: Path, options: str, text: str
+) -> None:
     assert render(tmp_path, options) == text
 
 
@@ -118,8 +120,10 @@ def test_options_have_values_or_their_defaults(tmp_path: Path, options: str, tex
         ("mode: save", "one of `fast`, `safe`, found the text `save`", "did you mean `safe`?"),
     ],
 )
-def test_wrong_option_is_said_at_its_line(tmp_path: Path, line: str, fault: str, hint: str) -> None:
-    """One that is not declared has no `fault` of its own."""
+def test_template_option_that_is_wrong_is_reported_at_its_line(
+    tmp_path: Path, line: str, fault: str, hint: str
+) -> None:
+    """An empty `fault` stands for an undeclared option."""
     name, value = line.split(": ")
     said = ("unknown-option", f"the template `own.sh.j2` has no option `{name}`")
     if fault:
@@ -131,7 +135,9 @@ def test_wrong_option_is_said_at_its_line(tmp_path: Path, line: str, fault: str,
     assert place.text[place.column - 1 :].startswith(value if fault else line)
 
 
-def test_options_that_do_not_fit_the_template_are_reported(tmp_path: Path) -> None:
+def test_template_options_that_are_unknown_wrong_or_missing_are_all_reported(
+    tmp_path: Path,
+) -> None:
     found = findings(tmp_path, "options: {coutn: 1, rate: x, mode: y}\n")
     assert [finding.path for finding in found] == ["options.coutn", "options.rate", "options.mode"]
     [finding] = findings(tmp_path, "options: {a: 1}\n", front="{# description: Mine. #}\n")
@@ -163,7 +169,9 @@ def test_options_that_do_not_fit_the_template_are_reported(tmp_path: Path) -> No
         ("{type: int, help: h, defualt: 3}", "defualt", "unknown key"),
     ],
 )
-def test_mistakes_of_a_template_are_said_at_its_line(declared: str, path: str, says: str) -> None:
+def test_template_with_a_wrong_option_declaration_is_refused_at_its_line(
+    declared: str, path: str, says: str
+) -> None:
     source = "{#\ndescription: M.\noptions:\n  size: " + declared + "\n#}\n"
     finding = refused(lambda: front_matter(Path("own.sh.j2"), source))
     assert says in finding.message
@@ -187,7 +195,9 @@ def test_mistakes_of_a_template_are_said_at_its_line(declared: str, path: str, s
         ("text", False, None),
     ],
 )
-def test_option_accepts_values_of_its_type(kind: str, given: Scalar, value: Scalar | None) -> None:
+def test_template_option_accepts_values_of_its_type(
+    kind: str, given: Scalar, value: Scalar | None
+) -> None:
     accepted = Option.model_validate({"type": kind, "help": "h"}).accept(given)
     assert accepted == value
     assert type(accepted) is type(value)
@@ -207,7 +217,7 @@ LONG = "x" * 131_001
         ({"env": {"A": "x"}, "command": "{{ 'x' * 1_000_000 }}\n{{ 'x' * 500_000 }}"}, ["command"]),
     ],
 )
-def test_more_than_a_program_takes_is_refused_at_its_line(
+def test_template_values_too_long_for_a_program_are_refused_at_their_line(
     tmp_path: Path, fields: dict[str, Any], paths: list[str]
 ) -> None:
     file = tmp_path / "job.yaml"
@@ -271,7 +281,7 @@ def test_templates_command_lists_all_templates_by_folder(
     assert listed["loud"]["description"] == "Mine, and nobody else's."
 
 
-def test_template_is_explained(folder: Path, templates: RunFairway) -> None:
+def test_templates_command_explains_one_template(folder: Path, templates: RunFairway) -> None:
     explained = (
         "Mine, and nobody else's.\n\n"
         f"file     {folder}/job_templates/loud.sh.j2\n"
@@ -301,7 +311,7 @@ def test_template_is_explained(folder: Path, templates: RunFairway) -> None:
         ("../loud", "outside of the job's folder"),
     ],
 )
-def test_templates_command_refuses_a_broken_template(
+def test_templates_command_refuses_an_unknown_or_broken_template(
     templates: RunFairway, name: str, says: str
 ) -> None:
     ends(templates(name), 2, says, printed="")

@@ -1,5 +1,5 @@
-"""Launchers' scripts, run for real: with this machine's MPI, and with stand-ins for programs
-that are not here. Each test plays the engine, and exports the contract by itself."""
+"""Launchers' scripts, executed with this machine's MPI, and with stand-ins for missing programs.
+Each test acts as the engine and exports the contract variables."""
 
 import hashlib
 import json
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.integration
 # Text that a shell, a here-document or JSON could trip over.
 HOSTILE = "it's \"$HOME\" `id` \\n $(id)\nEOF\n  'x' é"
 
-# Two nodes on this machine that share nothing with the main host but what they are told: a new
-# environment with the contract, PATH and HOME alone.
+# Runs a command on each node, all on this machine, in a new environment with only the contract
+# variables, PATH and HOME.
 EACH_NODE = """#!/usr/bin/env bash
 mapfile -t contract < <(compgen -e | grep ^FAIRWAY_)
 nodes=()
@@ -41,7 +41,7 @@ for node in "${nodes[@]}"; do wait "$node" || status=$?; done
 exit "$status"
 """
 
-# What mpirun takes for ssh: it drops the host, and starts the daemon with a bare environment.
+# Replaces ssh for mpirun: drops the host and starts the daemon with a minimal environment.
 AGENT = """#!/usr/bin/env bash
 shift
 exec env -i PATH="$PATH" HOME="$HOME" OMPI_ALLOW_RUN_AS_ROOT=1 \\
@@ -50,7 +50,7 @@ exec env -i PATH="$PATH" HOME="$HOME" OMPI_ALLOW_RUN_AS_ROOT=1 \\
 
 
 class Engine:
-    """Runs jobs on two make-believe nodes; programs in `bin` come before the machine's."""
+    """An engine with two simulated nodes; programs in `bin` take precedence over the machine's."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -72,7 +72,7 @@ class Engine:
         )
 
     def contract(self, nodes: int, width: int, outputs: list[str]) -> dict[str, str]:
-        """Variables that an engine exports on the main host."""
+        """Returns the environment variables that an engine exports on the main host."""
         directories = {f"FAIRWAY_OUTPUT_{name.upper()}": f"out/{name}" for name in outputs}
         directories |= {"FAIRWAY_SCRATCH_DIR": "scratch", "FAIRWAY_SHARED_DIR": "shared"}
         for folder in directories.values():
@@ -97,24 +97,24 @@ class Engine:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
-    """Two make-believe nodes."""
+    """Two simulated nodes."""
     return Engine(tmp_path)
 
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """Lines that a run that went well printed, in the order of the alphabet, without labels."""
+    """Returns the lines that a successful run printed, sorted and without labels."""
     assert done.returncode == 0, done.stderr
     split = (split_label(line.encode())[1].decode() for line in done.stdout.splitlines())
     return sorted(split)
 
 
 def ranks(done: subprocess.CompletedProcess[str]) -> list[int | None]:
-    """The ranks that its lines name, in their order."""
+    """Returns the ranks that label the lines of a run, sorted."""
     return sorted((split_label(line.encode())[0] for line in done.stdout.splitlines()), key=str)
 
 
-# Open MPI's mpirun hangs in one of some hundred runs whose ranks end while its daemon on another
-# host still greets it. Ranks that have met through MPI come after that.
+# Open MPI's mpirun hangs in about one of a hundred runs if the ranks end while its daemon on
+# another host is still connecting. Ranks that have initialized MPI end after that.
 MEET = 'python -c "from mpi4py import MPI" && '
 
 SHOW = "python -c " + shlex.quote(
@@ -123,9 +123,9 @@ SHOW = "python -c " + shlex.quote(
 )
 
 
-def test_ranks_on_another_node_see_env_secrets_and_the_contract(engine: Engine) -> None:
-    # The node's address is not one that mpirun takes for its own. With two such nodes, whose
-    # daemons have one hostname here, mpirun of Open MPI 5.0 now and then does not end.
+def test_launcher_passes_env_secrets_and_contract_to_ranks_on_another_node(engine: Engine) -> None:
+    # mpirun does not take the node's address for its own. With two such nodes, whose daemons
+    # share a hostname here, mpirun of Open MPI 5.0 sometimes does not end.
     done = engine.run(
         template="openmpi",
         command=MEET + SHOW,
@@ -138,7 +138,7 @@ def test_ranks_on_another_node_see_env_secrets_and_the_contract(engine: Engine) 
     assert ranks(done) == [0, 1]  # Open MPI 5 is here
 
 
-def test_mpirun_is_told_of_each_host_once(engine: Engine) -> None:
+def test_launcher_lists_each_host_once_in_the_hostfile_of_mpirun(engine: Engine) -> None:
     executable(
         engine.bin / "mpirun", '#!/bin/sh\nwhile [ $1 != --hostfile ]; do shift; done; cat "$2"\n'
     )
@@ -151,7 +151,7 @@ def test_mpirun_is_told_of_each_host_once(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("template", ["every-node", "plain"])
-def test_values_reach_the_command_as_they_are(engine: Engine, template: str) -> None:
+def test_launcher_passes_values_to_the_command_unchanged(engine: Engine, template: str) -> None:
     command = f"{SHOW} && printf '%s\\n' {shlex.quote(HOSTILE)} >&2"
     options = {"label_ranks": False} if template == "every-node" else {}
     done = engine.run(template=template, command=command, env={"VALUE": HOSTILE}, options=options)
@@ -162,14 +162,14 @@ def test_values_reach_the_command_as_they_are(engine: Engine, template: str) -> 
     assert sorted(done.stderr.splitlines()) == sorted(HOSTILE.splitlines() * times)
 
 
-def test_what_runs_once_a_node_has_the_variables_as_they_are() -> None:
+def test_launcher_passes_variables_to_scripts_run_once_per_node_unchanged() -> None:
     job = Job(name="a", command="true", env={"VALUE": HOSTILE})
     script = render_once_a_node("before the tasks", 'printf %s "$VALUE"', job)
     assert finished(["bash", "-c", script]).stdout == HOSTILE
 
 
-# 135,200 characters, where an argument or variable has 131,072 bytes at most, with all that quoting
-# could change.
+# 135,200 characters, with everything that quoting could change. A single argument or environment
+# variable has at most 131,072 bytes.
 LONG = (HOSTILE + " 🚀 %s {#! # \\\n") * 2600
 LONG_JOB = {
     "env": {f"TEXT{number}": LONG[number : number + 60_000] for number in range(3)},
@@ -182,7 +182,7 @@ LONG_JOB = {
 @pytest.mark.parametrize(
     ("template", "ranks"), [("openmpi", 4), ("every-node", 2), ("plain", 1), ("tensorflow", 4)]
 )
-def test_a_long_command_and_long_variables_reach_each_rank_as_they_are(
+def test_launcher_passes_long_commands_and_variables_to_each_rank_unchanged(
     engine: Engine, template: str, ranks: int
 ) -> None:
     digests = [
@@ -193,7 +193,7 @@ def test_a_long_command_and_long_variables_reach_each_rank_as_they_are(
     assert lines(done) == sorted(["0", *digests] * ranks)
 
 
-def test_maximum_size_and_rank_reach_every_node(engine: Engine) -> None:
+def test_launcher_passes_variables_of_maximum_size_and_rank_to_every_node(engine: Engine) -> None:
     env = {f"TEXT{number}": "x" * (131_000 - len("TEXT0=")) for number in range(5)}
     command = f": {'y' * 189_000}\nprintenv TEXT4 | sha256sum"
     done = engine.run(env=env, template="every-node", command=command)
@@ -205,12 +205,12 @@ def test_maximum_size_and_rank_reach_every_node(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("template", ["openmpi", "every-node", "plain", "tensorflow"])
-def test_the_exit_code_is_the_command_s(engine: Engine, template: str) -> None:
+def test_launcher_exits_with_the_code_of_the_command(engine: Engine, template: str) -> None:
     command = f"{MEET if template == 'openmpi' else ''}exit 7"
     assert engine.run(template=template, command=command, nodes=1).returncode == 7
 
 
-# Of a rank: in its process group, in a session of its own, and deaf.
+# Processes left by a rank: in its process group, in a separate session, and ignoring SIGTERM.
 LEFT = """
 for left in sleep 'setsid sleep' "env --ignore-signal=TERM sleep"; do $left 3600 & done
 echo ${left:+trained}
@@ -228,7 +228,7 @@ echo ${left:+trained}
 def test_launcher_ends_processes_left_by_a_rank(
     engine: Engine, template: str, folder: str, launcher: str
 ) -> None:
-    """Nobody would hear of it otherwise: a launcher waits until a rank's output is closed."""
+    """Otherwise the end of a rank goes unnoticed: launchers wait until its output is closed."""
     programs = Path(sys.prefix, folder, "bin")
     if not (programs / launcher).exists():
         pytest.skip(f"not installed: {programs / launcher}")
@@ -238,15 +238,15 @@ def test_launcher_ends_processes_left_by_a_rank(
     assert not processes.sessions_with(f"FAIRWAY_SCRATCH_DIR={engine.root}/scratch")
 
 
-def test_rank_ends_after_its_last_line_or_by_a_signal(engine: Engine) -> None:
+def test_launcher_prints_the_last_line_of_a_rank_and_reports_its_signal(engine: Engine) -> None:
     done = engine.run(template="openmpi", command="exec > >(sed s/^/a/); echo b", nodes=1)
     assert lines(done) == ["ab", "ab"]
     done = engine.run(template="openmpi", command="kill -SEGV $$", nodes=1)
     assert done.returncode == 128 + 11
-    assert "kill -SEGV" not in done.stdout + done.stderr  # nor is the command repeated
+    assert "kill -SEGV" not in done.stdout + done.stderr  # the command is not repeated
 
 
-# Tells mpirun two signals, the next when its own has come.
+# Sends mpirun two signals, the second once this rank has received the first.
 TOLD = """
 import os, pathlib, signal
 signals = {signal.SIGUSR1, signal.SIGUSR2}
@@ -258,7 +258,7 @@ for number in sorted(signals):
 """
 
 
-def test_a_signal_to_the_launcher_reaches_a_rank_once(engine: Engine) -> None:
+def test_launcher_forwards_each_signal_to_a_rank_once(engine: Engine) -> None:
     mpirun = Path(sys.executable).with_name("mpirun")
     executable(engine.bin / "mpirun", f'echo $$ >launcher\nexec {mpirun} "$@"')
     command = f"{MEET}python -c {shlex.quote(TOLD)}"
@@ -266,7 +266,7 @@ def test_a_signal_to_the_launcher_reaches_a_rank_once(engine: Engine) -> None:
     assert lines(done) == ["told SIGUSR1", "told SIGUSR2"]
 
 
-def test_horovod_has_its_settings_and_the_job_wins(engine: Engine) -> None:
+def test_horovod_template_sets_its_options_and_job_env_overrides_them(engine: Engine) -> None:
     done = engine.run(
         template="horovod",
         options={"fusion_mib": 128, "cycle_ms": 2.5, "autotune": True, "timeline": "trace"},
@@ -308,7 +308,7 @@ for local in range(len(own)):
 """
 
 
-def test_deepspeed_starts_the_processes_of_each_node(engine: Engine) -> None:
+def test_deepspeed_template_starts_the_processes_of_each_node(engine: Engine) -> None:
     package = engine.root / "deepspeed/launcher"
     package.mkdir(parents=True)
     (package / "launch.py").write_text(DEEPSPEED)
@@ -329,13 +329,13 @@ exit $(cat "$HOME/exit-$FAIRWAY_NODE_RANK" 2>/dev/null || echo 0)
 
 @pytest.fixture
 def torchrun(engine: Engine) -> Engine:
-    """Nodes whose torchrun says how it was called, and ends as a file tells it to."""
+    """Nodes whose torchrun prints its arguments and exits with the code in a file."""
     script = TORCHRUN.replace("$HOME", str(engine.root))
     executable(engine.bin / "torchrun", script)
     return engine
 
 
-def test_agents_meet_at_the_main_host(torchrun: Engine) -> None:
+def test_torchrun_template_connects_agents_to_the_main_host(torchrun: Engine) -> None:
     first, second = lines(torchrun.run(template="torchrun", env={"OMP_NUM_THREADS": "3"}))
     assert first.startswith("0 --nnodes 2 --nproc_per_node 2 --rdzv_endpoint 127.0.1.1:")
     assert "--rdzv_backend c10d --rdzv_conf is_host=1 --local_addr 127.0.1.1" in first
@@ -345,7 +345,9 @@ def test_agents_meet_at_the_main_host(torchrun: Engine) -> None:
 
 
 @pytest.mark.parametrize(("node", "code"), [(1, 0), (0, 5)])
-def test_elastic_run_goes_on_without_another_node(torchrun: Engine, node: int, code: int) -> None:
+def test_torchrun_template_continues_an_elastic_run_without_a_worker_node(
+    torchrun: Engine, node: int, code: int
+) -> None:
     (torchrun.root / f"exit-{node}").write_text("5")
     done = torchrun.run(template="torchrun", options={"min_nodes": 1})
     assert done.returncode == code
@@ -364,10 +366,10 @@ def test_elastic_run_goes_on_without_another_node(torchrun: Engine, node: int, c
         (2, ["chief 0", "ps 0", "ps 1", "worker 0"]),
     ],
 )
-def test_tensorflow_template_gives_each_process_its_part_of_the_cluster(
+def test_tensorflow_template_gives_each_process_its_role_in_the_cluster(
     engine: Engine, servers: int, roles: list[str]
 ) -> None:
-    # The chief waits for the others' word, as one that is gone would take them with it.
+    # Every process waits for the others, as the end of the chief would end them.
     others = "until (($(ls seen-* | wc -l) == 4)); do :; done"
     command = f'echo "$TF_CONFIG"; touch "seen-$BASHPID"; {others}'
     done = engine.run(

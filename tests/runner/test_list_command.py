@@ -1,4 +1,4 @@
-"""Which runs `fairway list` shows, with which columns and in which order."""
+"""`fairway list`: selection, columns and order of the runs."""
 
 import errno
 import json
@@ -24,7 +24,7 @@ METRICS = {"loss": "loss=([0-9.]+)"}
 
 @pytest.fixture
 def folder(make_run: MakeRun, store: RunStore) -> Path:
-    """A project with three runs: of one task, of a sweep, and without a metric."""
+    """A project with three runs: of one task, of a sweep, and without metrics."""
     one = {"log": "loss=9\nloss=0.5\n", "params": {"lr": 0.1, "size": "big"}}
     make_run("one-a", [one], created=1e9, metrics=METRICS, tags=["vision", "best"])
     sweep = [{"log": f"loss=0.{n}\n", "params": {"lr": 0.1 * n, "size": "big"}} for n in (2, 4)]
@@ -69,7 +69,7 @@ def test_list_filters_and_orders_runs(
     assert len(fairway(folder, "list", *words)[1].splitlines()) == len(ids) + 1
 
 
-def test_list_by_text_and_by_targets_that_are_gone_or_misspelt(
+def test_list_filters_by_job_text_and_removed_target_and_hints_at_typos(
     fairway: RunFairway, folder: Path, make_run: MakeRun
 ) -> None:
     (folder / ".fairway" / "runs" / "none-c" / "job.yaml").write_text("command: train --deep\n")
@@ -79,10 +79,10 @@ def test_list_by_text_and_by_targets_that_are_gone_or_misspelt(
     assert _ids(fairway, folder, "--target", "gone") == ["gone-d"]
 
 
-def test_list_of_queued_runs_has_reasons(
+def test_list_of_queued_runs_shows_reasons(
     fairway: RunFairway, folder: Path, make_run: MakeRun
 ) -> None:
-    """Unless other columns are asked for."""
+    """The reasons are left out if other columns are requested."""
     run = make_run("late-d", created=1.3e9, state="queued")
     record = run.folder / "run.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "engine": "elsewhere"}))
@@ -99,7 +99,7 @@ def test_list_of_queued_runs_has_reasons(
     assert "columns" not in facts
 
 
-def test_columns_of_metrics_and_parameters(fairway: RunFairway, folder: Path) -> None:
+def test_list_columns_show_metrics_and_parameters(fairway: RunFairway, folder: Path) -> None:
     words = ("list", "--tag", "vision", "--columns", "metric:loss,param:lr,note,param:size")
     code, out, _ = fairway(folder, *words)
     assert code == 0
@@ -116,12 +116,12 @@ def test_columns_of_metrics_and_parameters(fairway: RunFairway, folder: Path) ->
 
 
 @pytest.mark.parametrize("option", ["--columns", "--sort"])
-def test_an_unknown_column_is_refused(fairway: RunFairway, folder: Path, option: str) -> None:
+def test_list_refuses_an_unknown_column(fairway: RunFairway, folder: Path, option: str) -> None:
     for text, says in (("tiem", "did you mean `time`?"), ("metrics:a", "metric:NAME")):
         ends(fairway(folder, "list", option, text), 2, f"there is no column `{text}`", says)
 
 
-def test_moment_is_a_span_a_date_or_a_time_of_the_day() -> None:
+def test_moment_is_parsed_from_a_duration_a_date_or_a_time_of_day() -> None:
     assert moment("--since", "2h", now=10_000.0) == 2_800.0
     assert moment("--since", "2001-09-09T01:46:40+00:00") == 1e9
     for text in ("yesterday", "-2h", "2h 3m", "99999-01-01", ""):
@@ -138,10 +138,10 @@ def test_moment_is_a_span_a_date_or_a_time_of_the_day() -> None:
         assert "or since when, as 14:30" in raised.value.findings[0].hint
 
 
-def test_a_run_that_may_not_be_read_hides_no_other(
+def test_list_reports_an_unreadable_run_and_shows_the_others(
     fairway: RunFairway, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system refuses it, as root, who runs these tests in CI, is refused nothing."""
+    """The refusal is simulated, as root, who runs these tests in CI, may read everything."""
     run = folder / ".fairway" / "runs" / "one-a"
     real = Path.read_bytes
 
@@ -161,7 +161,7 @@ def test_a_run_that_may_not_be_read_hides_no_other(
 
 @dataclass
 class Looks:
-    """The looks at targets: of which, with which patience, at which runs."""
+    """The refreshes of targets: the target, the deadline and the runs of each."""
 
     seen: list[tuple[str, float, list[str]]] = field(default_factory=list)
 
@@ -178,7 +178,7 @@ class Looks:
 
 @pytest.fixture
 def looks(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> Looks:
-    """Runs on two targets that are away."""
+    """Runs on two unreachable targets, whose refreshes are recorded."""
     for name, target, created, metrics in (
         *(("near-a", "near", 1e9, {}), ("near-b", "near", 1.1e9, METRICS)),
         *(("far-a", "far", 1.2e9, {}), ("far-b", "far", 1.3e9, {})),
@@ -212,7 +212,7 @@ NEAR, FAR = ("near", 5.0, ["near-a", "near-b"]), ("far", 5.0, ["far-a", "far-b"]
         (["--deadline", "9s", "--name", "here"], []),
     ],
 )
-def test_list_asks_the_targets_of_the_runs_that_it_may_show_once(
+def test_list_polls_each_target_of_matching_runs_once(
     here: RunFairway, looks: Looks, words: list[str], seen: list[tuple[str, float, list[str]]]
 ) -> None:
     code, _, err = here("list", *words)
@@ -220,16 +220,18 @@ def test_list_asks_the_targets_of_the_runs_that_it_may_show_once(
     assert err.count("[no-connection]") == len(seen)
 
 
-def test_list_asks_a_target_once_though_runs_have_metrics(here: RunFairway, looks: Looks) -> None:
-    """Runs with metrics are looked at by themselves."""
+def test_list_polls_an_unreachable_target_once_even_if_runs_have_metrics(
+    here: RunFairway, looks: Looks
+) -> None:
+    """Runs with metrics are refreshed separately."""
     here("list", "--columns", "metric:loss", "--target", "near")
     assert [each[0] for each in looks.seen] == ["near"]
 
 
-def test_list_of_a_target_that_is_away_shows_what_is_known(
+def test_list_of_an_unreachable_target_shows_known_runs(
     store: RunStore, fairway: RunFairway, looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is asked which runs it has from elsewhere, and then no more."""
+    """The target is asked for runs submitted elsewhere, and not again after that fails."""
     target = {"name": "near", "engine": "ssh", "nodes": {"min": 1, "max": 1}}
     target["ssh"] = {"host": "10.0.0.4", "user": "me", "shared": "/data"}
     folder, asked = store.base.parent, []

@@ -1,4 +1,4 @@
-"""`files: {input: …}`: a task for each file of an input, as it is at the submission."""
+"""`files: {input: …}`: one task for each file that an input has at the submission."""
 
 import json
 import shutil
@@ -73,7 +73,7 @@ def test_sweep_over_files_makes_a_point_for_each_file(project: Path, here: RunFa
         {"file": "b.jpg", "name": "b.jpg", "stem": "b"},
         {"file": "deep/a.jpg", "name": "a.jpg", "stem": "a"},
     ]
-    write(project, {"input": "images"})  # without a pattern it is all files
+    write(project, {"input": "images"})  # all files without a pattern
     points = [each["params"] for each in json.loads(here("sweep", "job.yaml", "--json")[1])]
     assert [each["file"] for each in points] == ["b.jpg", "deep/a.jpg", "notes.txt"]
     (project / "more").mkdir()
@@ -88,7 +88,7 @@ def test_sweep_over_files_makes_a_point_for_each_file(project: Path, here: RunFa
 
 
 def test_sweep_over_files_keeps_the_list_of_its_submission(project: Path) -> None:
-    """A retry runs the tasks that there were, and a new run those that there are."""
+    """A retry runs the tasks of the first submission; a new run lists the files again."""
     file = write(project)
     store = RunStore.here()
     before = submit(prepare(load_job(file), local(), store, run_id="images-first"), store)
@@ -102,7 +102,7 @@ def test_sweep_over_files_keeps_the_list_of_its_submission(project: Path) -> Non
     assert files_of(after) == ["c.jpg", "deep/a.jpg"]
 
 
-def test_listed_files_of_other_forms_of_inputs(project: Path) -> None:
+def test_sweep_over_files_lists_templated_and_single_file_inputs(project: Path) -> None:
     inputs = {"images": {"from": "datasets:{{ params.set }}/"}}
     file = write(project, inputs=inputs, params={"set": "images/deep"})
     job = with_files(load_job(file), local())
@@ -113,8 +113,10 @@ def test_listed_files_of_other_forms_of_inputs(project: Path) -> None:
     assert with_files(job, local()) is job
 
 
-def test_listing_by_targets_that_cannot_be_asked(project: Path, tmp_path: Path) -> None:
-    """As on a page that looks at a job while it is typed."""
+def test_sweep_over_files_that_cannot_be_listed_warns_or_is_refused(
+    project: Path, tmp_path: Path
+) -> None:
+    """Pages that check a job while the user types do not ask the target."""
     prepared = prepare(load_job(write(project)), find_target("pool"), RunStore.here(), asks=False)
     assert files_of(prepared) == ["**/*.jpg"]
     assert any("each file of the input `images`" in each.message for each in prepared.warnings)
@@ -149,7 +151,7 @@ NO_FILE = "`*.png` matches no file of the input `images`"
         ({"input": "images"}, {"from": "x:images/"}, "inputs.images.from", "no mount `x`"),
     ],
 )
-def test_what_cannot_be_listed_is_named(
+def test_sweep_over_files_of_an_unknown_input_or_without_match_is_refused(
     project: Path, files: Any, source: Any, path: str, message: str
 ) -> None:
     job = load_job(write(project, files, inputs={"images": source}))

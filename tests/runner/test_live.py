@@ -1,4 +1,4 @@
-"""Azure's answers held against an environment, from a stand-in on loopback."""
+"""Live checks: an environment compared with the answers of a stand-in for Azure on loopback."""
 
 import json
 import re
@@ -64,14 +64,14 @@ def lab(tmp_path: Path) -> Environment:
 
 
 def versions_of(image: Any) -> str:
-    """Path at which Azure lists the versions of an image."""
+    """Returns the path at which Azure lists the versions of an image."""
     publisher = f"{COMPUTE}/locations/westeurope/publishers/{image.publisher}"
     return f"{publisher}/artifacttypes/vmimage/offers/{image.offer}/skus/{image.sku}/versions"
 
 
 @pytest.fixture
 def plane(lab: Environment, azure_alone: ControlPlane) -> ControlPlane:
-    """Azure, where all that the environment needs is there."""
+    """Azure with everything that the environment needs."""
     plane = azure_alone
     zones = [{"location": "WestEurope", "zones": ["1", "2"]}]
     sizes = [H100, A100, "Standard_D32s_v6"]
@@ -113,7 +113,7 @@ def test_live_check_warns_of_permissions_that_the_deployer_lacks(
     assert [each.severity for each in rights] == [Severity.WARNING] * bool(missing)
     assert all(missing in each.message and "Contributor" in each.hint for each in rights)
     assert all(", which you are not allowed to do" in each.message for each in rights)
-    makes_roles = "roleDefinitions" in missing  # which takes another role
+    makes_roles = "roleDefinitions" in missing  # which needs another role
     assert all(("User Access" in each.hint) is makes_roles for each in rights)
 
 
@@ -129,7 +129,7 @@ clusters:
 
 
 @pytest.mark.parametrize("state", [None, "Registering", "Registered"])
-def test_live_check_wants_the_feature_of_infiniband_for_node_pools(
+def test_live_check_requires_the_infiniband_feature_for_node_pools(
     lab: Environment, tmp_path: Path, plane: ControlPlane, look: Look, state: str | None
 ) -> None:
     feature = "Microsoft.ContainerService/features/AKSInfinibandSupport"
@@ -150,12 +150,12 @@ def test_live_check_wants_the_feature_of_infiniband_for_node_pools(
     [
         ("1.35", []),
         ("1.36", []),
-        ("1.34", ["kubernetes-not-offered"]),  # with long-term support alone
+        ("1.34", ["kubernetes-not-offered"]),  # only with long-term support
         ("1.90", ["kubernetes-not-offered"]),
         ("1.37", ["kubernetes-preview"]),
     ],
 )
-def test_version_of_kubernetes_is_one_that_the_region_offers(
+def test_live_check_reports_kubernetes_versions_that_the_region_lacks(
     tmp_path: Path, look: Look, version: str, found: list[str]
 ) -> None:
     (file := tmp_path / "pods.yaml").write_text(f'{PODS}kubernetes: {{version: "{version}"}}\n')
@@ -165,7 +165,7 @@ def test_version_of_kubernetes_is_one_that_the_region_offers(
 
 
 def quota(plane: ControlPlane, **limits: tuple[int, int]) -> None:
-    """The limit of each quota, and how much of it is used."""
+    """Sets the limit of each quota, and its use."""
     usages = [
         {"name": {"value": name}, "limit": limit, "currentValue": used}
         for name, (limit, used) in limits.items()
@@ -174,7 +174,7 @@ def quota(plane: ControlPlane, **limits: tuple[int, int]) -> None:
 
 
 def batch_accounts(plane: ControlPlane, **properties: object) -> None:
-    """The environment's Batch account, and one of another that has room for nothing."""
+    """Adds the environment's Batch account, and another environment's with a tiny quota."""
     other = {"tags": {"environment": "b"}, "properties": {"lowPriorityCoreQuota": 1}}
     mine = {"tags": {"environment": "lab"}, "properties": properties}
     accounts = [{"name": "other", **other}, {"name": "it", **mine}]
@@ -190,13 +190,13 @@ def azure(plane: ControlPlane) -> Iterator[Management]:
 
 @pytest.fixture
 def look(lab: Environment, azure: Management) -> Look:
-    """Asks Azure about an environment, `lab` if none is given."""
+    """Function that checks an environment against Azure, `lab` by default."""
     return lambda environment=lab: check_live(environment, azure)
 
 
 @pytest.fixture
 def checked(plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Checked:
-    """The exit code of `fairway check --live` on the environment, and what it prints."""
+    """Function that runs `fairway check --live` on the environment: exit code and output."""
 
     def run(**options: Any) -> tuple[int, str]:
         with pytest.raises(typer.Exit) as caught:
@@ -210,15 +210,17 @@ def _ids(findings: list[Finding]) -> list[tuple[str, str]]:
     return [(each.id, each.path) for each in findings]
 
 
-def test_live_check_finds_nothing_where_all_is_there(plane: ControlPlane, look: Look) -> None:
+def test_live_check_finds_nothing_if_all_requirements_are_met(
+    plane: ControlPlane, look: Look
+) -> None:
     assert look() == []
     assert {method for method, *_ in plane.requests} == {"GET", "POST"}
     posted = [path for method, path, _ in plane.requests if method == "POST"]
     assert posted == [f"/{NOBODY}/oauth2/v2.0/token"]
 
 
-def test_the_role_reader_sees_all_of_it(plane: ControlPlane, look: Look) -> None:
-    """The role is enough, as docs/checks.md says. A role on another group shows nothing."""
+def test_live_check_needs_only_the_role_reader(plane: ControlPlane, look: Look) -> None:
+    """Reader suffices, as docs/checks.md says. A role on another group shows nothing."""
     whole = f"/subscriptions/{NOBODY}"
     plane.rights = all_of(built_in_roles()["Reader"], [NOBODY], whole)
     found = look()
@@ -230,7 +232,9 @@ def test_the_role_reader_sees_all_of_it(plane: ControlPlane, look: Look) -> None
     assert look() == []
 
 
-def test_needs_of_an_environment(lab: Environment, tmp_path: Path) -> None:
+def test_requirements_of_an_environment_list_machines_providers_and_images(
+    lab: Environment, tmp_path: Path
+) -> None:
     assert machines_of(lab) == [
         Machines("clusters.pair", H100, 2),
         Machines("clusters.pool", A100, 4, spot=True, pool=True),
@@ -245,11 +249,11 @@ def test_needs_of_an_environment(lab: Environment, tmp_path: Path) -> None:
         *providers_of(pods)
     }
     assert {each.path for each in machines_of(pods)} == {"clusters.nd", "kubernetes.system"}
-    assert images_of(pods) == {}  # AKS' own nodes have AKS' image
+    assert images_of(pods) == {}  # AKS nodes have an image of AKS
 
 
 def pool_images(plane: ControlPlane, lab: Environment, sku: str = "", agent: str = "") -> None:
-    """Images that the Batch account takes, on its second page: the pool's, or another."""
+    """Lists one image that the Batch account supports, on a second page: the pool's or another."""
     image = pool_images_of(lab)["clusters.pool"]
     batch_accounts(plane, accountEndpoint=plane.host)
     reference = {"publisher": "Microsoft-DSVM", "offer": image.offer, "sku": sku or image.sku}
@@ -260,14 +264,14 @@ def pool_images(plane: ControlPlane, lab: Environment, sku: str = "", agent: str
 
 
 def hidden(plane: ControlPlane) -> None:
-    """One thing may not be read, and another is not as it should be."""
+    """Forbids reading the quotas, and unregisters the provider Microsoft.Batch."""
     denied = {"error": {"code": "AuthorizationFailed"}}
     plane.give(f"{COMPUTE}/locations/westeurope/usages", denied, status=403)
     plane.give(f"{HERE}/Microsoft.Batch", {"registrationState": "Unregistered"})
 
 
 def no_pool_images(plane: ControlPlane) -> None:
-    """The Batch account does not say what it takes."""
+    """Forbids reading the images that the Batch account supports."""
     batch_accounts(plane, accountEndpoint=plane.host)
     plane.give("/supportedimages", {}, status=403)
 
@@ -319,7 +323,7 @@ NOT_LISTED = "pool-image-not-listed"
 def test_live_check_reports_what_azure_lacks(
     lab: Environment, plane: ControlPlane, look: Look, change: Any, found: list[str]
 ) -> None:
-    """Each finding is its id, the cluster and some of its words."""
+    """Each expected finding has its id, its cluster and parts of its text."""
     change(plane, lab)
     for finding, wanted in zip(look(), found, strict=True):
         id_, cluster, words = wanted.split(" ", 2)
@@ -341,7 +345,7 @@ def test_live_check_reports_what_azure_lacks(
     ("path", "advice"),
     [("clusters.pair", "advises newer"), ("filesystems.data", "a newer version of Fairway")],
 )
-def test_an_image_version_that_its_publisher_gives_up(
+def test_live_check_reports_image_versions_near_or_past_deprecation(
     lab: Environment,
     plane: ControlPlane,
     look: Look,
@@ -366,8 +370,10 @@ def test_an_image_version_that_its_publisher_gives_up(
         assert advice in each.hint
 
 
-def test_each_image_is_asked_for_once(tmp_path: Path, plane: ControlPlane, look: Look) -> None:
-    """The servers of an environment have one; clusters may share theirs, also with the servers."""
+def test_live_check_queries_each_image_once(
+    tmp_path: Path, plane: ControlPlane, look: Look
+) -> None:
+    """File servers share an image; clusters may share one with each other and with the servers."""
     home = "  home: {kind: nfs_server, path: /h, size: Standard_D32s_v6}\nclusters:"
     cpus = "  cpus: {engine: ssh, size: Standard_D32s_v6, nodes: 1, image: ubuntu-2404}\n"
     (file := tmp_path / "more.yaml").write_text(LAB.replace("clusters:", home) + cpus)
@@ -382,7 +388,7 @@ def test_each_image_is_asked_for_once(tmp_path: Path, plane: ControlPlane, look:
 
 
 def _sku(*zones: str, none: str = "") -> dict[str, Any]:
-    """A size in these zones; a subscription may not have it in one of them, or in the region."""
+    """Returns a size in these zones, restricted in the zone `none`, or everywhere if "all"."""
     closed: dict[str, Any] = {"type": "Zone", "restrictionInfo": {"zones": [none]}}
     if none == "all":
         closed = {"type": "Location", "reasonCode": "NotAvailable"}
@@ -407,10 +413,10 @@ def _sku(*zones: str, none: str = "") -> dict[str, Any]:
     ],
     ids=["no-region", "other-zones", "no-zone", "closed", "closed-zone", "offered"],
 )
-def test_size_that_is_not_offered_is_reported_with_the_nearest_that_is(
+def test_live_check_reports_a_size_not_offered_with_the_nearest_offered_one(
     sku: dict[str, Any] | None, id_: str, said: str, refusal: str, zones: tuple[str, ...]
 ) -> None:
-    """One with as many GPUs and InfiniBand too, which a size with fewer GPUs is not near to."""
+    """The nearest size has as many GPUs and InfiniBand too; one with fewer GPUs is not near."""
     own = [] if sku is None else [{**sku, "name": H100.upper()}]
     found = list(rules.size_offered("clusters.pair", H100, "westeurope", 2, own))
     assert [each.id for each in found] == [id_] * bool(id_)
@@ -424,14 +430,14 @@ def test_size_that_is_not_offered_is_reported_with_the_nearest_that_is(
     assert (offer.refusal, offer.zones, offer.nearest) == (refusal, zones, H200 if id_ else "")
 
 
-def test_without_a_zone_only_the_region_counts() -> None:
+def test_live_check_of_a_size_without_a_zone_considers_only_the_region() -> None:
     sku = {"name": H100, "locationInfo": [{"zones": []}]}
     (found,) = rules.size_offered("clusters.pair", H100, "westeurope", 2, [sku])
     assert "`zone: none`" in found.hint
     assert not list(rules.size_offered("clusters.pair", H100, "westeurope", None, [sku]))
 
 
-def test_spot_and_a_batch_account_have_quotas_of_their_own() -> None:
+def test_live_check_uses_separate_quotas_for_spot_and_batch_accounts() -> None:
     machines = [Machines("clusters.a", A100, 2, spot=True), Machines("clusters.b", A100, 0)]
     usages = [
         {"name": {"value": "lowPriorityCores"}, "limit": 100, "currentValue": 0},
@@ -464,10 +470,10 @@ monitoring: {{emails: [me@example.com], workspace: {_LOGS}}}
 """
 
 
-def test_live_check_looks_for_existing_resources(
+def test_live_check_reports_existing_resources_missing_or_in_another_region(
     lab: Environment, plane: ControlPlane, look: Look, tmp_path: Path
 ) -> None:
-    """A workspace and an account in another region are of no use; a group there is."""
+    """A workspace and an account must be in the same region; a resource group need not be."""
     file = tmp_path / "company.yaml"
     file.write_text(LAB.replace("name: lab", f"name: {lab.name}") + COMPANY)
     company = load_environment(file)
@@ -496,7 +502,7 @@ def test_live_check_looks_for_existing_resources(
     ("status", "id_", "code", "said"),
     [(409, "service-failed", 5, "answers 409"), (401, "not-signed-in", 2, "az login")],
 )
-def test_live_check_ends_where_azure_refuses_an_answer(
+def test_live_check_fails_if_azure_refuses_a_request(
     plane: ControlPlane, look: Look, status: int, id_: str, code: int, said: str
 ) -> None:
     plane.give(f"{COMPUTE}/skus", {"error": {"code": "Conflict"}}, status=status)
@@ -507,7 +513,7 @@ def test_live_check_ends_where_azure_refuses_an_answer(
     assert said in f"{finding.message} {finding.hint}"
 
 
-def test_the_cloud_is_that_of_terraform(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cloud_is_chosen_by_the_variables_of_terraform(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ARM_METADATA_HOSTNAME", "ARM_ENVIRONMENT"):
         monkeypatch.delenv(name, raising=False)
     assert chosen_cloud().scope == "https://management.azure.com/.default"
@@ -523,7 +529,7 @@ def test_the_cloud_is_that_of_terraform(monkeypatch: pytest.MonkeyPatch) -> None
     assert caught.value.exit_code == 5
 
 
-def test_check_live_points_at_the_line_of_what_is_not_ignored(
+def test_live_check_command_reports_lines_and_respects_ignored_checks(
     checked: Checked, plane: ControlPlane, tmp_path: Path
 ) -> None:
     quota(plane, standardNDSH100v5Family=(96, 0))
@@ -537,14 +543,16 @@ def test_check_live_points_at_the_line_of_what_is_not_ignored(
     code, printed = checked(json_=True)
     assert (code, "quota-too-small" in printed) == (0, False)
     plane.give(f"{COMPUTE}/skus", {"error": {"code": "Conflict"}}, status=409)
-    code, printed = checked(json_=True)  # what the file says is told all the same
+    code, printed = checked(json_=True)  # findings of the file are reported anyway
     assert code == 5
     told = {each["id"] for each in json.loads(printed)["findings"]}
     assert {"no-owner", "service-failed"} <= told
 
 
-def test_check_live_lists_what_is_left_of_each_size(checked: Checked, plane: ControlPlane) -> None:
-    """The H100 nodes do not fit in the quota, of the A100 ones the pool's account knows."""
+def test_live_check_command_lists_offer_and_remaining_quota_of_each_size(
+    checked: Checked, plane: ControlPlane
+) -> None:
+    """The H100 nodes exceed the quota; the A100 nodes count against the Batch account's quota."""
     here = {**_sku("1", "2"), "locationInfo": [{"location": "WestEurope", "zones": ["1", "2"]}]}
     skus = [{**here, "name": name} for name in (H200, H100_NC, "Standard_D32s_v6", A100)]
     skus += [{**here, "name": H100, "restrictions": _sku(none="1")["restrictions"]}]
@@ -569,11 +577,11 @@ def test_check_live_lists_what_is_left_of_each_size(checked: Checked, plane: Con
     assert first == f"{H100} clusters.pair 2 yes 2 96 of 192 1 {H200}"
 
 
-def test_every_finding_is_one_of_the_checks_with_its_severity() -> None:
-    """Findings are read from the source of the rules: an id that is new has to be explained."""
+def test_live_check_findings_are_all_documented_with_their_severity() -> None:
+    """Findings are read from the source of the rules: each new id needs an entry in LIVE."""
     source = "".join(Path(each.__file__).read_text() for each in (rules, azure_queries))
     found = re.findall(r'Finding\(\s*"([a-z-]+)"[^()]*?(Severity\.WARNING)?\)', source)
     assert {id_ for id_, _ in found} == LIVE.keys()
-    # A plan names a stopped machine too, as an error; the check of it comes after that.
+    # A plan also reports a stopped machine, as an error; the later rule, the check's, counts.
     for id_, warning in dict(found).items():
         assert LIVE[id_].severity is (Severity.WARNING if warning else Severity.ERROR), id_

@@ -1,5 +1,5 @@
-"""Obstacles to a deployment that changes an environment: machines that are stopped,
-and roles that somebody has given by hand."""
+"""Obstacles to a deployment that changes an environment: stopped machines, and roles assigned
+by hand."""
 
 import base64
 import json
@@ -43,7 +43,7 @@ clusters:
 
 @dataclass
 class Azure:
-    """A subscription that has been deployed to: what is at each path, and what may not be seen."""
+    """A subscription after a deployment: resources by path, and parts of paths that are hidden."""
 
     found: dict[str, Any] = field(default_factory=dict)
     hidden: Sequence[str] = ()
@@ -78,7 +78,7 @@ class Azure:
 
 @pytest.fixture
 def azure() -> Any:
-    """One in which the environment was deployed, and all of it runs."""
+    """A subscription with the deployed environment, all of it running."""
     mine = {"tags": {"environment": "lab"}}
     others = {"tags": {"environment": "other"}}
     roles = [{"name": id_, "properties": {"roleName": name}} for name, id_ in GUIDS.items()]
@@ -102,7 +102,9 @@ def _found(environment: Environment, azure: Any, id_: str) -> list[Finding]:
     return [each for each in check_live(environment, azure) if each.id == id_]
 
 
-def test_a_vm_that_is_stopped_is_told_with_what_starts_it(tmp_path: Path, azure: Azure) -> None:
+def test_live_check_reports_a_stopped_vm_with_the_command_that_starts_it(
+    tmp_path: Path, azure: Azure
+) -> None:
     lab = _lab(tmp_path)
     for states in (["running"], ["starting"], []):
         azure.power(*states)
@@ -125,7 +127,7 @@ def test_a_vm_that_is_stopped_is_told_with_what_starts_it(tmp_path: Path, azure:
 class TestRoles:
     CONTAINER = f"{STORAGE}/blobServices/default/containers/outputs"
 
-    def test_live_check_reports_a_role_given_by_hand_with_two_solutions(
+    def test_live_check_reports_a_role_assigned_by_hand_with_two_solutions(
         self, tmp_path: Path, azure: Azure
     ) -> None:
         lab = _lab(tmp_path)
@@ -144,16 +146,18 @@ class TestRoles:
         assert f"'azurerm_role_assignment.batch-used-by-deployer' {second}" in jobs.hint
         assert blobs.severity is Severity.ERROR
 
-    def test_live_check_ignores_other_roles(self, tmp_path: Path, azure: Azure) -> None:
+    def test_live_check_ignores_unrelated_role_assignments(
+        self, tmp_path: Path, azure: Azure
+    ) -> None:
         azure.give(self.CONTAINER, BLOBS, OTHER)
         azure.give(self.CONTAINER, JOBS, ME)
         path = f"{self.CONTAINER}/providers/Microsoft.Authorization/roleAssignments"
         inherited = azure.found[path]["value"][0]["properties"]
-        inherited |= {"principalId": ME, "scope": STORAGE}  # what is above is listed too
+        inherited |= {"principalId": ME, "scope": STORAGE}  # Azure lists inherited roles too
         assert _found(_lab(tmp_path), azure, "role-given-already") == []
         reason = "Reads and writes the container outputs; deployed this first"
         azure.give(self.CONTAINER, BLOBS, OTHER, reason)
-        azure.give(self.CONTAINER, BLOBS, ME)  # by hand, and Terraform gives none of its own now
+        azure.give(self.CONTAINER, BLOBS, ME)  # by hand; Terraform assigns none to this account
         azure.give(BATCH, JOBS, ME, "Submits jobs; deployed this first")
         assert _found(_lab(tmp_path), azure, "role-given-already") == []
         for kind in ("Storage/storageAccounts", "Batch/batchAccounts"):
@@ -164,14 +168,16 @@ class TestRoles:
         assert _found(lab, azure, "role-given-already") == []
         assert not [e for e in _found(lab, azure, "not-allowed") if "roles" in e.message]
 
-    def test_researchers_are_looked_for_by_their_ids(self, tmp_path: Path, azure: Azure) -> None:
+    def test_live_check_finds_roles_of_researchers_by_their_ids(
+        self, tmp_path: Path, azure: Azure
+    ) -> None:
         azure.give(self.CONTAINER, BLOBS, ME)
         azure.give(self.CONTAINER, BLOBS, OTHER)
         text = LAB.replace("access: {", f"access: {{researchers: [{OTHER}], ")
         (found,) = _found(_lab(tmp_path, text), azure, "role-given-already")
         assert found.message.startswith(f"`{OTHER}` already has the role")
         assert f"container-outputs-used-by-{OTHER}'" in found.hint
-        # What Terraform has given to others of the list says nothing of who joins it.
+        # Roles that Terraform assigned to other researchers do not count for a new one.
         text = LAB.replace("access: {", f"access: {{researchers: [{ME}, {OTHER}], ")
         reason = "Submits jobs; named under access.researchers"
         azure.give(BATCH, JOBS, ME, reason)
@@ -204,7 +210,9 @@ class TestRoles:
             (ServiceRequestError("no route to login"), "does not answer: no route", "try again"),
         ],
     )
-    def test_without_a_token_it_is_said_why(self, error: Exception, said: str, hint: str) -> None:
+    def test_management_own_id_without_a_token_reports_the_reason(
+        self, error: Exception, said: str, hint: str
+    ) -> None:
         def refuse(_: str) -> None:
             raise error
 
@@ -247,18 +255,20 @@ class TestPlan:
             (["update"], ["delete"], True),
             (["no-op"], ["delete", "create"], True),
             (["no-op"], ["no-op"], False),
-            (["delete", "create"], ["delete", "create"], False),  # the new one runs
+            (["delete", "create"], ["delete", "create"], False),  # the new VM runs
             (["delete"], ["delete"], False),
             (["create"], ["create"], False),
         ],
     )
-    def test_live_check_finds_plan_changes_of_a_stopped_machine(
+    def test_plan_check_finds_changes_of_a_stopped_machine(
         self, vm: list[str], extension: list[str], refused: bool
     ) -> None:
         found = rules.stopped_machines(_plan(vm, extension))
         assert [each.name for each in found] == ["box"] * refused
 
-    def test_plan_of_another_stopped_machine_names_az_and_else_nothing(self, azure: Azure) -> None:
+    def test_plan_check_hints_at_az_for_the_scheduler_and_skips_hidden_or_running_vms(
+        self, azure: Azure
+    ) -> None:
         (found,) = rules.stopped_machines(_plan(["no-op"], ["update"], "slurm-scheduler"))
         assert found.finding.message.startswith("`lab-vm-box` is stopped")
         assert found.finding.hint == f"az vm start --ids {BOX}"
@@ -269,7 +279,7 @@ class TestPlan:
         assert rules.stopped_machines(_plan(["no-op"], ["update"])) == []
         assert rules.stopped_machines({}) == []
 
-    def test_stopped_machines_are_started_on_consent_or_warned_of(
+    def test_plan_check_starts_stopped_machines_on_consent_and_fails_otherwise(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         for ask in (None, lambda _: False):

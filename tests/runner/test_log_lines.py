@@ -1,4 +1,4 @@
-"""Which lines `fairway logs` shows: the last ones, those with a pattern, those of a rank."""
+"""Lines that `fairway logs` shows: the last ones, matches of a pattern, and those of a rank."""
 
 import io
 import json
@@ -39,12 +39,14 @@ def _shown(run: Run, shape: Shape | None = None, **wanted: Any) -> str:
         ("x" * 70_000 + "\n" + "y" * 70_000 + "\nz\n", 2, "y" * 70_000 + "\nz\n"),
     ],
 )
-def test_the_last_lines_of_a_log(make_run: MakeRun, text: str, lines: int, left: str) -> None:
+def test_logs_tail_shows_the_last_lines(
+    make_run: MakeRun, text: str, lines: int, left: str
+) -> None:
     run = make_run("job-a", [{"log": text}])
     assert _shown(run, tail=lines) == left
 
 
-def test_patterns_choose_lines_or_are_refused(
+def test_logs_grep_selects_matching_lines_and_refuses_bad_patterns(
     make_run: MakeRun, here: RunFairway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     run = make_run("job-a", [{"log": "loss 1\nstep\r\nloss 2\nloss 3\n"}, {"log": "loss 4\n"}])
@@ -61,7 +63,7 @@ def test_patterns_choose_lines_or_are_refused(
     assert tail_offset(tmp_path / "log.txt", 3) == 0
 
 
-def test_lines_of_ranks_and_their_colours(make_run: MakeRun) -> None:
+def test_logs_of_ranks_are_selected_named_and_coloured(make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": RANKS + "mpirun says\n"}])
     assert _shown(run, ranks={1}) == "step 1\nstep 2\n"
     assert _shown(run, ranks={1}, tail=1) == "step 2\n"
@@ -87,13 +89,13 @@ def test_lines_of_ranks_and_their_colours(make_run: MakeRun) -> None:
 
 
 class Terminal(io.BytesIO):
-    """A stream that says that it is one."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
-def test_a_terminal_gets_colours_alone_and_another_stream_all_bytes(make_run: MakeRun) -> None:
+def test_logs_on_a_terminal_keep_only_colour_escapes(make_run: MakeRun) -> None:
     text = "\x1b]0;title\x07\x1b[31mred\x1b[0m\x1b[2J 50%\r100%\n"
     run = make_run("job-a", [{"log": text}])
     assert _shown(run) == text
@@ -102,7 +104,9 @@ def test_a_terminal_gets_colours_alone_and_another_stream_all_bytes(make_run: Ma
         assert out.getvalue().startswith(f"{begin}\x1b[31mred\x1b[0m 50%\r100%\n".encode())
 
 
-def test_a_pipe_names_ranks_where_the_job_asked_for_it(make_run: MakeRun, here: RunFairway) -> None:
+def test_logs_in_a_pipe_name_ranks_if_the_job_sets_label_ranks(
+    make_run: MakeRun, here: RunFairway
+) -> None:
     run = make_run("job-a", [{"log": RANKS}])
     raw = here("logs", "job-a")[1]
     assert raw == RANKS
@@ -121,7 +125,7 @@ def test_a_pipe_names_ranks_where_the_job_asked_for_it(make_run: MakeRun, here: 
         ({"label_ranks": True}, "exec mpirun", True),
     ],
 )
-def test_a_launcher_names_ranks_by_itself_unless_the_job_says_otherwise(
+def test_logs_name_ranks_if_the_launcher_or_the_job_labels_them(
     make_run: MakeRun, options: dict[str, bool], script: str, named: bool
 ) -> None:
     run = make_run("job-a", [{"log": "plain\n", "processes_per_node": 2}])
@@ -131,7 +135,7 @@ def test_a_launcher_names_ranks_by_itself_unless_the_job_says_otherwise(
     tasks.write_text("".join(json.dumps({**each, "script": script}) + "\n" for each in specs))
     assert names_ranks(run) == named
     if "label_ranks" not in options or not options["label_ranks"]:
-        # Its launcher could not: it would be wrong to show nothing.
+        # Without labels, the rank of a line is unknown; an empty result would mislead.
         with pytest.raises(UserError, match="does not say which rank printed a line"):
             run.logs(rank=1)
 
@@ -141,7 +145,7 @@ LOST = "one\nfairway: attempt 1 lost its node, and the last lines that it printe
 
 
 @pytest.mark.parametrize("log", [AGAIN, LOST])
-def test_the_lines_of_an_attempt(make_run: MakeRun, log: str) -> None:
+def test_logs_of_an_attempt_show_only_its_lines(make_run: MakeRun, log: str) -> None:
     run = make_run("job-a", [{"log": log, "attempt": 1}, {"log": "other\n"}])
 
     def shown(attempt: int) -> list[str]:
@@ -157,30 +161,30 @@ def test_the_lines_of_an_attempt(make_run: MakeRun, log: str) -> None:
     assert refused(lambda: require_attempt(run, [1], 2)).hint == "its only attempt is 1"
 
 
-def test_a_program_that_prints_the_line_of_an_attempt_begins_none(
+def test_logs_ignore_attempt_lines_that_a_program_printed(
     make_run: MakeRun, fairway: RunFairway
 ) -> None:
-    """Such as that of a run which it has submitted."""
+    """A program may print the log of a run that it submitted."""
     log = "one\nfairway: attempt 9: a line of its own\ntwo\nfairway: attempt 1 left no more lines\n"
     run = make_run("job-a", [{"log": log}, {"log": log + AGAIN, "attempt": 1}])
     base = run.folder.parents[2]
     of = [(each[0], each[1]) for each in _records(base, fairway, "job-a")]
     assert of == [*([(0, 1)] * 4), *([(1, 1)] * 3), *([(1, 2)] * 4)]
     ends(fairway(base, "logs", "job-a", "--task", "0", "--attempt", "1"), 0, printed=log)
-    # The line of an attempt is written before its state is.
+    # The line of an attempt is written before the state of the attempt.
     going = make_run("job-b", [{"log": AGAIN, "state": "running"}], state="running")
     assert [line.attempt for line in going.logs()] == [1, 2, 2]
 
 
-def test_attempts_that_there_are_not(make_run: MakeRun, here: RunFairway) -> None:
+def test_logs_of_an_unknown_attempt_are_refused(make_run: MakeRun, here: RunFairway) -> None:
     make_run("job-a")
     assert here("logs", "job-a", "--attempt", "0")[0] == 2
     make_run("job-b", [{"state": "queued", "attempt": None}], state="queued")
     ends(here("logs", "job-b", "--attempt", "1"), 2, "none has begun yet")
 
 
-def test_lines_as_records(make_run: MakeRun) -> None:
-    """As `Run.logs` gives them: what they are of, and their text without labels."""
+def test_run_logs_returns_lines_as_records(make_run: MakeRun) -> None:
+    """`Run.logs` returns the task, attempt and rank of each line, and its text without labels."""
     logs = [{"log": RANKS.replace("\n", "\r\n"), "processes_per_node": 2}]
     run = make_run("job-a", [*logs, {"log": f"{AGAIN}\xff", "attempt": 1}, {}])
     ranks = [LogLine(0, 1, rank, f"step {step}") for step in (1, 2) for rank in (0, 1)]
@@ -205,13 +209,15 @@ def test_lines_as_records(make_run: MakeRun) -> None:
         ({"tail": -1}, "tail: -1 is below 0"),
     ],
 )
-def test_records_of_what_is_not_there(make_run: MakeRun, wanted: Any, says: str) -> None:
+def test_run_logs_refuses_unknown_tasks_ranks_and_attempts(
+    make_run: MakeRun, wanted: Any, says: str
+) -> None:
     run = make_run("job-a", [{"log": "one\n"}, {}])
     with pytest.raises(UserError, match=says):
         run.logs(**wanted)
 
 
-def test_logs_of_a_single_rank_are_all_its_lines(make_run: MakeRun, here: RunFairway) -> None:
+def test_logs_of_the_only_rank_are_all_lines(make_run: MakeRun, here: RunFairway) -> None:
     run = make_run("job-a", [{"log": "one\n"}])
     assert run.logs(rank=0) == [LogLine(0, 1, None, "one")]
     assert here("logs", "job-a", "--rank", "0", "--node", "0")[:2] == (0, "one\n")
@@ -228,8 +234,8 @@ def _records(folder: Path, fairway: RunFairway, *words: str) -> list[Any]:
     return [tuple(json.loads(line).values()) for line in out.splitlines()]
 
 
-def test_json_is_an_object_for_each_line(make_run: MakeRun, fairway: RunFairway) -> None:
-    """Records are those of `Run.logs`, whatever options choose among them."""
+def test_logs_json_prints_one_object_per_line(make_run: MakeRun, fairway: RunFairway) -> None:
+    """The records equal those of `Run.logs`, with any selection of lines."""
     logs = [{"log": RANKS.replace("\n", "\r\n"), "processes_per_node": 2}]
     run = make_run("job-a", [*logs, {"log": f"{AGAIN}\xff\x1b[2J\n", "attempt": 1}, {}])
     base = run.folder.parents[2]

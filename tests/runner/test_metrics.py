@@ -1,4 +1,4 @@
-"""Metrics in logs: what counts as a value, in what order, however the log is written."""
+"""Metrics in logs: parsing of values, their order, and logs that grow, restart or are huge."""
 
 import json
 import math
@@ -58,7 +58,7 @@ def values(line: bytes, patterns: "metrics.Patterns" = ANY) -> list[float]:
         ("y=1", []),
         ("x=\ud83d", []),
         ("épôque ☃ x=2", [2.0]),
-        # By a pattern of digits and points.
+        # Matched by a pattern of digits and points.
         ("loss 1e-3", [1e-3]),
         ("loss=2.5E+2", [250.0]),
         ("loss 0.5.", [0.5]),
@@ -70,19 +70,19 @@ def test_metrics_parse_values_from_text(text: str, expected: list[float]) -> Non
     assert values(text.encode("utf-8", "surrogatepass"), patterns) == expected
 
 
-def test_metrics_of_lines_with_labels_branches_and_several_names() -> None:
+def test_metrics_parse_lines_with_labels_alternatives_and_several_names() -> None:
     assert values(b"done", compile_patterns({"x": "x=([0-9]+)|done"})) == []
     patterns = compile_patterns({"loss": "^loss=([0-9.]+)"})
     for line in (b"[1,0]<stdout>: loss=0.5", b"[1,0]<stdout>:loss=0.5", b"[3]<stderr>: loss=0.5"):
         assert values(line, patterns) == [0.5]
-    # Only Open MPI's are: a line may begin with brackets of its own.
+    # Only Open MPI's labels are removed: a line may itself begin with brackets.
     assert values(b"[12] x", compile_patterns({"x": r"^\[([0-9]+)\]"})) == [12.0]
     both = compile_patterns({"b": r"b=(\d)", "a": r"a=(\d)"})
     found = metric_logs.values_in([b"a=1 b=2", b"", b"b=3 a=4 a=5"], both)
     assert found == [("b", 2.0), ("a", 1.0), ("b", 3.0), ("a", 4.0), ("a", 5.0)]
 
 
-def test_a_growing_log_is_read_once(log: Path) -> None:
+def test_metric_log_that_grows_is_read_once(log: Path) -> None:
     reader = MetricLog(log, LOSS)
     assert list(reader.read(ended=False)) == []
     with log.open("wb", buffering=0) as file:
@@ -98,11 +98,11 @@ def test_a_growing_log_is_read_once(log: Path) -> None:
     assert list(reader.read()) == []
 
 
-def test_garbage_and_huge_lines_take_little_memory(log: Path) -> None:
+def test_metric_log_with_garbage_and_huge_lines_takes_little_memory(log: Path) -> None:
     with log.open("wb") as file:
         file.write(bytes(range(256)) * 1000 + b"\nloss 1\n")
         for _ in range(24):
-            file.write(b"\0" * 2**20)  # 24 MiB without the end of a line
+            file.write(b"\0" * 2**20)  # 24 MiB without a newline
         file.write(b"\nloss 2\n")
     tracemalloc.start()
     found = list(MetricLog(log, LOSS).read())
@@ -113,7 +113,7 @@ def test_garbage_and_huge_lines_take_little_memory(log: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
-def test_the_size_of_a_chunk_changes_nothing(
+def test_metric_log_values_do_not_depend_on_the_chunk_size(
     log: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     text = "".join(f"{'z' * (n % 50)} loss {n}\n" for n in range(200))
@@ -138,11 +138,11 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return found
 
 
-def test_a_long_log_is_searched_once(
+def test_metrics_of_a_long_log_are_searched_once(
     log: Path, monkeypatch: pytest.MonkeyPatch, searched: list[bytes]
 ) -> None:
-    """Also for a metric that it never has, and by those who want the lowest value of all; and its
-    end alone where that has all last values."""
+    """Holds also for metrics without a value and for extremes. If the end of the log has all last
+    values, only the end is searched."""
     monkeypatch.setattr(metric_logs, "_TAIL", 200)
     monkeypatch.setattr(metrics, "_WORTH", 5000)
     patterns = compile_patterns({"loss": "loss (-?[0-9]+)", "no": "no (1)"})
@@ -156,7 +156,7 @@ def test_a_long_log_is_searched_once(
     assert last_values(log, patterns) == {"loss": 7.0}
     assert all_values(log, patterns) == {"loss": Values(7.0, -499.0, 500.0)}
     with log.open("a") as file:
-        file.write("00\nloss inf\n")  # the last line has gone on
+        file.write("00\nloss inf\n")  # continues the last line
     assert last_values(log, patterns) == {"loss": math.inf}
     with log.open("a") as file:
         file.write("loss 8\nno 1\n")
@@ -185,7 +185,7 @@ def test_a_long_log_is_searched_once(
         '{"patterns": PATTERNS, "offset": 8, "before": BEFORE, "values": [9]}',
     ],
 )
-def test_metrics_kept_for_another_log_are_ignored(log: Path, kept: str) -> None:
+def test_metrics_cache_that_is_damaged_or_of_another_log_is_ignored(log: Path, kept: str) -> None:
     log.write_text("x=1\nx=2\n")
     before = json.dumps([8, zlib.crc32(log.read_bytes())])
     kept = kept.replace("PATTERNS", json.dumps({"x": ANY["x"].pattern})).replace("BEFORE", before)
@@ -193,14 +193,16 @@ def test_metrics_kept_for_another_log_are_ignored(log: Path, kept: str) -> None:
     assert all_values(log, ANY) == {"x": Values(2.0, 1.0, 2.0)}
 
 
-def test_a_log_that_begins_anew_is_read_anew(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_of_a_rewritten_log_are_read_again(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(metrics, "_WORTH", 4)
     for text in ("x=5\nx=6\n", "x=7\n", "x=8\nx=1\nx=2\n"):
         log.write_text(text)
         assert all_values(log, ANY)["x"].highest == {"5": 6.0, "7": 7.0, "8": 8.0}[text[2]]
 
 
-def test_metrics_are_not_kept_where_no_file_can_be_written(
+def test_metrics_are_not_cached_if_the_cache_cannot_be_written(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics, "_WORTH", 4)
@@ -210,7 +212,7 @@ def test_metrics_are_not_kept_where_no_file_can_be_written(
     assert [each.name for each in log.parent.iterdir() if each.is_file()] == ["log.txt"]
 
 
-def test_series_is_thinned_out_evenly(log: Path) -> None:
+def test_metrics_series_is_thinned_out_evenly(log: Path) -> None:
     each = Series(most=10)
     for number in range(1000):
         each.add(float(number))
@@ -230,7 +232,7 @@ def _bytes(lines: list[bytes]) -> int:
 
 
 class TestHugeLogs:
-    """A report reads a limited part of a log, however long it is."""
+    """Reports on huge logs, of which a limited part is read."""
 
     LINES = 60_000
 
@@ -245,7 +247,7 @@ class TestHugeLogs:
         return log.stat().st_size
 
     @pytest.mark.parametrize("step", ["step", "at"])
-    def test_metrics_curve_of_a_huge_log_is_sampled_from_first_to_last_value(
+    def test_metrics_series_of_a_huge_log_is_sampled_from_first_to_last_value(
         self, log: Path, searched: list[bytes], step: str
     ) -> None:
         size, budget = self._written(log, step), 1 << 16
@@ -255,14 +257,14 @@ class TestHugeLogs:
         assert one.is_sampled
         assert one.last == 1.0
         points = one.points_over("step" if step == "step" else None)
-        # Without steps it is about known which value it is.
+        # Without steps, the position of a value is an estimate.
         slack = 0 if step == "step" else 0.03 * self.LINES
         assert points == sorted(points)
         assert all(abs(at - (self.LINES - value)) <= 1 + slack for at, value in points)
         gaps = [b[0] - a[0] for a, b in pairwise(points)]
         assert max(gaps) < self.LINES / 10
 
-    def test_logs_within_the_budget_are_read_whole_but_for_very_long_lines(
+    def test_metrics_series_within_the_budget_is_complete_except_in_very_long_lines(
         self, log: Path, searched: list[bytes]
     ) -> None:
         size = self._written(log, "at")
@@ -275,7 +277,7 @@ class TestHugeLogs:
         assert (one.points[0], one.last) == ((0, 3.0), 1.0)
         assert _bytes(searched) <= 1 << 15
 
-    def test_a_report_says_so(
+    def test_report_states_that_long_logs_were_read_in_part(
         self, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, searched: list[bytes]
     ) -> None:
         tasks = [{"log": "".join(f"loss {n}\n" for n in range(9000))}] * 2
@@ -283,16 +285,16 @@ class TestHugeLogs:
         assert "a part was read" not in page(run)
         monkeypatch.setattr(data, "_BUDGET", 1 << 15)
         monkeypatch.setattr(data, "_LEAST", 1 << 12)
-        monkeypatch.setattr(metric_logs, "_TAIL", 1000)  # in which the last values are
+        monkeypatch.setattr(metric_logs, "_TAIL", 1000)  # has the last values
         searched.clear()
         assert "Long logs were read in part." in page(run)
         assert _bytes(searched) < 1 << 16
 
 
-def test_pattern_without_end_is_stopped_and_named_in_a_thread_too(
+def test_metrics_pattern_that_is_too_slow_is_stopped_and_named_in_any_thread(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """2^60 ways to divide the letters: no machine tries them all."""
+    """There are 2^60 ways to divide the letters, too many to try."""
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.2)
     monkeypatch.setattr(metrics, "_SLOW", {})
     before = signal.getsignal(signal.SIGVTALRM)
@@ -304,11 +306,11 @@ def test_pattern_without_end_is_stopped_and_named_in_a_thread_too(
     assert "metric `slow`" in finding.message
     assert finding.message.endswith(": ((?:a+)+)$")
     assert caught.value.exit_code == 2
-    # What comes after it has the signal and the timer as they were.
+    # The signal handler and the timer are restored.
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGVTALRM) is before
     assert last_values(log, compile_patterns({"loss": r"loss=([0-9.]+)"})) == {"loss": 2.0}
-    # As those of a server are; the others go on meanwhile, and what is sound is still found.
+    # Servers search in threads. Sound patterns still find their values there.
     monkeypatch.setattr(metrics, "_SLOW", {})
     with ThreadPoolExecutor(1) as pool:
         for _ in range(2):
@@ -320,15 +322,17 @@ def test_pattern_without_end_is_stopped_and_named_in_a_thread_too(
 
 
 @pytest.mark.integration
-def test_stopped_search_is_not_begun_again(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look at the page of its run would wait for the whole limit, and all others behind."""
+def test_metrics_pattern_that_was_stopped_is_not_searched_again(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each refresh of the run's page would take the entire limit and delay all others."""
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.2)
     monkeypatch.setattr(metrics, "_SLOW", {})
     begun: list[object] = []
     real = metrics._limited
     monkeypatch.setattr(metrics, "_limited", lambda *given: begun.append(given) or real(*given))
     for number in range(3):
-        log.write_text("a" * 60 + f"!{number}\n")  # it goes on, and so do the looks
+        log.write_text("a" * 60 + f"!{number}\n")  # the log changes between searches
         with pytest.raises(UserError, match="metric `slow`"):
             last_values(log, compile_patterns({"slow": r"((?:a+)+)$"}))
     assert len(begun) == 1
@@ -338,7 +342,7 @@ def test_stopped_search_is_not_begun_again(log: Path, monkeypatch: pytest.Monkey
     assert len(begun) == 2
 
 
-def test_a_line_that_begins_at_the_byte_is_the_next(tmp_path: Path) -> None:
+def test_next_line_is_the_first_that_starts_at_or_after_the_offset(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"one\ntwo\nlast")
     found = [metric_logs.next_line(log, start) for start in (0, 1, 3, 4, 5, 8, 9)]

@@ -1,4 +1,4 @@
-"""`fairway nodes stop`, `start` and `report`, against a stand-in of Azure."""
+"""`fairway nodes stop`, `start` and `report`, with a stand-in for Azure."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ def empty(tmp_path: Path, azure_alone: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def plane(empty: ControlPlane) -> ControlPlane:
-    """Azure, where what is asked of the VM is done at once."""
+    """Azure that stops and starts the VM at once."""
     empty.give(f"{BOX}/deallocate", None, status=202, method="POST")
     empty.give(f"{BOX}/start", None, status=202, method="POST")
     empty.give(_path(empty), {"status": "Succeeded"})
@@ -81,7 +81,7 @@ def test_nodes_stop_returns_when_azure_is_done(
         if len(looks) == 3:
             plane.give(_path(plane), {"status": "Succeeded"})
 
-    # Not in the module `time` itself: other threads sleep too.
+    # The module `time` itself stays as it is: other threads sleep too.
     monkeypatch.setattr(management, "time", SimpleNamespace(sleep=sleep))
     code, out, errors = here("nodes", "stop", "box")
     assert (code, errors) == (0, "")
@@ -93,10 +93,10 @@ def test_nodes_stop_returns_when_azure_is_done(
 
 
 @pytest.mark.parametrize("subscription", [False, True])
-def test_a_role_on_the_machine_alone_is_enough(
+def test_nodes_stop_needs_a_role_on_the_machine_only(
     here: RunFairway, empty: ControlPlane, monkeypatch: pytest.MonkeyPatch, subscription: bool
 ) -> None:
-    """As docs/ssh.md says. Operations lie in the subscription, and may not be read then."""
+    """docs/ssh.md says so. Operations belong to the subscription and are not readable then."""
     _runs(monkeypatch, "")
     Clock.of(monkeypatch, management)
     empty.store.put(ResourcePath(BOX), {"location": "westeurope", "properties": {}})
@@ -109,7 +109,7 @@ def test_a_role_on_the_machine_alone_is_enough(
     ends(here("nodes", "start", "box"), 2, "Virtual Machine Contributor")
 
 
-def test_a_machine_that_stays_in_change_is_waited_for_until_the_deadline(
+def test_nodes_start_waits_for_a_changing_machine_until_the_deadline(
     here: RunFairway, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock.of(monkeypatch, management, now=0.0)
@@ -135,7 +135,7 @@ def test_nodes_start_reports_the_failure_of_azure(here: RunFairway, plane: Contr
     ends(done, 2, "`: Azure refuses", "you may not start `box`", "Virtual Machine Contributor")
 
 
-def test_nodes_stop_loses_no_run_and_stops_machines_alone(
+def test_nodes_stop_refuses_targets_without_vms_and_vms_with_runs(
     here: RunFairway, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = here("nodes", "stop", "pool")
@@ -166,7 +166,7 @@ SLURM = target_of("slurm")
 
 @pytest.fixture
 def azure(azure_alone: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
-    """Azure, and a partition of which nd-0 is drained and nd-1 has no VM."""
+    """Azure, and a partition in which nd-0 is drained and nd-1 has no VM."""
     found = [
         Node("nd-0", "drained", reason="fairway: 7 of 8 GPUs", machine=Machine(VM, "aa", "DSM01")),
         Node("nd-1", "idle~"),
@@ -184,7 +184,7 @@ def report(*, node: str = "nd-0", timeout: str = "1s", **values: Any) -> None:
 
 
 @pytest.mark.integration
-def test_the_host_is_named_and_azures_answer_followed(
+def test_nodes_report_names_the_host_and_follows_the_answer_of_azure(
     azure: ControlPlane, capsys: pytest.CaptureFixture[str]
 ) -> None:
     azure.impacts.says("AcknowledgedUnhealthy", "NodeRemovedFromService")
@@ -200,7 +200,9 @@ def test_the_host_is_named_and_azures_answer_followed(
 
 
 @pytest.mark.integration
-def test_a_subscription_that_is_not_onboarded_is_said_to_be_so(azure: ControlPlane) -> None:
+def test_nodes_report_hints_at_registration_and_onboarding_of_a_subscription(
+    azure: ControlPlane,
+) -> None:
     azure.impacts.registered = False
     with pytest.raises(UserError) as raised:
         report()
@@ -216,7 +218,7 @@ def test_a_subscription_that_is_not_onboarded_is_said_to_be_so(azure: ControlPla
 
 
 @pytest.mark.integration
-def test_the_role_that_is_named_files_and_follows_and_no_other_does(azure: ControlPlane) -> None:
+def test_nodes_report_needs_exactly_the_role_that_it_names(azure: ControlPlane) -> None:
     roles, subscription = built_in_roles(), "/".join(VM.split("/")[:3])
     azure.impacts.says("NodeRemovedFromService")
     azure.rights = all_of(roles["Azure Impact Reporter"], [NOBODY], subscription)
@@ -245,7 +247,7 @@ def test_the_role_that_is_named_files_and_follows_and_no_other_does(azure: Contr
         ([], "no-answer", " after 0.1s: no answer"),
     ],
 )
-def test_any_other_answer_is_a_failure(
+def test_nodes_report_fails_on_any_other_answer(
     azure: ControlPlane, capsys: pytest.CaptureFixture[str], said: list[str], id_: str, words: str
 ) -> None:
     azure.impacts.says(*said)
@@ -267,7 +269,7 @@ def test_any_other_answer_is_a_failure(
         ({"category": "HpcMissingGPU"}, "unknown-impact-category"),
     ],
 )
-def test_node_report_with_unknown_facts_is_not_sent(
+def test_nodes_report_with_unknown_facts_is_not_sent(
     azure: ControlPlane, values: dict[str, str], id_: str
 ) -> None:
     finding = refused(lambda: report(**values))
@@ -279,7 +281,7 @@ def test_node_report_with_unknown_facts_is_not_sent(
 
 
 @pytest.mark.integration
-def test_every_category_has_one_name() -> None:
+def test_impact_category_names_are_unique() -> None:
     names = impact_categories()
     assert len({impact_category(name) for name in names}) == len(names) == 28
     # Neither of these takes the host out of service.
