@@ -1,4 +1,4 @@
-"""The preflight, run for real: nodes with folders in place of /sys and /proc, some of them bad."""
+"""The preflight script, executed on nodes with folders in place of /sys and /proc, some faulty."""
 
 import shutil
 import subprocess
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.integration
 H100 = "Standard_ND96isr_H100_v5"
 HOSTS = ["10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7"]
 
-# Each "node" has a folder: its system files, and its own programs before the machine's. What
-# a node may lock of its memory is a builtin's answer, which a function takes the place of.
+# Each "node" has a folder with its system files, and with programs that precede the machine's.
+# The limit of locked memory comes from the builtin `ulimit`, which a function replaces.
 EACH_NODE = """#!/usr/bin/env bash
 status=0
 for ((rank = 0; rank < FAIRWAY_NODES; rank++)); do
@@ -41,7 +41,7 @@ case $1 in
 esac
 """
 
-# What DCGM 3 prints, and DCGM 4.
+# Output of DCGM 3, then of DCGM 4.
 DIAGNOSIS = """Successfully ran diagnostic for group.
 +---------------------------+------------------------------------------------+
 | Diagnostic                | Result                                         |
@@ -65,7 +65,7 @@ DIAGNOSIS_BY_GPU = """Successfully ran diagnostic for group.
 
 
 class Nodes:
-    """Four sound nodes of the H100 size, and how a test spoils one of them."""
+    """Four healthy nodes of the H100 size, with methods that damage one of them."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -99,14 +99,14 @@ class Nodes:
         (folder / "rate").write_text(f"{rate}\n")
 
     def keys(self, rank: int, key: str) -> None:
-        """Puts a whole node into another partition."""
+        """Puts all ports of a node into another partition."""
         for file in self.root.glob(f"{rank}/sys/class/infiniband/mlx5_ib*/ports/1/pkeys/0"):
             file.write_text(f"{key}\n")
 
     def run(
         self, level: str = "fabric", size: str = H100, **job: Any
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a job with a preflight; its own command says "launched"."""
+        """Runs a job with a preflight; the job's command prints "launched"."""
         place = cluster_of(size, mounts={"data": str(self.mount)})
         job = {"name": "train", "template": "plain", "command": "echo launched", **job}
         job = {"nodes": 4, "processes_per_node": 8, **job, "preflight": level}
@@ -119,12 +119,12 @@ class Nodes:
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Nodes:
-    """Four sound nodes."""
+    """Four healthy nodes."""
     return Nodes(tmp_path)
 
 
 def faults(done: subprocess.CompletedProcess[str], failing: int) -> list[str]:
-    """Lines about the nodes of a run whose preflight failed."""
+    """Returns the lines about the nodes of a run whose preflight failed."""
     assert done.returncode == 69
     assert done.stdout == ""
     *lines, last = done.stderr.splitlines()
@@ -132,7 +132,7 @@ def faults(done: subprocess.CompletedProcess[str], failing: int) -> list[str]:
     return lines
 
 
-def test_sound_nodes_pass_and_without_a_preflight_nothing_is_checked(nodes: Nodes) -> None:
+def test_preflight_passes_on_healthy_nodes_and_checks_nothing_at_level_none(nodes: Nodes) -> None:
     done = nodes.run()
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "preflight passed on 4 nodes\nlaunched\n"
@@ -160,7 +160,7 @@ BY_HAND = KUBERNETES.model_copy(update={"vm_size": ""})
     ],
     ids=["default", "fabric", "none", "shares", "cpu", "amd", "no-size", "slurm"],
 )
-def test_kubernetes_checks_whole_nodes_with_gpus_by_default(
+def test_preflight_on_kubernetes_checks_full_gpu_nodes_by_default(
     tmp_path: Path, place: Target, job: dict[str, Any], passes: str
 ) -> None:
     _, script = rendered(
@@ -174,7 +174,7 @@ def test_kubernetes_checks_whole_nodes_with_gpus_by_default(
 
 
 def spoil(path: str, text: str | None) -> Callable[[Nodes], None]:
-    """Replaces a file of a node, or removes it."""
+    """Returns a change that replaces a file of a node, or removes it."""
 
     def change(nodes: Nodes) -> None:
         file = nodes.root / path
@@ -189,18 +189,18 @@ def spoil(path: str, text: str | None) -> Callable[[Nodes], None]:
 
 
 def hang(nodes: Nodes) -> None:
-    """The diagnosis of a node takes longer than it may."""
+    """Makes the diagnosis of a node time out."""
     executable(nodes.root / "3/bin/timeout", 'shift\n[ $1 != dcgmi ] || exit 124\n"$@"')
     executable(nodes.root / "3/bin/dcgmi", "")
 
 
 def fill(nodes: Nodes) -> None:
-    """A KiB less than one GiB is free on a node."""
+    """Leaves one KiB less than one GiB free on a node."""
     executable(nodes.root / "3/bin/df", "printf 'head\\nd 1 1 1048575 99%% /\\n'")
 
 
 def drive_openly(nodes: Nodes) -> None:
-    """A node's driver needs no module for what its GPUs receive."""
+    """Gives a node the open driver, which needs no module nvidia_peermem."""
     shutil.rmtree(nodes.root / "0/sys/module/nvidia_peermem")
     version = nodes.root / "0/proc/driver/nvidia/version"
     version.parent.mkdir(parents=True)
@@ -213,7 +213,7 @@ IB, PORT = (
 )
 
 
-# What is done to the nodes at once, and what is said of each of them.
+# The changes to the nodes, made together, and the messages about each node.
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -292,7 +292,7 @@ IB, PORT = (
     ],
     ids=["GPUs", "fabric", "directories", "silence"],
 )
-def test_bad_nodes_are_named_and_why_in_the_order_of_nodes_and_checks(
+def test_preflight_reports_each_fault_in_the_order_of_nodes_and_checks(
     nodes: Nodes, changes: list[Callable[[Nodes], None]], says: dict[int, list[str]]
 ) -> None:
     for change in changes:
@@ -304,7 +304,7 @@ def test_bad_nodes_are_named_and_why_in_the_order_of_nodes_and_checks(
     )
 
 
-def test_a_topology_file_that_cannot_be_read_is_said_before_the_launcher_starts(
+def test_preflight_warns_of_a_missing_topology_file_before_the_launcher_starts(
     nodes: Nodes,
 ) -> None:
     (nodes.root / "1/opt/microsoft/ndv5/topo.xml").unlink()
@@ -317,16 +317,18 @@ def test_a_topology_file_that_cannot_be_read_is_said_before_the_launcher_starts(
     assert nodes.run(env={"NCCL_TOPO_FILE": ""}).stderr == ""
 
 
-def test_the_topology_file_of_pods_is_checked_too(tmp_path: Path) -> None:
+def test_preflight_on_kubernetes_checks_the_topology_file_if_the_size_has_one(
+    tmp_path: Path,
+) -> None:
     job = {"name": "train", "template": "plain", "command": "echo launched"}
     assert "check_topology()" in rendered(tmp_path, KUBERNETES, **job)[1]
-    # Pods of this size have none, and NCCL needs none there.
+    # Pods of this size have no topology file, and NCCL needs none there.
     near = KUBERNETES.model_copy(update={"vm_size": "Standard_NC96ads_A100_v4"})
     assert "check_topology()" not in rendered(tmp_path, near, **job)[1]
 
 
-def test_gpus_that_fail_their_diagnosis_are_named_and_no_others(nodes: Nodes) -> None:
-    """Nor is a node where the service of the program does not run."""
+def test_preflight_reports_only_gpus_that_fail_their_diagnosis(nodes: Nodes) -> None:
+    """A node on which the service of DCGM does not run is not reported either."""
     silent = "Error: unable to establish a connection to the specified host: localhost"
     answers = [
         (DIAGNOSIS.replace("RESULT", "Fail - GPU: 2"), 226),
@@ -344,7 +346,7 @@ def test_gpus_that_fail_their_diagnosis_are_named_and_no_others(nodes: Nodes) ->
     ]
 
 
-def test_the_level_gpus_leaves_the_fabric_alone(nodes: Nodes) -> None:
+def test_preflight_at_level_gpus_does_not_check_the_fabric(nodes: Nodes) -> None:
     nodes.keys(1, "0x8123")
     (nodes.root / "2/memlock").write_text("64\n")
     shutil.rmtree(nodes.root / "3/sys/module/nvidia_peermem")
@@ -353,7 +355,7 @@ def test_the_level_gpus_leaves_the_fabric_alone(nodes: Nodes) -> None:
     assert faults(nodes.run("gpus"), 1) == ["node 10.0.0.6: GPU count 0, expected 8"]
 
 
-def test_nodes_with_other_gpus_or_none_are_checked(nodes: Nodes) -> None:
+def test_preflight_checks_nodes_with_amd_gpus_or_without_gpus(nodes: Nodes) -> None:
     for rank in range(4):
         (nodes.root / f"{rank}/bin/nvidia-smi").unlink()
     size = "Standard_HB176rs_v4"
@@ -369,9 +371,9 @@ def test_nodes_with_other_gpus_or_none_are_checked(nodes: Nodes) -> None:
     assert lines == ["node 10.0.0.5: GPU count 1, expected 8"]
 
 
-def test_a_task_that_shares_its_node_has_its_own_gpus_checked(nodes: Nodes) -> None:
-    """On the others a diagnosis would disturb the tasks that have them; where it has none, none is
-    looked at."""
+def test_preflight_of_a_task_that_shares_its_node_checks_only_its_gpus(nodes: Nodes) -> None:
+    """A diagnosis of other GPUs would disturb the tasks that have them. For a task without GPUs,
+    no GPU is checked."""
     for rank in range(4):
         executable(nodes.root / f"{rank}/bin/dcgmi", "echo '| X | Fail |'; exit 1")
     assert "X" in "".join(faults(nodes.run("gpus"), 4))
@@ -387,7 +389,7 @@ def test_a_task_that_shares_its_node_has_its_own_gpus_checked(nodes: Nodes) -> N
     assert nodes.run("gpus", **alone).stdout.endswith("launched\n")
 
 
-def test_a_template_of_the_user_is_preceded_by_it_too(nodes: Nodes) -> None:
+def test_preflight_runs_before_a_custom_template(nodes: Nodes) -> None:
     (nodes.root / "own.sh.j2").write_text(
         "{# description: Mine. #}\n#!/bin/bash\n#SBATCH --exclusive\nset -e\n{{ command | raw }}\n"
     )
@@ -397,7 +399,7 @@ def test_a_template_of_the_user_is_preceded_by_it_too(nodes: Nodes) -> None:
     faults(nodes.run(template="own.sh.j2"), 1)
 
 
-def test_this_machine_has_its_directories_checked(tmp_path: Path, repository: Path) -> None:
+def test_preflight_on_this_machine_checks_directories(tmp_path: Path, repository: Path) -> None:
     job = {"name": "x", "template": "plain", "command": "echo launched", "preflight": "fabric"}
     _, script = rendered(tmp_path, cluster_of("local"), **job)
     each_node = repository / "runner/fairway_agent/fanout/local/fairway-each-node"
@@ -408,8 +410,8 @@ def test_this_machine_has_its_directories_checked(tmp_path: Path, repository: Pa
     assert f"node localhost: the scratch directory {tmp_path}/nowhere does not exist" in done.stderr
 
 
-def test_a_mount_that_cannot_be_written_to_is_named(nodes: Nodes) -> None:
-    nodes.mount.rmdir()  # not even a superuser can write there
+def test_preflight_reports_a_mount_that_is_not_writable(nodes: Nodes) -> None:
+    nodes.mount.rmdir()  # even root cannot write to a missing mount
     assert faults(nodes.run("gpus"), 4) == [
         f"node {host}: the mount {nodes.mount} is not writable" for host in HOSTS
     ]

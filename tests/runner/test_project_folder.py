@@ -1,4 +1,4 @@
-"""One rule for where a project is, for its targets and its runs."""
+"""The project folder, found by the same rule for targets and runs."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from fairway_hpc import runs
 
 @pytest.fixture
 def below(tmp_path: Path, make_run: MakeRun) -> Path:
-    """A folder below that of a project, which has a run."""
+    """A folder below the folder of a project that has a run."""
     make_run("job-aaaaaa")
     (tmp_path / "fairway.yaml").write_text("targets: []\n")
     folder = tmp_path / "jobs" / "classify"
@@ -23,7 +23,7 @@ def below(tmp_path: Path, make_run: MakeRun) -> Path:
     return folder
 
 
-def test_runs_are_found_from_below_or_pointed_to(
+def test_project_folder_is_found_from_below_or_suggested(
     below: Path, tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, out, _ = fairway(below, "list", "--json")
@@ -40,7 +40,7 @@ def test_runs_are_found_from_below_or_pointed_to(
     ends(fairway(below, "show", "job"), 2, f"there are runs in {tmp_path}")
 
 
-def test_the_folder_can_be_named(
+def test_project_folder_is_set_by_the_environment_variable(
     below: Path, tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -58,7 +58,9 @@ def test_the_folder_can_be_named(
     assert complete_runs("job") == []
 
 
-def test_without_a_project_it_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_project_folder_is_the_current_folder_without_a_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("FAIRWAY_FOLDER", raising=False)
     monkeypatch.chdir(tmp_path)
     assert find_project() == (tmp_path, None)

@@ -1,4 +1,4 @@
-"""The Python interface takes what programs have at hand, and says what it cannot take."""
+"""The Python interface: values that it accepts, and errors for those that it refuses."""
 
 import json
 import os
@@ -30,7 +30,7 @@ X = {"name": "x", "template": "plain", "command": "echo {{ params.x }}"}
         (Path("data"), "data"),
     ],
 )
-def test_numbers_of_numpy_ranges_and_paths_are_plain_values(given: Any, taken: Any) -> None:
+def test_job_accepts_numpy_values_ranges_and_paths(given: Any, taken: Any) -> None:
     job = Job(**X, params={"x": given})
     assert json.dumps(job.params["x"]) == json.dumps(taken)
     values = given if isinstance(given, np.ndarray | range) else [given]
@@ -40,7 +40,7 @@ def test_numbers_of_numpy_ranges_and_paths_are_plain_values(given: Any, taken: A
     assert Job(**X, processes_per_node=np.int64(2)).processes_per_node == 2
 
 
-def test_keys_that_are_words_of_python_and_steps() -> None:
+def test_job_accepts_finally_with_underscore_and_refuses_steps() -> None:
     last = Job(**X, finally_={"command": "echo last"}).finally_
     assert last is not None
     assert last.command == "echo last"
@@ -48,7 +48,7 @@ def test_keys_that_are_words_of_python_and_steps() -> None:
         Job(**X, steps={"one": {"command": "true"}})
 
 
-def test_a_value_that_no_document_has_is_named_by_its_type() -> None:
+def test_job_refuses_unsupported_values_by_type_size_or_depth() -> None:
     with pytest.raises(UserError, match=r"`params\.x`.*found an `object`"):
         Job(**X, params={"x": object()})
     with pytest.raises(UserError, match=r"`params\.x`.*found a `type`"):
@@ -75,7 +75,7 @@ def test_a_value_that_no_document_has_is_named_by_its_type() -> None:
         lambda: runs()[0].label(remove="abc"),
     ],
 )
-def test_text_in_place_of_a_list_is_not_taken_letter_by_letter(
+def test_functions_refuse_text_in_place_of_a_list(
     call: Callable[[], object],
     make_run: MakeRun,
     store: RunStore,
@@ -89,26 +89,28 @@ def test_text_in_place_of_a_list_is_not_taken_letter_by_letter(
     assert run.tags == ()
 
 
-def test_wait_returns_at_the_end_or_refuses_after_its_timeout(
+def test_wait_returns_at_the_end_or_raises_after_its_timeout(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A target has that time to answer; what watches over a run here has its last things to do."""
+    """A target has the timeout as its deadline; a local supervisor finishes its last work first."""
     told: list[Any] = []
     monkeypatch.setattr(Run, "await_lock", lambda run: told.append(run.id))
     monkeypatch.setattr(Run, "follow", lambda run, **_: told.append(run.engine.deadline))
     make_run("job-a").wait(timeout=0)
     run = make_run("job-b", [{"state": "running"}], state="running")
-    lock = run.take_lock()  # somebody watches over it
+    lock = run.take_lock()  # stands for a supervisor
     with pytest.raises(UserError, match=r"job-b is still running after 0\.0s") as caught:
         run.wait(timeout=0)
     with pytest.raises(UserError, match="job-b is still running after 1m15s"):
-        next(run.looks(timeout=75, began=time.monotonic() - 76))  # it has waited for another
+        next(
+            run.looks(timeout=75, began=time.monotonic() - 76)
+        )  # the time was spent on another run
     os.close(lock)
     assert (caught.value.findings[0].id, caught.value.exit_code) == ("wait-timeout", 5)
     assert told == [0.0, "job-a", 0.0, 0.0]
 
 
-def test_what_cannot_be_found_is_refused(
+def test_functions_refuse_unknown_states_missing_folders_and_wrong_jobs(
     store: RunStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(store.base.parent)

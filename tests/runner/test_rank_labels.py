@@ -1,4 +1,4 @@
-"""The program that labels what the ranks of a node print, run for real without its launchers."""
+"""The program that labels the output of a node's ranks, executed without launchers."""
 
 import os
 import select
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 
 PROGRAM = Path(__file__).parents[2] / "job_templates" / "_label_ranks.py.j2"
 
-# A rank as the templates begin it: `join N RANK` opens the pipe N of its node.
+# Start of a rank as in the templates: `join N RANK` opens pipe N of the rank's node.
 JOIN = """join() { exec >"$RANK_PIPES/$1" 2>&1; printf '\\0%s %s\\n' "$RANK_PIPES" "$2"; }
 """
 
@@ -24,7 +24,7 @@ JOIN = """join() { exec >"$RANK_PIPES/$1" 2>&1; printf '\\0%s %s\\n' "$RANK_PIPE
 def start(
     script: str, folder: Path, *, count: int = 2, out: int = subprocess.PIPE
 ) -> subprocess.Popen[bytes]:
-    """Runs a script with that many pipes."""
+    """Starts the program with a script and `count` pipes."""
     words = ["-IS", "-c", PROGRAM.read_text(), "fairway-waits", str(count)]
     environment = {**os.environ, "TMPDIR": str(folder)}
     return subprocess.Popen(
@@ -33,7 +33,7 @@ def start(
 
 
 def labelled(script: str, folder: Path, code: int = 0, *, count: int = 2) -> bytes:
-    """Output of the program where the script ends with that code; it leaves nothing behind."""
+    """Runs a script that exits with the code, and returns the output. No file may be left."""
     with start(script, folder, count=count) as program:
         out, _ = program.communicate(timeout=300)
     assert program.returncode == code
@@ -42,14 +42,14 @@ def labelled(script: str, folder: Path, code: int = 0, *, count: int = 2) -> byt
 
 
 def behind(rank: str, folder: Path) -> str:
-    """A script whose rank 0 runs on behind it; rank 1 begins once that one has its pipe."""
+    """Returns a script whose rank 0 outlives it; rank 1 starts once rank 0 has its pipe."""
     joined = folder / "joined"
     os.mkfifo(joined)
     return f"(join 0 0; : >'{joined}'; {rank}) & read -r <'{joined}'; rm '{joined}'; join 1 1"
 
 
 def whole(out: bytes) -> Sequence[tuple[int | None, bytes]]:
-    """Its lines, each with the rank that it names."""
+    """Returns the lines, each with the rank in its label."""
     return [split_label(line) for line in out.splitlines()]
 
 
@@ -57,29 +57,29 @@ def whole(out: bytes) -> Sequence[tuple[int | None, bytes]]:
     ("prints", "shown"),
     [
         ("echo one; echo two >&2", "@one\n@two\n"),
-        # In parts that do not end where lines do, and without an end.
+        # Writes that end within lines, and a last line without a newline.
         ("printf los; printf 's=1\\nacc'; printf =2", "@loss=1\n@acc=2\n"),
         ("printf '\\n\\n'", "@\n@\n"),
-        # Bytes that are no text, and a line that holds the label of another.
+        # Bytes that are not text, and a line with the label of another rank.
         ("printf '\\377\\000x\\n[0]<stdout>: y\\n'", "@\xff\0x\n@[0]<stdout>: y\n"),
-        # Bytes that might be the beginning of another rank.
+        # Bytes that look like the start of another rank.
         (
             "printf '\\0007\\nx\\n\\000/tmp/fairway-ranks-x 7\\n'",
             "@\0007\n@x\n@\0/tmp/fairway-ranks-x 7\n",
         ),
-        # Longer than a pipe takes at once.
+        # Longer than the buffer of a pipe.
         ("printf '%0200000d\\n' 1", f"@{1:0200000d}\n"),
         ("printf '\\rbar 1\\rbar 2\\n'; echo end", "@\rbar 1\rbar 2\n@end\n"),
         ("printf 'dos\\r\\nend\\r\\n'", "@dos\r\n@end\r\n"),
         ("", ""),
     ],
 )
-def test_rank_label_begins_each_line(tmp_path: Path, prints: str, shown: str) -> None:
+def test_rank_labels_begin_each_line(tmp_path: Path, prints: str, shown: str) -> None:
     out = labelled(f"(join 1 13; {prints})", tmp_path)
     assert out.decode("latin-1") == shown.replace("@", "[13]<stdout>: ")
 
 
-def test_lines_of_ranks_are_whole_also_of_one_that_starts_again(tmp_path: Path) -> None:
+def test_rank_labels_keep_lines_complete_also_of_a_restarted_rank(tmp_path: Path) -> None:
     rank = "for ((i = 0; i < 400; i++)); do printf los; printf 's=%d' $i; echo; done"
     script = f"for r in 0 1 2 3; do (join $r $r; {rank}) & done; wait"
     found = whole(labelled(script, tmp_path, count=4))
@@ -93,7 +93,7 @@ def test_lines_of_ranks_are_whole_also_of_one_that_starts_again(tmp_path: Path) 
     assert whole(out)[0] == (4, b"to be cont")
 
 
-def test_a_bar_is_seen_while_it_stands_and_no_other_rank_writes_into_it(tmp_path: Path) -> None:
+def test_rank_labels_show_progress_bars_at_once_without_mixing_ranks(tmp_path: Path) -> None:
     for name in ("zero", "one"):
         os.mkfifo(tmp_path / name)
     zero = f"printf 'bar 1\\rbar 2'; read -r <'{tmp_path}/zero'; printf '\\rbar 3\\n'"
@@ -115,16 +115,18 @@ def test_a_bar_is_seen_while_it_stands_and_no_other_rank_writes_into_it(tmp_path
 
 
 @pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("kill -9 $$", 137)])
-def test_the_exit_code_is_the_command_s(tmp_path: Path, script: str, code: int) -> None:
+def test_rank_labels_exit_with_the_code_of_the_command(
+    tmp_path: Path, script: str, code: int
+) -> None:
     assert labelled(f"(join 0 0; echo last); {script}", tmp_path, code) == b"[0]<stdout>: last\n"
 
 
-def test_rank_label_waits_for_no_leftover_and_loses_nothing(tmp_path: Path) -> None:
+def test_rank_labels_wait_for_no_leftover_process_and_lose_no_output(tmp_path: Path) -> None:
     out = labelled(f"{behind('exec sleep 600', tmp_path)}; echo $!", tmp_path)
     [(rank, left)] = whole(out)
     os.kill(int(left), signal.SIGKILL)
     assert rank == 1
-    # They fill their pipe faster than it is read, and end once it has no reader.
+    # Leftovers that fill their pipe faster than it is read, and end once it has no reader.
     yes = f"yes {'y' * 1000}"
     script = f"{behind(f'{yes} & {yes} & {yes} & exec {yes}', tmp_path)}; echo mine"
     lines: list[bytes] = []
@@ -140,7 +142,7 @@ def test_rank_label_waits_for_no_leftover_and_loses_nothing(tmp_path: Path) -> N
             program.kill()
     assert lines == [b"mine"]
     reading, writing = os.pipe()
-    os.set_blocking(writing, False)  # as ssh does with what it shares with others
+    os.set_blocking(writing, False)  # as ssh does with shared streams
     with start("join 0 0; seq 40000", tmp_path, out=writing) as program:
         os.close(writing)
         with os.fdopen(reading, "rb") as stream:
@@ -150,7 +152,7 @@ def test_rank_label_waits_for_no_leftover_and_loses_nothing(tmp_path: Path) -> N
     assert [text for _, text in whole(out)] == [b"%d" % n for n in range(1, 40001)]
 
 
-def test_rank_labels_pass_signals_on_and_end_no_job_on_a_full_disk(tmp_path: Path) -> None:
+def test_rank_labels_forward_signals_and_end_no_job_on_a_full_disk(tmp_path: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         program = start("join 0 0; echo lost; exit 3", tmp_path, out=full.fileno())
     assert program.wait(300) == 3
@@ -164,7 +166,7 @@ def test_rank_labels_pass_signals_on_and_end_no_job_on_a_full_disk(tmp_path: Pat
 
 
 @pytest.mark.parametrize("step", ["os.mkfifo(path, 0o600)", "folder = tempfile.mkdtemp("])
-def test_rank_label_without_a_pipe_runs_the_command_unlabelled(tmp_path: Path, step: str) -> None:
+def test_rank_labels_without_a_pipe_run_the_command_unlabelled(tmp_path: Path, step: str) -> None:
     program = PROGRAM.read_text()
     assert step in program
     program = program.replace(step, f"raise OSError; {step}")

@@ -1,4 +1,4 @@
-"""The pages that are made from the code say what the code says."""
+"""Generated pages of the documentation match the code."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ def read(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
-def test_pages_are_up_to_date() -> None:
+def test_reference_pages_are_up_to_date() -> None:
     pages = {file: file.read_text(encoding="utf-8") for file in DOCS.glob("*.md")}
     assert pages == {file: renewed(text) for file, text in pages.items()}, "run bin/docs"
     made = [
@@ -31,8 +31,8 @@ def test_pages_are_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("name", ["environment.md", "job.md"])
-def test_a_page_is_markdown_that_swallows_nothing(name: str) -> None:
-    """Text that looks like HTML, and examples, are code."""
+def test_reference_page_has_html_like_text_and_examples_only_in_code(name: str) -> None:
+    """Otherwise Markdown would drop the text, or join the lines of an example."""
     page = re.sub(r"^```.*?^```$", "", read(name), flags=re.MULTILINE | re.DOTALL)
     outside = re.sub(r"`[^`\n]*`|<!-- .* -->", "", page)
     assert not re.findall(r"\S*<\S*", outside)
@@ -40,7 +40,7 @@ def test_a_page_is_markdown_that_swallows_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["environment.md", "job.md"])
-def test_a_page_begins_with_an_example(name: str) -> None:
+def test_reference_page_begins_with_a_valid_example(name: str) -> None:
     page = read(name)
     example = re.search(r"^```yaml.*?\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
     assert example.start() < page.index("\n## ")
@@ -49,5 +49,5 @@ def test_a_page_begins_with_an_example(name: str) -> None:
         assert Environment.model_validate(data).clusters
         return
     jsonschema.validate(data, job_schema())
-    # What a file may say for it depends on the target.
+    # The example's `processes_per_node` depends on the target.
     assert Job.model_validate({**data, "processes_per_node": 8}).world_size == 16

@@ -1,4 +1,4 @@
-"""The page about a run and the use of its nodes: whole, readable, and free of what logs inject."""
+"""The page about a run and the use of its nodes: complete, accessible, and safe from injection."""
 
 import json
 import os
@@ -32,7 +32,7 @@ METRICS = {
 
 
 class _Structure(HTMLParser):
-    """Elements by name with their attributes, and whether each that is open is closed."""
+    """Elements of a page with their attributes; asserts that open elements are closed."""
 
     _VOID = ("meta", "link", "br", "img", "input")
 
@@ -78,7 +78,7 @@ def sweep(make_run: MakeRun) -> Run:
     return make_run("sweep-a", tasks, metrics=METRICS, job_file=f"{EVIL}.yaml")
 
 
-def test_page_is_whole_escaped_and_accessible(sweep: Run) -> None:
+def test_report_page_is_complete_escaped_and_accessible(sweep: Run) -> None:
     text = page(sweep)
     found = structure(text)
     names = {name for name, _ in found.elements}
@@ -91,7 +91,7 @@ def test_page_is_whole_escaped_and_accessible(sweep: Run) -> None:
     images = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert len(images) == 4  # two metrics, the sweep, scaling
     for image in images:
-        root = ElementTree.fromstring(image)  # so that it is XML, too
+        root = ElementTree.fromstring(image)  # must be XML too
         words = [root.find("title"), root.find("desc")]
         assert all(each.text for each in words)
         assert root.attrib["role"] == "img"
@@ -102,7 +102,7 @@ def test_page_is_whole_escaped_and_accessible(sweep: Run) -> None:
     assert found.named("html")[0]["lang"] == "en"
 
 
-def test_scaling_is_measured_against_the_smallest_task(sweep: Run) -> None:
+def test_report_measures_scaling_against_the_smallest_task(sweep: Run) -> None:
     report = read(sweep)
     assert throughput_metric(report, None) == "images_per_second"
     found = [
@@ -118,7 +118,9 @@ def test_scaling_is_measured_against_the_smallest_task(sweep: Run) -> None:
 
 
 @pytest.mark.usefixtures("sweep")
-def test_the_file_is_written_whole(store: RunStore, fairway: RunFairway) -> None:
+def test_report_command_writes_the_complete_file_or_none(
+    store: RunStore, fairway: RunFairway
+) -> None:
     folder = store.base.parent
     code, out, _ = fairway(folder, "report", "sweep-a", "-o", "page.html")
     assert (code, out) == (0, "page.html\n")
@@ -131,10 +133,10 @@ def test_the_file_is_written_whole(store: RunStore, fairway: RunFairway) -> None
     assert [path.name for path in folder.glob(".page*")] == []
 
 
-def test_pipe_link_and_open_file_that_are_to_hold_the_page_stay_what_they_are(
+def test_report_output_writes_into_pipes_links_and_open_files_in_place(
     tmp_path: Path,
 ) -> None:
-    """The draft of a file would take their place, as that of root's `-o /dev/null`."""
+    """Otherwise the draft of the file would replace them, such as root's `-o /dev/null`."""
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDWR | os.O_NONBLOCK)
     try:
@@ -149,7 +151,7 @@ def test_pipe_link_and_open_file_that_are_to_hold_the_page_stay_what_they_are(
         write_output(link, text)
     assert (link.is_symlink(), link.read_text()) == (True, "replaced")
     (kept := tmp_path / "kept").write_text("before\n")
-    with kept.open("a") as stream:  # as the output of a shell's `>> kept`
+    with kept.open("a") as stream:  # like a shell's `>> kept`
         write_output(Path(f"/dev/fd/{stream.fileno()}"), "page\n")
     assert kept.read_text() == "before\npage\n"
 
@@ -176,7 +178,7 @@ def test_report_page_of_one_task_of_nothing_or_of_several_targets(make_run: Make
 
 
 @pytest.mark.integration
-def test_very_many_tasks(make_run: MakeRun) -> None:
+def test_report_page_of_many_tasks_draws_a_selection_of_curves(make_run: MakeRun) -> None:
     tasks = [{"params": {"n": n}, "log": f"loss={n}\n"} for n in range(1001)]
     run = make_run("many-a", tasks, metrics=METRICS)
     text = page(run)
@@ -199,14 +201,16 @@ def test_very_many_tasks(make_run: MakeRun) -> None:
         ([1, 1000], [0.95, 1050.0], ["1", "10", "100", "1000"]),
     ],
 )
-def test_axes_are_round(values: list[float], bounds: list[float], ticks: list[str]) -> None:
+def test_report_chart_axes_have_round_bounds_and_ticks(
+    values: list[float], bounds: list[float], ticks: list[str]
+) -> None:
     scale = scale_of(values, 0, 100)
     assert [scale.low, scale.high] == pytest.approx(bounds)
     assert [label(tick) for tick in scale.ticks()] == ticks
     assert all(-0.1 <= scale(value) <= 100.1 for value in [*values, *scale.ticks()])
 
 
-def test_svg_escapes() -> None:
+def test_report_svg_escapes_text_and_attributes() -> None:
     written = tag("text", EVIL, tag("b", "1"), class_=EVIL, x=1.04)
     assert str(written) == (
         '<text class="&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&#34;&#39;&amp;" x="1">'
@@ -214,14 +218,14 @@ def test_svg_escapes() -> None:
     )
 
 
-def test_curves_and_best_values_of_tasks(make_run: MakeRun) -> None:
+def test_report_curves_and_best_values_come_from_the_logs_of_tasks(make_run: MakeRun) -> None:
     tasks = [{"log": f"loss={each} accuracy={each}\n"} for each in (3, 1, 2)]
     patterns = {name: f"{name}=([0-9.]+)" for name in ("loss", "accuracy")}
     text = page(make_run("job-a", tasks, metrics=patterns))
     tiles = re.sub(r"<[^>]*>|\s+", " ", text.partition('class="tiles"')[2][:2000])
     assert re.search(r"loss +1 +lowest; highest 3 ", tiles)
     assert re.search(r"accuracy +3 +highest; lowest 1 ", tiles)
-    # Over the steps that the job prints, its own pattern of them, or counted from 1.
+    # Curves are over the steps that the job prints, or over the values, counted from 1.
     log = "step=10 loss=3\nstep=20 loss=2\nloss=nan\n"
     run = make_run(
         "job-d", [{"log": log}, {"log": "loss=5\nloss=4\n"}, {}], metrics={"loss": "loss=([0-9]+)"}
@@ -237,8 +241,8 @@ def test_curves_and_best_values_of_tasks(make_run: MakeRun) -> None:
     assert (len(points) <= 1001, points[0], points[-1]) == (True, (1.0, 0.0), (5000.0, 4999.0))
 
 
-def test_values_are_drawn_over_the_steps_that_were_printed(make_run: MakeRun) -> None:
-    """Two tasks that print at different rates, and a last line that says a value again."""
+def test_report_curves_are_drawn_over_the_printed_steps(make_run: MakeRun) -> None:
+    """Two tasks print at different rates, and a last line repeats a value."""
     logs = [
         "".join(f"step {n}: loss={9 - n / 100}\n" for n in range(0, 500, every)) + "done loss=1\n"
         for every in (10, 50)
@@ -269,7 +273,9 @@ def _log(first: int, last: int) -> str:
     return "".join(f"step {n} loss={n}\n" for n in range(first, last))
 
 
-def test_runs_are_laid_over_one_another(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_overlay_draws_several_runs_in_one_chart(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = [
         make_run("job-a", [{"log": _log(0, 5)}, {"log": _log(5, 9)}], metrics=LOSS),
         make_run("job-b", [{"log": _log(3, 7)}], metrics=LOSS),
@@ -318,7 +324,7 @@ def write(run: Run, nodes: dict[str, list[dict[str, Any]]]) -> None:
         (run.folder / "figures" / f"{node}.jsonl").write_text(text)
 
 
-def test_figures_in_words_and_tables() -> None:
+def test_figures_are_shown_in_words_and_tables() -> None:
     assert in_words([BUSY]) == (
         "GPUs 43 % busy; processors 50 % busy; 38 % of the time waiting for files; "
         "InfiniBand at 61 % of its speed"
@@ -327,7 +333,7 @@ def test_figures_in_words_and_tables() -> None:
     assert in_words([Sample(0.0)]) == ""
     header, line = use_table({"nd-1": BUSY}, now=1075.0).splitlines()
     assert header.split("  ")[0] == "NODE"
-    assert "NETWORK" not in header  # nobody tells
+    assert "NETWORK" not in header  # no sample has it
     for part in ("43%", "2.0 GiB of 4.0 GiB", "300 W", "50%", "1.0 MiB/s / ?", "38%", "1m15s"):
         assert part in line
     assert gpu_table({"nd-1": Sample(0.0)}) == ""
@@ -339,7 +345,7 @@ def test_figures_in_words_and_tables() -> None:
     assert "\x1b" not in use_table({"a\x1b[2Jb": BUSY}, now=0.0)
 
 
-def test_page_draws_each_node(make_run: MakeRun) -> None:
+def test_report_page_draws_figures_of_each_node(make_run: MakeRun) -> None:
     run = make_run("job-aaaaaa", state="succeeded")
     assert 'id="nodes"' not in page(run)
     samples = [{"time": 60.0 * n, "cpu": 0.5, "gpus": [{"index": 0, "use": 0.9}]} for n in range(9)]
@@ -355,7 +361,9 @@ def test_page_draws_each_node(make_run: MakeRun) -> None:
     assert page(run).count('class="series cx"') == 64
 
 
-def test_top_and_report_figures(make_run: MakeRun, fairway: RunFairway, store: RunStore) -> None:
+def test_figures_are_shown_by_top_show_and_report(
+    make_run: MakeRun, fairway: RunFairway, store: RunStore
+) -> None:
     here = store.base.parent
     run = make_run("job-aaaaaa", state="succeeded")
     none = "job-aaaaaa  succeeded\nnone of its nodes was sampled\n"

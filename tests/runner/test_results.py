@@ -1,4 +1,4 @@
-"""Tasks and their results: which is the best, which differ from run to run."""
+"""Results of tasks: the best task, and the differences between runs."""
 
 import contextlib
 import csv
@@ -27,7 +27,7 @@ def task(loss: str, state: str = "succeeded", **facts: Any) -> dict[str, Any]:
     return {"log": f"loss=9\nloss={loss}\n", "state": state, "params": {"lr": loss}, **facts}
 
 
-def test_best_is_the_last_value_of_the_tasks_that_count(make_run: MakeRun) -> None:
+def test_best_compares_the_last_values_of_succeeded_tasks(make_run: MakeRun) -> None:
     tasks = [task("0.5"), task("0.1", "failed"), task("0.2"), task("0.2"), task("0", "cancelled")]
     run = make_run("job-a", [*tasks, task("7"), {"log": ""}], metrics=METRICS, state="failed")
     lowest = best(run, None, lowest=True)
@@ -55,7 +55,7 @@ def test_best_is_the_last_value_of_the_tasks_that_count(make_run: MakeRun) -> No
         ("nan", r"loss=(?P<it>\S+)"),
     ],
 )
-def test_a_task_that_has_diverged_is_not_the_best(
+def test_best_leaves_out_tasks_that_diverged(
     here: RunFairway, make_run: MakeRun, end: str, pattern: str
 ) -> None:
     tasks = [task(f"0.1\nloss={end}"), task("0.5")]
@@ -67,7 +67,7 @@ def test_a_task_that_has_diverged_is_not_the_best(
     assert (facts["task"], facts["diverged"]) == (1, [0])
     make_run("job-b", tasks[:1], metrics={"loss": pattern})
     ends(here("best", "job-b"), 2, "job-b has no best task: the last `loss` of task 0 is not")
-    # Nor is there another last value of it.
+    # No other command shows a last value of the metric.
     assert "loss" not in json.loads(here("show", "job-b", "--json")[1])["task_list"][0]["metrics"]
     listed = json.loads(
         here("list", "--sort", "metric:loss", "--columns", "metric:loss", "--json")[1]
@@ -75,19 +75,19 @@ def test_a_task_that_has_diverged_is_not_the_best(
     assert [each["columns"]["metric:loss"] for each in listed] == [None, [0.5, 0.5]]
     diverged, _ = json.loads(here("compare", "job-a", "--json")[1])
     assert diverged["metrics"] == {"loss": {"last": None, "lowest": 0.1, "highest": 9.0}}
-    # It has come back, which the log says long before its end.
+    # The metric is finite again, long before the end of the log.
     make_run("job-c", [task(f"{end}\nloss=0.2\n" + "more\n" * 100_000)], metrics={"loss": pattern})
     assert here("best", "job-c")[1].startswith("task 0 of job-c: loss 0.2\n")
 
 
-def test_best_on_the_command_line_knows_or_asks_which_side(
+def test_best_command_knows_the_better_direction_or_asks_for_it(
     here: RunFairway, make_run: MakeRun, fairway: RunFairway, store: RunStore
 ) -> None:
     make_run("job-a", [task("3"), task("2")], metrics=METRICS)
     ends(here("best", "job-a", "--min"), 0, printed="task 1 of job-a: loss 2\n  lr: 2\n")
     facts = json.loads(here("best", "job-a", "-m", "loss", "--max", "--json")[1])
     assert (facts["task"], facts["value"], facts["params"]) == (0, 3.0, {"lr": "3"})
-    # A loss is better where it is lower.
+    # A lower loss is better.
     ends(here("best", "job-a", "--metric", "loss"), 0, printed="task 1 of job-a: loss 2\n  lr: 2\n")
     tasks = [{"params": {"lr": each}, "log": f"norm={each}\n"} for each in "32"]
     run = make_run("job-b", tasks, metrics={"norm": "norm=([0-9.]+)"})
@@ -99,7 +99,9 @@ def test_best_on_the_command_line_knows_or_asks_which_side(
     assert fairway(folder, "best", "job-b")[:2] == (0, "task 1 of job-b: norm 2\n  lr: 2\n")
 
 
-def test_show_says_how_many_more(fairway: RunFairway, make_run: MakeRun, store: RunStore) -> None:
+def test_show_limits_tasks_and_prints_how_many_are_left_out(
+    fairway: RunFairway, make_run: MakeRun, store: RunStore
+) -> None:
     tasks = [task(str(n), "failed" if n % 10 == 0 else "succeeded", exit_code=3) for n in range(60)]
     run = make_run("job-a", tasks, metrics=METRICS, state="failed")
     folder = store.base.parent
@@ -116,9 +118,9 @@ def test_show_says_how_many_more(fairway: RunFairway, make_run: MakeRun, store: 
     assert facts["folder"] == str(run.folder)
 
 
-def test_lost_run_has_no_task_that_goes_on(here: RunFairway, make_run: MakeRun) -> None:
+def test_lost_run_counts_unfinished_tasks_as_lost(here: RunFairway, make_run: MakeRun) -> None:
     tasks = [{}, *({"state": each, "attempt": None} for each in ("running", "queued", "queued"))]
-    make_run("sweep-a", tasks, state="running")  # nobody holds its lock
+    make_run("sweep-a", tasks, state="running")  # its lock is free
     for words in (("show", "sweep-a"), ("list",)):
         facts = json.loads(here(*words, "--json")[1])
         facts = facts if words[0] == "show" else facts[0]
@@ -126,7 +128,9 @@ def test_lost_run_has_no_task_that_goes_on(here: RunFairway, make_run: MakeRun) 
     assert "tasks   1 succeeded, 3 lost\n" in here("show", "sweep-a")[1]
 
 
-def test_results_have_no_codes_and_no_negative_times(here: RunFairway, make_run: MakeRun) -> None:
+def test_show_prints_no_control_characters_and_no_negative_times(
+    here: RunFairway, make_run: MakeRun
+) -> None:
     make_run("job-a", [{"params": {"x": "\x1b[31m"}}, {"params": {"x": "two\nlines"}}])
     _, out, _ = here("show", "job-a")
     assert "\x1b" not in out
@@ -152,7 +156,7 @@ def many(make_run: MakeRun, store: RunStore) -> Path:
     return store.base.parent
 
 
-def test_completion_offers_names_and_no_error(
+def test_completion_offers_names_and_raises_no_error(
     many: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(many)
@@ -164,7 +168,7 @@ def test_completion_offers_names_and_no_error(
     (many / "fairway.yaml").write_text("[broken")
     assert arguments.complete_targets("") == ["local"]
     assert arguments.complete_metrics(object(), "") == []
-    (many / "fairway.yaml").unlink()  # or the folder below would be one of its project
+    (many / "fairway.yaml").unlink()  # otherwise the folder below would belong to the project
     empty = tmp_path / "empty"
     empty.mkdir()
     monkeypatch.chdir(empty)
@@ -207,7 +211,9 @@ def test_compare_shows_differing_settings_and_metrics(make_run: MakeRun) -> None
     ]
 
 
-def test_tables_csv_json_and_records(here: RunFairway, make_run: MakeRun, store: RunStore) -> None:
+def test_compare_prints_tables_csv_and_json_and_returns_records(
+    here: RunFairway, make_run: MakeRun, store: RunStore
+) -> None:
     run = _make(make_run, "job-a", "0.9 0.2 0.5", 0.1)
     _make(make_run, "job-b", "0.7", 0.2)
     _, out, _ = here("compare", "job-a", "job-b")
@@ -230,13 +236,13 @@ def test_tables_csv_json_and_records(here: RunFairway, make_run: MakeRun, store:
     assert lines == [["RUN", "lr"], ["sweep-a/0", "1"], ["sweep-a/1", "2"]]
 
 
-def test_compare_refuses_unknown_runs_and_two_forms(here: RunFairway, make_run: MakeRun) -> None:
+def test_compare_refuses_unknown_runs_and_two_formats(here: RunFairway, make_run: MakeRun) -> None:
     make_run("job-a")
     ends(here("compare", "job-a", "job-x"), 2, "there is no run `job-x`")
     ends(here("compare", "job-a", "--csv", "--json"), 2, "--csv and --json")
 
 
-def test_in_place_of_a_run_with_steps_stand_those_that_have_begun(make_run: MakeRun) -> None:
+def test_compare_replaces_a_run_with_steps_by_its_started_steps(make_run: MakeRun) -> None:
     whole = make_run("pipe-a", [{}, {}, {}], metrics={})
     known = [StepRecord(name, f"pipe-a-{name}", "local", {}) for name in ("one", "two", "three")]
     (whole.folder / STEPS_FILE).write_text(steps_text(known))
@@ -244,12 +250,12 @@ def test_in_place_of_a_run_with_steps_stand_those_that_have_begun(make_run: Make
         step = _make(make_run, f"pipe-a-{name}", "0.5", number)
         origin = {"step": {"of": "pipe-a", "name": name}}
         (step.folder / "provenance.json").write_text(json.dumps(origin))
-    make_run("pipe-a-three")  # of the same name, and no step of it
+    make_run("pipe-a-three")  # named like a step, but not a step of the run
     found = [(each["run_id"], each["differs"].get("lr")) for each in compare([whole])]
     assert found == [("pipe-a-one", 0), ("pipe-a-two", 1)]
 
 
-def test_seconds_of_what_ran_are_known_while_it_runs_and_once_it_has_ended(
+def test_seconds_are_known_of_running_and_ended_but_not_of_lost_or_queued_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("time.time", lambda: 15.0)

@@ -1,6 +1,6 @@
-"""`fairway review` on plans of the real provider: the comments are kept under golden/review/.
+"""`fairway review` on plans of the real provider; golden comments are under golden/review/.
 
-After a change that is meant, write them anew:
+After an intended change, rewrite them:
 
     FAIRWAY_GOLDEN=write bin/test tests/runner/test_review_command.py
 """
@@ -31,7 +31,7 @@ def _plan(name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "code"), [("create", 0), ("grow", 0), ("drift", 0), ("move-disks", 3)]
 )
-def test_the_comment_is_the_golden_one(here: RunFairway, name: str, code: int) -> None:
+def test_review_comment_matches_the_golden_copy(here: RunFairway, name: str, code: int) -> None:
     exit_code, comment, errors = here("review", _plan(name), "--markdown")
     golden = GOLDEN / f"{name}.md"
     if os.environ.get("FAIRWAY_GOLDEN") == "write":
@@ -41,7 +41,7 @@ def test_the_comment_is_the_golden_one(here: RunFairway, name: str, code: int) -
     assert (exit_code, errors) == (code, "")
 
 
-def test_review_allows_a_loss_that_is_meant_from_a_base(
+def test_review_accepts_an_allowed_loss_and_compares_with_a_base(
     here: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, out, _ = here("review", _plan("move-disks"), "--base", _plan("drift"))
@@ -65,7 +65,9 @@ def test_review_allows_a_loss_that_is_meant_from_a_base(
     assert len(stack["pending"]) == 1
 
 
-def test_change_refused_by_azure_exits_with_2_as_text(here: RunFairway, tmp_path: Path) -> None:
+def test_review_of_an_impossible_change_exits_with_2_and_escapes_names(
+    here: RunFairway, tmp_path: Path
+) -> None:
     plan = json.loads((SAMPLES / "grow.json").read_text())
     change = {"actions": ["update"], "before": {"disk_size_gb": 64}, "after": {"disk_size_gb": 32}}
     disk = {"address": "azurerm_managed_disk.d", "type": "azurerm_managed_disk", "change": change}
@@ -81,7 +83,7 @@ def test_change_refused_by_azure_exits_with_2_as_text(here: RunFairway, tmp_path
     assert "\r" not in out
 
 
-def test_json(here: RunFairway) -> None:
+def test_review_json_lists_data_loss_totals_and_changes(here: RunFairway) -> None:
     code, out, _ = here("review", _plan("move-disks"), "--json")
     facts = json.loads(out)
     assert code == 3
@@ -99,7 +101,7 @@ def test_json(here: RunFairway) -> None:
     assert here("review", _plan("move-disks"), "--json")[1] == out
 
 
-def test_review_tells_what_the_growth_costs(here: RunFairway, tmp_path: Path) -> None:
+def test_review_shows_the_cost_of_the_change(here: RunFairway, tmp_path: Path) -> None:
     _, out, _ = here("review", _plan("grow"), "--json")
     cost = json.loads(out)["cost"]
     assert cost["hourly_difference"] == pytest.approx(2 * 98.32)
@@ -112,13 +114,15 @@ def test_review_tells_what_the_growth_costs(here: RunFairway, tmp_path: Path) ->
     assert "+100.00 EUR an hour" in out
 
 
-def test_bad_input(here: RunFairway, tmp_path: Path) -> None:
+def test_review_refuses_files_that_are_not_plans(here: RunFairway, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("[]")
     ends(here("review", _plan("grow"), "bad.json"), 2, "bad.json", "not a plan", printed="")
     ends(here("review", "none.json"), 2, "none.json: no such file [no-such-file]", printed="")
 
 
-def test_the_comment_of_a_pull_request(here: RunFairway, tmp_path: Path) -> None:
+def test_comment_for_a_pull_request_joins_reviews_without_mentions(
+    here: RunFairway, tmp_path: Path
+) -> None:
     _, facts, _ = here("review", _plan("move-disks"), "--json")
     (tmp_path / "reviews/review-lab").mkdir(parents=True)
     (tmp_path / "reviews/review-lab/review.json").write_text(facts)
@@ -136,12 +140,14 @@ def test_the_comment_of_a_pull_request(here: RunFairway, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("words", [[""], ["a.json", "--base", ""]])
-def test_empty_word_is_no_folder(here: RunFairway, tmp_path: Path, words: list[str]) -> None:
+def test_review_refuses_an_empty_argument(
+    here: RunFairway, tmp_path: Path, words: list[str]
+) -> None:
     (tmp_path / "a.json").write_bytes((SAMPLES / "create.json").read_bytes())
     ends(here("review", *words), 2, "an empty word names no plan")
 
 
-def test_folder_of_plans_is_reviewed_in_their_order(here: RunFairway, tmp_path: Path) -> None:
+def test_review_of_a_folder_orders_plans_by_dependency(here: RunFairway, tmp_path: Path) -> None:
     plans = tmp_path / "plans"
     plans.mkdir()
     ends(here("review", "plans"), 2, "error: plans: holds no *.json")
@@ -169,10 +175,10 @@ def test_folder_of_plans_is_reviewed_in_their_order(here: RunFairway, tmp_path: 
         (["lab=plan.json"], None),
         (["plans", "plan.json"], None),
         (["gone.json"], None),
-        (["cpu-hpc"], None),  # a folder of plans that is named as an environment
+        (["cpu-hpc"], None),  # a folder of plans named like an environment
     ],
 )
-def test_review_command_recognises_an_environment_in_place_of_plans(
+def test_review_recognises_an_environment_in_place_of_plans(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], environment: str | None
 ) -> None:
     monkeypatch.chdir(tmp_path)

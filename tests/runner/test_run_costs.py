@@ -1,4 +1,4 @@
-"""Use and cost of runs: figures that were computed by hand."""
+"""Use and cost of runs, compared with figures computed by hand."""
 
 import csv
 import io
@@ -48,15 +48,15 @@ pytestmark = pytest.mark.usefixtures("no_kept_prices")
 
 @pytest.fixture
 def folder(make_run: MakeRun, store: RunStore) -> Path:
-    """A project with runs of known lengths, and a file of prices."""
+    """A project with runs of known duration, and a file of prices."""
     project = store.base.parent
     (project / "prices.toml").write_text(PRICES)
-    # 2 nodes × (1,800 s of attempts that have ended): 1 node hour.
+    # 2 nodes × 1,800 s of ended attempts: 1 node hour.
     _make(make_run, "one-a", [{"nodes": 2, "held": 1800.0}], tags=["vision", "best"])
     # Two tasks of 1 node and 7,200 s on Spot: 4 node hours.
     sweep = [{"started": 1e9, "ended": 1e9 + 7200}] * 2
     _make(make_run, "sweep-b", sweep, spot=True, user="ann", tags=["vision"], created=1.1e9)
-    # This machine: 1 hour, for nothing.
+    # 1 hour on this machine, free of charge.
     here = _make(make_run, "here-c", [{"held": 3600.0}], created=1.2e9)
     (here.folder / "target.json").unlink()
     return project
@@ -95,7 +95,7 @@ def test_run_costs_list_runs_and_sum(fairway: RunFairway, folder: Path, make_run
     total = {"runs": 3, "node_hours": 6.0, "cost": 210.0, "unpriced": 0, "sizes": [SIZE]}
     assert facts["total"] == total
     assert (facts["by"], facts["currency"]) == ("run", "USD")
-    # Eight tasks of a GPU for an hour are a node hour; a record that says nonsense is a whole.
+    # Eight tasks with one GPU for an hour are a node hour; an invalid part counts as a full node.
     tasks: list[dict[str, Any]] = [{"held": 3600.0, "part": 0.125}] * 8
     _make(make_run, "packed-d", tasks, created=1.3e9)
     _make(make_run, "wrong-e", [{"held": 3600.0, "part": 99.0}], created=1.4e9)
@@ -114,7 +114,7 @@ def test_run_costs_list_runs_and_sum(fairway: RunFairway, folder: Path, make_run
         ("month", {"2001-09": 90.0, "2004-11": 120.0, "2008-01": 0.0}),
     ],
 )
-def test_by_what_runs_have_in_common(
+def test_run_costs_are_grouped_by_name_tag_user_target_or_month(
     fairway: RunFairway, folder: Path, by: str, costs: dict[str, float]
 ) -> None:
     facts = _costs(fairway, folder, "--region", "southcentralus", "--by", by)
@@ -122,7 +122,7 @@ def test_by_what_runs_have_in_common(
     assert facts["total"]["cost"] == 210.0
 
 
-def test_the_region_is_that_of_the_environment(fairway: RunFairway, folder: Path) -> None:
+def test_run_costs_use_the_region_of_the_environment(fairway: RunFairway, folder: Path) -> None:
     facts = _costs(fairway, folder)
     assert (facts["total"]["cost"], facts["total"]["unpriced"]) == (0.0, 2)
     (folder / "lab.yaml").write_text(ENVIRONMENT)
@@ -134,7 +134,9 @@ def test_the_region_is_that_of_the_environment(fairway: RunFairway, folder: Path
     assert _costs(fairway, folder)["total"]["unpriced"] == 0
 
 
-def test_region_and_price_are_those_of_the_target(fairway: RunFairway, folder: Path) -> None:
+def test_run_costs_prefer_the_region_and_price_of_the_target(
+    fairway: RunFairway, folder: Path
+) -> None:
     _rewrite_target(folder, "one-a", region="southcentralus")
     facts = _costs(fairway, folder)
     assert [each["cost"] for each in facts["groups"]] == [90.0, None, 0.0]
@@ -158,7 +160,7 @@ def _rewrite_target(folder: Path, run: str, **facts: Any) -> None:
 @pytest.mark.parametrize(
     ("budget", "share", "line"),
     [
-        # Of the runs of September 2001 the first cost 90; the others are of later months.
+        # Only the first run is of September 2001, and cost 90.
         (
             "{monthly: 1000}",
             0.09,
@@ -184,7 +186,7 @@ def test_run_costs_show_the_share_of_the_monthly_budget(
     code, out, _ = fairway(folder, *words, "--region", "southcentralus")
     assert code == 0
     assert out.splitlines()[-1] == line
-    # A part of the month is not held against the whole.
+    # The cost of a part of the month is not compared with the monthly budget.
     assert "budget" not in _costs(fairway, folder, "lab.yaml", "--since", "2001-09-02")
     assert "budget" not in _costs(fairway, folder)
 
@@ -230,16 +232,16 @@ def test_run_costs_in_tables_csv_and_show(
         (["--runs", "--since", "then", "--offline"], "neither a duration nor a date"),
     ],
 )
-def test_cost_runs_refuses_conflicting_or_wrong_options(
+def test_run_costs_refuse_conflicting_or_wrong_options(
     here: RunFairway, folder: Path, words: list[str], says: str
 ) -> None:
     ends(here("cost", *words), 2, says)
 
 
-def test_a_run_that_goes_on(
+def test_run_costs_of_a_running_run_include_its_ended_attempts(
     make_run: MakeRun, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """900 s of an attempt that has ended, and 2,700 s of the one that runs, of 4 nodes."""
+    """900 s of an ended attempt and 2,700 s of the running one, on 4 nodes."""
     run = _make(make_run, "more-d", [{"nodes": 4, "started": 1e9, "held": 900.0}], state="running")
     state = run.task_folder(0) / "state.json"
     state.write_text(json.dumps({**json.loads(state.read_text()), "state": "running"}))
@@ -252,7 +254,9 @@ def test_a_run_that_goes_on(
     assert (use.node_hours, use.cost) == (4.0, 360.0)
 
 
-def test_a_task_counts_all_its_attempts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_held_time_sums_all_its_attempts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan, spec = RunPlan("job-a", str(tmp_path)), TaskSpec(0)
     task = agent_task.Task(plan, spec, tmp_path, tmp_path / "0")
     clock = SimpleNamespace(time=lambda: now, monotonic=lambda: now)
@@ -268,7 +272,7 @@ def test_a_task_counts_all_its_attempts(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 class _Ended:
-    """A process that has ended well."""
+    """A process that has ended with exit code 0."""
 
     pid = 1
 
@@ -276,7 +280,7 @@ class _Ended:
         return 0
 
 
-def test_costs_from_python(
+def test_run_costs_from_python_are_grouped_and_refuse_wrong_arguments(
     folder: Path, monkeypatch: pytest.MonkeyPatch, make_run: MakeRun
 ) -> None:
     monkeypatch.chdir(folder)
@@ -297,14 +301,14 @@ def test_costs_from_python(
 
 
 class Cluster:
-    """A target's engine, of which another machine has a run."""
+    """The engine of a target with a run that another machine submitted."""
 
     def __init__(self, make_run: MakeRun) -> None:
         self.make_run = make_run
         self.asked = 0
 
     def adopt(self, store: RunStore) -> list[Finding]:
-        """As `fairway list --target` does."""
+        """Adds the other machine's run, as `fairway list --target` does."""
         self.asked += 1
         if not (store.folder / "away-x").exists():
             _make(self.make_run, "away-x", [{"held": 3600.0}], user="eve", created=1.3e9)
@@ -324,7 +328,9 @@ def cluster(folder: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) ->
     return made
 
 
-def test_runs_of_other_machines_count(fairway: RunFairway, folder: Path, cluster: Cluster) -> None:
+def test_run_costs_include_runs_submitted_from_other_machines(
+    fairway: RunFairway, folder: Path, cluster: Cluster
+) -> None:
     (folder / "lab.yaml").write_text(ENVIRONMENT)
     (folder / "other.yaml").write_text(ENVIRONMENT.replace("name: lab", "name: elsewhere"))
     assert _costs(fairway, folder, "other.yaml")["total"]["runs"] == 0
@@ -339,7 +345,7 @@ def test_runs_of_other_machines_count(fairway: RunFairway, folder: Path, cluster
     assert [each["key"] for each in late] == ["away-x"]
 
 
-def test_a_target_that_does_not_tell_is_named(
+def test_run_costs_warn_of_a_target_that_does_not_answer(
     here: RunFairway, folder: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, out, err = here("cost", "--runs", "--prices", "prices.toml")
@@ -354,7 +360,7 @@ def test_a_target_that_does_not_tell_is_named(
     assert (code, "one-a" in out, "`nd` does not answer" in err) == (0, True, True)
 
 
-def test_costs_are_of_runs_as_their_targets_know_them_now(
+def test_run_costs_refresh_the_runs_first(
     here: RunFairway, folder: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []

@@ -1,4 +1,4 @@
-"""Runs on disk: made as a whole and in little memory, found by the beginning of their id."""
+"""Runs on disk: created atomically and in little memory, and found by the prefix of their id."""
 
 import fcntl
 import json
@@ -33,7 +33,7 @@ def record(run_id: str, created: float = 1.0) -> RunRecord:
     return RunRecord(run_id, "job", "local", created, 1, "job.yaml", "0")
 
 
-def test_run_states_by_lock_and_record_and_new_ids(store: RunStore) -> None:
+def test_run_store_derives_states_from_the_lock_and_makes_unique_ids(store: RunStore) -> None:
     run, lock = store.create(record("job-aaaaaa"), {"tasks/0/launch.sh": "echo"})
     assert (run.folder / "tasks" / "0" / "launch.sh").read_text() == "echo"
     assert Run(run.folder).record == record("job-aaaaaa")
@@ -50,7 +50,7 @@ def test_run_states_by_lock_and_record_and_new_ids(store: RunStore) -> None:
     assert all(re.fullmatch("job-[2-9a-hjkmnp-z]{6}", each) for each in ids)
 
 
-def test_runs_are_found_by_the_beginning_of_their_id(store: RunStore) -> None:
+def test_run_store_finds_runs_by_id_prefix(store: RunStore) -> None:
     for number, run_id in enumerate(["job-abcdef", "job-abcxyz", "other-222222"]):
         os.close(store.create(record(run_id, created=10.0 - number), {})[1])
     (store.folder / "half-removed").mkdir()
@@ -70,13 +70,13 @@ def test_runs_are_found_by_the_beginning_of_their_id(store: RunStore) -> None:
     assert refused(lambda: store.find("zzzz")).hint == "list them: fairway list"
 
 
-def test_run_that_is_not_recorded_whole_is_in_nobodys_way(
+def test_run_store_ignores_runs_recorded_only_in_part(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserError, match="cannot be recorded"):
         store.create(record("job-aaaaaa"), {"a": "", "a/b": ""})
     assert list(store.folder.iterdir()) == []
-    # Nothing is removed by `kill -9`.
+    # After `kill -9`, no cleanup runs.
     monkeypatch.setattr("pathlib.Path.rename", _killed)
     monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
     with pytest.raises(KeyboardInterrupt):
@@ -108,7 +108,7 @@ def test_cancel_of_one_task_that_does_not_end_is_reported(
             told.append(task)
 
     monkeypatch.setitem(run.__dict__, "engine", Engine())
-    lock = run.take_lock()  # somebody watches over it
+    lock = run.take_lock()  # stands for a supervisor
     now = iter((0.0, 10.0, 1e9))
     message = "task 1 of job-aaaaaa is being ended, but is still running"
     with pytest.raises(UserError, match=message) as caught:
@@ -118,10 +118,10 @@ def test_cancel_of_one_task_that_does_not_end_is_reported(
 
 
 @pytest.mark.parametrize("when", [1, 2])
-def test_cancel_of_one_task_says_that_the_folder_of_its_run_is_gone(
+def test_cancel_of_one_task_reports_that_the_folder_of_its_run_is_gone(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, when: int
 ) -> None:
-    """The folder was gone before, or has just been removed."""
+    """The folder is gone before the cancel request, or right after it."""
     run = make_run("job-a", [{}, {"state": "running"}], state="running", engine="elsewhere")
     (run.folder / "plan.json").write_text(RunPlan(run.id, "code", tasks=2).text())
     told: list[object] = []
@@ -144,12 +144,14 @@ def test_cancel_of_one_task_says_that_the_folder_of_its_run_is_gone(
     assert (caught.value.findings[0].id, caught.value.exit_code) == ("gone-run", 5)
     assert "fairway cancel job-a" in caught.value.findings[0].hint
     assert len(told) == when - 1
-    run.cancel(0)  # which had ended before
+    run.cancel(0)  # this task had ended before
 
 
 @pytest.mark.parametrize("last", [None, "finally"])
-def test_name_means_one_task_or_none(make_run: MakeRun, store: RunStore, last: str | None) -> None:
-    """Somebody may have added a task to a job of Batch's by hand."""
+def test_task_name_identifies_one_task_or_none(
+    make_run: MakeRun, store: RunStore, last: str | None
+) -> None:
+    """A user may have added a task to a Batch job by hand."""
     made = make_run("job-aaaaaa", [{}, {}, {}])
     if last is not None:
         tasks = made.folder / "tasks.jsonl"
@@ -166,7 +168,7 @@ def test_name_means_one_task_or_none(make_run: MakeRun, store: RunStore, last: s
 
 COUNT = 4_000
 SCRIPT = "".join(f"export SOME_VARIABLE_{number}=its-value\n" for number in range(60))
-MOST = 2 << 20  # bytes, where all lines are more than eight MiB
+MOST = 2 << 20  # bytes; all lines together are more than 8 MiB
 
 
 @contextmanager
@@ -201,7 +203,7 @@ def _made(folder: Path, files: dict[str, Any]) -> Run:
 
 
 @pytest.mark.integration
-def test_many_tasks_take_little_memory(tmp_path: Path) -> None:
+def test_task_records_of_many_tasks_are_made_in_little_memory(tmp_path: Path) -> None:
     _lines(1)  # imports
     with _little():
         made = _lines(COUNT)
@@ -229,7 +231,9 @@ def test_task_records_are_written_packed_and_copied_in_little_memory(tmp_path: P
     assert (copy.folder / "tasks.jsonl").read_bytes() == known
 
 
-def test_lines_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_records_that_are_damaged_or_too_large_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = _made(tmp_path / "a", {})
     (run.folder / "tasks.jsonl").write_bytes(b"{}\n\xff\n")
     with pytest.raises(UserError, match=r"tasks\.jsonl: missing or damaged"):
