@@ -1,4 +1,4 @@
-"""The schemas for editors: valid ones, which take what the loader takes and refuse the rest."""
+"""Schemas for editors: valid JSON schemas that accept exactly the files that the loader accepts."""
 
 import json
 from contextlib import nullcontext
@@ -35,7 +35,7 @@ def _schema(kind: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def schemas() -> dict[str, jsonschema.Draft202012Validator]:
-    """Validators of the files of each kind."""
+    """Validators for the files of each kind."""
     return {kind: jsonschema.Draft202012Validator(_schema(kind)) for kind in ("environment", "job")}
 
 
@@ -55,7 +55,7 @@ def test_schema_command_prints_a_valid_json_schema(schemas: Any, kind: str) -> N
 
 @pytest.mark.integration
 @pytest.mark.parametrize("file", [*ENVIRONMENTS, *JOBS], ids=lambda file: file.name)
-def test_our_files_fit(schemas: Any, file: Path) -> None:
+def test_schema_accepts_bundled_environments_and_example_jobs(schemas: Any, file: Path) -> None:
     assert _fits(schemas["environment" if file in ENVIRONMENTS else "job"], file.read_text())
 
 
@@ -111,7 +111,7 @@ WRONG_JOBS = [
 ]
 
 
-def test_right_files_fit_and_no_others(schemas: Any) -> None:
+def test_schema_accepts_right_files_and_refuses_wrong_ones(schemas: Any) -> None:
     for text in [*RIGHT_ENVIRONMENTS, *WRONG_ENVIRONMENTS]:
         assert _fits(schemas["environment"], BASE + text) is (text in RIGHT_ENVIRONMENTS), text
     for text in [*RIGHT_JOBS, *WRONG_JOBS]:
@@ -119,7 +119,7 @@ def test_right_files_fit_and_no_others(schemas: Any) -> None:
 
 
 @pytest.mark.parametrize("model", [Environment, Job])
-def test_every_field_has_words_of_its_own(model: Any) -> None:
+def test_schema_describes_every_field_with_a_unique_sentence(model: Any) -> None:
     fields: dict[str, set[str]] = {}
     for name, each in models_in(model).items():
         assert each.__doc__, name
@@ -131,11 +131,11 @@ def test_every_field_has_words_of_its_own(model: Any) -> None:
             assert said.endswith("."), f"{name}.{field}: {said}"
             fields.setdefault(said, set()).add(field)
         assert len(set(words.values())) == len(words), name
-    # A field that several kinds of clusters or file systems have may say the same in each.
+    # A field that several kinds of clusters or file systems share may have one text in all.
     assert {said: names for said, names in fields.items() if len(names) > 1} == {}
 
 
-def test_schemas_describe_distributions_and_have_defaults_that_fit(schemas: Any) -> None:
+def test_schema_describes_distributions_and_has_valid_defaults(schemas: Any) -> None:
     jobs, environments = (schemas[kind].schema for kind in ("job", "environment"))
     properties = jobs["$defs"]["Distribution"]["properties"]
     assert "`[low, high]`" in properties["loguniform"]["description"]
@@ -238,7 +238,7 @@ def _resolved(file: Path) -> None:
         *(("job", JOB + text, fits) for text, fits in JOB_ROWS),
     ],
 )
-def test_schema_and_program_agree(
+def test_schema_and_loader_accept_the_same_files(
     schemas: Any, tmp_path: Path, kind: str, text: str, fits: bool
 ) -> None:
     (file := tmp_path / f"{kind}.yaml").write_text(text)

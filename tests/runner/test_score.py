@@ -1,4 +1,4 @@
-"""The template `score`: each task of a sweep has its share of an input's files."""
+"""The template `score`: each task of a sweep gets its share of an input's files."""
 
 import json
 import os
@@ -22,7 +22,7 @@ COMMAND = 'while read -r path; do echo "${path##*/}"; done <"$FAIRWAY_FILES"'
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A folder of files, as an input."""
+    """A folder of files that serves as an input."""
     folder = tmp_path / "my data"
     for name in ("b", "a c", "deep/d", "e", "deep/f", ".hidden", ".git/x", "deep/.x/y"):
         path = folder / name
@@ -32,7 +32,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def write(folder: Path, of: int, **fields: Any) -> Any:
-    """A job file that scores the input `data`."""
+    """Writes a job file that scores the input `data`, and loads it."""
     job = {"name": "score", "template": "score", "command": COMMAND}
     job |= {"inputs": {"data": "data:/x", "model": "data:/y"}}
     job |= {"sweep": {"points": {"shards": {"input": "data", "of": of}}}, **fields}
@@ -43,7 +43,7 @@ def write(folder: Path, of: int, **fields: Any) -> Any:
 def shares(
     folder: Path, data: Path, of: int, shared: Path | None = None
 ) -> list[subprocess.CompletedProcess[str]]:
-    """Result of each task."""
+    """Runs each task of the sweep and returns the results."""
     done = []
     for number, task in enumerate(write(folder, of).tasks()):
         script = folder / "launch.sh"
@@ -54,7 +54,7 @@ def shares(
     return done
 
 
-def test_every_file_is_one_task_s(tmp_path: Path, data: Path) -> None:
+def test_score_gives_each_file_to_exactly_one_task(tmp_path: Path, data: Path) -> None:
     done = shares(tmp_path, data, 3)
     assert [each.returncode for each in done] == [0, 0, 0]
     said = [each.stdout.splitlines() for each in done]
@@ -69,7 +69,9 @@ def test_every_file_is_one_task_s(tmp_path: Path, data: Path) -> None:
     assert done[6].stdout == "fairway: share 6 of 7 has none of the 5 files\n"
 
 
-def test_input_without_files_or_with_odd_names_fails(tmp_path: Path, data: Path) -> None:
+def test_score_fails_for_an_input_without_files_or_with_line_breaks_in_names(
+    tmp_path: Path, data: Path
+) -> None:
     (tmp_path / "empty").mkdir()
     [done] = shares(tmp_path, tmp_path / "empty", 1)
     assert (done.returncode, done.stderr) == (1, "fairway: the input data has no file\n")
@@ -83,7 +85,9 @@ def test_input_without_files_or_with_odd_names_fails(tmp_path: Path, data: Path)
 
 
 @pytest.mark.parametrize("folder", ["it's $(id)", "a\\tb"])
-def test_any_folder_may_be_an_input(tmp_path: Path, data: Path, folder: str) -> None:
+def test_score_accepts_folders_with_special_characters(
+    tmp_path: Path, data: Path, folder: str
+) -> None:
     odd, shared = tmp_path / folder, tmp_path / f"{folder} shared"
     data.rename(odd)
     shared.mkdir()
@@ -92,7 +96,7 @@ def test_any_folder_may_be_an_input(tmp_path: Path, data: Path, folder: str) -> 
     assert "has 5 of the 5 files" in done.stdout
 
 
-def test_shares_of_an_input_that_the_job_does_not_have_are_refused(tmp_path: Path) -> None:
+def test_score_shares_of_an_unknown_input_are_refused(tmp_path: Path) -> None:
     job_file = write(tmp_path, 2, inputs={"date": "data:/x"})
     finding = refused(lambda: list(job_file.tasks()))
     assert finding.message == "`sweep.points.shards.input`: the job has no input `data`"

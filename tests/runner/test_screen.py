@@ -1,4 +1,4 @@
-"""Text of other machines on a terminal: colours stay, and nothing else that a terminal obeys."""
+"""Text from other machines on a terminal: colours are kept, other control sequences removed."""
 
 import io
 import re
@@ -29,7 +29,7 @@ def _shown(pieces: list[bytes]) -> str:
 
 @given(st.lists(PLAIN | st.sampled_from(COLOURS) | st.sampled_from(OBEYED)), st.integers(1, 9))
 @tried
-def test_text_and_colours_stay_and_sequences_go_however_they_are_cut(
+def test_screen_keeps_text_and_colours_and_drops_sequences_split_anywhere(
     parts: list[str], size: int
 ) -> None:
     data = "".join(parts).encode()
@@ -39,7 +39,7 @@ def test_text_and_colours_stay_and_sequences_go_however_they_are_cut(
 
 @given(st.lists(st.text("\x1b[]PX^_\\\x07\x18\x9b\x9c\x9d\x90;:?>0123mHc( \n\re\u00e9")))
 @tried
-def test_nothing_but_colours_is_left_of_any_bytes(pieces: list[str]) -> None:
+def test_screen_leaves_no_control_characters_but_colours(pieces: list[str]) -> None:
     left = re.sub(r"\x1b\[[0-9;:]*m|[\t\n\r]", "", _shown([each.encode() for each in pieces]))
     assert not re.search(r"[\x00-\x1f\x7f-\x9f]", left)
 
@@ -49,7 +49,7 @@ def test_nothing_but_colours_is_left_of_any_bytes(pieces: list[str]) -> None:
     [
         (b"\x1b]0;no end\nnext\n", "0;no end\nnext\n"),
         (b"\x1b]" + b"x" * 9000, "x" * 9000),
-        (b"\x1b]" + b"x" * 9000 + b"\x07", "x" * 9000),  # as where it comes in pieces
+        (b"\x1b]" + b"x" * 9000 + b"\x07", "x" * 9000),  # as if it came in pieces
         (b"\x1b]one\xc2\x90two\x07", "one"),
         (b"\x1b\x1b[2J[2J", "[2J"),
         (b"\x1b[2\nJ", "2\nJ"),
@@ -57,5 +57,5 @@ def test_nothing_but_colours_is_left_of_any_bytes(pieces: list[str]) -> None:
         (b"\xff \xc3", "\ufffd \ufffd"),
     ],
 )
-def test_a_sequence_without_its_end_is_text(data: bytes, shown: str) -> None:
+def test_screen_shows_an_unterminated_sequence_as_text(data: bytes, shown: str) -> None:
     assert _shown([data]) == shown

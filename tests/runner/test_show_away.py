@@ -1,4 +1,4 @@
-"""A run whose target does not answer is shown as it was last known, and followed until it does."""
+"""Runs on an unreachable target: shown as last known, and followed until the target answers."""
 
 import json
 import logging
@@ -45,12 +45,12 @@ def _away(*_: object, **__: object) -> None:
 
 @pytest.fixture
 def running(make_run: MakeRun) -> Run:
-    """A run that goes on elsewhere."""
+    """A run in progress on a remote target."""
     return make_run("job-a", RUNNING, state="running", engine="ssh", target="lab")
 
 
 @pytest.mark.parametrize("words", ["show job-a", "show job-a --json", "logs job-a"])
-def test_what_is_known_of_an_unreachable_run_is_shown_with_its_time(
+def test_show_and_logs_of_an_unreachable_run_print_the_last_known_state_and_time(
     here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
     (running.folder / ".answered").touch()
@@ -65,7 +65,7 @@ def test_what_is_known_of_an_unreachable_run_is_shown_with_its_time(
         assert json.loads(out)["state"] == "running" if "--json" in words else "running" in out
 
 
-def test_a_mistake_is_not_hidden(
+def test_show_reports_a_user_error_instead_of_the_last_known_state(
     here: RunFairway, running: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(self: Run, **_: object) -> None:
@@ -76,7 +76,7 @@ def test_a_mistake_is_not_hidden(
 
 
 def _comes_back(run: Run, looks: int) -> Callable[..., None]:
-    """A target that is away at the first looks; then the run has ended."""
+    """Returns a refresh that fails `looks` times, and then records the end of the run."""
     left = [AWAY] * looks
 
     def refresh(*_: object, **__: object) -> None:
@@ -95,7 +95,7 @@ def test_logs_follow_continues_when_the_host_is_reachable_again(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Away from the first look on: what is known comes first."""
+    """The host is unreachable from the first refresh on, so the known log comes first."""
     monkeypatch.setattr(Run, "refresh", _comes_back(running, 3))
     engine = SimpleNamespace(pause=0.0, deadline=600.0, within=lambda _: nullcontext())
     monkeypatch.setattr(Run, "engine", engine)
@@ -117,7 +117,7 @@ def _target(engine: str) -> Target:
 
 
 @pytest.mark.parametrize(("kind", "engine"), ENGINES.items())
-def test_wait_survives_an_absent_host_on_every_engine(
+def test_wait_continues_after_an_unreachable_host_on_every_engine(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, kind: str, engine: Any
 ) -> None:
     run = make_run("job-a", RUNNING, state="running", engine=kind, target="lab")
@@ -132,10 +132,10 @@ def test_wait_survives_an_absent_host_on_every_engine(
 
 
 @pytest.mark.parametrize(("kind", "engine"), ENGINES.items())
-def test_wait_ends_where_nobody_goes_on_with_a_submission(
+def test_wait_for_an_incomplete_submission_fails_with_a_hint_to_resume(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, kind: str, engine: Any
 ) -> None:
-    """The command that sent it was killed, and the target has only a part."""
+    """The submitting command was killed, and the target has only a part of the run."""
     run = make_run("job-a", state="queued", engine=kind, target="lab")
     (run.folder / "engine.json").write_text('{"submission": 0, "complete": false}')
     looks = iter([None, None])
@@ -145,10 +145,10 @@ def test_wait_ends_where_nobody_goes_on_with_a_submission(
         engine(_target(kind), deadline=600.0).wait(run)
 
 
-def test_cancel_ends_a_run_of_which_a_scheduler_has_a_part(
+def test_cancel_ends_an_incompletely_submitted_run(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cluster tells of no end: it waits for the rest of the submission."""
+    """The cluster reports no end, as it waits for the rest of the submission."""
     run = make_run("job-a", state="queued", engine="slurm", target="lab")
     (run.folder / "engine.json").write_text('{"submission": 0, "complete": false}')
     (run.folder / "plan.json").write_text(RunPlan(run.id, "/code", grace=0.0).text())
@@ -210,17 +210,17 @@ def _silent_pod(folder: Path) -> None:
 @pytest.mark.parametrize(
     "ask", [_silent_slurm, _silent_kubernetes, _silent_batch, _silent_host, _silent_pod]
 )
-def test_a_target_of_any_engine_that_does_not_answer_is_away(
+def test_target_of_any_engine_that_does_not_answer_is_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Path], None]
 ) -> None:
-    """So its run is followed on, and a job with several targets goes to the next."""
+    """Its runs are then followed further, and a job with several targets tries the next one."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(Api, "_try", lambda *_: ("HTTP 503", 0.0))
     monkeypatch.setattr("fairway_agent.kubernetes.api._PATIENCE", 0.0)
     with pytest.raises((Fault, UserError)) as caught:
         ask(tmp_path)
     error = caught.value
-    if isinstance(error, Fault):  # the host answers with it
+    if isinstance(error, Fault):  # sent in the answer of a host
         out = f"{MARK}{json.dumps({'fault': error.record})}".encode()
         with pytest.raises(UserError) as caught:
             RemoteHost(SimpleNamespace(name="h"), "/s")._answer(Ended(0, out, ""))  # type: ignore[arg-type]
@@ -228,7 +228,7 @@ def test_a_target_of_any_engine_that_does_not_answer_is_away(
     assert isinstance(error, TargetUnavailable)
 
 
-def test_a_time_of_another_day_is_told_with_its_day(running: Run) -> None:
+def test_last_known_time_on_another_day_is_shown_with_its_date(running: Run) -> None:
     os.utime(running.folder / "state.json", (1e9, 1e9))
     assert clock(running.last_known).startswith("2001-09-")
     running.note_answer()

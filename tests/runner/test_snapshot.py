@@ -16,7 +16,9 @@ from fairway_runner.jobs.project_files import confined
 from fairway_runner.submit import snapshot
 
 
-def test_two_threads_take_equal_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshot_of_equal_code_by_two_threads_is_stored_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "a.txt").write_text("a")
     both, copy = Barrier(2), files.copy_file
@@ -35,7 +37,7 @@ def test_two_threads_take_equal_code(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert list((tmp_path / "store").iterdir()) == [first]
 
 
-def test_a_linked_folder_is_followed_and_an_empty_one_kept(tmp_path: Path) -> None:
+def test_snapshot_follows_linked_folders_and_keeps_empty_ones(tmp_path: Path) -> None:
     code = tmp_path / "code"
     (code / "empty" / "deep").mkdir(parents=True)
     (code / "cached" / "__pycache__").mkdir(parents=True)
@@ -67,7 +69,7 @@ def test_a_linked_folder_is_followed_and_an_empty_one_kept(tmp_path: Path) -> No
         ("self", "self", "self"),
     ],
 )
-def test_a_link_that_leads_back_is_refused_by_its_path(
+def test_snapshot_refuses_a_cyclic_link_by_its_path(
     tmp_path: Path, link: str, target: str, named: str
 ) -> None:
     code = tmp_path / "code"
@@ -80,7 +82,7 @@ def test_a_link_that_leads_back_is_refused_by_its_path(
     assert not snapshot.collect(code, [named]).warnings
 
 
-def test_snapshot_names_entries_that_are_no_files(tmp_path: Path) -> None:
+def test_snapshot_warns_of_entries_that_are_not_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "gone").symlink_to("nothing")
     (tmp_path / "null").symlink_to("/dev/null")
@@ -96,7 +98,7 @@ def test_snapshot_names_entries_that_are_no_files(tmp_path: Path) -> None:
     assert finding.message == f"the code leaves out {', '.join(kinds)} and 2 more"
 
 
-def test_a_confined_job_follows_links_within_the_project_alone(tmp_path: Path) -> None:
+def test_snapshot_of_a_confined_job_follows_links_within_the_project_only(tmp_path: Path) -> None:
     project, code = tmp_path / "project", tmp_path / "project" / "code"
     for folder in (code, project / "lib", project / ".git", tmp_path / "outside"):
         folder.mkdir(parents=True)

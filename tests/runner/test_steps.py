@@ -1,4 +1,4 @@
-"""Files with `steps:`: what each step's job is, and what is refused at which line."""
+"""Files with `steps:`: the job of each step, and mistakes that are refused at their line."""
 
 import json
 from pathlib import Path
@@ -29,14 +29,14 @@ BEST = {"model": {"best": {"step": "train", "metric": "loss"}}}
 
 
 def write(folder: Path, named: Any, **common: Any) -> Path:
-    """A file of steps, each value on a line of its own; JSON is YAML."""
+    """Writes a file of steps, each value on a separate line; JSON is YAML."""
     file = folder / "steps.yaml"
     file.write_text(json.dumps({"name": "pipe", "steps": named, **common}, indent=1))
     return file
 
 
 def jobs(file: Path, *overrides: str) -> dict[str, Job]:
-    """The job of each step, in their order."""
+    """Returns the job of each step, in the order of the steps."""
     job_file = load_job(file, overrides)
     found = {}
     for step in read_steps(job_file.document, "pipe-a"):
@@ -45,7 +45,9 @@ def jobs(file: Path, *overrides: str) -> dict[str, Job]:
     return found
 
 
-def test_steps_have_common_fields_set_fields_and_inputs_of_each_other(tmp_path: Path) -> None:
+def test_steps_inherit_common_fields_and_accept_overrides_and_inputs_of_steps(
+    tmp_path: Path,
+) -> None:
     named = {
         "late": {"after": "early", "command": "late"},
         "early": {"command": "early", "template": "every-node", "env": {"B": "2"}},
@@ -77,7 +79,7 @@ def test_steps_have_common_fields_set_fields_and_inputs_of_each_other(tmp_path: 
         ({"train": "failed", "other": "ended"}, {"train": "failed", "other": "ended"}),
     ],
 )
-def test_conditions_are_words(tmp_path: Path, after: Any, known: Any) -> None:
+def test_steps_conditions_of_each_form_are_parsed(tmp_path: Path, after: Any, known: Any) -> None:
     named = {"score": {"command": "a", "after": after}, "train": TRAIN, "other": {"command": "b"}}
     document = load_job(write(tmp_path, named)).document
     *_, last = read_steps(document, "pipe-a")
@@ -85,7 +87,7 @@ def test_conditions_are_words(tmp_path: Path, after: Any, known: Any) -> None:
 
 
 def _reading(**inputs: Any) -> dict[str, Any]:
-    """The steps `train` and `b`, of which the second reads what the first keeps."""
+    """Returns the step `train`, and the step `b` with these inputs."""
     return {"train": TRAIN, "b": {"command": "a", "after": "train", "inputs": inputs}}
 
 
@@ -118,7 +120,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("named", "common", "message", "hint"), REFUSED)
-def test_steps_mistake_is_refused_at_its_line(
+def test_steps_with_a_mistake_are_refused_at_its_line(
     tmp_path: Path, named: Any, common: dict[str, Any], message: str, hint: str
 ) -> None:
     document = load_job(write(tmp_path, named, **common)).document
@@ -150,7 +152,7 @@ def _best(name: str = "model", **which: str) -> Any:
         ),
     ],
 )
-def test_steps_mistake_in_the_job_of_a_step_starts_nothing(
+def test_steps_with_a_mistake_in_one_job_start_nothing(
     tmp_path: Path, here: RunFairway, step: Any, message: str, line: str
 ) -> None:
     write(tmp_path, {"train": {**TRAIN, "template": "plain"}, "last": step}, template="plain")
@@ -163,7 +165,7 @@ def test_steps_that_cannot_be_submitted_are_refused(
 ) -> None:
     write(tmp_path, {"train": TRAIN}, template="plain")
     ends(here("render", "steps.yaml"), 2, "this needs a single job", '"steps": {')
-    # Not when the step begins that wants it, hours later.
+    # A missing run is refused at once, not hours later when the step begins.
     inputs = {**BEST, "old": {"from": "run", "run": "nothing-here"}}
     last = {"command": "a", "after": "train", "inputs": inputs}
     write(tmp_path, {"train": TRAIN, "last": last}, template="plain")
@@ -207,7 +209,9 @@ def test_steps_dry_run_starts_nothing(tmp_path: Path, here: RunFairway) -> None:
         '{"steps": [{"name": "a", "run": "x-a", "target": "t", "after": {"b": 3}}]}',
     ],
 )
-def test_a_damaged_file_is_named(make_run: MakeRun, here: RunFairway, text: str) -> None:
+def test_steps_file_that_is_damaged_is_reported(
+    make_run: MakeRun, here: RunFairway, text: str
+) -> None:
     run = make_run("pipe-abc", state="running")
     (run.folder / STEPS_FILE).write_text(text)
     with pytest.raises(UserError, match=r"steps\.json: damaged"):
@@ -216,7 +220,7 @@ def test_a_damaged_file_is_named(make_run: MakeRun, here: RunFairway, text: str)
 
 
 @pytest.mark.integration
-def test_very_many_tasks_of_the_steps_are_asked_about(tmp_path: Path, here: RunFairway) -> None:
+def test_steps_with_very_many_tasks_need_confirmation(tmp_path: Path, here: RunFairway) -> None:
     sweep = {"command": "true", "sweep": {"points": {"repeat": 600}}}
     write(tmp_path, {"a": sweep, "b": sweep}, template="plain")
     ends(here("submit", "steps.yaml"), 2, "this starts 1,200 tasks")
@@ -229,14 +233,14 @@ WAITING: list[tuple[dict[str, Any], bool]] = [
     ({"after": {"train": "failed", "data": {"exit_code": [3]}}}, True),
     ({"after": "train", "inputs": BEST}, True),
     ({"after": "data", "inputs": {"d": {"from": "step", "step": "data"}}}, True),
-    # It has ended then, also where `train` did not begin at all; but who waits does not know that.
+    # `data` ends before, even if `train` never begins; but the waiting target cannot know that.
     ({"after": "train", "inputs": {"d": {"from": "step", "step": "data"}}}, False),
     ({"after": ["data", "train"], "inputs": {"d": {"from": "step", "step": "data"}}}, True),
 ]
 
 
 @pytest.mark.parametrize(("last", "waits"), WAITING)
-def test_a_step_waits_on_its_target_where_that_sees_all(
+def test_steps_wait_on_their_target_if_it_sees_all_predecessors(
     tmp_path: Path, store: RunStore, last: dict[str, Any], *, waits: bool
 ) -> None:
     data = {"command": "true", "outputs": {"d": {}}}
@@ -267,14 +271,16 @@ LOCAL = {"name": "local", "engine": "local"}
         (POOL, POOL, False),
     ],
 )
-def test_runs_wait_in_one_place(one: dict[str, Any], other: dict[str, Any], *, sees: bool) -> None:
+def test_engine_waits_only_for_runs_that_its_target_sees(
+    one: dict[str, Any], other: dict[str, Any], *, sees: bool
+) -> None:
     here, there = (
         Target.model_validate({"nodes": {"min": 0, "max": 1}, **each}) for each in (one, other)
     )
     assert engine_for(here).waits_for(there) is sees
 
 
-def test_this_machine_does_not_wait_for_a_run_elsewhere(make_run: MakeRun) -> None:
+def test_engine_of_this_machine_refuses_to_wait_for_a_remote_run(make_run: MakeRun) -> None:
     run = make_run("there-a", engine="ssh", target="pair")
     with pytest.raises(UserError, match="there-a runs on `pair`, not on this machine"):
         engine_for(Target.local()).predecessor(run)

@@ -1,4 +1,4 @@
-"""Start of a run's steps, where something stands in the way of one of them."""
+"""Start and end of a run's steps, also if an error affects one of them."""
 
 import json
 import os
@@ -38,7 +38,7 @@ NAMES = ("one", "two")
 
 @pytest.fixture
 def whole(store: RunStore) -> Run:
-    """A run of two steps that come after no other."""
+    """A run of two independent steps."""
     return written(store, *(StepRecord(name, f"pipe-a-{name}", "local", {}) for name in NAMES))
 
 
@@ -51,7 +51,7 @@ def waiting(store: RunStore) -> Run:
 
 
 def written(store: RunStore, *steps: StepRecord) -> Run:
-    """A run of these steps, of which none has begun."""
+    """Creates a run of these steps, none of which has begun."""
     lines = [TaskSpec(index=i, nodes=0, params={"step": n}).line() for i, n in enumerate(NAMES)]
     files = {
         STEPS_FILE: steps_text(steps),
@@ -62,7 +62,7 @@ def written(store: RunStore, *steps: StepRecord) -> Run:
 
 
 def created(store: RunStore, run_id: str, files: dict[str, str], **facts: Any) -> Run:
-    """A run of which nothing has begun."""
+    """Creates a run of which nothing has begun."""
     known = {"name": "pipe", "target": "local", "created": 1e9, "job_file": "x", "fairway": "0"}
     known |= {"tasks": 1, **facts}
     files = {"job.json": json.dumps({"name": "pipe"}), **files}
@@ -72,7 +72,7 @@ def created(store: RunStore, run_id: str, files: dict[str, str], **facts: Any) -
 
 
 def step_of(store: RunStore, name: str, state: str = "queued", **facts: Any) -> Run:
-    """The run of a step."""
+    """Creates the run of a step, in the given state."""
     origin = {"code": "c" * 64, "step": {"of": "pipe-a", "name": name}}
     run = created(store, f"pipe-a-{name}", {"provenance.json": json.dumps(origin)}, **facts)
     (run.folder / "state.json").write_text(json.dumps({"state": state}))
@@ -80,15 +80,15 @@ def step_of(store: RunStore, name: str, state: str = "queued", **facts: Any) -> 
 
 
 def states(run: Run) -> list[str]:
-    """State of each step."""
+    """Returns the state of each step."""
     known = [known_task(run.task_folder(index)) for index in range(len(NAMES))]
     return [each.state if each else "queued" for each in known]
 
 
 @dataclass
 class Starting:
-    """Begins steps that are in that state at once, but for those for which there is an error; those
-    that it has begun, each with the runs before it."""
+    """A stand-in for the start of steps, which are in `state` at once, or fail with their error.
+    `begun` has the started steps, each with its predecessors' runs."""
 
     errors: dict[str, UserError] = field(default_factory=dict)
     state: str = "succeeded"
@@ -101,7 +101,7 @@ class Starting:
         return step_of(store, step.name, self.state)
 
 
-def test_steps_are_found_by_beginnings_of_ids_and_fetched_once_begun(
+def test_steps_are_found_by_id_prefix_and_fetched_only_once_begun(
     whole: Run, tmp_path: Path, store: RunStore
 ) -> None:
     with pytest.raises(UserError, match="no step of pipe-a has kept anything yet"):
@@ -121,7 +121,7 @@ def test_steps_are_found_by_beginnings_of_ids_and_fetched_once_begun(
 def test_steps_follow_retries_a_step_after_a_fixable_error(
     whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It holds up no other step either, and is tried again."""
+    """The error does not stop the other step, and the failed start is tried again."""
     errors = {"one": UserError.of("no-secret", "the variable TOKEN is not set")}
     monkeypatch.setattr(standing, "start_step", Starting(errors))
     with pytest.raises(UserError, match="TOKEN"):
@@ -137,7 +137,7 @@ def test_steps_follow_retries_a_step_after_a_fixable_error(
 def test_steps_follow_resumes_a_recorded_step_that_was_not_sent(
     whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next command sends it; else it would run beside a whole that says it has failed."""
+    """The next command sends the step. Otherwise it could run after the entire run has failed."""
 
     def cut_off(_: Run, step: StepRecord, store: RunStore, before: Sequence[Run]) -> Run:
         if step.name == "one":
@@ -153,13 +153,15 @@ def test_steps_follow_resumes_a_recorded_step_that_was_not_sent(
     assert states(whole) == ["queued", "succeeded"]
     whole.follow()
     assert sent == ["pipe-a-one"]
-    # A retry of it may be cut off too, while the same process looks at it.
+    # A retry of the step may be cut off too, while the same process follows the run.
     whole.follow()
     assert sent == ["pipe-a-one", "pipe-a-one"]
 
 
-def test_only_who_has_the_lock_removes_a_step_that_never_began(whole: Run, store: RunStore) -> None:
-    """Else it may be one that another command has just begun anew."""
+def test_steps_refresh_removes_an_unstarted_step_only_with_the_lock(
+    whole: Run, store: RunStore
+) -> None:
+    """Without the lock, another command may just have started the step anew."""
     half = step_of(store, "one")
     lock = try_lock(whole.folder / STEPS_LOCK)
     assert lock is not None
@@ -174,7 +176,7 @@ def test_only_who_has_the_lock_removes_a_step_that_never_began(whole: Run, store
 def test_steps_cancel_ends_reachable_steps_and_the_others_later(
     whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the others when they do; none is sent that was to end."""
+    """The others end once their target answers; a step to be cancelled is never sent."""
     going = [step_of(store, name, "running") for name in NAMES]
     locks = [run.take_lock() for run in going]
     away = {"pipe-a-one"}
@@ -205,7 +207,9 @@ def test_steps_cancel_ends_reachable_steps_and_the_others_later(
         os.close(lock)
 
 
-def test_another_run_under_a_step_s_id_is_not_taken_for_it(whole: Run, store: RunStore) -> None:
+def test_steps_follow_refuses_a_foreign_run_with_the_id_of_a_step(
+    whole: Run, store: RunStore
+) -> None:
     step_of(store, "two", "succeeded")
     created(store, "pipe-a-one", {"provenance.json": json.dumps({"code": "c" * 64})})
     with pytest.raises(UserError, match="`pipe-a-one` already exists"):
@@ -213,10 +217,10 @@ def test_another_run_under_a_step_s_id_is_not_taken_for_it(whole: Run, store: Ru
     assert states(whole) == ["queued", "succeeded"]
 
 
-def test_a_retry_goes_on_where_one_step_cannot(
+def test_steps_retry_continues_with_other_steps_if_one_is_refused(
     whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step that was started is looked after: it is not left to itself."""
+    """The step that could be started is followed to its end."""
     errors = {"one": Refused.of("no-input", "gone"), "two": Refused.of("no-input", "gone")}
     monkeypatch.setattr(standing, "start_step", Starting(errors))
     whole.follow()
@@ -262,7 +266,7 @@ def test_steps_input_run_is_kept_until_its_step_has_read_it(
         removable(store, ["data-a"])
 
 
-def test_a_step_that_has_not_begun_is_cancelled_and_the_others_go_on(
+def test_steps_cancel_of_an_unstarted_step_lets_the_others_continue(
     whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole.cancel("two")
@@ -273,13 +277,13 @@ def test_a_step_that_has_not_begun_is_cancelled_and_the_others_go_on(
     monkeypatch.setattr(standing, "start_step", Starting())
     engine_of_steps().go_on(whole)
     assert states(whole) == ["succeeded", "cancelled"]
-    whole.cancel("one")  # it has ended, and stays as it is
+    whole.cancel("one")  # step one has ended and keeps its state
     assert states(whole) == ["succeeded", "cancelled"]
     with pytest.raises(UserError, match="has no task three"):
         whole.cancel("three")
 
 
-def test_a_step_is_submitted_while_those_before_it_go_on(
+def test_steps_follow_submits_a_waiting_step_while_its_predecessor_runs(
     waiting: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locks: list[int] = []
@@ -299,10 +303,10 @@ def test_a_step_is_submitted_while_those_before_it_go_on(
         os.close(lock)
 
 
-def test_a_step_waits_again_for_one_that_has_ended_without_success(
+def test_steps_follow_makes_a_step_wait_for_all_but_succeeded_predecessors(
     waiting: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a retry of the whole that one runs too, and may succeed: its target has to know of it."""
+    """A retry runs an unsuccessful predecessor again, so the waiting step's target must know it."""
     after: dict[str, str | list[int]] = {"one": "succeeded", "three": "failed", "four": "succeeded"}
     names = ("one", "three", "four")
     known = [StepRecord(name, f"pipe-a-{name}", "local", {}) for name in names]
@@ -324,7 +328,7 @@ def test_a_step_waits_again_for_one_that_has_ended_without_success(
         ("cancelled", "did not begin", ("succeeded", 0)),
     ],
 )
-def test_cancelled_waiting_step_is_left_out_with_its_reason(
+def test_steps_follow_leaves_out_a_cancelled_waiting_step_with_its_reason(
     waiting: Run, store: RunStore, state: str, how: str, whole: tuple[str, int]
 ) -> None:
     step_of(store, "one", state)
@@ -337,10 +341,10 @@ def test_cancelled_waiting_step_is_left_out_with_its_reason(
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_steps_waiting_step_is_left_out_only_after_its_predecessors_are_known(
+def test_steps_follow_leaves_out_a_waiting_step_only_after_its_predecessors_end(
     waiting: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch, *, is_refused: bool
 ) -> None:
-    """It may have been looked at just after they were, or its target sees first how one ended."""
+    """The step may have been refreshed after them, or its target may be the first to see an end."""
     first = step_of(store, "one", "running")
     lock = first.take_lock()
     if is_refused:

@@ -1,8 +1,8 @@
 """The run store under any order of its commands, of a `kill -9` and of a full disk.
 
-Each actor is the real code in a thread of its own. Before each of its calls to the system it waits
-for its turn, which a seeded draw gives: so every order is tried sooner or later, and each can be
-had again by its seed. One that is killed never goes on, and the kernel closes what it had open.
+Each actor runs the real code in its own thread. Before each system call, it waits for its turn,
+which a seeded random generator assigns: every order is tried sooner or later, and can be repeated
+by its seed. A killed actor never continues, and its open files are closed as by the kernel.
 """
 
 import errno
@@ -32,11 +32,11 @@ _WRITES = {"open": "w", "mkdir": "", "rename": "", "replace": ""}
 
 
 class Gone(BaseException):
-    """Unwinds a thread that was killed, once nobody looks any more."""
+    """An exception that unwinds the thread of a killed actor after the checks."""
 
 
 class Actor(threading.Thread):
-    """One command; `error` is what it ended with."""
+    """One command; `error` is the exception that ended it."""
 
     def __init__(self, name: str, work: Callable[[], object]) -> None:
         super().__init__(name=name, daemon=True)
@@ -51,18 +51,18 @@ class Actor(threading.Thread):
             self.work()
         except Gone:
             return
-        except BaseException as error:  # noqa: BLE001 - what it is, is judged later
+        except BaseException as error:  # noqa: BLE001 - judged later
             self.error = error
         self.ended = True
         self.yielded.release()
 
     def step(self) -> None:
-        """Lets it go on to its next call, or to its end."""
+        """Lets the actor continue to its next call, or to its end."""
         self.turn.release()
         assert self.yielded.acquire(timeout=PATIENCE), f"{self.name} hangs"
 
     def pause(self) -> None:
-        """Within the thread: waits for the next turn."""
+        """Waits for the next turn; called in the actor's thread."""
         if self.killed:
             raise Gone
         self.yielded.release()
@@ -81,14 +81,15 @@ class World:
         self.real = {"close": os.close, "flock": fcntl.flock}
         for name in ("open", "mkdir", "rename", "replace", "unlink", "scandir"):
             patch.setattr(os, name, self._paused(name, getattr(os, name)))
-        # Before Python 3.12 its lock would keep out actors that are processes of their own.
+        # Before Python 3.12, a cached property's lock would block the other actors, which stand
+        # for processes.
         patch.setattr(Run, "record", property(Run.record.func))
         patch.setattr(io, "open", self._opened(io.open))
         patch.setattr(os, "close", self._close)
         patch.setattr(fcntl, "flock", self._flock)
 
     def run(self) -> None:
-        """Until all have ended or were killed; the disk has room again at the end."""
+        """Runs all actors until they end or are killed; the disk has space again at the end."""
         victim = self.draw.choice([None, *self.actors])
         last = self.draw.randrange(60)
         for actor in self.actors:
@@ -105,7 +106,7 @@ class World:
         self.full = False
 
     def forget(self) -> None:
-        """Lets the threads of the killed come to an end."""
+        """Ends the threads of killed actors."""
         for actor in self.actors:
             actor.killed = True
             actor.turn.release()
@@ -140,7 +141,7 @@ class World:
             found = real(file, mode, *arguments, **named)
             if "w" in mode:
                 try:
-                    actor.pause()  # as a kill between the two would leave it: empty
+                    actor.pause()  # a kill here leaves the file empty
                     if self.full:
                         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
                 except BaseException:
@@ -154,7 +155,7 @@ class World:
         actor = threading.current_thread()
         if isinstance(actor, Actor):
             if actor.killed:
-                return  # the kernel has done it
+                return  # closed already, as by the kernel
             actor.descriptors.discard(descriptor)
         self.real["close"](descriptor)
 
@@ -173,7 +174,7 @@ class World:
 
 
 class Submission:
-    """A run from its creation to its end, as a supervisor writes it down."""
+    """A run from its creation to its end, as a supervisor records it."""
 
     def __init__(self, store: RunStore, end: str) -> None:
         self.store, self.end = store, end
@@ -199,7 +200,7 @@ class Submission:
         os.close(lock)
 
     def await_it(self) -> None:
-        """In another actor: until the run is there, or never will be."""
+        """Waits, in another actor, until the run exists or can no longer be created."""
         actor, submit = threading.current_thread(), self.actor
         assert isinstance(actor, Actor)
         assert submit is not None
@@ -207,13 +208,13 @@ class Submission:
             actor.pause()
 
     def true_states(self) -> set[str]:
-        """States that may be told once nobody goes on: the one written last, or being written."""
+        """Returns the states that may be reported at the end: written last, or being written."""
         possible = {self.written, *self.begun[-1:]} if self.begun else {"queued"}
         return {state if state in FINAL_STATES else "lost" for state in possible}
 
 
 class Reader:
-    """Looks at all runs again and again, and must never be told what is not so."""
+    """A command that lists all runs repeatedly, and must never see a false state."""
 
     def __init__(self, store: RunStore, submission: Submission) -> None:
         self.store, self.submission = store, submission
@@ -271,7 +272,9 @@ def tagger(store: RunStore, tag: str, submission: Submission) -> Callable[[], No
 @pytest.mark.parametrize(
     "first", [*SEEDS[:2], *(pytest.param(each, marks=pytest.mark.nightly) for each in SEEDS[2:])]
 )
-def test_any_order_of_commands_ends_in_a_state_that_is_true(tmp_path: Path, first: int) -> None:
+def test_run_store_reports_true_states_under_any_order_of_commands(
+    tmp_path: Path, first: int
+) -> None:
     for seed in range(first, first + 100):
         with pytest.MonkeyPatch.context() as patch:
             world = World(seed, patch)
@@ -282,7 +285,7 @@ def test_any_order_of_commands_ends_in_a_state_that_is_true(tmp_path: Path, firs
 
 
 def check(store: RunStore, world: World, seed: int) -> None:
-    """One order: what every command was told, and what the store says at the end."""
+    """Runs one order, and checks the errors of all commands and the final state of the store."""
     submission = Submission(store, world.draw.choice(["succeeded", "failed", "cancelled"]))
     reader = Reader(store, submission)
     submit = Actor("submit", submission)

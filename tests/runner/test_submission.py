@@ -1,4 +1,4 @@
-"""Refusals before anything is written, runs whose ids were chosen, and limits on a run's cost."""
+"""Submissions: refusals before anything is written, chosen run ids, and limits on a run's cost."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def _job(folder: Path, target: Target, **fields: Any) -> tuple[JobFile, Job]:
 WORDS = {"from": "datasets:words/", "stage": "scratch"}
 
 
-def test_container_is_staged_and_on_local_a_folder(tmp_path: Path) -> None:
+def test_input_from_a_container_is_staged_or_a_local_folder(tmp_path: Path) -> None:
     target = _pool(storage={"containers": ["datasets"]}, mounts={"data": "/data"})
     inputs = {"words": WORDS, "train": "data:/train"}
     job_file, job = _job(tmp_path, target, inputs=inputs)
@@ -69,7 +69,9 @@ def test_container_is_staged_and_on_local_a_folder(tmp_path: Path) -> None:
         ("dta:words/", "no mount `dta`"),
     ],
 )
-def test_unknown_input_is_refused_at_its_line(tmp_path: Path, source: object, message: str) -> None:
+def test_input_that_is_unknown_is_refused_at_its_line(
+    tmp_path: Path, source: object, message: str
+) -> None:
     target = _pool(storage={"containers": ["datasets"]}, mounts={"data": "/data"})
     job_file, job = _job(tmp_path, target, inputs={"words": source})
     with pytest.raises(UserError, match=message) as caught:
@@ -87,12 +89,14 @@ def test_unknown_input_is_refused_at_its_line(tmp_path: Path, source: object, me
         (_pool(), "keyvault:wandb", "has no vault"),
     ],
 )
-def test_secret_of_another_place_is_refused(target: Target, source: str, message: str) -> None:
+def test_secret_that_the_target_cannot_read_is_refused(
+    target: Target, source: str, message: str
+) -> None:
     with pytest.raises(UserError, match=message):
         require_readable({"WANDB": source}, target)
 
 
-def test_secrets_are_read_where_they_can_be_and_refused_where_they_stand(tmp_path: Path) -> None:
+def test_secret_that_is_missing_or_short_is_refused_at_its_place(tmp_path: Path) -> None:
     require_readable({"WANDB": "env:WANDB"}, Target.local())
     require_readable({"WANDB": "keyvault:wandb"}, _pool(vault_url="https://v"))
     file = tmp_path / "job.yaml"
@@ -126,7 +130,7 @@ def test_submission_refuses_invalid_values(tmp_path: Path, field: str, value: ob
         _job(tmp_path, _pool(), **{field: value})
 
 
-def test_submission_records_what_frees_the_nodes_of_a_job_that_says_how(
+def test_submission_records_the_release_command_of_a_job_that_has_one(
     tmp_path: Path, store: RunStore
 ) -> None:
     for release in (None, "rm -r /scratch/cache"):
@@ -141,11 +145,13 @@ def test_submission_records_what_frees_the_nodes_of_a_job_that_says_how(
 @pytest.mark.parametrize(
     ("priority", "number"), [("low", -500), ("normal", 0), ("high", 500), (-7, -7)]
 )
-def test_a_priority_has_a_number(tmp_path: Path, priority: object, number: int) -> None:
+def test_priority_of_each_form_has_a_number(tmp_path: Path, priority: object, number: int) -> None:
     assert _job(tmp_path, _pool(), priority=priority)[1].priority_number == number
 
 
-def test_same_job_and_id_are_the_same_run(store: RunStore, make_run: Callable[..., Run]) -> None:
+def test_submission_with_the_same_job_and_id_finds_the_earlier_run(
+    store: RunStore, make_run: Callable[..., Run]
+) -> None:
     run = make_run("chosen")
     (run.folder / "target.json").write_text("{}")
     files = {name: (run.folder / name).read_text() for name in ("job.json", "target.json")}
@@ -160,15 +166,15 @@ def test_same_job_and_id_are_the_same_run(store: RunStore, make_run: Callable[..
 
 
 @pytest.mark.parametrize("run_id", ["", "A", "1a", "a/b", "a b", "../a", "a" * 64])
-def test_an_id_that_is_none_is_refused(store: RunStore, run_id: str) -> None:
+def test_submission_with_an_invalid_run_id_is_refused(store: RunStore, run_id: str) -> None:
     with pytest.raises(UserError, match="is not a run's id"):
         earlier(store, run_id, {})
 
 
-def test_submit_that_another_has_just_outrun_says_that_the_run_is_there(
+def test_submission_that_loses_a_race_for_its_id_returns_the_existing_run(
     tmp_path: Path, here: RunFairway, monkeypatch: pytest.MonkeyPatch, store: RunStore
 ) -> None:
-    """Both have seen that there is no such run."""
+    """Both commands have found no such run."""
     (tmp_path / "job.yaml").write_text("name: a\ncommand: 'true'\n")
     words = ("submit", str(tmp_path / "job.yaml"), "--run-id", "a-1", "--quiet")
     assert here(*words)[:2] == (0, "a-1\n")
@@ -187,7 +193,7 @@ def test_submit_that_another_has_just_outrun_says_that_the_run_is_there(
 
 
 @pytest.mark.parametrize("words", ["submit job.yaml --run-id a-2", "rerun a-1"])
-def test_run_that_ctrl_c_may_have_left_is_named(
+def test_submission_interrupted_by_ctrl_c_names_the_recorded_run(
     tmp_path: Path,
     here: RunFairway,
     monkeypatch: pytest.MonkeyPatch,
@@ -209,7 +215,9 @@ def test_run_that_ctrl_c_may_have_left_is_named(
     assert said in caplog.messages
 
 
-def test_submit_again_awaits_the_first(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submission_repeated_waits_for_the_first(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = make_run("a-1", [{"state": "queued"}], "queued", engine="slurm")
     lock = run.take_lock()
 
@@ -222,7 +230,9 @@ def test_submit_again_awaits_the_first(make_run: MakeRun, monkeypatch: pytest.Mo
     os.close(run.take_lock())
 
 
-def test_dry_run_refuses_a_taken_id(tmp_path: Path, here: RunFairway, make_run: MakeRun) -> None:
+def test_submission_dry_run_refuses_a_taken_id(
+    tmp_path: Path, here: RunFairway, make_run: MakeRun
+) -> None:
     (tmp_path / "job.yaml").write_text("name: a\ncommand: 'true'\n")
     make_run("night-1")
     words = ("submit", str(tmp_path / "job.yaml"), "--run-id")
@@ -236,10 +246,10 @@ def test_dry_run_refuses_a_taken_id(tmp_path: Path, here: RunFairway, make_run: 
     ("asks", "copies", "connects"),
     [(True, True, 1), (True, False, 0), (False, True, 0), (False, False, 0)],
 )
-def test_only_what_is_about_to_start_connects(
+def test_submission_connects_early_only_if_it_will_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, asks: bool, copies: bool, connects: int
 ) -> None:
-    """Neither a dry run nor a job that may go to several targets; nor one that is refused."""
+    """A dry run, a job with several possible targets, and a refused job do not connect."""
     begun: list[str] = []
     noted = lambda engine: begun.append(engine.target.name)  # noqa: E731
     monkeypatch.setattr(RemoteEngine, "begin_connection", noted)
@@ -254,7 +264,7 @@ def test_only_what_is_about_to_start_connects(
     assert begun == ["nd"] * connects
 
 
-def test_rerun_says_nothing_of_targets_that_the_earlier_run_passed_over(
+def test_rerun_does_not_record_targets_passed_over_by_the_earlier_run(
     tmp_path: Path, here: RunFairway, store: RunStore
 ) -> None:
     (tmp_path / "job.yaml").write_text("name: a\ntemplate: plain\ncommand: 'true'\n")
@@ -290,9 +300,11 @@ def _priced(facts: dict[str, Any], **more: Any) -> Target:
     return Target.model_validate({**facts, **more})
 
 
-def test_price_of_a_limit_is_the_targets_own_or_of_its_size_and_in_the_plan(tmp_path: Path) -> None:
+def test_max_cost_uses_the_price_of_the_target_or_its_size_and_is_in_the_plan(
+    tmp_path: Path,
+) -> None:
     assert budget_of(JOB, _priced(PAIR, price=12.5)) == Budget(200.0, "USD", 12.5)
-    # As the snapshot of prices that comes with the catalogue has it.
+    # The price in the catalogue's snapshot of prices.
     known = budget_of(JOB, _priced(DEPLOYED, region="eastus"))
     assert (known.hourly, known.node_seconds) == (98.32, pytest.approx(200 / 98.32 * 3600))
     file = tmp_path / "job.yaml"
@@ -314,7 +326,7 @@ def test_price_of_a_limit_is_the_targets_own_or_of_its_size_and_in_the_plan(tmp_
         ({"name": "local", "engine": "local", "nodes": {"min": 1, "max": 9}}, "price: 12.5"),
     ],
 )
-def test_a_limit_without_a_price_is_refused(facts: dict[str, Any], hint: str) -> None:
+def test_max_cost_without_a_known_price_is_refused(facts: dict[str, Any], hint: str) -> None:
     with pytest.raises(UserError, match=r"the price of a node of `(pair|local)` is not known") as e:
         budget_of(JOB, _priced(facts))
     [finding] = e.value.findings

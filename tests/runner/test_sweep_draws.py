@@ -1,4 +1,4 @@
-"""Random values: the same for a seed, and distributed as their names say."""
+"""Random values of sweeps: reproducible by their seed, and distributed as their names say."""
 
 import math
 import os
@@ -49,8 +49,8 @@ EACH: list[dict[str, Any]] = [
 ]
 
 
-def test_draws_of_a_seed_are_equal_in_another_process() -> None:
-    """Whose texts have other hashes."""
+def test_sweep_draws_of_a_seed_are_equal_in_another_process() -> None:
+    """The other process has another hash seed."""
     program = f"""
 from itertools import islice
 from fairway_runner.jobs.sweep_values import Distribution
@@ -63,7 +63,7 @@ for each in {EACH!r}:
     assert all(sample(each, 20, seed=8) != sample(each, 20) for each in EACH)
 
 
-def test_every_distribution_is_drawn_within_its_bounds_and_digits() -> None:
+def test_sweep_draws_stay_within_bounds_and_digits_of_every_distribution() -> None:
     assert {next(iter(each)) for each in EACH} == set(Distribution.model_fields)
     low, high = 0.12345678901234567, 0.12345678901234570
     assert all(low <= value <= high for value in sample({"uniform": [low, high]}, 50))
@@ -83,7 +83,7 @@ def _gauss(x: float) -> float:
     return (1 + math.erf(x / math.sqrt(2))) / 2
 
 
-# Each with its distribution function and its mean.
+# Each distribution with its cumulative distribution function and its mean.
 CONTINUOUS: list[tuple[dict[str, Any], Callable[[float], float], float]] = [
     ({"uniform": [-1, 3]}, lambda x: (x + 1) / 4, 1.0),
     ({"loguniform": [0.01, 100]}, lambda x: math.log(x * 100) / LOG, 99.99 / LOG),
@@ -100,14 +100,14 @@ CONTINUOUS: list[tuple[dict[str, Any], Callable[[float], float], float]] = [
 
 @pytest.mark.integration
 @pytest.mark.parametrize(("distribution", "cdf", "mean"), CONTINUOUS)
-def test_values_are_distributed_as_the_name_says(
+def test_sweep_draws_follow_the_named_distribution(
     distribution: dict[str, Any], cdf: Callable[[float], float], mean: float
 ) -> None:
     values = sorted(sample(distribution, SAMPLE, seed=11))
     average = math.fsum(values) / SAMPLE
     deviation = math.sqrt(math.fsum((value - average) ** 2 for value in values) / SAMPLE)
     assert abs(average - mean) < 4 * deviation / math.sqrt(SAMPLE)
-    # Kolmogorov and Smirnov: the largest distance, which one sample in a hundred exceeds.
+    # Kolmogorov-Smirnov test: one sample in a hundred exceeds this distance.
     distance = max(
         max(abs(cdf(value) - rank / SAMPLE), abs(cdf(value) - (rank + 1) / SAMPLE))
         for rank, value in enumerate(values)
@@ -118,7 +118,7 @@ def test_values_are_distributed_as_the_name_says(
 @pytest.mark.parametrize(
     "distribution", [{"pareto": [1e-4]}, {"lognormal": [1e6, 1]}, {"uniform": [-1.7e308, 1.7e308]}]
 )
-def test_a_value_beyond_floats_is_the_users_to_fix(distribution: dict[str, Any]) -> None:
+def test_sweep_draws_beyond_the_range_of_floats_are_refused(distribution: dict[str, Any]) -> None:
     with pytest.raises(FieldError, match="too large for a number") as caught:
         sample(distribution, 200)
     assert caught.value.path == (next(iter(distribution)),)
@@ -128,13 +128,13 @@ def test_a_value_beyond_floats_is_the_users_to_fix(distribution: dict[str, Any])
     assert caught.value.path == ("points", "random", "lr", "pareto")
 
 
-def test_parameters_draw_from_streams_of_their_own() -> None:
+def test_sweep_draws_of_each_parameter_have_a_separate_stream() -> None:
     lr = "lr: {loguniform: [1.0e-4, 0.1]}"
     alone = [point["lr"] for point in sweep(f"{{count: 10, seed: 3, {lr}}}")]
     beside = sweep(f"{{count: 10, seed: 3, x: {{gauss: [0, 1]}}, {lr}, y: {{uniform: [0, 1]}}}}")
     assert [point["lr"] for point in beside] == alone
     assert list(beside[0]) == ["x", "lr", "y"]
-    # A larger count goes on where the smaller one ended.
+    # A larger count continues the values of the smaller one.
     assert [point["lr"] for point in sweep(f"{{count: 25, seed: 3, {lr}}}")][:10] == alone
     # Another seed or another name is another stream.
     assert [point["lr"] for point in sweep(f"{{count: 10, seed: 4, {lr}}}")] != alone
@@ -149,8 +149,8 @@ def test_parameters_draw_from_streams_of_their_own() -> None:
     assert random.getstate() == before
 
 
-def test_sweep_draws_keep_values_that_were_drawn_before() -> None:
-    """Beside points that are not drawn, and beyond those that were."""
+def test_sweep_draws_keep_previously_drawn_values() -> None:
+    """Grid points stay as they are, and points beyond the kept ones are drawn anew."""
     text = "points: [{grid: {lr: [1, 2]}}, {random: {count: 3, lr: {uniform: [0, 1]}}}]\n"
     parsed = parse_yaml(text, "sweep.yaml")
     section = Document(parsed, parsed.data).validate(Sweep)
