@@ -1,4 +1,4 @@
-"""The `sweep:` section: what it takes, and its points: which, in which order, how many."""
+"""The `sweep:` section: the fields that it accepts, and its points, their order and number."""
 
 import itertools
 import json
@@ -29,7 +29,7 @@ def read(points: str) -> Sweep:
 
 
 def listed(text: str, folder: Path = HERE) -> list[dict[str, Any]]:
-    """The points, which are as many as was promised."""
+    """Returns the points, and asserts that they are as many as the section predicts."""
     section = read(text)
     found = list(points(section, folder))
     counts = [each.count for _, each in section.generators()]
@@ -44,7 +44,7 @@ AXES = st.dictionaries(st.sampled_from("abc"), VALUES, min_size=1, max_size=3)
 
 
 def generator(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """One generator, and its points as itertools make them."""
+    """Draws a generator, and its points as itertools makes them."""
     kind = draw(st.sampled_from(["grid", "zip", "combinations", "permutations", "repeat"]))
     if kind == "repeat":
         count = draw(st.integers(1, 4))
@@ -71,9 +71,9 @@ def generator(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 @tried
 @given(st.lists(st.composite(generator)(), min_size=1, max_size=3))
-def test_points_are_those_of_itertools_in_their_order(made: list[Any]) -> None:
+def test_sweep_points_equal_those_of_itertools_in_order(made: list[Any]) -> None:
     found = listed(json.dumps([section for section, _ in made]))
-    # Equal is not enough: 1, 1.0 and true are different to a program.
+    # Equality is not enough: 1, 1.0 and true differ for a program.
     assert repr(found) == repr([point for _, points in made for point in points])
 
 
@@ -95,14 +95,16 @@ RANGES: list[tuple[Any, list[float]]] = [
 
 
 @pytest.mark.parametrize(("bounds", "expected"), RANGES)
-def test_a_range_does_not_drift(bounds: tuple[float, float, float], expected: list[float]) -> None:
+def test_sweep_range_values_do_not_drift(
+    bounds: tuple[float, float, float], expected: list[float]
+) -> None:
     axis = Range(start=bounds[0], stop=bounds[1], step=bounds[2])
     assert axis.values == expected
     assert axis.count == len(expected)
     assert [type(value) for value in axis.values] == [type(value) for value in expected]
 
 
-def test_ranges_hold_their_bounds_and_points_their_limit(tmp_path: Path) -> None:
+def test_sweep_points_are_lazy_and_limited_and_ranges_are_exact(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="the number is too large"):
         Range(start=0, stop=10**400, step=1)
     axis = Range(start=-3.0, stop=7.0, step=0.001)
@@ -135,7 +137,7 @@ def test_ranges_hold_their_bounds_and_points_their_limit(tmp_path: Path) -> None
 
 
 @pytest.mark.integration
-def test_too_many_points_are_refused_in_little_memory(
+def test_sweep_points_above_the_limit_are_refused_in_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairway_runner.jobs.sweep_points.MOST_POINTS", 20_000)
@@ -177,14 +179,14 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize("points", ACCEPTED)
-def test_accepts(points: str) -> None:
+def test_sweep_section_accepts_every_kind_of_generator(points: str) -> None:
     section = read(points)
-    # What is recorded of a run reads back as the same section.
+    # The recorded section of a run must parse to an equal section.
     again = Sweep.model_validate_json(section.model_dump_json(exclude_none=True), strict=True)
     assert again == section
 
 
-def test_sweep_sections_with_faults_name_each() -> None:
+def test_sweep_section_reports_each_fault_at_its_path() -> None:
     def answer(points: str) -> tuple[int, str]:
         (finding,) = findings(points)
         assert finding.path.startswith("points")
@@ -216,7 +218,7 @@ def test_sweep_sections_with_faults_name_each() -> None:
 
 
 @pytest.mark.parametrize("number", [".nan", ".inf", "1e999"])
-def test_no_number_is_infinite(number: str) -> None:
+def test_sweep_section_refuses_numbers_that_are_not_finite(number: str) -> None:
     with pytest.raises(UserError, match="not a finite number"):
         read(f"{{grid: {{a: [{number}]}}}}")
     with pytest.raises(UserError, match="not a finite number"):
@@ -224,7 +226,7 @@ def test_no_number_is_infinite(number: str) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400])
-def test_no_parameter_of_a_distribution_is_infinite(value: float) -> None:
+def test_sweep_distribution_refuses_parameters_that_are_not_finite(value: float) -> None:
     text = parse_yaml("points:\n  random: {count: 1, a: {gauss: [0, 1]}}\n", "sweep.yaml")
     data = {"points": {"random": {"count": 1, "a": {"gauss": [value, 1]}}}}
     with pytest.raises(UserError, match="finite number"):
@@ -232,6 +234,6 @@ def test_no_parameter_of_a_distribution_is_infinite(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "many"])
-def test_max_parallel_is_at_least_one(value: str) -> None:
+def test_sweep_max_parallel_must_be_a_positive_integer(value: str) -> None:
     text = parse_yaml(f"max_parallel: {value}\npoints: {{repeat: 2}}\n", "sweep.yaml")
     assert refused(lambda: Document(text, text.data).validate(Sweep)).path == "max_parallel"

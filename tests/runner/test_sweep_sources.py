@@ -1,5 +1,5 @@
-"""Points from elsewhere: `files:`, which files a pattern matches, and where it does not lead;
-`python:`, the user's own function, and whatever goes wrong in it."""
+"""Sweep points from other sources: `files:`, with the matches of a pattern and its limits, and
+`python:`, a function of the user, with the faults that it may have."""
 
 import json
 import os
@@ -80,11 +80,13 @@ MATCHES = [
 
 
 @pytest.mark.parametrize(("pattern", "expected"), MATCHES)
-def test_matches(tree: Path, pattern: str, expected: list[str]) -> None:
+def test_files_pattern_matches_the_expected_paths(
+    tree: Path, pattern: str, expected: list[str]
+) -> None:
     assert matching_files(pattern, tree) == expected
-    # Those of a list of names are matched alike.
+    # Names in a list are matched in the same way.
     assert matching_names(pattern, [*TREE, "data/"], "the input `x`") == expected
-    # The same from the root of the file system, and then with absolute paths.
+    # An absolute pattern matches the same files, and returns absolute paths.
     absolute = matching_files(f"{tree}/{pattern}", Path("/nowhere"))
     assert absolute == [f"{tree}/{path}" for path in expected]
 
@@ -92,7 +94,7 @@ def test_matches(tree: Path, pattern: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     "pattern", ["*.nope", "data", "data/", "*", "nothing/*.csv", "a.csv/*", "a.csv/x", "B.CSV"]
 )
-def test_no_match_is_an_error(tmp_path: Path, pattern: str) -> None:
+def test_files_pattern_without_a_match_is_refused(tmp_path: Path, pattern: str) -> None:
     (tmp_path / "data").mkdir()
     if pattern != "*":
         (tmp_path / "a.csv").touch()
@@ -102,7 +104,7 @@ def test_no_match_is_an_error(tmp_path: Path, pattern: str) -> None:
     assert caught.value.hint
 
 
-def test_points_of_files_follow_links_but_none_that_leads_back(linked: Path) -> None:
+def test_files_pattern_follows_links_and_refuses_cycles(linked: Path) -> None:
     tree = linked
     found = list(file_points(matching_files("data/deep/deeper/*", tree)))
     assert found == [
@@ -128,14 +130,16 @@ def test_points_of_files_follow_links_but_none_that_leads_back(linked: Path) -> 
 @pytest.mark.parametrize(
     "pattern", ["link/*.csv", "link/z.csv", "*/z.csv", "**/z.csv", "l*.csv", "../outside/*.csv"]
 )
-def test_a_confined_pattern_leaves_the_project_by_no_link(linked: Path, pattern: str) -> None:
+def test_files_pattern_of_a_confined_job_cannot_leave_the_project(
+    linked: Path, pattern: str
+) -> None:
     assert matching_files(pattern, linked)
     with confined(linked):
         assert matching_files("data/**/c.csv", linked) == ["data/c.csv"]
         assert refused(lambda: matching_files(pattern, linked)).id == "missing-role"
 
 
-def test_pipe_is_no_file_and_name_without_text_is_refused(tmp_path: Path) -> None:
+def test_files_pattern_skips_pipes_and_refuses_undecodable_names(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(FieldError, match="matches no file"):
         matching_files("*.csv", tmp_path)
@@ -147,7 +151,9 @@ def test_pipe_is_no_file_and_name_without_text_is_refused(tmp_path: Path) -> Non
         matching_files("*.csv", tmp_path)
 
 
-def test_a_folder_that_cannot_be_read_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_pattern_reports_an_unreadable_folder(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.scandir
 
     def scandir(path: Path) -> object:
@@ -160,7 +166,7 @@ def test_a_folder_that_cannot_be_read_is_named(tree: Path, monkeypatch: pytest.M
         matching_files("**/*.csv", tree)
 
 
-def test_more_files_than_points_are_refused(
+def test_files_pattern_with_more_matches_than_the_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairway_runner.jobs.sweep_sources.MOST_POINTS", 3)
@@ -205,7 +211,7 @@ def fault(folder: Path, source: str) -> Finding:
     return finding
 
 
-def test_points_come_from_generators_and_folders_of_one_module_name(tmp_path: Path) -> None:
+def test_function_points_come_from_the_module_in_each_folder(tmp_path: Path) -> None:
     body = "for n in range(3):\n        yield {'b': n / 4, 'a': ['x', True]}\n"
     write(tmp_path, f"def f():\n    {body}")
     found = listed(tmp_path)
@@ -222,7 +228,7 @@ def test_points_come_from_generators_and_folders_of_one_module_name(tmp_path: Pa
     assert [next(each) for each in again] == [{"a": "one"}] * 2
 
 
-def test_points_are_streamed(tmp_path: Path) -> None:
+def test_function_points_are_streamed(tmp_path: Path) -> None:
     write(
         tmp_path,
         "import itertools, pathlib\n"
@@ -243,7 +249,7 @@ def test_points_are_streamed(tmp_path: Path) -> None:
     assert (tmp_path / "my_points.py.last").read_text() == "closed"
 
 
-def test_modules_of_the_folder_and_of_a_longer_path_may_be_imported(tmp_path: Path) -> None:
+def test_function_points_may_import_from_the_folder_and_an_extended_path(tmp_path: Path) -> None:
     write(
         tmp_path,
         "def f():\n    from my_late import B\n    from my_pkg.early import A\n"
@@ -265,10 +271,10 @@ def test_modules_of_the_folder_and_of_a_longer_path_may_be_imported(tmp_path: Pa
         "    yield {'a': my_lib.C}\n",
     )
     assert listed(tmp_path) == [{"a": 1}, {"a": 3}]
-    sys.modules.pop("my_lib")  # it lies deeper than the folder: Python keeps it
+    sys.modules.pop("my_lib")  # Python keeps it, as it lies below the folder
 
 
-def test_numbers_of_other_kinds_become_plain(tmp_path: Path) -> None:
+def test_function_points_have_values_converted_to_plain_types(tmp_path: Path) -> None:
     write(
         tmp_path,
         "import enum\nfrom fractions import Fraction\n"
@@ -285,7 +291,7 @@ def test_numbers_of_other_kinds_become_plain(tmp_path: Path) -> None:
     assert Fraction(point["q"]) == Fraction(1, 4)
 
 
-# A point that is none, and words of the message.
+# An invalid point, and a part of the message.
 UNFIT = [
     ("3", "expected a mapping, found a value of type int"),
     ("None", "expected a mapping, found None"),
@@ -306,7 +312,9 @@ UNFIT = [
 
 
 @pytest.mark.parametrize(("value", "message"), UNFIT)
-def test_a_value_that_cannot_be_a_point(tmp_path: Path, value: str, message: str) -> None:
+def test_function_points_with_an_invalid_value_are_refused_at_their_line(
+    tmp_path: Path, value: str, message: str
+) -> None:
     finding = fault(tmp_path, f"def f():\n    yield {{}}\n    yield {value}\n")
     assert message in finding.message
     assert "`my_points:f`: point 2" in finding.message
@@ -315,7 +323,7 @@ def test_a_value_that_cannot_be_a_point(tmp_path: Path, value: str, message: str
     assert finding.location.text == f"    yield {value}"
 
 
-# The module, words of the message, and the line.
+# The module, a part of the message, and the line.
 FAULTS = [
     ("def f():\n    yield {}\n    yield {'a': 1 / 0}\n", "ZeroDivisionError: division by zero", 3),
     ("def f():\n    g()\n\ndef g():\n    raise KeyError('k')\n", "KeyError: 'k'", 5),
@@ -337,7 +345,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("source", "message", "line"), FAULTS)
-def test_a_fault_of_the_users_code_is_shown_at_its_line(
+def test_function_points_report_a_fault_of_user_code_at_its_line(
     tmp_path: Path, source: str, message: str, line: int
 ) -> None:
     finding = fault(tmp_path, source)
@@ -348,7 +356,9 @@ def test_a_fault_of_the_users_code_is_shown_at_its_line(
     assert finding.location.text == source.split("\n")[line - 1]
 
 
-def test_points_before_a_fault_are_given_and_other_faults_are_not_the_users(tmp_path: Path) -> None:
+def test_function_points_before_a_fault_are_returned_and_ctrl_c_is_passed_on(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, "def f():\n    yield {'a': 1}\n    raise ValueError('no')\n")
     found = function_points("my_points:f", tmp_path)
     assert next(found) == {"a": 1}
@@ -375,7 +385,9 @@ def test_points_before_a_fault_are_given_and_other_faults_are_not_the_users(tmp_
         ("json:loads", "there is no module `json`", ""),
     ],
 )
-def test_function_that_is_missing(tmp_path: Path, reference: str, message: str, hint: str) -> None:
+def test_function_points_of_a_missing_function_are_refused_with_a_hint(
+    tmp_path: Path, reference: str, message: str, hint: str
+) -> None:
     write(tmp_path, "x = 1\ndef generate(): yield {}\n")
     with pytest.raises(FieldError, match=message) as caught:
         listed(tmp_path, reference)
@@ -383,7 +395,7 @@ def test_function_that_is_missing(tmp_path: Path, reference: str, message: str, 
 
 
 @pytest.mark.parametrize("name", ["json", "fairway_core", "sys"])
-def test_a_module_that_python_knows_by_another_name_is_refused(tmp_path: Path, name: str) -> None:
+def test_function_points_refuse_a_module_named_like_a_loaded_one(tmp_path: Path, name: str) -> None:
     write(tmp_path, "def f(): yield {}\n", f"{name}.py")
     with pytest.raises(FieldError, match=f"already loaded another module named `{name}`") as caught:
         listed(tmp_path, f"{name}:f")

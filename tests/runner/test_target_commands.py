@@ -1,4 +1,4 @@
-"""The commands about targets and their nodes, on the one that is always there."""
+"""Commands about targets and their nodes."""
 
 import json
 import socket
@@ -40,7 +40,7 @@ WITHOUT_NODES: dict[str, Any] = {
 
 @pytest.fixture
 def sync(tmp_path: Path, here: RunFairway) -> Callable[..., tuple[int, str, str]]:
-    """`fairway targets sync` from outputs of a stack with these targets."""
+    """Function that runs `fairway targets sync` on a stack's outputs with the targets."""
 
     def run(targets: list[Any], *words: str) -> tuple[int, str, str]:
         (outputs := tmp_path / "outputs.json").write_text(
@@ -51,7 +51,7 @@ def sync(tmp_path: Path, here: RunFairway) -> Callable[..., tuple[int, str, str]
     return run
 
 
-def test_targets_are_listed_with_what_they_have(tmp_path: Path, here: RunFairway) -> None:
+def test_targets_list_shows_resources_nodes_and_mounts(tmp_path: Path, here: RunFairway) -> None:
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [POOL]}))
     code, out, _ = here("targets", "--offline", "--json")
     assert code == 0
@@ -78,14 +78,14 @@ def test_targets_are_listed_with_what_they_have(tmp_path: Path, here: RunFairway
 
 
 @pytest.mark.parametrize(("words", "seconds"), [((), 5.0), (("--deadline", "9s"), 9.0)])
-def test_targets_lists_all_though_one_is_away_after_its_few_seconds(
+def test_targets_list_shows_all_if_one_does_not_answer_by_the_deadline(
     tmp_path: Path,
     here: RunFairway,
     monkeypatch: pytest.MonkeyPatch,
     words: tuple[str, ...],
     seconds: float,
 ) -> None:
-    """One without an account is not asked: its engine, which imports an SDK, is not made."""
+    """A pool without an account is not asked, as its engine would import an SDK."""
     away = {**WITHOUT_NODES, "name": "away", "ssh": {**WITHOUT_NODES["ssh"], "host": "10.0.0.4"}}
     targets = {"targets": [POOL, away]}
     (tmp_path / "fairway.yaml").write_text(json.dumps(targets))
@@ -107,7 +107,7 @@ def test_targets_lists_all_though_one_is_away_after_its_few_seconds(
     assert sorted(asked) == [("away", seconds), ("local", seconds)]
 
 
-def test_targets_sync_replaces_and_takes_no_empty_host_by_hand(
+def test_targets_sync_replaces_targets_and_an_empty_host_by_hand_is_refused(
     tmp_path: Path, here: RunFairway, sync: RunFairway
 ) -> None:
     for name in ("one", "two"):
@@ -131,7 +131,7 @@ TEAM = {
 }
 
 
-def test_a_person_says_once_which_account_is_theirs(here: RunFairway, sync: RunFairway) -> None:
+def test_targets_sync_remembers_the_account_of_the_user(here: RunFairway, sync: RunFairway) -> None:
     for more, user, shared in (
         ([], "azureuser", "/data/fairway"),
         (["--user", "ada"], "ada", "/home/ada/fairway"),
@@ -148,7 +148,7 @@ def test_a_person_says_once_which_account_is_theirs(here: RunFairway, sync: RunF
     assert "    User bob\n" in out
 
 
-def test_a_target_whose_name_ssh_would_take_for_several_is_no_host() -> None:
+def test_ssh_config_refuses_a_target_name_that_is_a_pattern() -> None:
     target = Target.model_validate(ONE_HOST).model_copy(update={"name": "lab *"})
     with pytest.raises(UserError, match=r"`lab \*` cannot be a host name"):
         host_block(target)
@@ -161,7 +161,7 @@ def test_a_target_whose_name_ssh_would_take_for_several_is_no_host() -> None:
         ([POOL], "`access.users` in the environment creates accounts"),
     ],
 )
-def test_an_account_that_nobody_made_is_refused(
+def test_targets_sync_refuses_an_unknown_account(
     sync: RunFairway, records: list[object], hint: str
 ) -> None:
     ends(sync(records, "--user", "aada"), 2, "no target has an account `aada`", hint)
@@ -179,7 +179,7 @@ ONE_HOST |= {"ssh": {"host": "h", "user": "u", "shared": "/data"}}
         ("nodes rebot local x", "Did you mean 'reboot'"),
         ("nodes reboot local", "Missing argument 'NODE…'"),
         ("nodes reboot local localhost", "`local` cannot reboot a node"),
-        # More than it has: what resizes it is told all the same, not that it may have no more.
+        # 9 is above the maximum too, but the message says that the engine cannot resize.
         ("pool resize lab 9", "`lab` cannot be resized: its engine is `ssh`"),
         ("pool resize spot 9", "`spot` has at most 8 nodes"),
         ("ssh local", "`local` cannot be connected to"),
@@ -187,7 +187,7 @@ ONE_HOST |= {"ssh": {"host": "h", "user": "u", "shared": "/data"}}
         ("tunnel nothing-1 6006", "there is no run `nothing-1`"),
     ],
 )
-def test_target_commands_that_are_not_possible_are_refused(
+def test_target_commands_refuse_wrong_names_and_unsupported_actions(
     tmp_path: Path, here: RunFairway, words: str, message: str
 ) -> None:
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [POOL, ONE_HOST]}))
@@ -195,7 +195,7 @@ def test_target_commands_that_are_not_possible_are_refused(
     ends(here(*words.split()), 2, message)
 
 
-def test_a_tunnel_needs_a_port_that_nobody_has() -> None:
+def test_tunnel_refuses_a_local_port_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(UserError) as caught:
@@ -205,7 +205,7 @@ def test_a_tunnel_needs_a_port_that_nobody_has() -> None:
     access._require_free(port)
 
 
-def test_tunnel_is_said_to_be_open_once_it_listens(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tunnel_is_reported_as_open_once_it_listens(capsys: pytest.CaptureFixture[str]) -> None:
     ended = threading.Event()
     with socket.socket() as ssh:
         ssh.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -226,7 +226,7 @@ def test_tunnel_is_said_to_be_open_once_it_listens(capsys: pytest.CaptureFixture
 def test_target_without_an_address_is_not_ready_and_runs_nothing_on_this_machine(
     tmp_path: Path, here: RunFairway, sync: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was taken for this machine once, and jobs ran here."""
+    """Such a target was once taken for this machine, and jobs ran here."""
     monkeypatch.setattr("fairway_runner.engines.remote.connection.Here.run", _never)
     code, out, err = sync([POOL, WITHOUT_NODES])
     assert code == 0

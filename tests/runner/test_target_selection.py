@@ -36,7 +36,7 @@ NAMES = ("nd", "spot", "a100")
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with three clusters that are reached by ssh, and the job's folder."""
+    """A project with three clusters reached by ssh, as the current folder."""
     monkeypatch.chdir(tmp_path)
     _declare(tmp_path)
     return tmp_path
@@ -75,7 +75,7 @@ def _names(choice: TargetSelection) -> tuple[str, ...]:
 
 
 class TestChoosing:
-    """The command line wins over the job, and the job over `local`."""
+    """Precedence of the command line over the job, and of the job over `local`."""
 
     @pytest.mark.parametrize(
         ("said", "words", "names"),
@@ -89,7 +89,7 @@ class TestChoosing:
             ({}, ("nd", "local"), ("nd", "local")),
         ],
     )
-    def test_the_job_or_the_command_line_says_it(
+    def test_target_choice_prefers_the_command_line_then_the_job_then_local(
         self, project: Path, said: dict[str, Any], words: tuple[str, ...], names: tuple[str, ...]
     ) -> None:
         assert _names(_choose(project, *words, **said)) == names
@@ -144,7 +144,9 @@ class TestChoosing:
             assert "fairway targets sync" in finding.hint
         assert shown == places
 
-    def test_the_command_line_is_no_place_in_the_job(self, project: Path) -> None:
+    def test_target_choice_on_the_command_line_has_no_location_in_the_job(
+        self, project: Path
+    ) -> None:
         with pytest.raises(UserError) as caught:
             _choose(project, "gpu", "x1", target="nd")
         assert [each.location for each in caught.value.findings] == [None, None]
@@ -153,13 +155,13 @@ class TestChoosing:
 
 
 class TestPreparing:
-    """All that can be wrong on any target is said before anything is written."""
+    """Errors on any of the targets, reported before anything is written."""
 
     @pytest.fixture(autouse=True)
     def _room(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(SshEngine, "no_capacity", lambda *_: "")
 
-    def test_target_list_prepares_each_but_those_without_a_host(self, project: Path) -> None:
+    def test_target_list_prepares_each_target_that_has_a_host(self, project: Path) -> None:
         first = _prepare(project, *NAMES, inputs={"words": "data:/words"})
         for name, made in zip(NAMES, (first, *first.others), strict=True):
             assert (made.record.id, made.record.target) == (first.record.id, name)
@@ -201,7 +203,7 @@ class TestPreparing:
         assert said == [f"{name} does not answer" for name in NAMES]
         assert caught.value.exit_code == 5
 
-    def test_target_list_is_not_asked_for_capacity_with_asks_off(
+    def test_target_list_is_not_asked_for_capacity_if_asks_is_false(
         self, project: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(SshEngine, "no_capacity", lambda *_: pytest.fail("asked"))
@@ -239,7 +241,7 @@ _KUBERNETES = {"kubernetes": {**_CLUSTER, "queue": "q"}}
         ),
     ],
 )
-def test_capacity_is_what_the_target_says(
+def test_target_capacity_is_derived_from_the_state_of_the_target(
     monkeypatch: pytest.MonkeyPatch, access: dict[str, Any], look: Any, said: str
 ) -> None:
     [engine] = access
@@ -251,13 +253,13 @@ def test_capacity_is_what_the_target_says(
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """A stand-in for `kill -9` of this process."""
 
 
 @dataclass
 class World:
-    """All targets: why each has no room, what each raises in place of taking a run, and which runs
-    each has taken. `left` counts the steps until this process is killed."""
+    """All targets: why some have no capacity, the errors that they raise instead of taking a run,
+    and those that took the run. `left` counts the steps until this process is killed."""
 
     full: dict[str, str] = field(default_factory=dict)
     away: set[str] = field(default_factory=set)
@@ -267,14 +269,14 @@ class World:
     left: int | None = None
 
     def be(self, full: str = "", away: str = "", refusing: str = "", broken: str = "") -> None:
-        """Which targets have no room, do not answer, and refuse a run or break from now on."""
+        """Sets which targets are full, do not answer, refuse a run, or break from now on."""
         self.full = {name: f"{name} is full" for name in full.split()}
         self.away = set(away.split())
         self.raises = {name: Refused.of("r", f"{name} refuses") for name in refusing.split()}
         self.raises |= {name: Unavailable.of("r", f"{name} breaks") for name in broken.split()}
 
     def step(self) -> None:
-        """Something that is done; the process may be killed before and after it."""
+        """Marks the time between two actions, at which the process may be killed."""
         if self.left is not None:
             self.left -= 1
             if self.left < 0:
@@ -297,7 +299,7 @@ class World:
             self.step()
             if error:
                 raise error
-            if name not in self.took:  # a target takes a run of an ID once
+            if name not in self.took:  # a target takes the same run id once
                 self.took.append(name)
             self.step()
         finally:
@@ -331,7 +333,7 @@ def _passed(run: Run) -> dict[str, str]:
 
 
 class TestStarting:
-    """A run goes to the first target that has room and takes it, and to that one alone."""
+    """Start of a run on the first target that has capacity and takes it, and on no other."""
 
     @pytest.mark.parametrize(
         ("given", "took", "passed"),
@@ -355,7 +357,7 @@ class TestStarting:
     ) -> None:
         world.be(**given)
         run = _submit(project)
-        if given == {"refusing": "nd spot"}:  # what is known before it starts is a warning
+        if given == {"refusing": "nd spot"}:  # reasons known before the start are warnings
             assert caplog.messages == [
                 f"`{why.split()[0]}` was passed over: {why}" for why in passed
             ]
@@ -395,7 +397,9 @@ class TestStarting:
         assert _submit(project).record.target == "nd"
         assert world.took == ["nd"]
 
-    def test_fallback_same_submission_is_the_same_run(self, project: Path, world: World) -> None:
+    def test_fallback_of_a_repeated_submission_returns_the_same_run(
+        self, project: Path, world: World
+    ) -> None:
         world.be("nd")
         assert _submit(project).record.target == "spot"
         assert world.asked == ["nd", "spot"]
@@ -408,7 +412,9 @@ class TestStarting:
         assert world.took == ["spot"]
 
     @pytest.mark.parametrize("steps", range(8))
-    def test_killed_anywhere_it_starts_once(self, project: Path, world: World, steps: int) -> None:
+    def test_fallback_that_is_killed_at_any_step_starts_the_run_once(
+        self, project: Path, world: World, steps: int
+    ) -> None:
         world.be(refusing="nd")
         world.left = steps
         with suppress(Killed):
@@ -419,15 +425,15 @@ class TestStarting:
 
 
 class TestCheapest:
-    """By figures that are worked out by hand."""
+    """Order of targets by cost, with figures computed by hand."""
 
     PRICES = {"nd": {"price": 98.0}, "spot": {"price": 30.0}, "a100": {"price": 60.0}}  # noqa: RUF012
     METRICS = {"images_per_second": "rate=([0-9.]+)"}  # noqa: RUF012
 
     @pytest.fixture
     def known(self, project: Path) -> Callable[..., None]:
-        """Declares the prices, and makes runs on these targets that printed these images per second
-        on as many nodes."""
+        """Function that makes runs on the targets, which have prices. Each run printed the given
+        images per second on the given number of nodes."""
         _declare(project, **self.PRICES)
 
         def make(make_run: MakeRun, runs: Mapping[str, tuple[float, int]], state: str) -> None:
@@ -443,11 +449,11 @@ class TestCheapest:
         return _choose(project, target=where, metrics=self.METRICS, nodes=2)
 
     @pytest.mark.parametrize("by", [None, "price"])
-    def test_by_price(self, project: Path, by: str | None) -> None:
+    def test_cheapest_orders_targets_by_price(self, project: Path, by: str | None) -> None:
         _declare(project, **self.PRICES)
         assert _names(self.order(project, by)) == ("spot", "a100", "nd")
 
-    def test_by_what_is_done_for_it(
+    def test_cheapest_orders_targets_by_price_per_metric(
         self, project: Path, known: Callable[..., None], make_run: MakeRun
     ) -> None:
         # For a million images: 98 / 4900 = 0.020, 30 / 1000 = 0.030, 60 / (8000 / 2) = 0.015.
@@ -456,7 +462,7 @@ class TestCheapest:
         found = self.order(project, "price/images_per_second")
         assert (_names(found), list(found.warnings)) == (("a100", "nd", "spot"), [])
 
-    def test_a_target_without_a_run_comes_last(
+    def test_cheapest_puts_targets_without_a_successful_run_last(
         self, project: Path, known: Callable[..., None], make_run: MakeRun
     ) -> None:
         known(make_run, {"nd": (1.0, 1)}, "succeeded")
@@ -472,7 +478,7 @@ class TestCheapest:
         prepared = prepare_for(job_file, found, RunStore.here(), copies=True, asks=False)
         assert [each.id for each in prepared.warnings] == ["no-earlier-run"] * 2
 
-    def test_a_target_that_is_away_is_asked_once(
+    def test_cheapest_asks_an_unreachable_target_once(
         self,
         project: Path,
         known: Callable[..., None],
@@ -494,7 +500,7 @@ class TestCheapest:
         assert _names(self.order(project, "price/images_per_second"))[0] == "nd"
         assert asked == ["a-new2"]
 
-    def test_a_price_or_a_metric_that_nobody_knows_is_refused(self, project: Path) -> None:
+    def test_cheapest_refuses_an_unknown_price_or_metric(self, project: Path) -> None:
         _declare(project, nd=self.PRICES["nd"])
         with pytest.raises(UserError, match="the price of a node of `spot` is not known") as error:
             self.order(project)

@@ -1,4 +1,4 @@
-"""Targets for jobs: written by hand or put out by an environment; which lead to this machine."""
+"""Targets for jobs, written by hand or output by an environment, and those on this machine."""
 
 import getpass
 import json
@@ -71,7 +71,7 @@ def test_targets_are_synced_overridden_and_found_from_below(
     ("written", "found"),
     [("lab.kubeconfig", "{folder}/lab.kubeconfig"), ("~/lab", "{home}/lab"), ("/a/b", "/a/b")],
 )
-def test_a_kubeconfig_is_looked_for_beside_the_file_that_names_it(
+def test_kubeconfig_path_is_relative_to_the_file_that_names_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, written: str, found: str
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
@@ -92,13 +92,13 @@ def test_a_kubeconfig_is_looked_for_beside_the_file_that_names_it(
         '[{"version": 1, "name": "a\\ud800", "engine": "ssh"}]',
     ],
 )
-def test_a_damaged_file_says_how_to_write_it_again(folder: Path, text: str) -> None:
+def test_targets_file_that_is_damaged_hints_at_sync(folder: Path, text: str) -> None:
     (folder / ".fairway").mkdir(exist_ok=True)
     (folder / ".fairway" / "targets.json").write_text(text)
     assert "fairway targets sync" in refused(lambda: all_targets(), match="cannot be read").hint
 
 
-def test_targets_by_hand_are_refused_at_their_line_or_need_a_size(folder: Path) -> None:
+def test_targets_by_hand_with_a_bad_host_or_without_a_size_are_refused(folder: Path) -> None:
     access = "ssh: {host: -oProxyCommand=x, user: me, shared: /data}"
     text = f"targets:\n- name: lab\n  engine: ssh\n  nodes: {{min: 1, max: 1}}\n  {access}\n"
     (folder / "fairway.yaml").write_text(text)
@@ -125,14 +125,16 @@ def _cluster(host: str, **fields: Any) -> dict[str, Any]:
 
 
 def _recorded(make_run: MakeRun, record: dict[str, Any]) -> Run:
-    """A run that was submitted when its target was as the record has it."""
+    """Makes a run that was submitted when its target was as in the record."""
     run = make_run(f"job-{record['ssh']['host']}", engine="ssh", target="pair")
     (run.folder / "target.json").write_text(json.dumps(record))
     return run
 
 
-def test_a_run_is_reached_where_its_cluster_is_now(folder: Path, make_run: MakeRun) -> None:
-    """Azure has replaced the main host, and the targets were read again."""
+def test_run_is_reached_at_the_current_address_of_its_cluster(
+    folder: Path, make_run: MakeRun
+) -> None:
+    """Azure has replaced the main host, and the targets were synced again."""
     old = _recorded(make_run, _cluster("10.40.0.4", vm_size="old"))
     _synced(folder, [_cluster("10.40.0.9", reach={"bastion": BASTION}, vm_size="new")])
     target = old.engine.target
@@ -152,20 +154,24 @@ def test_a_run_is_reached_where_its_cluster_is_now(folder: Path, make_run: MakeR
     ],
     ids=["environment", "folder", "nowhere"],
 )
-def test_another_cluster_of_a_name_is_not_taken_for_it(folder: Path, other: dict[str, Any]) -> None:
+def test_target_as_known_now_ignores_another_cluster_of_the_same_name(
+    folder: Path, other: dict[str, Any]
+) -> None:
     recorded = Target.model_validate(_cluster("10.40.0.4"))
     _synced(folder, [_cluster("10.40.0.9") | other])
     assert as_known_now(recorded) == recorded
 
 
-def test_damaged_targets_are_no_reason_to_lose_a_run(folder: Path) -> None:
+def test_target_as_known_now_is_the_recorded_one_if_targets_are_damaged(folder: Path) -> None:
     recorded = Target.model_validate(_cluster("10.40.0.4"))
     (folder / "fairway.yaml").write_text("targets: 1\n")
     assert as_known_now(recorded) == recorded
 
 
-def test_a_run_of_another_environment_is_no_predecessor(make_run: MakeRun, folder: Path) -> None:
-    """Though its address and its folder are the same."""
+def test_run_of_another_environment_is_refused_as_a_predecessor(
+    make_run: MakeRun, folder: Path
+) -> None:
+    """The address and the shared folder are the same."""
     other = _recorded(make_run, _cluster("10.40.0.4", environment="test"))
     with pytest.raises(UserError, match="not on this cluster"):
         engine_for(Target.model_validate(_cluster("10.40.0.4"))).predecessor(other)
@@ -178,7 +184,7 @@ FORMS: list[Any] = [
 
 
 @pytest.mark.parametrize("outputs", FORMS)
-def test_outputs_are_read_in_either_form(tmp_path: Path, outputs: object) -> None:
+def test_terraform_outputs_are_read_in_either_form(tmp_path: Path, outputs: object) -> None:
     file = tmp_path / "outputs.json"
     file.write_text(json.dumps(outputs))
     assert [target.name for target in read_targets(file)] == ["spot"]
@@ -197,7 +203,9 @@ def test_outputs_are_read_in_either_form(tmp_path: Path, outputs: object) -> Non
         ('{"a":' * 900 + "{}" + "}" * 900, "no output `targets`"),
     ],
 )
-def test_outputs_that_are_none_are_refused(tmp_path: Path, outputs: object, message: str) -> None:
+def test_terraform_outputs_without_valid_targets_are_refused(
+    tmp_path: Path, outputs: object, message: str
+) -> None:
     file = tmp_path / "outputs.json"
     file.write_text(outputs if isinstance(outputs, str) else json.dumps(outputs))
     with pytest.raises(UserError, match=message):
@@ -213,7 +221,7 @@ def _synthesized(stack: Path, output: str = "targets") -> Path:
 
 
 @pytest.mark.parametrize("is_hcl", [False, True])
-def test_a_stack_of_a_program_is_found_by_its_output(tmp_path: Path, is_hcl: bool) -> None:
+def test_terraform_stack_is_found_by_its_output_of_targets(tmp_path: Path, is_hcl: bool) -> None:
     if is_hcl:
         (stack := tmp_path / "stacks/lab-compute").mkdir(parents=True)
         (stack / "cdk.tf").write_text('locals {}\n\noutput "targets" {\n  value = []\n}\n')
@@ -223,8 +231,10 @@ def test_a_stack_of_a_program_is_found_by_its_output(tmp_path: Path, is_hcl: boo
     assert refused(lambda: read_targets(tmp_path)).id in ("not-deployed", "missing-tool")
 
 
-def test_terraform_is_asked_about_a_folder(tmp_path: Path, programs: Path) -> None:
-    """A stand-in for Terraform, whose answer and arguments are as the real one's are."""
+def test_terraform_outputs_of_a_folder_are_read_with_the_terraform_program(
+    tmp_path: Path, programs: Path
+) -> None:
+    """A stand-in for Terraform takes the arguments of the real one, and answers like it."""
     _synthesized(tmp_path / "out" / "stacks" / "lab-compute")
     answer = json.dumps({"targets": {"value": [POOL]}})
     executable(
@@ -245,7 +255,7 @@ def test_terraform_is_asked_about_a_folder(tmp_path: Path, programs: Path) -> No
     ["printf '╷\\n│ Error: Backend initialization required\\n' >&2; exit 1", "echo '{}'"],
     ids=["not initialized", "no outputs"],
 )
-def test_environment_that_is_not_deployed_is_named(
+def test_terraform_outputs_of_an_undeployed_environment_hint_at_deploy(
     tmp_path: Path, programs: Path, answer: str
 ) -> None:
     stack = _synthesized(tmp_path / "out" / "stacks" / "lab-compute")
@@ -284,18 +294,18 @@ def at_host(host: str, user: str = OWN, **more: Any) -> Target:
         *("0.0.0.0", "::ffff:127.0.0.1", socket.gethostname(), "near"),
     ],
 )
-def test_host_that_is_this_machine_by_any_name_uses_it(host: str) -> None:
+def test_this_machine_is_recognised_by_any_name_or_address(host: str) -> None:
     assert uses_this_machine(at_host(host))
     assert uses_this_machine(at_host(host, "root"))
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "away", "no-such-host.invalid", "near.invalid"])
-def test_another_host_does_not_use_this_machine(host: str) -> None:
+def test_this_machine_is_not_recognised_in_another_host(host: str) -> None:
     assert not uses_this_machine(at_host(host))
 
 
-def test_accounts_hosts_and_jumps_decide_whether_it_is_this_machine() -> None:
-    """But `localhost` is used without ssh, as ourselves."""
+def test_this_machine_is_recognised_by_account_hosts_and_jump() -> None:
+    """`localhost` is used without ssh, as the current user."""
     assert not uses_this_machine(at_host("127.0.0.1", OTHER))
     assert uses_this_machine(at_host("127.0.0.1", "no-such-account"))
     assert uses_this_machine(at_host("localhost", OTHER))

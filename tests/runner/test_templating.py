@@ -30,7 +30,7 @@ def shell(source: str, **context: object) -> str:
     return render(compile_text(shell_environment(), source), context)
 
 
-def test_values_are_quoted_once_and_names_are_no_methods() -> None:
+def test_template_quotes_values_once_and_names_hide_methods() -> None:
     text = "".join(map(chr, range(1, 128))) + "é☃🚀"
     script = shell("printf %s {{ x }}", x=text)
     assert subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE).stdout == text.encode()
@@ -66,14 +66,14 @@ POWERS += "{% endfor %}"
         ("{{ range(10**9) | list }}", 1, "the expression fails"),
         ("{{ 'a' + 1 }}", 1, "the expression fails"),
         ("{{ 2 ** 99999999 }}", 1, "the exponent is above 1,000"),
-        (POWERS, 1, "over 1,000 bits"),  # no signal stops Python while it computes
+        (POWERS, 1, "over 1,000 bits"),  # no signal interrupts this computation
         ("{% include 'x' %}", 1, "the expression fails"),
         ("{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", 1, "recursion"),
         ("{{ " + "(" * 500 + ")" * 500 + " }}", 1, ""),
         ("{% if 1 %}" * 120 + "{% endif %}" * 120, 1, "too complex"),
     ],
 )
-def test_template_s_fault_has_its_line(source: str, line: int, message: str) -> None:
+def test_template_fault_has_its_line(source: str, line: int, message: str) -> None:
     with pytest.raises(TemplateFault) as caught:
         shell(source, params=Names("params", {"lr": 0.1}))
     assert caught.value.line == line
@@ -92,7 +92,9 @@ def test_template_s_fault_has_its_line(source: str, line: int, message: str) -> 
     ],
 )
 @pytest.mark.parametrize("environment", [shell_environment(), text_environment()])
-def test_length_of_the_shell_in_jobs_is_text(environment: SandboxedEnvironment, text: str) -> None:
+def test_template_in_a_job_keeps_shell_length_syntax_as_text(
+    environment: SandboxedEnvironment, text: str
+) -> None:
     assert render(compile_text(environment, text + " {{ x }}"), {"x": 1}) == text + " 1"
     assert render(compile_text(environment, "{% raw %}{# a #}{%- endraw %}"), {}) == "{# a #}"
 
@@ -106,7 +108,7 @@ def test_length_of_the_shell_in_jobs_is_text(environment: SandboxedEnvironment, 
     ],
 )
 @pytest.mark.parametrize("environment", [shell_environment(), text_environment()])
-def test_a_comment_in_a_job_is_refused_at_its_line(
+def test_template_comment_in_a_job_is_refused_at_its_line(
     environment: SandboxedEnvironment, source: str, line: int
 ) -> None:
     with pytest.raises(TemplateFault) as caught:
@@ -115,11 +117,11 @@ def test_a_comment_in_a_job_is_refused_at_its_line(
     assert "`#`" in caught.value.hint
 
 
-def test_a_comment_in_a_file_of_a_template_is_left_out(tmp_path: Path) -> None:
+def test_template_comment_in_a_template_file_is_left_out(tmp_path: Path) -> None:
     assert render(compile_text(shell_environment((tmp_path,)), "a{# b #}c"), {}) == "ac"
 
 
-def test_imported_part_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_template_import_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, part = tmp_path / "own", tmp_path / "own" / "part"
     own.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -143,15 +145,15 @@ def test_imported_part_is_compiled_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert folder.stat().st_mode & 0o777 == 0o700
     part.write_text("{% macro a() %}{{ 'new' }}{% endmacro %}")
     assert [text(), made.count("part")] == ["new", 2]
-    # One that can be kept nowhere is compiled each time.
+    # If the bytecode cannot be kept anywhere, the part is compiled each time.
     monkeypatch.setattr(tempfile, "tempdir", str(part))
     assert [text(), text(), made.count("part")] == ["new", "new", 4]
 
 
-def test_a_template_that_lies_elsewhere_each_time_is_kept_once(
+def test_template_bytecode_of_equal_files_in_several_folders_is_kept_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in code that was sent to a server; it is still that file in which a fault is."""
+    """Code sent to a server lies in a new folder each time. A fault still names the actual file."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for number in range(3):
         file = tmp_path / f"code-{number}" / "own.sh.j2"
@@ -164,7 +166,7 @@ def test_a_template_that_lies_elsewhere_each_time_is_kept_once(
     assert len(list(folder.iterdir())) == 1
 
 
-def test_the_bytecode_of_templates_that_were_compiled_long_ago_is_removed(
+def test_template_bytecode_that_is_oldest_is_removed_above_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -177,7 +179,7 @@ def test_the_bytecode_of_templates_that_were_compiled_long_ago_is_removed(
         (folder,) = (each for each in tmp_path.iterdir() if each != own)
         (folder / "of another program").touch()
         files = {each.name for each in folder.glob("fairway-*")}
-        for file in files:  # each is older than those that come after it
+        for file in files:  # makes each older than the next ones
             before = (folder / file).stat().st_mtime - 60
             os.utime(folder / file, (before, before))
         kept.append(files)
@@ -186,10 +188,10 @@ def test_the_bytecode_of_templates_that_were_compiled_long_ago_is_removed(
     assert (folder / "of another program").exists()
 
 
-def test_no_bytecode_is_kept_in_the_folder_of_the_job(
+def test_template_bytecode_is_not_kept_in_the_folder_of_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python names it where nothing else can be written to."""
+    """Python chooses the current folder for temporary files if no other is writable."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.sh.j2").write_text("true")
@@ -198,7 +200,7 @@ def test_no_bytecode_is_kept_in_the_folder_of_the_job(
 
 
 @pytest.mark.parametrize("source", ["docker ps --format '{{.Names}}'", "print('{%s}' % 1)"])
-def test_marks_of_another_language_are_told_of_raw(source: str) -> None:
+def test_template_with_marks_of_another_language_hints_at_raw(source: str) -> None:
     with pytest.raises(TemplateFault) as caught:
         shell(source)
     assert "{% raw %}" in caught.value.hint
@@ -211,13 +213,13 @@ def test_marks_of_another_language_are_told_of_raw(source: str) -> None:
         "{{ model.__class__ }}",
         "{{ model._copy_and_set_values }}",
         "{{ macros.__class__ }}",
-        # What runs whatever a text says, what reads any file.
+        # Methods that run code from a text, or read any file.
         "{{ model.parse_raw('N.', proto='pickle', allow_pickle=true) }}",
         "{{ [model] | map(attribute='parse_file') | list }}",
         "{{ model['model_validate'] }}",
     ],
 )
-def test_a_template_sees_no_inner_part_of_models_and_macros(source: str) -> None:
+def test_template_cannot_access_internals_of_models_and_macros(source: str) -> None:
     macros = compile_text(shell_environment(), "{% macro a() %}{% endmacro %}").module
     with pytest.raises(TemplateFault, match="not allowed"):
         shell(source, model=Job(name="a", command="b"), macros=macros)
@@ -228,10 +230,10 @@ def test_a_template_sees_no_inner_part_of_models_and_macros(source: str) -> None
     [
         "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}",
         "{% for part in text | slice(10 ** 9) %}{% endfor %}",
-        "{{ 'x' | slice(10 ** 9) | list }}",  # a constant, which Jinja evaluates when it compiles
+        "{{ 'x' | slice(10 ** 9) | list }}",  # a constant, evaluated at compile time
     ],
 )
-def test_a_template_that_takes_without_end_is_stopped_at_its_line(
+def test_template_over_the_time_limit_is_stopped_at_its_line(
     slow: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 0.1)
@@ -249,7 +251,7 @@ def test_a_template_that_takes_without_end_is_stopped_at_its_line(
         "{{ 'x' | center(10 ** 10) }}",
     ],
 )
-def test_a_template_that_takes_too_much_memory_is_stopped_at_its_line(
+def test_template_over_the_memory_limit_is_stopped_at_its_line(
     large: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(templating, "_MEMORY", 1 << 25)

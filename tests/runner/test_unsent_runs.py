@@ -1,4 +1,4 @@
-"""Runs that were recorded, and of which nothing ever reached their target."""
+"""Runs that were recorded, but never reached their target."""
 
 import json
 import os
@@ -34,7 +34,7 @@ targets:
 
 @dataclass
 class Line:
-    """The connections to all hosts, by the host of each command: they answer the first few."""
+    """Connections that answer the first `answers` commands; `asked` has the host of each."""
 
     answers: int = 0
     asked: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Line:
 
 @dataclass
 class Unsent:
-    """A project with a job and its target, whose host is away: what is submitted is not sent."""
+    """A project with a job and a target whose host is unreachable, so no run is sent."""
 
     project: Path
     fairway: RunFairway
@@ -66,11 +66,11 @@ class Unsent:
         return self.fairway(self.project, *words)
 
     def declare(self, host: str = "10.0.0.4", mount: str = "/data") -> None:
-        """Writes the target down."""
+        """Writes the target to fairway.yaml."""
         (self.project / "fairway.yaml").write_text(TARGETS.format(host=host, mount=mount))
 
     def submit(self) -> Run:
-        """Submits the run, which ends with the host's silence."""
+        """Submits the run, which fails as the host does not answer, and returns it."""
         words = ["submit", "job.yaml", "-t", "pair", "--run-id", "job-a"]
         ends(self(*words), 5, "[cut-off-submission]", printed="")
         return RunStore(self.project / ".fairway").find("job-a")
@@ -101,7 +101,7 @@ def test_unsent_run_is_listed_cancelled_and_cleaned_without_its_target(unsent: U
     assert unsent.line.asked == asked
 
 
-def test_waiting_for_an_unsent_run_says_how_to_send_it(
+def test_unsent_run_cannot_be_waited_for_and_hints_at_resume(
     unsent: Unsent,
 ) -> None:
     run = unsent.submit()
@@ -114,8 +114,8 @@ def test_waiting_for_an_unsent_run_says_how_to_send_it(
     assert (run.state, unsent.line.asked) == ("cancelled", asked)
 
 
-def test_run_of_which_something_may_have_been_sent_stays_with_its_target(unsent: Unsent) -> None:
-    """The host answered, and was away before it said whether it has the run."""
+def test_partly_sent_run_stays_with_its_recorded_target(unsent: Unsent) -> None:
+    """The host answered, but became unreachable before it confirmed the run."""
     unsent.line.answers = 1
     run = unsent.submit()
     assert not run.is_unsent
@@ -132,7 +132,7 @@ def test_run_of_which_something_may_have_been_sent_stays_with_its_target(unsent:
     assert set(unsent.line.asked) == {"10.0.0.4"}
 
 
-def test_cancel_beside_the_command_that_sends_a_run_asks_its_target(unsent: Unsent) -> None:
+def test_unsent_run_in_submission_is_cancelled_only_by_its_target(unsent: Unsent) -> None:
     run = unsent.submit()
     asked = len(unsent.line.asked)
     lock = run.take_lock()
@@ -148,7 +148,9 @@ def test_cancel_beside_the_command_that_sends_a_run_asks_its_target(unsent: Unse
 
 
 @pytest.mark.parametrize("words", ["--resume job-a", "job.yaml -t pair --run-id job-a"])
-def test_resume_of_an_unsent_run_goes_to_its_target_of_now(unsent: Unsent, words: str) -> None:
+def test_unsent_run_is_resumed_at_the_current_address_of_its_target(
+    unsent: Unsent, words: str
+) -> None:
     run = unsent.submit()
     unsent.declare(host="10.0.0.5")
     unsent.line.asked.clear()
@@ -159,7 +161,7 @@ def test_resume_of_an_unsent_run_goes_to_its_target_of_now(unsent: Unsent, words
     assert (status.state, "10.0.0.5 is away" in (status.reason or "")) == ("queued", True)
 
 
-def test_resume_on_a_target_with_other_mounts_is_refused(unsent: Unsent) -> None:
+def test_unsent_run_is_not_resumed_on_a_target_with_other_mounts(unsent: Unsent) -> None:
     run = unsent.submit()
     unsent.declare(mount="/elsewhere")
     asked = list(unsent.line.asked)
@@ -168,7 +170,7 @@ def test_resume_on_a_target_with_other_mounts_is_refused(unsent: Unsent) -> None
     assert json.loads((run.folder / "target.json").read_text())["mounts"] == {"data": "/data"}
 
 
-def test_batch_run_is_unsent_as_long_as_the_service_is_away(
+def test_unsent_run_of_batch_stays_unsent_if_the_service_is_unavailable(
     make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away() -> None:
@@ -181,18 +183,18 @@ def test_batch_run_is_unsent_as_long_as_the_service_is_away(
     with pytest.raises(UserError, match="is away"):
         engine.start(run, run.take_lock(), run.folder, {})
     assert run.is_unsent
-    run.take_lock()  # which was let go
+    run.take_lock()  # the failed start released the lock
 
 
 @dataclass
 class Killed:
-    """A job of this machine, and a submission of it that was killed before the run began."""
+    """A local job whose submission was killed before the run began."""
 
     project: Path
     store: RunStore
 
     def submit(self, **fields: Any) -> Run:
-        """Leaves what is there then: the record, and a part of the copy of the code."""
+        """Leaves the record of the run and a part of the copied code, and returns the run."""
         file = self.project / "job.yaml"
         job = {"name": "job", "template": "plain", "command": "cat data", **fields}
         file.write_text(json.dumps(job))
@@ -214,7 +216,7 @@ def killed(tmp_path: Path, store: RunStore) -> Killed:
 @pytest.mark.parametrize(
     "words", ["submit --resume job-a", "submit job.yaml --run-id job-a", "retry job-a"]
 )
-def test_run_of_this_machine_whose_submission_was_killed_begins_once_it_is_resumed(
+def test_killed_local_submission_starts_on_resume_and_only_once(
     killed: Killed, here: RunFairway, words: str
 ) -> None:
     run = killed.submit()
@@ -230,7 +232,7 @@ def test_run_of_this_machine_whose_submission_was_killed_begins_once_it_is_resum
     assert run.status == ended
 
 
-def test_resumed_run_of_this_machine_needs_its_secrets_again(
+def test_killed_local_submission_needs_its_secrets_again_on_resume(
     killed: Killed, here: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOKEN", "long enough")
@@ -244,9 +246,7 @@ def test_resumed_run_of_this_machine_needs_its_secrets_again(
     assert run.state == "succeeded"
 
 
-def test_lost_run_of_this_machine_of_which_something_ran_is_not_resumed(
-    killed: Killed, here: RunFairway
-) -> None:
+def test_lost_local_run_that_had_started_is_not_resumed(killed: Killed, here: RunFairway) -> None:
     run = killed.submit()
     (run.folder / "state.json").write_text('{"state": "running", "started": 1.0}')
     assert run.status.reason is None
@@ -255,10 +255,8 @@ def test_lost_run_of_this_machine_of_which_something_ran_is_not_resumed(
 
 
 @pytest.mark.parametrize("folder", ["setup", "tasks/0"])
-def test_run_of_which_a_script_may_just_have_been_started_is_not_resumed(
-    killed: Killed, folder: str
-) -> None:
-    """Its supervisor was killed before it could write that it runs."""
+def test_lost_local_run_with_a_launch_script_is_not_resumed(killed: Killed, folder: str) -> None:
+    """The supervisor was killed before it could record the start."""
     run = killed.submit()
     (run.folder / folder).mkdir(parents=True)
     assert run.never_began

@@ -1,4 +1,4 @@
-"""A parameter that is set and that nothing reads: most likely a misspelt one."""
+"""A parameter that is set and that nothing reads, most likely a misspelt one."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def points(*generators: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("command", [["submit", "--dry-run"], ["render"]])
-def test_a_misspelt_one_is_refused_with_the_nearest_name(
+def test_unused_param_is_refused_with_the_nearest_name(
     tmp_path: Path, here: RunFairway, command: list[str]
 ) -> None:
     job = written(tmp_path)
@@ -40,7 +40,7 @@ def test_a_misspelt_one_is_refused_with_the_nearest_name(
     assert not (tmp_path / ".fairway").exists()
 
 
-def test_unused_param_of_a_sweep_is_reported_there(tmp_path: Path, here: RunFairway) -> None:
+def test_unused_param_of_a_sweep_is_reported_at_its_line(tmp_path: Path, here: RunFairway) -> None:
     job = written(tmp_path, **points({"grid": {"seed": [1, 2], "epochs": [1]}}))
     code, _, err = here("submit", job, "--dry-run")
     lines = (tmp_path / job).read_text().splitlines()
@@ -75,7 +75,7 @@ def test_unused_param_of_a_sweep_is_reported_there(tmp_path: Path, here: RunFair
         ({"env": {"LR": "{{ params.lr }}"}}, ["lr=0.1"]),
         ({"command": "echo {{ params['lr'] }}"}, ["lr=0.1"]),
         ({"command": "{% for n, v in params | dictsort %}echo {{ n }}{% endfor %}"}, ["lr=0.1"]),
-        # A branch that is not taken, the last task, and another field read it, too.
+        # Reads in a branch not taken, in `finally`, and in other fields count too.
         ({"command": "echo {% if params.epochs > 9 %}{{ params.lr }}{% endif %}"}, ["lr=0.1"]),
         ({"command": "true", "finally": {"command": "echo {{ params.lr }}"}}, ["lr=0.1"]),
         ({"nodes": "{{ params.n }}", "setup": "echo {{ params.lr }}"}, ["n=1", "lr=0.1"]),
@@ -91,7 +91,9 @@ def test_param_that_is_declared_or_read_may_be_set(
     assert (code, err) == (0, "")
 
 
-def test_params_need_not_be_read_by_shards_nor_set_twice(tmp_path: Path, here: RunFairway) -> None:
+def test_param_read_by_a_template_is_accepted_and_one_overridden_by_a_sweep_refused(
+    tmp_path: Path, here: RunFairway
+) -> None:
     local = {"name": "local", "mounts": {"data": str(tmp_path)}}
     (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": [local]}))
     fields = {"inputs": {"images": "data:/"}, **points({"shards": {"input": "images", "of": 2}})}
@@ -123,7 +125,9 @@ def test_params_need_not_be_read_by_shards_nor_set_twice(tmp_path: Path, here: R
 @pytest.mark.parametrize(
     "text", ["{{ params.lr }}", "{{ job.params.lr }}", '{% include "_part.sh.j2" %}']
 )
-def test_a_template_of_ones_own_reads_them_too(tmp_path: Path, here: RunFairway, text: str) -> None:
+def test_param_read_by_a_custom_template_or_its_parts_is_accepted(
+    tmp_path: Path, here: RunFairway, text: str
+) -> None:
     folder = tmp_path / "job_templates"
     folder.mkdir()
     (folder / "own.sh.j2").write_text(
@@ -136,7 +140,7 @@ def test_a_template_of_ones_own_reads_them_too(tmp_path: Path, here: RunFairway,
 
 
 @pytest.mark.integration
-def test_every_example_sets_what_is_read(here: RunFairway) -> None:
+def test_unused_param_is_in_no_example_job(here: RunFairway) -> None:
     jobs = [*HERE.glob("examples/*/*.yaml")]
     assert len(jobs) > 8
     for job in jobs:

@@ -1,4 +1,4 @@
-"""Calls in a process of its own, whose time and memory are limited."""
+"""Calls in a separate process with limited time and memory."""
 
 import os
 import pickle
@@ -55,12 +55,14 @@ def test_worker_raises_errors_of_calls_in_another_process(tmp_path: Path) -> Non
     assert type(error) is Refused
     assert (error.findings, error.exit_code, str(error)) == ((found,), 5, "is wrong\n  hint")
     run = Run(tmp_path)
-    run.__dict__["engine"] = open  # as a connection, it cannot go there
+    run.__dict__["engine"] = open  # like a connection, it cannot be pickled
     assert pickle.loads(pickle.dumps(run)).__dict__ == {"folder": tmp_path}
 
 
-def test_a_call_without_end_ends_its_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also within one function of C, which no signal interrupts."""
+def test_worker_call_over_the_time_limit_ends_only_its_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Holds also within a C function, which no signal interrupts."""
     process = worker.call(os.getpid)
     with monkeypatch.context() as limits:
         limits.setattr(worker, "CPU", 0.3)
@@ -73,7 +75,7 @@ def test_a_call_without_end_ends_its_process_alone(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.skipif(process_limits.taken() is None, reason="the system does not say what it has")
-def test_a_call_that_takes_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_call_over_the_memory_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MEMORY", 1 << 26)
     with pytest.raises(OverLimit):
         worker.call(list, range(10**10))
