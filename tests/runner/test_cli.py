@@ -47,7 +47,7 @@ def test_help_lists_every_command_without_heavy_imports() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_help_of_every_command_has_no_line_breaks_within_paragraphs(name: str) -> None:
-    """Help texts join the lines of a docstring: a narrow terminal would show both breaks."""
+    """Otherwise a narrow terminal would show the docstring's line breaks and its own."""
     done = CliRunner().invoke(app, [name, "--help"])
     assert done.exit_code == 0
     assert f"Usage: fairway {name}" in done.output

@@ -70,7 +70,7 @@ def test_sweep_of_too_many_points_is_refused(
     assert errors.startswith("job.yaml:4:")
 
 
-def test_code_with_too_many_files_and_nested_templates_are_refused(
+def test_code_with_too_many_files_and_deeply_nested_templates_are_refused(
     here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = "setup: echo {{ " + "(" * 400 + "1" + ")" * 400 + " }}\n"

@@ -107,7 +107,7 @@ def test_dev_session_of_several_nodes_on_batch_is_refused(store: RunStore) -> No
 
 
 class TestRuns:
-    """Which runs are sessions."""
+    """Choice of a session among the runs."""
 
     def test_dev_session_is_chosen_if_it_is_the_only_one_and_named_otherwise(
         self, make_run: MakeRun, store: RunStore, monkeypatch: pytest.MonkeyPatch
@@ -128,7 +128,7 @@ class TestRuns:
             chosen(store, None)
         assert caught.value.findings[0].hint == "name one: fairway dev stop dev-b"
 
-    def test_dev_session_needs_a_readable_job_and_reports_idle_end_of_code_124(
+    def test_dev_session_needs_a_readable_job_and_exit_code_124_is_reported_as_unused(
         self, make_run: MakeRun
     ) -> None:
         run = _session(make_run, "dev-a")

@@ -187,7 +187,7 @@ def test_dev_sync_leaves_out_files_that_git_ignores(
 def test_dev_sync_leaves_out_files_removed_while_the_folder_is_read(
     make_run: MakeRun, code: Path, node: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As editors and version control replace files."""
+    """Editors and version control replace files in this way."""
     run = make_run("dev-a")
     sync = sync_of(run, Known.of(code, []), node)
     (code / "b").mkdir()

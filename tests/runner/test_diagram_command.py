@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def run(tmp_path: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch) -> RunFairway:
-    """The program in the test's folder, without settings left by a cdktf in this process."""
+    """The program in the test's folder, without environment variables of cdktf and Fairway."""
     for name in [name for name in os.environ if name.startswith(("CDKTF", "FAIRWAY"))]:
         monkeypatch.delenv(name)
     return partial(fairway, tmp_path)

@@ -111,7 +111,7 @@ def test_job_check_marks_the_line_of_a_long_command(tmp_path: Path) -> None:
     where = found.location
     assert (where.line, where.column, where.length) == (5, 14, len("$FAIRWAY_OUTPUT_MODLE"))
     assert where.text == "  cp best.pt $FAIRWAY_OUTPUT_MODLE/"
-    # A finding in a value from the command line is located there.
+    # A finding in a value from the command line or a template is located there.
     (found,) = _checked(load_job(file, ["command=ls $FAIRWAY_OUTPUT_MODLE"]))
     assert (found.location.file, found.location.line) == ("command line", 1)
 

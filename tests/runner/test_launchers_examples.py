@@ -70,7 +70,7 @@ def test_example_of_mpich_and_intel_mpi_runs(
 def test_example_of_intel_mpi_runs_ranks_without_bashrc(
     repository: Path, examples: Path, tmp_path: Path
 ) -> None:
-    """Hydra gives the first rank a socket as standard input, for which bash may read ~/.bashrc."""
+    """If no shell started Fairway, bash could read ~/.bashrc, as the first rank reads a socket."""
     prefix = Path(sys.prefix) / "intelmpi"
     pip = "pip install --no-deps --prefix .venv/intelmpi impi-rt"
     need((prefix / "bin/mpiexec.hydra").exists(), pip)

@@ -32,7 +32,7 @@ def test_reference_pages_are_up_to_date() -> None:
 
 @pytest.mark.parametrize("name", ["environment.md", "job.md"])
 def test_reference_page_has_html_like_text_and_examples_only_in_code(name: str) -> None:
-    """Otherwise Markdown would drop the text, or join the lines of an example."""
+    """Markdown swallows HTML-like text and examples that are not code."""
     page = re.sub(r"^```.*?^```$", "", read(name), flags=re.MULTILINE | re.DOTALL)
     outside = re.sub(r"`[^`\n]*`|<!-- .* -->", "", page)
     assert not re.findall(r"\S*<\S*", outside)

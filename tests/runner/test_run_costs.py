@@ -85,7 +85,9 @@ def _costs(fairway: RunFairway, folder: Path, *words: str) -> dict[str, Any]:
     return facts
 
 
-def test_run_costs_list_runs_and_sum(fairway: RunFairway, folder: Path, make_run: MakeRun) -> None:
+def test_run_costs_list_each_run_and_the_total(
+    fairway: RunFairway, folder: Path, make_run: MakeRun
+) -> None:
     facts = _costs(fairway, folder, "--region", "southcentralus")
     assert [(each["key"], each["node_hours"], each["cost"]) for each in facts["groups"]] == [
         ("one-a", 1.0, 90.0),
@@ -191,7 +193,7 @@ def test_run_costs_show_the_share_of_the_monthly_budget(
     assert "budget" not in _costs(fairway, folder)
 
 
-def test_run_costs_in_tables_csv_and_show(
+def test_run_costs_are_printed_in_tables_csv_and_show(
     here: RunFairway, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("cost", "--runs", "--prices", "prices.toml", "--region", "southcentralus")

@@ -120,7 +120,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("named", "common", "message", "hint"), REFUSED)
-def test_steps_with_a_mistake_are_refused_at_its_line(
+def test_steps_with_a_mistake_are_refused_at_their_line(
     tmp_path: Path, named: Any, common: dict[str, Any], message: str, hint: str
 ) -> None:
     document = load_job(write(tmp_path, named, **common)).document

@@ -137,7 +137,7 @@ def test_steps_follow_retries_a_step_after_a_fixable_error(
 def test_steps_follow_resumes_a_recorded_step_that_was_not_sent(
     whole: Run, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next command sends the step. Otherwise it could run after the entire run has failed."""
+    """The next command sends the step. Otherwise it could run beside a run reported as failed."""
 
     def cut_off(_: Run, step: StepRecord, store: RunStore, before: Sequence[Run]) -> Run:
         if step.name == "one":

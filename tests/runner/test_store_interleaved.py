@@ -81,8 +81,7 @@ class World:
         self.real = {"close": os.close, "flock": fcntl.flock}
         for name in ("open", "mkdir", "rename", "replace", "unlink", "scandir"):
             patch.setattr(os, name, self._paused(name, getattr(os, name)))
-        # Before Python 3.12, a cached property's lock would block the other actors, which stand
-        # for processes.
+        # Before Python 3.12, its lock would block other actors, which stand for processes.
         patch.setattr(Run, "record", property(Run.record.func))
         patch.setattr(io, "open", self._opened(io.open))
         patch.setattr(os, "close", self._close)

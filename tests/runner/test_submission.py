@@ -215,7 +215,7 @@ def test_submission_interrupted_by_ctrl_c_names_the_recorded_run(
     assert said in caplog.messages
 
 
-def test_submission_repeated_waits_for_the_first(
+def test_submission_that_is_repeated_waits_for_the_first(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run("a-1", [{"state": "queued"}], "queued", engine="slurm")

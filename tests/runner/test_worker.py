@@ -110,14 +110,14 @@ worker.call(pathlib.Path(sys.argv[1]).read_bytes)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="by a descriptor of Linux")
-def test_a_call_ends_with_the_program_that_is_killed(tmp_path: Path) -> None:
-    """Else what a killed server submits would go on beside the next server."""
+def test_worker_call_ends_if_its_caller_is_killed(tmp_path: Path) -> None:
+    """Otherwise a submission of a killed server would continue beside the next server."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     words = [sys.executable, "-c", _CALLER, str(pipe)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as caller:
         process = os.pidfd_open(int(caller.stdout.readline()))
-        with pipe.open("wb"):  # which waits until the call reads it
+        with pipe.open("wb"):  # waits until the call reads it
             caller.kill()
             assert select.select([process], [], [], 60)[0]
     os.close(process)
