@@ -1,4 +1,4 @@
-"""Calls to a service that fails, or is behind a gateway: what is asked again, and what is said."""
+"""Calls to a service that fails or is behind a gateway: retries, deadlines and messages."""
 
 import logging
 import queue
@@ -29,7 +29,7 @@ from fairway_runner.engines.azure_storage import Storage
 
 
 class Clock(threading.Event):
-    """Time that passes only while somebody waits."""
+    """A clock that advances only while somebody waits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Clock(threading.Event):
 
 
 def failing(*errors: Exception) -> Any:
-    """An operation that fails with these, one after the other, and then returns 7."""
+    """Returns an operation that raises these errors in turn, and then returns 7."""
     left = list(errors)
 
     def operation() -> int:
@@ -93,7 +93,7 @@ def test_azure_call_does_not_retry_refusals(status: int) -> None:
     assert (caught.value.status, caught.value.exit_code) == (status, 5)
 
 
-def test_the_service_says_how_long_it_wants_to_be_left_alone() -> None:
+def test_azure_call_waits_for_retry_after_unless_past_its_deadline() -> None:
     made = calls()
     assert made.call("a job", failing(http(429, {"Retry-After": "7"}))) == 7
     assert made.clock() == 7
@@ -104,7 +104,7 @@ def test_the_service_says_how_long_it_wants_to_be_left_alone() -> None:
 
 
 def test_azure_call_to_a_closed_local_port_fails_at_once() -> None:
-    with socket.socket() as bound:  # to a port, without listening at it
+    with socket.socket() as bound:  # to a port without listening
         bound.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{bound.getsockname()[1]}"
         made = calls(address=address)
@@ -122,7 +122,7 @@ def test_azure_call_to_a_closed_local_port_fails_at_once() -> None:
 def test_azure_call_gives_up_within_its_deadline(
     monkeypatch: pytest.MonkeyPatch, offered: bool
 ) -> None:
-    """And the hint names the option where the command has it."""
+    """The hint names --deadline only if the command has the option."""
     monkeypatch.setattr(outage._Choice, "offered", offered)
     made = calls(100.0)
     with pytest.raises(ServiceError, match="has not answered for 100 s") as caught:
@@ -133,7 +133,7 @@ def test_azure_call_gives_up_within_its_deadline(
 
 
 @pytest.mark.parametrize(("chosen", "seconds"), [(None, 30), (120.0, 120)])
-def test_a_command_that_only_looks_gives_up_sooner_unless_a_deadline_is_named(
+def test_azure_call_of_a_read_only_command_gives_up_sooner_without_a_deadline_option(
     monkeypatch: pytest.MonkeyPatch, chosen: float | None, seconds: int
 ) -> None:
     monkeypatch.setattr(outage._Choice, "seconds", chosen)
@@ -145,10 +145,10 @@ def test_a_command_that_only_looks_gives_up_sooner_unless_a_deadline_is_named(
 
 
 @pytest.mark.parametrize(("fails", "brief"), [(True, True), (False, True), (True, False)])
-def test_a_service_that_does_not_answer_is_named(
+def test_azure_call_without_an_answer_logs_that_the_service_is_silent(
     monkeypatch: pytest.MonkeyPatch, fails: bool, brief: bool
 ) -> None:
-    """A call that may take long counts as silent only from its first failure on."""
+    """A call that may take long counts as silent only after its first failure."""
     monkeypatch.setattr("fairway_runner.engines.outage._QUIET", 0.05)
     told: queue.Queue[logging.LogRecord] = queue.Queue()
     monkeypatch.setattr(logging.getLogger("fairway"), "handlers", [QueueHandler(told)])
@@ -166,7 +166,9 @@ def test_a_service_that_does_not_answer_is_named(
 
 
 @pytest.mark.parametrize("ask", ["exists", "blobs"])
-def test_storage_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, ask: str) -> None:
+def test_azure_storage_without_an_answer_logs_that_it_is_silent(
+    monkeypatch: pytest.MonkeyPatch, ask: str
+) -> None:
     monkeypatch.setattr("fairway_runner.engines.outage._QUIET", 0.05)
     told: queue.Queue[logging.LogRecord] = queue.Queue()
     monkeypatch.setattr(logging.getLogger("fairway"), "handlers", [QueueHandler(told)])
@@ -189,7 +191,9 @@ def test_storage_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, 
     assert said[0].startswith("Azure Storage does not answer")
 
 
-def test_connection_string_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_storage_refuses_a_malformed_connection_string(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "BlobEndpoint")
     with pytest.raises(UserError) as caught:
         _ = Storage(Target.local(), 0.0).client
@@ -207,7 +211,7 @@ def test_azure_transport_read_timeout_is_at_most_deadline(deadline: float, secon
     [
         *(
             (StorageErrorCode.AUTHORIZATION_FAILURE, "is closed to this machine's address", hint)
-            # A target by hand with a Bastion has no gateway.
+            # A hand-written target with a Bastion has no gateway.
             for hint in ("access.allowed", "`gateway: {host, user}`\nof the target")
         ),
         ("", "does not accept these credentials", "az login"),
@@ -217,7 +221,7 @@ def test_azure_transport_read_timeout_is_at_most_deadline(deadline: float, secon
 def test_azure_storage_403_hints_at_network_or_role_and_not_at_login(
     code: StorageErrorCode | str, message: str, hint: str
 ) -> None:
-    """It refuses the network that one comes from, and the role that one lacks."""
+    """Azure Storage refuses the client's network, or a user without the role."""
     error = http(403, text="This request is not authorized to perform this operation.")
     error.error_code = code  # type: ignore[attr-defined]
     with pytest.raises(ServiceError, match=message) as caught:
@@ -226,7 +230,7 @@ def test_azure_storage_403_hints_at_network_or_role_and_not_at_login(
     assert hint in caught.value.findings[0].hint
 
 
-def test_expired_token_and_wrong_clock_are_made_up_for_or_named() -> None:
+def test_azure_call_retries_after_an_expired_token_or_clock_skew() -> None:
     error = ClientAuthenticationError("expired")
     assert calls(has_token=True).call("a job", failing(error, error)) == 7
     with pytest.raises(ServiceError):
@@ -242,7 +246,7 @@ def test_expired_token_and_wrong_clock_are_made_up_for_or_named() -> None:
     assert made.skew > 1e6
 
 
-# As DefaultAzureCredential has it: what helps stands behind what does not.
+# As DefaultAzureCredential words it: the useful part comes last.
 NOT_SET_UP = (
     "DefaultAzureCredential failed to retrieve a token from the included credentials.\n"
     "Attempted credentials:\n"
@@ -272,7 +276,7 @@ NOBODY = "not signed in to Azure: "
     ],
 )
 def test_azure_call_without_sign_in_reports_one_sentence_and_az_login(said: str, why: str) -> None:
-    """And not all that the SDK has tried, of which only the first part has room."""
+    """The SDK's full list of attempts would be cut off before the useful part."""
     with pytest.raises(ServiceError) as caught:
         calls().call("a job", failing(ClientAuthenticationError(said)))
     (finding,) = caught.value.findings
@@ -283,7 +287,7 @@ def test_azure_call_without_sign_in_reports_one_sentence_and_az_login(said: str,
     assert any("install-azure-cli" in line for line in before) is ("not found" in why)
 
 
-def test_a_name_that_nobody_knows_is_not_looked_up_for_ten_minutes(
+def test_azure_call_to_an_unknown_host_name_gives_up_before_its_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("fairway_runner.engines.azure_calls._UNKNOWN_NAME", 0.0)
@@ -304,7 +308,7 @@ def test_a_name_that_nobody_knows_is_not_looked_up_for_ten_minutes(
 
 
 class _Ssh:
-    """A connection of which nothing is asked but what it has said."""
+    """A connection with only a name and its messages."""
 
     name, said = "azureuser@10.40.0.4", ""
 
@@ -317,7 +321,7 @@ def _gateway(said: str) -> Gateway:
     return found
 
 
-def test_gateway_gives_the_reason_of_the_latest_failure() -> None:
+def test_gateway_returns_the_reason_of_the_latest_failure() -> None:
     found = _gateway(
         "channel 2: open failed: connect failed: Connection refused\r\n"
         "channel 3: open failed: connect failed: Name or service not known\r\n"
@@ -351,7 +355,7 @@ def _resolver(addresses: dict[str, list[str]]) -> Any:
         (None, False),
     ],
 )
-def test_a_name_with_a_private_address_is_connected_to_straight(
+def test_gateway_is_bypassed_for_a_host_with_only_private_addresses(
     monkeypatch: pytest.MonkeyPatch, addresses: list[str] | None, near: bool
 ) -> None:
     known = {} if addresses is None else {"lab.blob.core.windows.net": addresses}
@@ -359,7 +363,7 @@ def test_a_name_with_a_private_address_is_connected_to_straight(
     assert azure_sdk._is_near("lab.blob.core.windows.net") is near
 
 
-def test_a_gateway_that_is_not_there_now_is_not_used() -> None:
+def test_gateway_without_a_host_address_is_not_used() -> None:
     """A cluster's host has no address while Azure lacks the capacity for it."""
     target = target_of("ssh", {"host": ""}, gateway={"host": "", "user": "azureuser"})
     adapter = azure_sdk.adapter_for(target, "https://lab.invalid", 1.0)
