@@ -1,4 +1,4 @@
-"""A job is ended early: its running tasks are told, and waited for."""
+"""Cancellation of a job: its running tasks are signalled and waited for."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ from fairway_runner.engines.batch import states
 
 @dataclass
 class Orders:
-    """A service that is so at one look after the other, and what it is told to do."""
+    """A service with prepared answers to polls, which records the orders that it gets."""
 
     looks: list[Any]
     refusals: dict[str, ServiceError] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Orders:
 
 
 class Account(Orders):
-    """A job; each look has the tasks that run."""
+    """A job; each poll has its running tasks."""
 
     def disable_job(self, _job: str) -> None:
         self._do("disable")
@@ -43,7 +43,7 @@ class Account(Orders):
         return [{"id": task, "state": "running"} for task in self.running_tasks("")]
 
     def task_counts(self, _job: str) -> dict[str, int]:
-        """They "may not be up to date": see Get Task Counts."""
+        """The counts "may not be up to date": see Get Task Counts."""
         return {"running": 0}
 
 
@@ -59,19 +59,19 @@ def end(account: Any) -> bool:
 @pytest.mark.parametrize(
     ("looks", "refusals", "done"),
     [
-        # Those that begin late are told too.
+        # Tasks that start late are signalled too.
         ([["0"], ["0"], ["0", "1"], ["1"], []], {}, ["disable", "tell 0", "tell 1", "terminate"]),
-        # One that is not ready is told again.
+        # A task that is not ready is signalled again.
         (
             [["0"], ["0"], []],
             {"tell 0": refused(404, "FileNotFound")},
             ["disable", "tell 0", "terminate"],
         ),
-        # One that was cut off goes on.
+        # An interrupted cancellation continues.
         ([["0"], []], {"disable": refused(409, "JobDisabled")}, ["tell 0", "terminate"]),
     ],
 )
-def test_batch_cancel_tells_all_running_tasks_and_waits_for_them(
+def test_batch_cancel_signals_all_running_tasks_and_waits_for_them(
     looks: list[list[str]], refusals: dict[str, ServiceError], done: list[str]
 ) -> None:
     account = Account(looks, refusals)
@@ -84,9 +84,9 @@ def test_batch_cancel_leaves_an_ending_job_alone(code: str) -> None:
     assert end(Account([], {"disable": refused(409, code)}))
 
 
-def test_batch_cancel_of_a_job_that_is_gone_ends_nothing_and_says_any_other_refusal() -> None:
+def test_batch_cancel_returns_false_for_a_missing_job_and_raises_other_errors() -> None:
     assert not end(Account([], {"disable": refused(404, "JobNotFound")}))
-    for other in (refused(404), refused(409, "PoolBeingDeleted")):  # the first as of a proxy
+    for other in (refused(404), refused(409, "PoolBeingDeleted")):  # the first as from a proxy
         with pytest.raises(ServiceError):
             end(Account([], {"disable": other}))
 
@@ -120,18 +120,18 @@ WAITS, ENDED = seen("active"), seen("completed", "10:00")
     [
         ([WAITS], 600, ["let end", "terminate"]),
         ([RUNS, RUNS, RUNS, ENDED], 600, ["let end", "tell"]),
-        # It has lost its node, or begins again all the same.
+        # The task has lost its node, or starts again anyway.
         ([RUNS, RUNS, WAITS], 600, ["let end", "tell", "terminate"]),
         ([RUNS, RUNS, AGAIN], 600, ["let end", "tell", "terminate"]),
         ([ENDED], 600, ["let end"]),
-        ([RUNS], -100, ["let end", "terminate"]),  # its grace is over
+        ([RUNS], -100, ["let end", "terminate"]),  # its grace has ended
     ],
 )
 @pytest.mark.parametrize("is_ready", [True, False])
-def test_batch_end_task_tells_once_and_terminates_a_task_that_does_not_end(
+def test_batch_end_task_signals_once_and_terminates_a_task_that_does_not_end(
     looks: list[dict[str, Any]], grace: float, done: list[str], is_ready: bool
 ) -> None:
-    """One that is not ready to be told is told again."""
+    """A task that is not ready for the signal is signalled again."""
     refusals = {} if is_ready else {"tell": refused(404, "FileNotFound")}
     account: Any = OneTask([*looks] if is_ready else [looks[0], *looks], refusals)
     states.end_task(account, "job", "3", grace)

@@ -1,4 +1,4 @@
-"""Requests to an account."""
+"""Requests to a Batch account."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +18,7 @@ TARGET = {"name": "nd", "engine": "batch", "nodes": {"min": 0, "max": 4}, "batch
 
 
 class Client:
-    """Keeps what it is asked for."""
+    """A client that records its requests."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -37,14 +37,14 @@ class Client:
 
 @pytest.fixture
 def account() -> Account:
-    """One whose client keeps what it is asked for."""
+    """Returns an account whose client records its requests."""
     made = Account(Target.model_validate(TARGET), 10)
     made.__dict__["client"] = Client()
     return made
 
 
-def test_a_login_is_sent_over_https_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK refuses it with an error that looks as if the service were away."""
+def test_batch_client_refuses_a_sign_in_over_plain_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK would refuse with an error that looks like an unreachable service."""
     monkeypatch.delenv("AZURE_BATCH_ACCESS_KEY", raising=False)
     batch = {**BATCH, "endpoint": "http://127.0.0.1:9"}
     with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9 is not https://") as caught:
@@ -52,7 +52,9 @@ def test_a_login_is_sent_over_https_alone(monkeypatch: pytest.MonkeyPatch) -> No
     assert caught.value.findings[0].id == "no-tls"
 
 
-def test_account_without_an_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_client_refuses_an_account_without_an_endpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("AZURE_BATCH_ENDPOINT", raising=False)
     batch = {"pool": "nd"}
     with pytest.raises(UserError) as caught:
@@ -60,15 +62,15 @@ def test_account_without_an_address_is_refused(monkeypatch: pytest.MonkeyPatch) 
     assert [each.id for each in caught.value.findings] == ["no-endpoint"]
 
 
-def test_both_services_are_asked_for_as_long_as_the_engine_is() -> None:
+def test_batch_engine_within_sets_the_deadline_of_both_services_and_restores_it() -> None:
     engine = BatchEngine(Target.model_validate(TARGET), deadline=600.0)
-    for _ in range(2):  # before they were asked anything, and after
+    for _ in range(2):  # before and after their first use
         with engine.within(60.0):
             assert {engine.account.calls.deadline, engine.storage.calls.deadline} == {60.0}
         assert {engine.account.calls.deadline, engine.storage.calls.deadline} == {600.0}
 
 
-def test_only_the_jobs_of_the_pool_are_listed(account: Account) -> None:
+def test_batch_client_lists_only_the_jobs_of_its_pool(account: Account) -> None:
     assert list(account.jobs()) == []
     assert account.client.asked[0]["filter"] == "executionInfo/poolId eq 'nd'"  # type: ignore[attr-defined]
 
@@ -77,7 +79,7 @@ def test_only_the_jobs_of_the_pool_are_listed(account: Account) -> None:
     ("action", "body"),
     [("resume", None), ("drain", b'{"nodeDisableSchedulingOption": "taskcompletion"}')],
 )
-def test_an_action_without_options_has_no_body(
+def test_batch_node_action_without_options_sends_no_body(
     account: Account, action: str, body: bytes | None
 ) -> None:
     pools.act(account, action, "tvm-1")
@@ -85,8 +87,8 @@ def test_an_action_without_options_has_no_body(
     assert request.content == body
 
 
-def test_batch_job_is_gone_only_where_the_service_says_so(account: Account) -> None:
-    """Its run is lost for good then, and a proxy may answer 404 for a moment."""
+def test_batch_client_finds_no_job_only_if_the_service_says_job_not_found(account: Account) -> None:
+    """A missing job means a lost run, and a proxy may answer 404 for a moment."""
 
     def answers(error: ServiceError) -> None:
         def job(_: str) -> None:

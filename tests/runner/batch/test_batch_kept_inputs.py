@@ -1,4 +1,4 @@
-"""Inputs of Batch runs that other runs have kept, in the storage account."""
+"""Inputs of Batch runs that are kept outputs of other runs, in the storage account."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from fairway_runner.runs.store import Run
 
 
 class Blobs:
-    """A storage account that notes what is sent to it."""
+    """A storage account that records uploads."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
@@ -88,12 +88,12 @@ def test_batch_kept_input_elsewhere_is_copied_once(make_run: MakeRun, elsewhere:
     assert sorted(storage.sent) == [f"{found.path}deep/x", f"{found.path}y"]
     outputs.bring_inputs(run, storage)
     assert len(storage.sent) == 2
-    storage.known[f"code:{found.path}y"] = 7  # not whole
+    storage.known[f"code:{found.path}y"] = 7  # incomplete
     outputs.bring_inputs(run, storage)
     assert storage.sent[2:] == [f"{found.path}y"]
 
 
-def test_batch_kept_input_digest_follows_from_its_contents(make_run: MakeRun) -> None:
+def test_batch_kept_input_digest_depends_on_its_names_and_contents(make_run: MakeRun) -> None:
     run = run_on(make_run, Target.local())
     own = kept(run, [])
     first = own.digest()
@@ -129,7 +129,7 @@ def test_batch_kept_input_that_no_longer_exists_is_refused(
         outputs.bring_inputs(run, storage)
 
 
-def test_a_copy_goes_with_the_run_or_the_schedule_that_has_it(make_run: MakeRun) -> None:
+def test_batch_kept_input_copy_is_deleted_with_its_run_or_schedule(make_run: MakeRun) -> None:
     storage: Any = Blobs()
     own = kept(run_on(make_run, Target.local()), [])
     names = ("score-a", "nightly", "nightly-2")

@@ -1,4 +1,4 @@
-"""The way to a node of a pool: a port that the pool maps, or the node's own address."""
+"""Address of a pool's node: a port that the pool maps, or the node's own address."""
 
 import signal
 import threading
@@ -23,7 +23,7 @@ BASTION = (
 
 
 def account(answer: Any, **fields: Any) -> Any:
-    """An account that gives this answer about remote logins."""
+    """Returns an account with this answer for the remote login settings."""
 
     def settings(_pool: str, _node: str) -> Any:
         if isinstance(answer, Exception):
@@ -43,7 +43,7 @@ def account(answer: Any, **fields: Any) -> Any:
     )
 
 
-def test_the_targets_jump_hosts_lead_there() -> None:
+def test_batch_login_goes_through_the_jump_hosts_of_the_target() -> None:
     reach = {"jump": ["me@gate.example.com"]}
     host, port, way = engine._address(account(refused(409), reach=reach), "tvm-1")
     words = engine._words(Path("key"), "me", host, port, ["true"], "", way)
@@ -51,17 +51,17 @@ def test_the_targets_jump_hosts_lead_there() -> None:
     assert words[-4:] == ["me", "--", "10.0.2.4", "true"]
 
 
-def test_a_user_that_nobody_renews_goes_within_the_hour() -> None:
+def test_batch_login_user_expires_within_an_hour_but_after_two_renewals() -> None:
     left = datetime.fromisoformat(engine._access("")["expiryTime"]) - datetime.now(UTC)
     assert timedelta(seconds=2 * engine._RENEWAL) < left <= timedelta(hours=1)
 
 
-def test_another_failure_is_said() -> None:
+def test_batch_login_raises_an_unexpected_error_of_remote_login_settings() -> None:
     with pytest.raises(ServiceError):
         engine._address(account(refused(403)), "tvm-1")
 
 
-def test_a_user_who_is_refused_is_not_removed_but_said() -> None:
+def test_batch_login_reports_why_its_user_was_refused_and_not_the_cleanup() -> None:
 
     def users(status: int) -> Callable[..., None]:
         def refuse(*_: object) -> None:
@@ -80,12 +80,14 @@ MAPPED = {"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001}
 
 
 @pytest.mark.parametrize("answer", [MAPPED, refused(404), refused(409), {}])
-def test_way_to_a_node_is_a_port_that_the_pool_maps_or_its_own_address(answer: Any) -> None:
+def test_batch_login_uses_the_mapped_port_or_the_address_of_the_node(answer: Any) -> None:
     way = ("203.0.113.7", 50001, {}) if answer is MAPPED else ("10.0.2.4", 22, {})
     assert engine._address(account(answer), "tvm-1") == way
 
 
-def test_a_bastion_needs_the_azure_cli(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_login_through_a_bastion_without_the_azure_cli_exits_with_4(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UserError) as caught:
         engine._address(account(refused(409), reach={"bastion": BASTION}), "tvm-1")
@@ -93,7 +95,7 @@ def test_a_bastion_needs_the_azure_cli(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_what_ends_the_program_before_the_connection_leaves_no_user_and_no_key(
+def test_batch_login_ended_by_a_signal_removes_its_user_and_key(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -113,7 +115,7 @@ def test_what_ends_the_program_before_the_connection_leaves_no_user_and_no_key(
     assert (users, list(tmp_path.iterdir())) == ([], [])
 
 
-def test_the_user_of_a_connection_is_renewed_for_as_long_as_it_lasts(
+def test_batch_login_user_is_renewed_during_the_connection_despite_a_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engine, "_RENEWAL", 0.01)
@@ -122,7 +124,7 @@ def test_the_user_of_a_connection_is_renewed_for_as_long_as_it_lasts(
     def replace(pool: str, node: str, user: str, options: Any) -> None:
         renewed.append((pool, node, user, options["sshPublicKey"]))
         if len(renewed) == 1:
-            raise refused(503)  # the next one makes it good
+            raise refused(503)  # the next renewal succeeds
         twice.set()
 
     there = account({})

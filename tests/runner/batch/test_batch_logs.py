@@ -1,4 +1,4 @@
-"""The copies of what tasks print: each byte once, whatever fails meanwhile."""
+"""Copies of task logs: each byte once, whatever fails meanwhile."""
 
 import resource
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +41,7 @@ def look(run: Run, service: Files, *statuses: TaskState) -> dict[int, int]:
 
 
 class TestOnce:
-    """No byte is copied twice, and none is left out."""
+    """No byte is copied twice or omitted."""
 
     def test_batch_log_lines_appear_once_with_three_concurrent_readers(
         self, run: Run, service: Files
@@ -62,7 +62,7 @@ class TestOnce:
         look(run, service)
         assert run.log_text(0) == service.node["0", "stdout.txt"].decode()
 
-    def test_batch_log_lines_appear_once_after_a_look_that_failed_half_way(
+    def test_batch_log_lines_appear_once_after_a_refresh_that_failed_half_way(
         self, run: Run, service: Files
     ) -> None:
         service.say("0", b"one\n")
@@ -80,11 +80,11 @@ class TestOnce:
         assert run.log_text(0) == "one\n"
 
     @pytest.mark.parametrize("room", [0, 3, 6000])
-    def test_batch_log_lines_appear_once_after_looks_with_a_full_disk(
+    def test_batch_log_lines_appear_once_after_refreshes_with_a_full_disk(
         self, run: Run, service: Files, room: int
     ) -> None:
-        """The kernel takes no byte beyond the limit of any file, the facts of the copies among
-        them; a write that has room for a part leaves that part."""
+        """The kernel refuses bytes beyond the limit for every file, including the records of the
+        copies; a write with room for a part leaves that part."""
         service.say("0", b"one\n")
         look(run, service)
         service.say("0", b"".join(b"line %d\n" % number for number in range(1000)))
@@ -120,10 +120,12 @@ class TestOnce:
 
 
 class TestAttempts:
-    """Each attempt's log follows that of the one before."""
+    """Each attempt's log follows that of the previous one."""
 
-    def test_a_preemption_moves_no_count(self, run: Run, service: Files) -> None:
-        # The service's counts are of retries and of what somebody asked for: see the
+    def test_batch_log_starts_another_attempt_after_a_preemption_without_counts(
+        self, run: Run, service: Files
+    ) -> None:
+        # The service counts only retries and requested requeues: see the
         # descriptions of retry_count and requeue_count in azure-batch.
         service.say("0", b"a long line of the first\n")
         look(run, service)
@@ -137,10 +139,10 @@ class TestAttempts:
     @pytest.mark.parametrize(
         ("begins", "requeues", "lost"), [(False, 0, False), (True, 0, False), (True, 1, True)]
     )
-    def test_batch_log_reports_a_lost_node_only_when_the_task_lost_one(
+    def test_batch_log_reports_a_lost_node_only_if_a_started_task_was_requeued(
         self, run: Run, service: Files, begins: bool, requeues: int, lost: bool
     ) -> None:
-        """As where its nodes cannot reach one another: Batch tries that again, and none begins."""
+        """If nodes cannot reach one another, Batch retries the task, and no attempt starts."""
         if begins:
             service.say("0", b"first\n")
             look(run, service)
@@ -152,7 +154,7 @@ class TestAttempts:
         assert ("lost its node" in text) is lost
         assert text.endswith("\ninstall openssh-server\n")
 
-    def test_batch_log_of_an_attempt_reports_no_loss_before_its_node_brings_it(
+    def test_batch_log_reports_no_loss_before_the_node_of_the_next_attempt_copies_it(
         self, run: Run, service: Files
     ) -> None:
         service.say("0", b"first")
@@ -164,7 +166,7 @@ class TestAttempts:
 
         def late(_task: str, name: str) -> None:
             asked.append(name)
-            if len(asked) == 2:  # it gets there behind the first file that is asked for
+            if len(asked) == 2:  # the marker appears after the first file was requested
                 service.begin("0", 1, b"first and its end\n")
 
         service.before = late
@@ -178,7 +180,7 @@ class TestAttempts:
         assert run.log_text(0) == "first and its end\nsecond\n"
 
     @pytest.mark.parametrize("marker", [b"x\n", b"1\n", b"999999999 ab\n", b"\xff\xfe", b"-1 ab"])
-    def test_batch_log_is_copied_whatever_a_task_writes_in_place_of_its_marker(
+    def test_batch_log_is_copied_despite_an_attempt_marker_that_the_task_overwrote(
         self, run: Run, service: Files, marker: bytes
     ) -> None:
         service.say("0", b"one\n")
@@ -192,18 +194,18 @@ class TestAttempts:
         assert text.endswith("two\n")
         assert len(text) < 200
 
-    def test_a_marker_of_the_one_before_stays_until_the_node_has_begun(
+    def test_batch_log_waits_for_the_attempt_marker_of_a_restarted_task(
         self, run: Run, service: Files
     ) -> None:
         service.say("0", b"first, and long\n")
         again = status(attempt=1, started=2.0)
-        look(run, service, again)  # what is there is still of the first
+        look(run, service, again)  # the files are still those of the first attempt
         service.begin("0", 1, b"first, and long\n")
         service.say("0", b"second\n")
         look(run, service, again)
         assert run.log_text(0) == "first, and long\nsecond\n"
 
-    def test_batch_log_of_an_attempt_that_starts_during_a_look_is_complete(
+    def test_batch_log_of_an_attempt_that_starts_during_a_refresh_is_complete(
         self, run: Run, service: Files
     ) -> None:
         service.say("0", b"first\n")
@@ -216,11 +218,11 @@ class TestAttempts:
                 service.say("0", b"second attempt\n")
 
         service.before = restart
-        look(run, service, status())  # the service's list was asked before that
+        look(run, service, status())  # the service's list is older than the restart
         look(run, service, status(attempt=1, started=2.0))
         assert run.log_text(0) == "first\nsecond attempt\n"
 
-    def test_batch_log_of_all_attempts_is_complete_at_the_first_look(
+    def test_batch_log_of_all_attempts_is_complete_after_the_first_refresh(
         self, run: Run, service: Files
     ) -> None:
         service.begin("0", 2, b"first\n", b"second\n")
@@ -229,7 +231,7 @@ class TestAttempts:
         assert run.log_text(0) == "first\nsecond\nthird\n"
 
 
-def test_batch_log_of_a_failed_task_ends_with_what_its_other_failed_nodes_printed(
+def test_batch_log_of_a_failed_task_ends_with_output_of_its_other_failed_nodes(
     make_run: MakeRun, service: Files
 ) -> None:
     run, root = make_run("r-1", [{"nodes": 5}, {}], engine="batch"), "job-1/0"

@@ -1,4 +1,4 @@
-"""Outputs of tasks, as they come into the run's folder, and the progress that is shown."""
+"""Outputs of tasks in the run's folder, and the progress that is shown."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -22,7 +22,9 @@ class Storage:
         file.write(self._blobs[name])
 
 
-def test_batch_outputs_report_progress_for_each_file(make_run: Callable[..., Run]) -> None:
+def test_batch_outputs_are_collected_once_with_progress_for_each_file(
+    make_run: Callable[..., Run],
+) -> None:
     run = make_run("job-aaaaaa")
     storage: Any = Storage(
         {f"{run.id}/0/outputs/model/{name}": name.encode() for name in ("a", "b", "c")}
@@ -37,8 +39,10 @@ def test_batch_outputs_report_progress_for_each_file(make_run: Callable[..., Run
     assert len(told) == 3
 
 
-def test_batch_outputs_changed_here_are_fetched_again(make_run: Callable[..., Run]) -> None:
-    """A file that a person has fetched is the same one, and may have been changed since."""
+def test_batch_outputs_that_the_user_changed_locally_are_fetched_again(
+    make_run: Callable[..., Run],
+) -> None:
+    """A fetched file is a hard link to the run's file, and the user may have changed it."""
     run = make_run("job-aaaaaa")
     storage: Any = Storage({f"{run.id}/0/outputs/a": b"weights", f"{run.id}/0/outputs/b": b"more"})
     told: list[tuple[int, int]] = []
@@ -52,8 +56,10 @@ def test_batch_outputs_changed_here_are_fetched_again(make_run: Callable[..., Ru
     assert (file.read_bytes(), fetched.read_bytes()) == (b"weights", b"mine")
 
 
-def test_outputs_without_blob_are_noted_once_run_has_ended(make_run: Callable[..., Run]) -> None:
-    """By one list; what is removed later was not empty."""
+def test_batch_outputs_without_blobs_are_recorded_once_as_empty(
+    make_run: Callable[..., Run],
+) -> None:
+    """Outputs that are removed later were not empty."""
     outputs = {"model": "success", "plots": "always", "core": "failure"}
     run = make_run("job-aaaaaa", [{"outputs": outputs}] * 3)
     blobs = {f"{run.id}/0/outputs/model/a": b"", f"{run.id}/1/outputs/plots/b/c": b""}

@@ -1,4 +1,4 @@
-"""Capabilities of a pool, reasons why a run waits there or is refused, and what to type."""
+"""Capabilities of a pool, reasons why a run waits or is refused there, and hints."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +30,7 @@ POOL = {
 def account(
     pool: Mapping[str, Any] = POOL, nodes: tuple[dict[str, Any], ...] = (), **target: Any
 ) -> Any:
-    """An account that describes its pool and its nodes so."""
+    """Returns an account with this pool and these nodes."""
     return SimpleNamespace(
         target=target_of("batch", **{"name": "spot", "storage": STORAGE, **target}),
         pool="pool",
@@ -90,7 +90,7 @@ OURS = "maxNodes = 2;\n$TargetDedicatedNodes = min(maxNodes, 0);"
         ),
     ],
 )
-def test_job_that_cannot_run_is_refused(
+def test_batch_pool_refuses_a_job_that_cannot_run_there(
     pool: dict[str, Any], target: dict[str, Any], fields: dict[str, Any], found: str
 ) -> None:
     there = account({**POOL, **pool}, **{**HELD, **target})
@@ -112,7 +112,7 @@ def test_job_that_cannot_run_is_refused(
         ),
     ],
 )
-def test_a_pool_whose_nodes_share_nothing_says_so(
+def test_batch_pool_without_a_shared_folder_refuses_jobs_that_need_one(
     fields: dict[str, Any], message: str, hint: str
 ) -> None:
     one = job(**fields)
@@ -131,16 +131,16 @@ NO_SIZE = {name: value for name, value in POOL.items() if "Nodes" not in name}
 @pytest.mark.parametrize(
     "pool",
     [
-        NO_SIZE,  # one that does not say its size is not taken for an empty one
-        # Only the maximum of our own formulas is known.
+        NO_SIZE,  # a pool of unknown size is not taken as empty
+        # Only our own formulas have a known maximum.
         {**POOL, "enableAutoScale": True, "autoScaleFormula": "maxTemp = 1;"},
     ],
 )
-def test_pool_whose_size_is_not_known_takes_the_job(pool: dict[str, Any]) -> None:
+def test_batch_pool_of_unknown_size_accepts_the_job(pool: dict[str, Any]) -> None:
     pools.require_pool(account(pool, **HELD), job(nodes=2))
 
 
-def test_pool_that_is_not_there_is_named() -> None:
+def test_batch_pool_that_does_not_exist_is_reported_as_no_pool() -> None:
     there = account(**HELD)
 
     def missing() -> None:
@@ -151,7 +151,7 @@ def test_pool_that_is_not_there_is_named() -> None:
     assert [each.id for each in pools._of_account(there)] == ["no-pool"]
 
 
-def test_start_task_that_failed_is_quoted() -> None:
+def test_batch_pool_quotes_the_output_of_a_failed_start_task() -> None:
     there = account(nodes=({"id": "tvm-1", "state": "starttaskfailed"},), **HELD)
     there.node_file = lambda *_: b"the disk is broken\n"
     finding = refused(lambda: pools.require_pool(there, job()))
@@ -164,26 +164,28 @@ def test_start_task_that_failed_is_quoted() -> None:
     ("node", "action"),
     [({"state": "offline"}, "resume"), ({"state": "unusable"}, "reimage")],
 )
-def test_batch_doctor_says_how_a_node_gets_work_again(node: dict[str, Any], action: str) -> None:
-    """A node that a person has drained is sound, and may still run something."""
+def test_batch_doctor_suggests_the_action_that_brings_a_node_back(
+    node: dict[str, Any], action: str
+) -> None:
+    """A node that the user has drained is sound, and may still run a task."""
     [finding] = pools._of_account(account(nodes=({"id": "tvm-1", **node},), **HELD))
     assert finding.hint == f"fairway nodes {action} spot tvm-1"
 
 
-def test_a_pool_without_nodes_lets_nobody_in() -> None:
+def test_batch_pool_without_nodes_refuses_a_shell_and_suggests_a_resize() -> None:
     found = refused(lambda: _any_node(account(nodes=(BROKEN,))))
     assert found.message == "the pool `pool` has no nodes now"
     assert found.hint == "start one: fairway pool resize spot 1"
 
 
-def test_a_pool_that_scales_by_itself_is_not_resized() -> None:
+def test_batch_pool_with_autoscaling_refuses_a_resize() -> None:
     there = account({**POOL, "enableAutoScale": True})
     found = refused(lambda: pools.resize(there, 3))
     assert found.message == "the pool `pool` scales by its formula"
     assert found.hint == "change the limits in the environment file, and deploy it"
 
 
-def test_doctor_and_choice_of_a_target_say_why_a_pool_does_not_grow() -> None:
+def test_batch_pool_resize_error_is_reported_by_doctor_and_as_no_capacity() -> None:
     errors = [{"code": "AccountCoreQuotaReached", "message": {"value": "no cores left"}}]
     there = account({**POOL, "resizeErrors": errors}, **HELD)
     (found,) = pools._of_account(there)
@@ -200,7 +202,7 @@ def test_doctor_and_choice_of_a_target_say_why_a_pool_does_not_grow() -> None:
     ("is_here", "sshd", "ids"),
     [(True, None, ["no-sshd"]), (True, "/usr/sbin/sshd", []), (False, None, [])],
 )
-def test_the_doctor_of_a_stand_in_looks_for_sshd_on_this_machine(
+def test_batch_doctor_of_a_local_simulator_requires_sshd_on_this_machine(
     monkeypatch: pytest.MonkeyPatch, is_here: bool, sshd: str | None, ids: list[str]
 ) -> None:
     monkeypatch.setattr(sshd_mesh, "program", lambda: sshd)
@@ -213,14 +215,14 @@ def test_the_doctor_of_a_stand_in_looks_for_sshd_on_this_machine(
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> BatchEngine:
-    """One that asks nobody."""
+    """Returns an engine that sends no requests."""
     monkeypatch.setattr(BatchEngine, "refresh", lambda *_, **__: None)
     found = BatchEngine.__new__(BatchEngine)
     found._poller = SimpleNamespace(refresh=lambda *_, **__: None)  # type: ignore[assignment]
     return found
 
 
-def test_batch_doctor_says_what_is_wrong_with_storage_and_with_pool(engine: BatchEngine) -> None:
+def test_batch_doctor_reports_missing_containers_and_unfit_nodes(engine: BatchEngine) -> None:
     def blobs(container: str, _: str) -> Any:
         raise refusal(404, f"no container {container}")
 
@@ -234,7 +236,7 @@ def test_batch_doctor_says_what_is_wrong_with_storage_and_with_pool(engine: Batc
     assert "tvm-1" in found[2]
 
 
-def test_a_run_that_has_not_begun_has_no_host(
+def test_batch_run_that_is_queued_has_no_host(
     engine: BatchEngine, make_run: Callable[..., Run]
 ) -> None:
     run = make_run("job-aaaaaa", [{"state": "queued"}], state="queued")
@@ -242,8 +244,8 @@ def test_a_run_that_has_not_begun_has_no_host(
         assert refused(call).message == "task 0 of job-aaaaaa has no node yet"
 
 
-def test_a_node_shows_the_run_that_is_on_it_now() -> None:
-    """Not one that ended there before, and none where nothing runs."""
+def test_batch_nodes_show_only_the_run_that_is_running_on_them() -> None:
+    """An ended run is not shown, and an idle node shows none."""
     tasks = [
         {"jobId": "old-aaaaaa", "taskState": "completed"},
         {"jobId": "new-bbbbbb", "taskState": "running"},
@@ -259,7 +261,7 @@ NODES = "waiting for nodes; the pool has 2 running"
 
 
 class Queue:
-    """An account with these jobs, and of each how many tasks wait."""
+    """An account with these jobs and the number of waiting tasks of each."""
 
     def __init__(self, *jobs: tuple[str, str, int, str, int]) -> None:
         names = ("id", "state", "priority", "creationTime")
@@ -302,7 +304,7 @@ BEFORE, AFTER = "2026-11-23T07:00:00Z", "2026-11-23T09:00:00Z"
         ),
     ],
 )
-def test_batch_waiting_reason_counts_jobs_that_come_first(
+def test_batch_waiting_reason_counts_tasks_and_jobs_that_come_first(
     jobs: list[tuple[str, str, int, str, int]], said: str
 ) -> None:
     account = Queue(*jobs)
@@ -310,7 +312,7 @@ def test_batch_waiting_reason_counts_jobs_that_come_first(
     assert not {"new", "low"} & set(account.asked), "whose turn comes later"
 
 
-def test_batch_waiting_reason_without_task_counts_is_the_plain_one(
+def test_batch_waiting_reason_omits_other_jobs_if_task_counts_fail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     account = Queue(("old", "active", 0, BEFORE, 1))

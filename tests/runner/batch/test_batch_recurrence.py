@@ -37,7 +37,9 @@ NOW = datetime(2026, 3, 4, 12, 10, 30, tzinfo=UTC)  # a Wednesday
         ("0 12 * * 3", 10080, "2026-03-11T12:00"),
     ],
 )
-def test_lines_that_repeat_at_a_fixed_interval(line: str, minutes: int, first: str) -> None:
+def test_batch_recurrence_of_a_cron_line_has_its_interval_and_first_time(
+    line: str, minutes: int, first: str
+) -> None:
     assert cron(line, NOW).wire() == {
         "recurrenceInterval": f"PT{minutes}M",
         "doNotRunUntil": f"{first}:00Z",
@@ -66,7 +68,7 @@ def test_batch_recurrence_refuses_unsupported_cron_lines(line: str) -> None:
         cron(line, NOW)
 
 
-def test_an_interval_is_of_whole_minutes() -> None:
+def test_batch_recurrence_refuses_intervals_of_partial_minutes() -> None:
     assert every(3600).wire() == {"recurrenceInterval": "PT60M"}
     for seconds in (30, 90):
         with pytest.raises(UserError, match=f"Azure Batch cannot repeat every {seconds} s"):
@@ -83,7 +85,7 @@ def test_an_interval_is_of_whole_minutes() -> None:
         ({"finally": {"command": "true"}}, 2, "a `finally:`"),
     ],
 )
-def test_a_schedule_starts_one_task_on_a_whole_node(
+def test_batch_schedule_refuses_all_but_one_task_on_one_full_node(
     fields: dict[str, Any], tasks: int, what: str
 ) -> None:
     def prepared(tasks: int, **fields: Any) -> Any:
@@ -95,7 +97,7 @@ def test_a_schedule_starts_one_task_on_a_whole_node(
     _require_one_task(prepared(1))
 
 
-def test_a_schedule_needs_a_time_and_a_target_that_keeps_it(
+def test_schedule_create_refuses_a_missing_or_bad_time_and_a_local_target(
     here: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
     pool = {"name": "pool", "engine": "batch", "nodes": {"min": 0, "max": 1}}

@@ -1,4 +1,4 @@
-"""Reports of tasks on a pool, in files of their own: their ends, their shares, their samples."""
+"""Reports of tasks on a pool, each in a file: their ends, their shares, their samples."""
 
 import json
 from dataclasses import replace
@@ -33,7 +33,7 @@ def files() -> Any:
 
 @pytest.fixture
 def run(make_run: MakeRun) -> Run:
-    """A run whose one task runs, and wants two GPUs."""
+    """Returns a run with one running task, which requests two GPUs."""
     made = make_run("r-1", state="running", engine="batch")
     write_json(made.folder / "job.json", {"gpus": 2, "cores": None})
     write_json(made.task_folder(0) / "state.json", {"state": "running", "attempt": 0})
@@ -42,7 +42,7 @@ def run(make_run: MakeRun) -> Run:
 
 
 class TestEndings:
-    """The end of a task, with the facts that the service has of it."""
+    """The end of a task, together with the service's facts about it."""
 
     FAILED = TaskState("failed", attempt=3, started=1.0, ended=9.0, exit_code=124)
 
@@ -58,7 +58,9 @@ class TestEndings:
         over = add_endings(TaskFiles(run, files, files, "r-1"), 0, found)
         return found[0], over
 
-    def test_it_is_read_from_storage_where_the_node_is_gone(self, run: Run, files: Any) -> None:
+    def test_batch_ending_is_read_from_storage_if_the_node_is_gone(
+        self, run: Run, files: Any
+    ) -> None:
         files.stored["r-1/endings/0/0/ending.json"] = self.ending()
         status, over = self.look(run, files, self.FAILED)
         assert (status.attempt, status.held, status.reason, status.started) == (0, 90.0, "x", 1.0)
@@ -81,21 +83,23 @@ class TestEndings:
             ending(state="running"),
         ],
     )
-    def test_one_that_is_invalid_or_of_another_task_is_ignored(
+    def test_batch_ending_that_is_invalid_or_of_another_task_is_ignored(
         self, run: Run, files: Any, text: bytes
     ) -> None:
         files.node[ENDING] = text
         assert self.look(run, files, self.FAILED) == (self.FAILED, None)
 
-    def test_a_limit_is_known_before_the_run_has_ended(self) -> None:
-        """Its tasks may all have been read by then, and none is asked again."""
+    def test_batch_ending_sets_the_limit_before_and_after_the_run_ends(self) -> None:
+        """All endings may have been read before the run ends, and none is requested again."""
         over, going = Over("max_cost", WHY), RunState("running", started=1.0, tasks={"failed": 1})
         known = limited(going, over)
         assert known == replace(going, limit="max_cost", reason=WHY)
         ended = limited(replace(known, state="cancelled", ended=9.0), over)
         assert (ended.state, ended.limit, ended.exit_code) == ("failed", "max_cost", 124)
 
-    def test_it_is_not_asked_for_without_need(self, run: Run, files: Any) -> None:
+    def test_batch_ending_is_not_requested_for_running_killed_or_unlimited_tasks(
+        self, run: Run, files: Any
+    ) -> None:
         killed = TaskState("failed", attempt=0, ended=9.0)  # without an exit code
         for status in (TaskState("running", attempt=0), killed):
             assert self.look(run, files, status) == (status, None)
@@ -103,7 +107,7 @@ class TestEndings:
         assert self.look(run, files, self.FAILED) == (self.FAILED, None)
         assert files.asked == 0
 
-    def test_task_that_is_known_to_have_ended_is_asked_no_more(self, run: Run, files: Any) -> None:
+    def test_batch_ending_is_requested_once_for_an_ended_task(self, run: Run, files: Any) -> None:
         write_json(run.folder / "job.json", {})
         files.node[ENDING] = self.ending()
         times = {"startTime": "2026-03-01T12:00:00Z", "endTime": "2026-03-01T12:00:05Z"}
@@ -115,7 +119,7 @@ class TestEndings:
             poller._write_tasks(run, found)
             assert (found[0].state, found[0].held, files.asked) == ("failed", 90.0, 1)
 
-    def test_outputs_that_were_not_kept_are_asked_for_whatever_else_is_told(
+    def test_batch_ending_is_requested_for_exit_code_74_without_any_limit(
         self, run: Run, files: Any
     ) -> None:
         (run.folder / "plan.json").write_text(RunPlan("r-1", "/x").text())
@@ -124,7 +128,7 @@ class TestEndings:
         status, over = self.look(run, files, replace(self.FAILED, exit_code=74))
         assert (status.reason, over, files.asked) == ("x", None, 1)
 
-    def test_a_task_whose_gpus_are_idle_is_warned_of_while_it_runs(
+    def test_batch_ending_gives_the_idle_gpu_warning_of_a_running_task(
         self, run: Run, files: Any
     ) -> None:
         plan = RunPlan("r-1", "/x", idle_gpu=IdleGpu(5.0, 60.0, WARN))
@@ -136,8 +140,9 @@ class TestEndings:
         assert self.look(run, files, status)[0].reason == "idle"
         assert completed(TaskState("running", attempt=2), warned).reason is None
 
-    def test_a_reason_is_kept_where_the_service_has_none(self, run: Run) -> None:
-        """As of one that is cancelled when it is to leave its target, whose log is read later."""
+    def test_batch_state_keeps_the_known_reason_if_the_service_has_none(self, run: Run) -> None:
+        """For example of a task cancelled because it must leave its target, whose log is read
+        later."""
         why = RunState("cancelled", "it began when it was about to leave", started=1.0)
         state_files.write(run.folder, why)
         write_state(run, RunState("cancelled", started=1.0, ended=9.0))
@@ -152,17 +157,19 @@ LENT = {"attempt": 1, "gpus": [2, 3], "cores": [24, 25, 26], "part": 0.25}
 
 
 class TestShares:
-    """The devices that are lent to tasks which share a node."""
+    """Devices that are assigned to tasks which share a node."""
 
     RUNS = TaskState("running", attempt=1, started=100.0)
 
     def told(self, run: Run, files: Any, status: TaskState = RUNS) -> TaskState:
-        """The task's state, once it is complete."""
+        """Returns the task's state with its share added."""
         found = {0: status}
         add_shares(TaskFiles(run, files, files, "job"), found)
         return found[0]
 
-    def test_share_of_a_running_task_is_asked_once_an_attempt(self, run: Run, files: Any) -> None:
+    def test_batch_share_of_a_running_task_is_requested_once_per_attempt(
+        self, run: Run, files: Any
+    ) -> None:
         assert self.told(run, files) == self.RUNS, "it waits on its node"
         files.node[SHARE] = json.dumps(LENT).encode()
         known = self.told(run, files)
@@ -175,13 +182,15 @@ class TestShares:
         files.node[SHARE] = json.dumps({**LENT, "attempt": 2, "gpus": [0, 1]}).encode()
         assert self.told(run, files, again).gpus == "0-1"
 
-    def test_that_of_an_ended_task_is_read_from_storage(self, run: Run, files: Any) -> None:
+    def test_batch_share_of_an_ended_task_is_read_from_storage(self, run: Run, files: Any) -> None:
         files.stored["r-1/0/share.txt"] = json.dumps(LENT).encode()
         assert self.told(run, files).gpus is None, "it is not there before the end"
         ended = replace(self.RUNS, state="succeeded", ended=300.0)
         assert self.told(run, files, ended).part == 0.25
 
-    def test_a_task_that_has_not_begun_is_not_asked(self, run: Run, files: Any) -> None:
+    def test_batch_share_is_not_requested_for_queued_or_full_node_tasks(
+        self, run: Run, files: Any
+    ) -> None:
         for status in (TaskState("queued", attempt=0, started=100.0), TaskState()):
             assert self.told(run, files, status) == status
         write_json(run.folder / "job.json", {})
@@ -213,12 +222,14 @@ class TestShares:
             ),
         ],
     )
-    def test_an_invalid_share_is_not_shown(self, run: Run, files: Any, said: bytes) -> None:
+    def test_batch_share_that_is_invalid_is_ignored(
+        self, run: Run, files: Any, said: bytes
+    ) -> None:
         files.node[SHARE] = said
         assert self.told(run, files) == self.RUNS
 
     @pytest.mark.parametrize("asked", ["task_file", "read"])
-    def test_a_service_that_refuses_is_heard(
+    def test_batch_share_raises_the_refusal_of_the_service(
         self, run: Run, files: Any, monkeypatch: pytest.MonkeyPatch, asked: str
     ) -> None:
         def refuse(*_: object) -> bytes:
@@ -237,11 +248,11 @@ class TestFigures:
     """Samples of a run's nodes, copied from the files of its tasks."""
 
     def bring(self, run: Run, files: Any) -> dict[str, list[float]]:
-        """The times of each node's samples, after another look."""
+        """Copies new samples and returns the times of each node's samples."""
         bring_figures(TaskFiles(run, files, files, "job"))
         return {node: [each.time for each in samples] for node, samples in figures(run).items()}
 
-    def test_whole_lines_are_added_as_they_come(self, run: Run, files: Any) -> None:
+    def test_batch_figures_append_complete_lines_as_they_arrive(self, run: Run, files: Any) -> None:
         assert self.bring(run, files) == {}
         files.node = {ATTEMPT: b"0 a\n", FIGURES: sample(1) + b'{"node": '}
         assert self.bring(run, files) == {"tvm-1_d": [1]}
@@ -252,11 +263,14 @@ class TestFigures:
     @pytest.mark.parametrize(
         ("first", "second"),
         [
-            (sample(1), sample(2) + sample(3)),  # on another node it begins with a file of its own
-            (sample(1) + sample(2), sample(1) + sample(2) + sample(3)),  # and here it adds to it
+            (sample(1), sample(2) + sample(3)),  # on another node, with a new file
+            (
+                sample(1) + sample(2),
+                sample(1) + sample(2) + sample(3),
+            ),  # on its former node, appended to the file
         ],
     )
-    def test_another_attempt_is_read_where_its_node_has_it(
+    def test_batch_figures_of_another_attempt_are_appended_on_any_node(
         self, run: Run, files: Any, first: bytes, second: bytes
     ) -> None:
         files.node = {ATTEMPT: b"0 a\n", FIGURES: first}
@@ -264,7 +278,9 @@ class TestFigures:
         files.node = {ATTEMPT: b"1 b\n", FIGURES: second}
         assert self.bring(run, files) == {"tvm-1_d": [1, 2, 3]}
 
-    def test_samples_of_retries_and_from_storage_are_read_again(self, run: Run, files: Any) -> None:
+    def test_batch_figures_continue_after_retries_and_from_storage(
+        self, run: Run, files: Any
+    ) -> None:
         for attempt, text in enumerate((sample(1), sample(2))):
             state = {"state": "failed", "attempt": attempt, "exit_code": 1}
             write_json(run.task_folder(0) / "state.json", state)
@@ -281,12 +297,14 @@ class TestFigures:
         assert self.bring(run, files) == {"tvm-1_d": [1, 2]}
         asked = files.asked
         assert self.bring(run, files) == {"tvm-1_d": [1, 2]}
-        assert files.asked == asked  # all of it is there
+        assert files.asked == asked  # everything was copied before
 
     @pytest.mark.parametrize(
         "node", ["../../evil", "/tmp/evil", ".x", "", "a\x1b[2J", 3, None, ["a"]]
     )
-    def test_a_task_names_no_file_here(self, run: Run, files: Any, node: Any) -> None:
+    def test_batch_figures_ignore_node_names_that_are_no_file_names(
+        self, run: Run, files: Any, node: Any
+    ) -> None:
         text = sample(1, node) + b"[1]\n" + b"[" * 50_000 + b"\n" + sample(2)
         files.node = {ATTEMPT: b"0 a\n", FIGURES: text}
         assert self.bring(run, files) == {"tvm-1_d": [2]}

@@ -1,4 +1,4 @@
-"""Runs of a pool as they are seen here, while other commands submit, retry or cancel them."""
+"""States of a pool's runs on this machine while other commands submit, retry or cancel them."""
 
 import io
 import json
@@ -47,7 +47,8 @@ STARTED = {"startTime": "2026-01-01T00:00:00Z"}
 
 @pytest.fixture
 def made(make_run: MakeRun) -> Callable[..., Run]:
-    """Makes a run of as many tasks, whose submission is complete, was cut off, or is none."""
+    """Returns a function that makes a run whose submission is complete, interrupted (False) or
+    missing (None)."""
 
     def make(name: str = "r-1", tasks: int = 1, *, complete: bool | None = True) -> Run:
         run = make_run(name, [{"state": "queued"}] * tasks, state="queued", engine="batch")
@@ -60,7 +61,7 @@ def made(make_run: MakeRun) -> Callable[..., Run]:
 
 
 def account_that(**answers: Any) -> Any:
-    """An account that answers so, or as the function says, and has nothing else."""
+    """Returns an account with these answers, or functions that return them, and nothing else."""
     usual = dict.fromkeys(("tasks", "task_file", "preparation", "nodes"), ())
     return SimpleNamespace(
         **{
@@ -75,7 +76,9 @@ def look(account: Any, *runs: Run) -> None:
 
 
 @pytest.mark.parametrize("others", [0, 3])
-def test_run_that_is_submitted_meanwhile_is_not_lost(made: Callable[..., Run], others: int) -> None:
+def test_batch_run_that_is_submitted_during_a_refresh_is_not_lost(
+    made: Callable[..., Run], others: int
+) -> None:
     run = made(complete=False)
     found: dict[str, Any] = {}
 
@@ -93,7 +96,7 @@ def test_run_that_is_submitted_meanwhile_is_not_lost(made: Callable[..., Run], o
 
 
 @pytest.mark.parametrize("job", [None, {"id": "r-1", "state": "deleting"}])
-def test_batch_run_whose_job_was_deleted_is_lost_with_what_was_known_of_its_tasks(
+def test_batch_run_whose_job_was_deleted_is_lost_and_keeps_its_task_counts(
     made: Callable[..., Run], job: Any
 ) -> None:
     run = made(tasks=2)
@@ -103,7 +106,9 @@ def test_batch_run_whose_job_was_deleted_is_lost_with_what_was_known_of_its_task
     assert run.status == replace(known, state="lost", reason="its job was deleted")
 
 
-def test_the_end_of_the_submission_before_is_not_the_retrys(made: Callable[..., Run]) -> None:
+def test_batch_run_retried_during_a_refresh_ignores_the_end_of_its_old_job(
+    made: Callable[..., Run],
+) -> None:
     run = made()
 
     def retry_meanwhile(*_: object) -> Any:
@@ -114,14 +119,16 @@ def test_the_end_of_the_submission_before_is_not_the_retrys(made: Callable[..., 
     assert (run.state, run.task_status(0).state) == ("queued", "queued")
 
 
-def test_what_another_has_seen_since_is_kept_or_rewritten(made: Callable[..., Run]) -> None:
+def test_batch_task_state_keeps_what_a_newer_refresh_of_another_command_wrote(
+    made: Callable[..., Run],
+) -> None:
     run, state, going = made(), State("r-1", 0, complete=True), RunState("running")
     late, other = (Poller(account_that(), STORAGE) for _ in range(2))
     runs = TaskState("running", attempt=1, started=5.0)
     other._write(run, state, {0: runs}, going)
     late._write(run, state, {0: TaskState("queued", attempt=0)}, going)
     assert run.task_status(0) == runs, "that was an attempt ago"
-    # Batch may have queued it again, and does not say when: the next look tells.
+    # Batch may have queued it again, and does not say when: the next refresh shows it.
     late._write(run, state, {0: TaskState("queued", attempt=1)}, going)
     assert run.task_status(0).state == "queued"
     other._write(run, state, {0: runs}, going)
@@ -132,7 +139,9 @@ def test_what_another_has_seen_since_is_kept_or_rewritten(made: Callable[..., Ru
     assert run.task_status(0) == ended
 
 
-def test_the_end_of_a_setup_that_another_command_has_seen_stays(made: Callable[..., Run]) -> None:
+def test_batch_setup_keeps_the_end_that_another_command_has_recorded(
+    made: Callable[..., Run],
+) -> None:
     run = made()
     (folder := run.folder / "setup").mkdir()
     (run.folder / "setup.jsonl").touch()
@@ -146,7 +155,7 @@ def test_the_end_of_a_setup_that_another_command_has_seen_stays(made: Callable[.
     assert state_files.read_task(folder).state == "succeeded"
 
 
-def test_a_list_from_before_a_retry_does_not_take_it_back(
+def test_batch_note_later_keeps_a_retry_newer_than_the_listed_jobs(
     made: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, take_lock = made(), RunFolder.take_lock
@@ -167,7 +176,7 @@ def test_a_list_from_before_a_retry_does_not_take_it_back(
     ("before", "state", "said"),
     [("running", "queued", "submission was interrupted"), ("cancelled", "cancelled", "by hand")],
 )
-def test_batch_run_whose_submission_was_cut_off_says_so_unless_it_has_ended(
+def test_batch_run_reports_an_interrupted_submission_unless_it_has_ended(
     made: Callable[..., Run], before: str, state: str, said: str
 ) -> None:
     run = made(complete=False)
@@ -182,12 +191,12 @@ UNPREPARED = {"result": "Failure", "failureInfo": {"code": "ScriptFailed"}}
 @pytest.mark.parametrize(
     ("status", "nodes", "ended", "state"),
     [
-        (409, ["n"], True, "failed"),  # another command has ended it meanwhile
+        (409, ["n"], True, "failed"),  # another command has ended the job meanwhile
         (503, ["n"], True, None),
-        (503, [], False, "queued"),  # the pool has lost that node, and the next may be better
+        (503, [], False, "queued"),  # the pool has lost that node, and the next one may work
     ],
 )
-def test_batch_job_that_no_node_of_the_pool_could_be_prepared_for_is_ended(
+def test_batch_job_is_ended_if_its_preparation_failed_on_all_nodes(
     status: int, nodes: list[str], ended: bool, state: str | None
 ) -> None:
     told: list[str] = []
@@ -212,10 +221,10 @@ def test_batch_job_that_no_node_of_the_pool_could_be_prepared_for_is_ended(
 
 
 @pytest.mark.parametrize("others", [0, 3])
-def test_batch_run_says_that_its_job_is_disabled_while_tasks_wait(
+def test_batch_run_reports_a_disabled_job_while_tasks_wait(
     made: Callable[..., Run], others: int
 ) -> None:
-    """Asked alone, and as one of many in a list."""
+    """The job is requested alone, or in a list with others."""
     runs = [made(f"r-{number}", tasks=2) for number in range(1 + others)]
     running = {"id": "0", "executionInfo": STARTED, "state": "running"}
     tasks, counts = [running, {"id": "1", "state": "active"}], {"running": 1, "active": 1}
@@ -239,7 +248,7 @@ def test_batch_run_says_that_its_job_is_disabled_while_tasks_wait(
         ("AllTasksComplete", None),
     ],
 )
-def test_batch_run_says_with_which_reason_somebody_has_ended_its_job(
+def test_batch_run_reports_the_reason_with_which_its_job_was_ended(
     made: Callable[..., Run], why: str, reason: str | None
 ) -> None:
     run, ended = made(), {**ENDED_JOB["executionInfo"], "terminateReason": why}
@@ -252,7 +261,7 @@ TARGET = target_of("batch", {"pool": "sim"}, name="mine")
 
 
 def packed(files: dict[str, bytes], link: str = "") -> bytes:
-    """A record with these files, and a link of that name."""
+    """Returns a record's archive with these files, and a symbolic link of that name."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, data in files.items():
@@ -271,7 +280,7 @@ def record_of(run: Run) -> dict[str, bytes]:
 
 
 def account_of(*jobs: tuple[str, dict[str, str]]) -> Any:
-    """An account with these jobs and their metadata."""
+    """Returns an account with these jobs and their metadata."""
     listed = [
         {
             "id": name,
@@ -283,7 +292,9 @@ def account_of(*jobs: tuple[str, dict[str, str]]) -> Any:
     return SimpleNamespace(jobs=lambda: listed, tasks=lambda *_: (), target=TARGET)
 
 
-def test_batch_adopt_takes_plain_files_of_a_run(made: Callable[..., Run], store: RunStore) -> None:
+def test_batch_adopt_takes_only_plain_record_files_and_its_own_target(
+    made: Callable[..., Run], store: RunStore
+) -> None:
     run = made()
     elsewhere = {**TARGET.record(), "batch": {"pool": "sim", "endpoint": "https://evil.example"}}
     record = {**record_of(run), "target.json": json.dumps(elsewhere).encode()}
@@ -299,7 +310,7 @@ def test_batch_adopt_takes_plain_files_of_a_run(made: Callable[..., Run], store:
     assert not [*store.base.glob("outside"), *store.base.parent.glob("outside")]
 
 
-def test_batch_run_whose_record_is_not_all_text_can_be_read(
+def test_batch_adopt_reads_a_record_with_invalid_utf8(
     made: Callable[..., Run], store: RunStore
 ) -> None:
     run = made()
@@ -323,10 +334,10 @@ def test_batch_run_whose_record_is_not_all_text_can_be_read(
         ("R_1", {client.SCHEDULE: "r-1", client.RUN: "r-1"}),
     ],
 )
-def test_batch_job_that_no_submission_makes_is_no_run(
+def test_batch_adopt_ignores_a_job_that_no_submission_made(
     made: Callable[..., Run], store: RunStore, job: str, metadata: dict[str, str]
 ) -> None:
-    """Metadata are written by anybody who may add jobs to the account."""
+    """Anybody who may add jobs to the account can write metadata."""
     run = made()
     storage: Any = Files(stored={client.record_blob(metadata[client.RUN]): packed(record_of(run))})
     shutil.rmtree(run.folder)
@@ -336,7 +347,7 @@ def test_batch_job_that_no_submission_makes_is_no_run(
 
 
 @pytest.mark.parametrize("how", ["cut", "text", "empty", "another's", "another engine's"])
-def test_batch_record_that_is_damaged_is_named_and_keeps_no_other_run_away(
+def test_batch_adopt_reports_a_damaged_record_and_adopts_the_other_runs(
     made: Callable[..., Run], store: RunStore, how: str
 ) -> None:
     good, bad = made(), made("r-2")
@@ -363,7 +374,7 @@ def test_batch_record_that_is_damaged_is_named_and_keeps_no_other_run_away(
     assert [run.id for run in store.unsorted()] == ["r-1"]
 
 
-def test_tasks_of_an_earlier_submission_are_counted_too(made: Callable[..., Run]) -> None:
+def test_batch_run_counts_the_tasks_of_earlier_submissions(made: Callable[..., Run]) -> None:
     runs = [made(), made("r-2", complete=None)]
     State("r-1.1", 1, complete=True, only=(3,), done={"succeeded": 3}).write(runs[0])
     job = {"id": "r-1.1", "state": "active"}
@@ -371,8 +382,10 @@ def test_tasks_of_an_earlier_submission_are_counted_too(made: Callable[..., Run]
     assert runs[0].status.tasks == {"running": 1, "succeeded": 3}
 
 
-def test_task_that_person_ended_is_cancelled_for_who_finds_run(made: Callable[..., Run]) -> None:
-    """Its run was retried since, and the one task of it again."""
+def test_batch_history_shows_a_task_that_the_user_ended_as_cancelled(
+    made: Callable[..., Run],
+) -> None:
+    """The run was retried since, with only its other task."""
     run = made(tasks=2)
     ended = {"exitCode": 130, "failureInfo": {"code": "FailureExitCode"}}
     first = [
@@ -398,7 +411,9 @@ def has(tasks: CancelledTasks, name: str, info: dict[str, Any]) -> bool:
     return tasks.has({"id": name, "executionInfo": info})
 
 
-def test_tasks_that_a_person_ended_are_known_where_storage_is_asked(make_run: MakeRun) -> None:
+def test_batch_cancelled_tasks_are_known_from_storage_for_their_submission(
+    make_run: MakeRun,
+) -> None:
     storage: Any = Files()
     states.note_cancelled("job-a", 0, "1", storage)
     elsewhere = CancelledTasks("job-a", 0, storage)
@@ -451,10 +466,8 @@ def test_batch_setup_status_skips_nodes_without_facts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "said", [b"", b"garbage{", b"[]", b"{}", b'{"exit_code": 1e999}', b'{"exit_code": "no"}']
 )
-def test_batch_setup_whose_report_a_task_has_replaced_says_nothing(
-    tmp_path: Path, said: bytes
-) -> None:
-    """Tasks run on the node as the user whom the setup ran as."""
+def test_batch_setup_status_ignores_an_invalid_report(tmp_path: Path, said: bytes) -> None:
+    """A task can replace the report: it runs as the user that ran the setup."""
     info = {**PREPARED, "taskRootDirectory": "w"}
     nodes: list[Any] = [{"nodeId": "n", "jobPreparationTaskExecutionInfo": info}]
     account: Any = SimpleNamespace(node_file=lambda *_: said)

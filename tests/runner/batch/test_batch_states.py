@@ -1,4 +1,4 @@
-"""States of runs and tasks in Batch, in the words of a run's folder."""
+"""States of Batch's runs and tasks, as a run's folder records them."""
 
 from dataclasses import replace
 from typing import Any
@@ -37,7 +37,7 @@ def status(state: str, job: Any = ACTIVE, timeout: float | None = None, **info: 
         ),
     ],
 )
-def test_one_that_has_not_ended(
+def test_batch_task_that_has_not_ended_has_state_attempt_and_reason(
     state: str, info: dict[str, Any], expected: tuple[str, int, int], reason: str | None
 ) -> None:
     found = status(state, **info)
@@ -48,8 +48,8 @@ def test_one_that_has_not_ended(
     )
 
 
-def test_batch_preempted_task_without_a_requeue_count_counts_an_attempt() -> None:
-    # Azure's counts are of retries and of what somebody asked for: see the descriptions of
+def test_batch_task_preempted_without_a_requeue_count_counts_an_attempt() -> None:
+    # Azure counts only retries and requested requeues: see the descriptions of
     # retry_count and requeue_count in azure-batch.
     task: dict[str, Any] = {"state": "running", "executionInfo": {"startTime": BEGAN}}
     first = states.task_status(task, ACTIVE, 0, None)
@@ -65,14 +65,14 @@ def test_batch_preempted_task_without_a_requeue_count_counts_an_attempt() -> Non
     assert (second.attempt, second.requeues) == (3, 3)
 
 
-def test_batch_task_with_success_has_succeeded_and_one_of_an_ended_job_is_cancelled() -> None:
+def test_batch_task_succeeds_with_its_result_or_is_cancelled_with_its_job() -> None:
     found = status("completed", startTime=BEGAN, endTime=ENDED, exitCode=0, result="success")
     assert (found.state, found.exit_code, found.ended) == ("succeeded", 0, 1772366405.0)
     assert status("active", CANCELLED).state == "cancelled"
 
 
-def test_one_that_has_ended_stays_as_it_is_known() -> None:
-    """With what it has said of itself, unless it turns out that a person has ended it."""
+def test_batch_task_that_has_ended_keeps_its_known_state_unless_cancelled() -> None:
+    """The known state includes the task's own report."""
     info = {"startTime": BEGAN, "endTime": ENDED, "exitCode": 130, "result": "failure"}
     task = {"id": "0", "state": "completed", "executionInfo": info}
     known = replace(states.task_status(task, ACTIVE, 0, None), reason="its own words", held=5.0)
@@ -82,7 +82,7 @@ def test_one_that_has_ended_stays_as_it_is_known() -> None:
     assert states.task_status(again, ACTIVE, 0, None, known).reason is None
 
 
-def test_a_task_that_runs_keeps_its_share_for_that_attempt() -> None:
+def test_batch_task_keeps_its_share_only_during_its_attempt() -> None:
     task: dict[str, Any] = {"state": "running", "executionInfo": {"startTime": BEGAN}}
     known = replace(states.task_status(task, ACTIVE, 0, None), gpus="2-3", part=0.25)
     assert states.task_status(task, ACTIVE, 0, None, known) == known
@@ -105,13 +105,17 @@ DETAILS = [{"name": "Url", "value": "https://a/b"}]
     ],
     ids=["by its program", "before it could start"],
 )
-def test_one_that_failed(code: int | None, failure: dict[str, Any], reason: str | None) -> None:
+def test_batch_task_that_failed_has_an_exit_code_or_a_reason(
+    code: int | None, failure: dict[str, Any], reason: str | None
+) -> None:
     found = status("completed", exitCode=code, result="Failure", failureInfo=failure)
     assert (found.state, found.exit_code, found.reason) == ("failed", code, reason)
 
 
 @pytest.mark.parametrize(("timeout", "expected"), [(5.0, True), (60.0, False), (None, False)])
-def test_124_is_a_timeout_only_after_that_time(timeout: float | None, expected: bool) -> None:
+def test_batch_task_with_exit_code_124_timed_out_only_after_its_timeout(
+    timeout: float | None, expected: bool
+) -> None:
     times = {"startTime": BEGAN, "endTime": ENDED}
     found = status("completed", ACTIVE, timeout, exitCode=124, result="failure", **times)
     assert found.timed_out is expected
@@ -135,7 +139,7 @@ ENDED_TASK, OWN_130 = {"failureInfo": {"code": "TaskEnded"}}, {"exitCode": 130}
         (BY_ITSELF, OWN_130, "failed"),
     ],
 )
-def test_batch_task_of_a_job_that_a_person_has_ended_is_cancelled_with_it(
+def test_batch_task_is_cancelled_only_if_the_user_ended_its_job(
     reason: str, info: dict[str, Any], state: str
 ) -> None:
     job = {"state": "completed", "executionInfo": {"terminateReason": reason}}

@@ -1,4 +1,4 @@
-"""A submission that the service does not take, as a whole or some of its tasks."""
+"""Submissions of which the service refuses the job or some of its tasks."""
 
 import threading
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ JOB = {"id": "job-a", "metadata": [{"name": client.PLAN, "value": "1"}]}
 
 
 def sending(answer: Any) -> Any:
-    """A submission to an account that answers so."""
+    """Returns a submission to an account that answers added tasks like this."""
 
     def add_tasks(_job: str, chunk: Any) -> Any:
         if isinstance(answer, Exception):
@@ -31,7 +31,7 @@ def sending(answer: Any) -> Any:
     return Submission(NONE, account, NONE, NONE)
 
 
-def test_a_task_that_is_too_large_is_named() -> None:
+def test_batch_submission_names_a_task_that_is_too_large() -> None:
     too_large = refused(413, "RequestBodyTooLarge")
     with pytest.raises(ServiceError) as caught:
         sending(too_large)._add_chunk("job", TASKS)
@@ -40,8 +40,8 @@ def test_a_task_that_is_too_large_is_named() -> None:
     assert (caught.value.status, caught.value.exit_code) == (413, 2)
 
 
-def test_a_job_that_is_there_already_is_gone_on_with() -> None:
-    """Its tasks may run: the run must not go to another target."""
+def test_batch_submission_continues_with_its_own_existing_job() -> None:
+    """The job's tasks may be running: the run must not go to another target."""
     assert to_a_full_account(dict(JOB))._create_job(JOB) is False
 
 
@@ -49,17 +49,19 @@ def test_a_job_that_is_there_already_is_gone_on_with() -> None:
     ("code", "job"),
     [("JobExists", {**JOB, "metadata": []}), ("JobScheduleWithSameIdExists", None)],
 )
-def test_batch_submission_leaves_what_another_has_under_its_id(code: str, job: Any) -> None:
+def test_batch_submission_refuses_a_run_id_that_another_job_or_schedule_has(
+    code: str, job: Any
+) -> None:
     found = refused_finding(lambda: to_a_full_account(job, code)._create_job(JOB))
     assert (found.id, "`job-a`" in found.message) == ("taken-run-id", True)
 
 
-def test_without_a_job_another_target_may_take_the_run() -> None:
+def test_batch_submission_is_unavailable_if_the_job_quota_is_reached() -> None:
     with pytest.raises(Unavailable, match="QuotaReached"):
         to_a_full_account(None)._create_job(JOB)
 
 
-def test_batch_submission_whose_tasks_are_all_taken_at_its_deadline_is_complete() -> None:
+def test_batch_submission_with_all_tasks_accepted_at_its_deadline_is_complete() -> None:
     made = sending({"status": "success"})
     made._add_chunk("job", TASKS)
     assert made.accepted == len(TASKS)
@@ -78,7 +80,7 @@ def test_batch_submission_whose_tasks_are_all_taken_at_its_deadline_is_complete(
         ),
     ],
 )
-def test_batch_submission_names_tasks_that_are_not_taken_and_the_reason(
+def test_batch_submission_reports_tasks_that_were_not_accepted_and_the_reason(
     status: str, code: str, text: str, said: str
 ) -> None:
     error = {"code": code, "message": {"value": text}}
@@ -87,8 +89,8 @@ def test_batch_submission_names_tasks_that_are_not_taken_and_the_reason(
     assert caught.value.findings[0].message == said
 
 
-def test_batch_submission_failure_does_not_stop_later_calls() -> None:
-    """The others of its threads are told to stop, and nobody after them."""
+def test_batch_submission_failure_stops_its_own_threads_but_no_later_calls() -> None:
+    """The event that stops the submission's other threads is not left set."""
     failed = sending(refused(400, "Bad"))
     told: list[bool] = []
 
@@ -107,7 +109,7 @@ def test_batch_submission_failure_does_not_stop_later_calls() -> None:
 def to_a_full_account(
     job: dict[str, Any] | None, code: str = "ActiveJobAndScheduleQuotaReached"
 ) -> Submission:
-    """A submission to an account that takes no job, for that reason, and has this one."""
+    """Returns a submission to an account that refuses jobs with this code, and has this one."""
 
     def create(_: object) -> None:
         raise refused(409, code)
@@ -120,7 +122,7 @@ def to_a_full_account(
 
 
 @pytest.mark.parametrize("run", ["a", "digits-abcdef", "a" * 63])
-def test_ids_of_jobs_fit_and_differ(run: str) -> None:
+def test_batch_job_ids_are_unique_and_at_most_64_characters(run: str) -> None:
     ids = {client.job_id(run, submission) for submission in range(12)}
     assert len(ids) == 12
     assert all(len(each) <= 64 for each in ids)

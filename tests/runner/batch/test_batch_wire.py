@@ -1,4 +1,4 @@
-"""Jobs and tasks in their wire form: what Batch is told of a run."""
+"""Jobs and tasks as they are sent to Batch."""
 
 import json
 from dataclasses import replace
@@ -48,9 +48,9 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestTheJob:
-    """Settings that hold for all tasks."""
+    """Settings of the job, common to all tasks."""
 
-    def test_job_has_priority_limits_and_no_action_without_tasks(self) -> None:
+    def test_batch_job_has_its_priority_pool_metadata_and_task_limit(self) -> None:
         job = wire().job_spec("digits", {"fairway_run": "r"})
         assert (job["id"], job["displayName"], job["priority"]) == ("r", "digits", 0)
         assert (job["onAllTasksComplete"], job["onTaskFailure"]) == ("noaction", "noaction")
@@ -60,12 +60,12 @@ class TestTheJob:
         job = wire({"priority": "high"}, max_parallel=3).job_spec("x", {})
         assert (job["priority"], job["maxParallelTasks"]) == (500, 3)
 
-    def test_no_signature_and_no_key_is_in_it(self) -> None:
+    def test_batch_job_and_task_contain_no_signature_key_or_secret(self) -> None:
         made = wire({"secrets": {"TOKEN": "keyvault:hub"}})
         text = json.dumps([made.job_spec("x", {}), made.task(replace(SPEC, nodes=2))])
         assert not any(word in text for word in ("sig=", "AccountKey", "TOKEN", "hub"))
 
-    def test_the_nodes_fetch_everything_by_their_identity(self) -> None:
+    def test_batch_job_preparation_fetches_all_files_by_identity(self) -> None:
         staged = (Staged("words", "datasets", "w/", "scratch"),)
         job = wire(staged=staged).job_spec("x", {})
         files = job["jobPreparationTask"]["resourceFiles"]
@@ -77,7 +77,7 @@ class TestTheJob:
         assert files[3]["storageContainerUrl"].endswith("/datasets")
         assert (files[3]["blobPrefix"], files[3]["filePath"]) == ("w/", "inputs/words")
 
-    def test_setup_as_root_makes_preparation_and_release_so(self) -> None:
+    def test_batch_job_preparation_and_release_run_as_admin_only_for_an_admin_setup(self) -> None:
         def levels(setup: Any) -> list[str]:
             made = wire({"setup": setup})
             job = made.job_spec("x", {})
@@ -102,9 +102,9 @@ class TestTheJob:
 
 
 class TestTasks:
-    """A point of a sweep."""
+    """Settings of a task."""
 
-    def test_task_has_nodes_retries_time_and_patterns_of_outputs(self) -> None:
+    def test_batch_task_has_its_nodes_retries_timeout_variables_and_outputs(self) -> None:
         task = wire(retries=2).task(TaskSpec(7))
         assert (task["id"], task["constraints"]["maxTaskRetryCount"]) == ("7", 2)
         assert task["constraints"]["retentionTime"] == "P7D"
@@ -141,7 +141,7 @@ class TestTasks:
             ("a/b", "always", ("outputs/a/b", "r/0/outputs/model/a/b", "taskcompletion")),
         ],
     )
-    def test_outputs_by_condition(
+    def test_batch_task_uploads_outputs_by_pattern_and_condition(
         self, pattern: str, when: str, expected: tuple[str, str, str]
     ) -> None:
         spec = replace(SPEC, outputs={"model": Output(pattern, when)})
@@ -154,7 +154,7 @@ class TestTasks:
         assert all(each["destination"] == kept[2]["destination"] for each in kept[3:])
         assert place["identityReference"] == {"resourceId": IDENTITY}
 
-    def test_last_task_comes_after_all_with_their_outputs(self) -> None:
+    def test_batch_last_task_depends_on_all_others_and_gets_their_outputs(self) -> None:
         made = wire()
         last = made.last_task(TaskSpec(4), [0, 1, 3])
         ranges = last["dependsOn"]["taskIdRanges"]
@@ -173,7 +173,7 @@ class TestTasks:
         place = last["outputFiles"][2]["destination"]["container"]["path"]
         assert (last["id"], place) == ("finally", "r/finally/outputs/sum")
         assert "resourceFiles" not in made.task(SPEC)
-        # TaskDependencyRangesTooLong is among the service's errors.
+        # The service has an error TaskDependencyRangesTooLong.
         made = wire()
         last = made.last_task(TaskSpec(9_999), range(0, 2_000, 2))
         assert last["dependsOn"] == {"taskIds": [str(number) for number in range(0, 2_000, 2)]}
@@ -182,9 +182,9 @@ class TestTasks:
 
 
 class TestContainers:
-    """Start of a task's container."""
+    """Container settings of a task."""
 
-    def test_container_of_nodes_with_infiniband_or_a_registry(self) -> None:
+    def test_batch_container_has_the_registry_and_options_for_its_node_size(self) -> None:
         container = {
             "image": "contoso.azurecr.io/train:1",
             "shm_size": "64g",
@@ -202,7 +202,7 @@ class TestContainers:
         for word in ("--net=host", "--shm-size=64g", "--device=/dev/infiniband"):
             assert word in options
         assert "--ulimit memlock=-1" in options
-        assert "--gpus" not in options  # Batch gives them, and is not to be told
+        assert "--gpus" not in options  # Batch adds the GPUs by itself
         assert "--entrypoint= " in options
         assert "--volume=/data:/data" in options
         assert options.endswith("--cap-add=SYS_PTRACE '--env=A=two words'")
@@ -231,7 +231,7 @@ class TestContainers:
     ) -> None:
         made = wire({"container": {"image": "python:3.12"}}, size=size, environment="lab")
         options = made.task(SPEC)["containerSettings"]["containerRunOptions"]
-        # Docker makes a folder of a file that is not there.
+        # Docker would create a folder in place of a missing file.
         assert ("--volume=/etc/nccl.conf:/etc/nccl.conf:ro" in options) is settings
         assert ("--volume=/opt/microsoft:/opt/microsoft:ro" in options) is settings
         assert ("--volume=/mnt/resource_nvme:/mnt/resource_nvme" in options) is scratch
@@ -255,27 +255,27 @@ class TestContainers:
         (96, Wanted(cores=1), 1),
     ],
 )
-def test_a_task_takes_slots_by_its_part_of_the_node(
+def test_batch_task_requires_slots_by_its_share_of_the_node(
     slots: int | None, wanted: Wanted | None, required: int | None
 ) -> None:
-    """The parts of those that Batch starts beside each other are never more than the node."""
+    """Tasks that Batch starts together never need more than the node has."""
     requests = wire(size="Standard_ND96isr_H100_v5", slots=slots)
     task = requests.task(replace(SPEC, wanted=wanted))
     assert task.get("requiredSlots") == required
     assert ("requiredSlots" in task) is (required is not None)
 
 
-def test_cores_of_a_node_without_gpus() -> None:
+def test_batch_task_slots_by_cores_on_a_node_without_gpus() -> None:
     task = wire(size="Standard_D16s_v6", slots=4).task(replace(SPEC, wanted=Wanted(cores=5)))
     assert task["requiredSlots"] == 2
 
 
 class TestEndings:
-    """Endings that tasks write are kept where somebody reads them."""
+    """Endings that tasks write are kept only if something reads them."""
 
     HEARS = Receiver("https://x.io/", ("failed",), "auto")
 
-    def test_release_notifies_who_wants_to_hear(self) -> None:
+    def test_batch_job_release_notifies_only_if_the_plan_has_a_receiver(self) -> None:
         made = wire()
         assert made.job_spec("x", {})["jobReleaseTask"]["commandLine"].endswith("/fairway/r'")
         assert not any(map(is_ending, made.task(SPEC)["outputFiles"]))
@@ -307,7 +307,9 @@ class TestEndings:
             {"retry_limits": {"node": 0}},
         ],
     )
-    def test_a_limit_does(self, plan: dict[str, Any]) -> None:
+    def test_batch_task_uploads_its_ending_if_the_plan_has_a_limit(
+        self, plan: dict[str, Any]
+    ) -> None:
         made = wire(**plan)
         [kept] = filter(is_ending, made.task(SPEC)["outputFiles"])
         place = kept["destination"]["container"]
