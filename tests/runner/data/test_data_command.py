@@ -1,4 +1,4 @@
-"""Files to and from storage, through the program and Azurite."""
+"""Data commands that copy files to and from storage, run against Azurite."""
 
 import json
 import os
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 RunFairway = Callable[..., tuple[int, str, str]]
 
 BLOCK = 1 << 16
-"""Bytes of the pieces in which these large files travel."""
+"""Block size in bytes of these tests, so that small files have several blocks."""
 PROJECT = """\
 targets:
   - name: sim
@@ -49,7 +49,7 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, account: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, in which the target `sim` is declared."""
+    """The current folder, whose project file declares the target `sim`."""
     (tmp_path / "fairway.yaml").write_text(PROJECT)
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", account)
     monkeypatch.setattr(data_transfer, "BLOCK", BLOCK)
@@ -59,13 +59,13 @@ def folder(tmp_path: Path, account: str, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 @pytest.fixture
 def prefix() -> str:
-    """A path in the container that no other test has."""
+    """A path in the container that no other test uses."""
     return f"t-{secrets.token_hex(4)}"
 
 
 @pytest.fixture
 def source(folder: Path) -> Path:
-    """Files as people have them: small, empty, of several blocks, with names that need care."""
+    """Typical files: small, empty, of several blocks, with names that need quoting."""
     source = folder / "src"
     (source / "a b" / "c").mkdir(parents=True)
     (source / "a b" / "c" / "é & %20#?.txt").write_text("odd")
@@ -82,7 +82,7 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_folder_goes_there_and_back(
+def test_data_put_and_get_copy_a_folder_once_in_each_direction(
     folder: Path, source: Path, prefix: str, here: RunFairway
 ) -> None:
     code, out, err = here("data", "put", "src", f"sim:datasets/{prefix}", "--json")
@@ -101,7 +101,7 @@ def test_a_folder_goes_there_and_back(
         assert (code, json.loads(out)["files"], json.loads(out)["unchanged"]) == (0, [], 3)
 
 
-def test_links_are_followed_and_what_storage_cannot_hold_is_named(
+def test_data_put_follows_links_and_reports_dead_links_empty_folders_and_loops(
     folder: Path, prefix: str, here: RunFairway
 ) -> None:
     (folder / "src" / "empty").mkdir(parents=True)
@@ -119,7 +119,9 @@ def test_links_are_followed_and_what_storage_cannot_hold_is_named(
     ends(here(*words), 2, "src/loop: it leads back")
 
 
-def test_data_put_of_one_file_uses_given_name(folder: Path, prefix: str, here: RunFairway) -> None:
+def test_data_put_of_one_file_uses_the_given_name_or_folder(
+    folder: Path, prefix: str, here: RunFairway
+) -> None:
     (folder / "a.txt").write_text("a")
     for place in (f"{prefix}/b.txt", f"{prefix}/folder/"):
         assert here("data", "put", "a.txt", f"sim:datasets/{place}")[0] == 0
@@ -132,7 +134,9 @@ def test_data_put_of_one_file_uses_given_name(folder: Path, prefix: str, here: R
     assert tree(folder / "here") == {"b.txt": b"a"}
 
 
-def test_a_path_is_whole_words(folder: Path, prefix: str, here: RunFairway) -> None:
+def test_data_path_does_not_match_a_longer_name_with_the_same_prefix(
+    folder: Path, prefix: str, here: RunFairway
+) -> None:
     """`words` is not `wordsmith`."""
     for name in ("words", "wordsmith"):
         (folder / name).mkdir()
@@ -144,7 +148,7 @@ def test_a_path_is_whole_words(folder: Path, prefix: str, here: RunFairway) -> N
     assert [each["name"] for each in json.loads(out)] == [f"{prefix}/words/a"]
 
 
-def test_folders_are_listed_with_what_is_below(
+def test_data_ls_lists_folders_with_the_size_and_number_of_their_blobs(
     folder: Path, source: Path, prefix: str, here: RunFairway
 ) -> None:
     here("data", "put", "src", f"sim:datasets/{prefix}")
@@ -174,7 +178,7 @@ def test_data_put_and_get_replace_other_data_only_with_force(
     assert tree(folder / "back") == tree(source)
 
 
-def test_an_upload_goes_on_where_it_was_cut_off(
+def test_data_put_resumes_an_interrupted_upload(
     folder: Path, prefix: str, here: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "large").write_bytes(os.urandom(6 * BLOCK))
@@ -196,7 +200,7 @@ def test_an_upload_goes_on_where_it_was_cut_off(
     assert len(sent) == 2
 
 
-def test_a_download_goes_on_where_it_was_cut_off(
+def test_data_get_resumes_an_interrupted_download(
     folder: Path, prefix: str, here: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "large").write_bytes(os.urandom(6 * BLOCK))
@@ -222,7 +226,7 @@ def test_a_download_goes_on_where_it_was_cut_off(
     assert tree(folder / "back") == {"large": (folder / "large").read_bytes()}
 
 
-def test_half_a_download_of_another_version_is_no_use(
+def test_data_get_discards_a_partial_download_of_another_version(
     folder: Path, prefix: str, here: RunFairway
 ) -> None:
     (folder / "large").write_bytes(os.urandom(2 * BLOCK))
@@ -236,7 +240,7 @@ def test_half_a_download_of_another_version_is_no_use(
 
 
 @pytest.mark.parametrize("words", [("put", "src"), ("ls",), ("get",)])
-def test_a_place_whose_name_is_no_text_is_refused(
+def test_data_commands_refuse_a_path_in_storage_that_is_not_utf8(
     folder: Path, source: Path, here: RunFairway, words: tuple[str, ...]
 ) -> None:
     place = f"sim:datasets/{os.fsdecode(bytes([255]))}"
@@ -247,7 +251,7 @@ def test_a_place_whose_name_is_no_text_is_refused(
     assert "names in storage are UTF-8; see what there is: fairway data ls sim:datasets" in err
 
 
-def test_a_file_whose_name_is_no_text_is_named(
+def test_data_put_refuses_a_file_whose_name_is_not_utf8(
     folder: Path, source: Path, prefix: str, here: RunFairway
 ) -> None:
     odd = source / os.fsdecode(b"odd\xff")
@@ -271,7 +275,7 @@ def test_data_get_of_a_damaged_blob_keeps_nothing(
     assert tree(folder / "back") == {}
 
 
-def test_a_failing_service_is_asked_again(
+def test_data_put_retries_after_a_service_error(
     folder: Path, prefix: str, here: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "a").write_text("a")
@@ -290,10 +294,10 @@ def test_a_failing_service_is_asked_again(
 
 
 @pytest.mark.parametrize("name", ["../owned", "a/../../owned", "/../owned"])
-def test_a_blob_cannot_leave_the_folder(
+def test_data_get_refuses_blob_names_that_lead_out_of_the_folder(
     folder: Path, here: RunFairway, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Azure allows such names, which neither its SDK nor Azurite can make."""
+    """Azure allows such names, which neither its SDK nor Azurite can create."""
     blob = SimpleNamespace(name=f"sets/{name}", size=1, etag="e")
     monkeypatch.setattr(Storage, "blobs", lambda *_: [blob])
     ends(here("data", "get", "sim:datasets/sets", "back"), 2, "cannot be a file here")
@@ -314,7 +318,7 @@ def test_a_blob_cannot_leave_the_folder(
         (("ls", "local"), 2, "has no storage account"),
     ],
 )
-def test_data_copy_that_is_not_possible_reports_the_reason(
+def test_data_command_that_is_not_possible_reports_the_reason(
     folder: Path, here: RunFairway, words: tuple[str, ...], code: int, message: str
 ) -> None:
     (folder / "a").write_text("a")
@@ -322,7 +326,7 @@ def test_data_copy_that_is_not_possible_reports_the_reason(
     ends(here("data", *words), code, message)
 
 
-def test_a_wrong_key_is_one_message(
+def test_data_put_with_a_wrong_account_key_reports_one_error(
     folder: Path, here: RunFairway, account: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "a").write_text("a")
@@ -336,7 +340,7 @@ def test_a_wrong_key_is_one_message(
     assert "wrong" not in err
 
 
-def test_failure_of_a_file_begins_no_other_while_the_first_goes_on(
+def test_data_transfer_starts_no_other_file_after_one_has_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ended, begun = Event(), []
