@@ -1,4 +1,4 @@
-"""Answers of a cluster are checked before they touch this machine: a host may be another's."""
+"""A cluster's answers are checked before they touch this machine: a host may not be trusted."""
 
 import base64
 import inspect
@@ -50,7 +50,7 @@ FILES: dict[str, Any] = {
 
 
 class Host:
-    """A main host that says what a test wants, whatever it is asked."""
+    """A main host that gives a prepared answer to every request."""
 
     name = "lab-main"
     has_rsync = False
@@ -74,8 +74,8 @@ def everything_in(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_run_from_elsewhere_is_reached_from_here_with_its_last_task(tmp_path: Path) -> None:
-    """Its own record may say `localhost`, which here would be this machine."""
+def test_mirror_adopt_records_the_local_target_and_the_last_task(tmp_path: Path) -> None:
+    """The run's own record may say `localhost`, which here would be this machine."""
     store = RunStore(tmp_path / ".fairway")
     assert mirror_of(listing(FILES, submission=2)).adopt(store, TARGET) == []
     (run,) = store.all()
@@ -111,7 +111,7 @@ def tasks(file: str, *indices: object) -> dict[str, str]:
         {**recorded(tasks=3), **tasks("finally", "finally", "finally")},
     ],
 )
-def test_mirror_adopt_of_a_damaged_run_is_named_and_writes_nothing(
+def test_mirror_adopt_reports_a_damaged_run_and_writes_nothing(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
     store = RunStore(tmp_path / "home" / "project" / ".fairway")
@@ -133,7 +133,7 @@ def test_mirror_adopt_of_a_damaged_run_is_named_and_writes_nothing(
         {"state": {"state": "exploded"}},
     ],
 )
-def test_mirror_refresh_of_a_damaged_state_writes_nothing(
+def test_mirror_refresh_refuses_a_damaged_state_and_writes_nothing(
     tmp_path: Path, make_run: MakeRun, change: dict[str, Any]
 ) -> None:
     run = make_run("job-aaaaaa", state="running", engine="ssh", target="lab")
@@ -150,7 +150,7 @@ def test_mirror_refresh_of_a_damaged_state_writes_nothing(
 
 
 @pytest.mark.parametrize("said", ["{", "[]", "3", "[" * 100_000, '{"fault": {}}', '{"fault": 1}'])
-def test_an_answer_that_cannot_be_read_is_said_to_be_one(tmp_path: Path, said: str) -> None:
+def test_mirror_adopt_of_an_unreadable_answer_names_the_host(tmp_path: Path, said: str) -> None:
     with pytest.raises(UserError, match="lab-main"):
         mirror_of(said).adopt(RunStore(tmp_path), TARGET)
 
@@ -158,7 +158,7 @@ def test_an_answer_that_cannot_be_read_is_said_to_be_one(tmp_path: Path, said: s
 @pytest.mark.parametrize(
     "nodes", [None, [{}], [{"name": "n1", "age": "1"}], [{"name": "n1", "address": 7}]]
 )
-def test_remote_nodes_answer_that_is_damaged_is_refused(
+def test_remote_nodes_refuse_a_damaged_answer(
     monkeypatch: pytest.MonkeyPatch, nodes: object
 ) -> None:
     host = RemoteHost(Host({"answer": {"nodes": nodes}}), "/data/fairway")  # type: ignore[arg-type]
@@ -178,7 +178,7 @@ def test_remote_nodes_answer_that_is_damaged_is_refused(
         (Ended(127, b"", "sh"), "lab-main has no python3 of at least 3.10", "install it there"),
     ],
 )
-def test_a_host_that_gives_none_is_said_to_give_none(
+def test_mirror_adopt_without_an_answer_reports_the_error_of_the_host(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ended: Ended, message: str, hint: str
 ) -> None:
     monkeypatch.setattr(Host, "run", lambda *_, **__: ended)
@@ -187,7 +187,7 @@ def test_a_host_that_gives_none_is_said_to_give_none(
     assert hint in finding.hint
 
 
-def test_code_that_is_nowhere_any_more_is_said_to_be_gone(
+def test_mirror_publish_reports_code_that_no_longer_exists(
     tmp_path: Path, make_run: MakeRun
 ) -> None:
     run = make_run("job-aaaaaa", engine="ssh", target="lab")
@@ -202,7 +202,7 @@ def test_code_that_is_nowhere_any_more_is_said_to_be_gone(
     ("fault", "before", "kind"),
     [("refused-job", 0, Refused), ("refused-job", 1, UserError), ("no-answer", 0, UserError)],
 )
-def test_run_that_a_scheduler_refuses_may_go_to_another_target_unless_it_began(
+def test_remote_hand_over_lets_only_a_refused_first_submission_go_to_another_target(
     monkeypatch: pytest.MonkeyPatch, make_run: MakeRun, fault: str, before: int, kind: Any
 ) -> None:
     said = {"fault": {"id": fault, "message": "no", "hint": "", "exit_code": 2}}
@@ -216,8 +216,10 @@ def test_run_that_a_scheduler_refuses_may_go_to_another_target_unless_it_began(
 
 
 @pytest.mark.parametrize("kind", [SshEngine, SlurmEngine, KubernetesEngine])
-def test_each_function_that_a_host_is_asked_for_exists(kind: type[RemoteEngine[Any]]) -> None:
-    """They are named in strings, which no checker of types follows."""
+def test_remote_engine_calls_only_functions_that_the_agent_has(
+    kind: type[RemoteEngine[Any]],
+) -> None:
+    """The functions are named in strings, which no type checker follows."""
     classes = [each for each in kind.__mro__ if issubclass(each, RemoteEngine)]
     source = "".join(map(inspect.getsource, (*classes, mirror)))
     shared = re.findall(r"\{SHARED\}\.([\w.]+)", source)
@@ -231,8 +233,8 @@ def test_each_function_that_a_host_is_asked_for_exists(kind: type[RemoteEngine[A
         assert callable(getattr(import_module(module), function)), f"{module}.{function}"
 
 
-def test_a_piece_of_a_log_is_no_longer_than_hosts_send(make_run: MakeRun) -> None:
-    """A few kilobytes can be packed that fill the disk."""
+def test_mirror_refresh_limits_the_unpacked_size_of_a_log_piece(make_run: MakeRun) -> None:
+    """A few compressed kilobytes could fill the disk."""
     run = make_run("job-aaaaaa", state="running", engine="ssh", target="lab")
     submission_state.Submission(0, complete=True).write(run)
     (run.folder / "tasks" / "0" / "state.json").unlink()
@@ -253,11 +255,11 @@ def bring_samples(run: Run, nodes: object, *, more: bool = False) -> None:
     mirror_of({"answer": {"runs": {run.id: whole}}}).refresh([run], samples=True)
 
 
-def test_samples_of_nodes_are_added_and_damaged_ones_passed_over(make_run: MakeRun) -> None:
+def test_remote_figures_are_appended_and_damaged_samples_skipped(make_run: MakeRun) -> None:
     run = make_run("job-aaaaaa")
     line = b'{"time": 1.7e9, "cpu": 0.5, "gpus": [{"index": 0, "use": 0.25}]}\n'
     bring_samples(run, {"nd-1": piece(line)})
-    bring_samples(run, {"nd-1": piece(line)}, more=True)  # nothing new, however often it is asked
+    bring_samples(run, {"nd-1": piece(line)}, more=True)  # nothing new, however often it is fetched
     bring_samples(run, {"nd-1": piece(line, len(line))})
     (samples,) = figures(run).values()
     assert [(sample.cpu, sample.gpu_use) for sample in samples] == [(0.5, 0.25)] * 2
@@ -292,7 +294,7 @@ def test_samples_of_nodes_are_added_and_damaged_ones_passed_over(make_run: MakeR
         {"nd-1": {"offset": 0, "data": "AAAA"}},
     ],
 )
-def test_remote_figures_answer_that_is_damaged_is_refused(make_run: MakeRun, nodes: object) -> None:
+def test_remote_figures_refuse_a_damaged_answer(make_run: MakeRun, nodes: object) -> None:
     run = make_run("job-aaaaaa")
     before = everything_in(run.folder)
     with pytest.raises(UserError) as refused:
@@ -306,7 +308,7 @@ def test_remote_figures_answer_that_is_damaged_is_refused(make_run: MakeRun, nod
     assert list(figures(run).values()) in ([], [[]])
 
 
-def test_a_run_that_waits_has_no_node_yet(make_run: MakeRun) -> None:
+def test_remote_run_that_is_queued_has_no_node(make_run: MakeRun) -> None:
     run = make_run("job-aaaaaa", [{"state": "queued"}], state="queued", engine="ssh")
     engine = engine_for(TARGET)
     for call in (lambda: engine.main_host(run), lambda: engine.enter(run, 0, 0, [])):
@@ -315,15 +317,15 @@ def test_a_run_that_waits_has_no_node_yet(make_run: MakeRun) -> None:
         assert finding.hint == "wait until it runs: fairway show job-aaaaaa"
 
 
-def test_an_answer_without_what_doctor_asks_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_doctor_reports_an_answer_without_health(monkeypatch: pytest.MonkeyPatch) -> None:
     host = RemoteHost(Host({"answer": {"nodes": []}}), "/data/fairway")  # type: ignore[arg-type]
     monkeypatch.setattr(RemoteEngine, "remote_host", host)
     (finding,) = engine_for(TARGET).doctor()
     assert finding.message.endswith("gave an answer that cannot be read: `health` is missing")
 
 
-def test_this_machine_is_reached_without_ssh_and_needs_no_tunnel(tmp_path: Path) -> None:
-    """By its names, and by no address, at which a tunnel may end."""
+def test_connection_to_this_machine_by_name_uses_no_ssh_or_tunnel(tmp_path: Path) -> None:
+    """An address does not count as this machine: a tunnel may end there."""
     here = connection_to("localhost", "anybody")
     assert isinstance(here, Here)
     assert is_here(socket.gethostname())

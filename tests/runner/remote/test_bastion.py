@@ -1,4 +1,4 @@
-"""The program between ssh and `az network bastion tunnel`: what it says, and that az ends."""
+"""Program between ssh and `az network bastion tunnel`: its messages, and the end of az."""
 
 import json
 import os
@@ -28,13 +28,13 @@ ADDRESS = "10.231.77.4"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The current one is the test's own."""
+    """Makes the test's temporary folder the current one."""
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
 def bastion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bastion:
-    """The stand-in, whose `az` is the first on PATH."""
+    """The stand-in, whose `az` comes first on PATH."""
     bastion = Bastion(tmp_path / "bastion")
     monkeypatch.setenv("PATH", f"{bastion.programs}:{os.environ['PATH']}")
     return bastion
@@ -42,7 +42,7 @@ def bastion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bastion:
 
 @pytest.fixture
 def echo(bastion: Bastion) -> Iterator[None]:
-    """A host behind the Bastion that greets, and says all again that it hears."""
+    """A host behind the Bastion that greets, and echoes everything that it receives."""
 
     def serve() -> None:
         while True:
@@ -73,7 +73,7 @@ def _start(bastion: Bastion, **options: Any) -> subprocess.Popen[bytes]:
 
 
 def _is_over(bastion: Bastion) -> bool:
-    """True if no az of this test runs, and none was killed with its session open."""
+    """Returns True if no az of this test runs, and none was killed with its session open."""
     listed = finished(["ps", "-eo", "args"], check=True)
     return str(bastion.folder) not in listed.stdout and not bastion.sessions
 
@@ -99,11 +99,11 @@ def test_bastion_tunnel_passes_all_bytes_both_ways(bastion: Bastion, echo: None)
 
 @pytest.mark.parametrize("is_ignored", [False, True], ids=["", "ctrl-c-ignored"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
-def test_az_ends_with_it_however_it_ends(
+def test_bastion_tunnel_ended_by_a_signal_interrupts_az(
     bastion: Bastion, echo: None, number: signal.Signals, is_ignored: bool
 ) -> None:
-    """And is told so as by Ctrl-C, since its session stays open at the service otherwise; also if a
-    shell has started ssh in the background, with Ctrl-C ignored."""
+    """az must get SIGINT, since its session stays open at the service otherwise; also if a shell
+    has started ssh in the background, with SIGINT ignored."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_ignored else None
     started = _start(bastion)
     if before is not None:
@@ -116,8 +116,9 @@ def test_az_ends_with_it_however_it_ends(
         until(lambda: _is_over(bastion))
 
 
-def test_ctrl_c_is_not_meant_for_it(bastion: Bastion, echo: None) -> None:
-    """A terminal sends it to all: a master connection, which goes on, is not to lose its way."""
+def test_bastion_tunnel_ignores_ctrl_c(bastion: Bastion, echo: None) -> None:
+    """A terminal sends SIGINT to all its processes, and a master connection must keep its
+    tunnel."""
     with _start(bastion) as process:
         assert process.stdout.readline() == b"hello\n"
         assert os.getsid(process.pid) == process.pid, "it has no terminal"
@@ -127,7 +128,7 @@ def test_ctrl_c_is_not_meant_for_it(bastion: Bastion, echo: None) -> None:
         assert process.stdout.readline() == b"more\n"
 
 
-def test_bastion_tunnel_ends_when_ssh_has_gone_before_az_listens(
+def test_bastion_tunnel_ends_if_ssh_has_ended_before_az_listens(
     bastion: Bastion, echo: None
 ) -> None:
     with _start(bastion) as process:
@@ -168,7 +169,7 @@ ANOTHER = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/bastion
 def test_bastion_tunnel_failure_has_a_reason_and_a_hint(
     bastion: Bastion, changes: dict[str, Any], code: int, message: str, hint: str
 ) -> None:
-    """By itself for plain ssh, and through the commands."""
+    """Both are on the program's standard error, for plain ssh too."""
     wanted = bastion.id
     for field, value in changes.items():
         setattr(bastion, field, value)
@@ -183,7 +184,7 @@ def test_bastion_tunnel_failure_has_a_reason_and_a_hint(
 
 
 def _target(**fields: Any) -> None:
-    """A target of the current folder."""
+    """Writes a project file with a target into the current folder."""
     record = {
         "name": "box",
         "engine": "ssh",
@@ -194,7 +195,9 @@ def _target(**fields: Any) -> None:
     Path("fairway.yaml").write_text(json.dumps({"targets": [record]}))
 
 
-def test_a_command_repeats_what_it_says(bastion: Bastion, fairway: RunFairway) -> None:
+def test_bastion_tunnel_failure_is_reported_by_a_command_without_retry(
+    bastion: Bastion, fairway: RunFairway
+) -> None:
     bastion.extensions = ()
     bastion.write()
     _target(reach={"bastion": bastion.id})
@@ -205,7 +208,7 @@ def test_a_command_repeats_what_it_says(bastion: Bastion, fairway: RunFairway) -
     assert len(bastion.calls) == 1, "and it is not tried again"
 
 
-def test_without_az_a_command_says_what_to_install(
+def test_bastion_without_az_hints_at_what_to_install(
     fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = tmp_path / "programs"
@@ -219,14 +222,16 @@ def test_without_az_a_command_says_what_to_install(
 
 @pytest.fixture
 def no_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No host takes a connection."""
+    """Makes every ssh connection fail."""
     config = tmp_path / "config"
     config.write_text("Host *\n    ProxyCommand false\n")
     monkeypatch.setenv("FAIRWAY_SSH_CONFIG", str(config))
 
 
 @pytest.mark.usefixtures("no_way")
-def test_silent_private_address_is_named_with_the_ways_to_it(fairway: RunFairway) -> None:
+def test_private_address_that_does_not_answer_is_reported_with_ways_to_reach_it(
+    fairway: RunFairway,
+) -> None:
     _target()
     code, _, said = fairway(Path(), "nodes", "list", "box")
     assert code == 5
@@ -236,8 +241,10 @@ def test_silent_private_address_is_named_with_the_ways_to_it(fairway: RunFairway
     assert "private address" not in fairway(Path(), "nodes", "list", "box")[2]
 
 
-def test_blocks_for_plain_ssh_say_the_same(bastion: Bastion, fairway: RunFairway) -> None:
-    """OpenSSH reads them as they are meant."""
+def test_ssh_config_block_has_the_address_user_and_jump_hosts(
+    bastion: Bastion, fairway: RunFairway
+) -> None:
+    """The block is read by OpenSSH itself."""
     _target(reach={"jump": ["me@gate.contoso.com:2222", "second"]})
     code, block, said = fairway(Path(), "ssh-config", "box")
     assert code == 0, said
@@ -249,6 +256,6 @@ def test_blocks_for_plain_ssh_say_the_same(bastion: Bastion, fairway: RunFairway
     assert "proxyjump me@gate.contoso.com:2222,second\n" in read
 
 
-def test_blocks_are_for_targets_that_ssh_leads_to(fairway: RunFairway) -> None:
+def test_ssh_config_of_a_local_target_is_refused(fairway: RunFairway) -> None:
     done = fairway(Path(), "ssh-config", "local")
     ends(done, 2, "`local` is not reached by ssh: its engine is `local`")

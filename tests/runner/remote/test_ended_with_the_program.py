@@ -1,4 +1,4 @@
-"""Processes that a shell or a tunnel has started end with the program, whatever ends that."""
+"""Processes that a shell or a tunnel has started end with the program, however it ends."""
 
 import signal
 import socket
@@ -28,17 +28,17 @@ relay(["env"], ["nd", "nd-0"], pathlib.Path(sys.argv[1]), sys.argv[2])
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-def test_program_on_the_terminal_ends_with_the_command_on_a_signal(number: signal.Signals) -> None:
+def test_on_terminal_ends_its_program_with_the_command_on_a_signal(number: signal.Signals) -> None:
     words = [sys.executable, "-c", ON_TERMINAL, "sh", "-c", "echo up; exec sleep 3600"]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"up\n"
         process.send_signal(number)
-        # The pipe ends when nobody writes to it any more.
+        # The pipe ends when its last writer has ended.
         assert process.communicate(timeout=PATIENCE) == (b"", None)
 
 
-def test_a_closed_terminal_that_is_ignored_ends_nothing() -> None:
-    """As by nohup."""
+def test_ended_as_by_ctrl_c_keeps_an_ignored_sighup_ignored() -> None:
+    """nohup ignores SIGHUP, for example."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with ended_as_by_ctrl_c():
@@ -47,8 +47,8 @@ def test_a_closed_terminal_that_is_ignored_ends_nothing() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_program_on_the_terminal_ignores_no_signal_and_gives_its_exit_code() -> None:
-    """As the first part of a pipe would be told otherwise, whose reader has ended."""
+def test_on_terminal_resets_ignored_signals_and_returns_the_exit_code() -> None:
+    """With SIGPIPE ignored, the first program of a pipe would not end with its reader."""
     program = [sys.executable, "-c", ON_TERMINAL]
     done = finished([*program, "sh", "-c", "grep SigIgn /proc/self/status; exit 7"])
     assert (done.returncode, done.stderr) == (7, "")
@@ -60,8 +60,8 @@ def test_program_on_the_terminal_ignores_no_signal_and_gives_its_exit_code() -> 
     assert done.stderr == "/nowhere/at-all: No such file or directory\n"
 
 
-def test_a_relay_takes_its_connections_along(tmp_path: Path) -> None:
-    """Also one whose server waits for more."""
+def test_slurm_relay_closes_its_connections_when_terminated(tmp_path: Path) -> None:
+    """This includes a connection whose server waits for more data."""
     path = tmp_path / "relay" / "s"
     with socket.create_server(("localhost", 0)) as server:
         server.settimeout(PATIENCE)

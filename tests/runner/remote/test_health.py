@@ -1,4 +1,4 @@
-"""Findings of `doctor` on a cluster whose host has answered, over the engines that have one."""
+"""Findings of `doctor` on a cluster whose host has answered, for each engine that has a host."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,7 @@ ACCESS: dict[str, dict[str, Any]] = {
     "kubernetes": {"selector": {"agentpool": "nd"}, "rdma": "rdma/ib", "queue": "nd"},
 }
 ROLES = {"ssh": "main host", "slurm": "login host", "kubernetes": "head pod"}
-# With nothing wrong.
+# Healthy nodes.
 NODES = {
     "ssh": NodeReport("n1", address="10.0.0.1", age=5.0),
     "slurm": NodeReport("n1", "idle~"),
@@ -153,13 +153,15 @@ def test_health_reports_each_fault_with_a_hint(
         ({"environment": "h100"}, "its environment assigns them: fairway deploy h100"),
     ],
 )
-def test_rights_are_given_by_who_made_the_head(fields: dict[str, str], hint: str) -> None:
+def test_health_hint_for_missing_rights_depends_on_the_creator_of_the_head(
+    fields: dict[str, str], hint: str
+) -> None:
     nodes = (NODES["kubernetes"],)
     [finding] = found(target("kubernetes", **fields), nodes, lacks=("list events",))
     assert finding.hint == hint
 
 
-def test_a_target_that_has_nodes_always_lacks_them() -> None:
+def test_health_reports_no_nodes_only_for_a_target_with_a_minimum() -> None:
     assert found(target("kubernetes", nodes={"min": 0, "max": 4}), ()) == []
     [finding] = found(target("kubernetes"), ())
     assert finding.message == "no node has the labels agentpool=nd"
@@ -171,7 +173,7 @@ UNFIT = ("down", "down~", "draining", "drained", "idle*", "fail")
 @pytest.mark.parametrize(
     "state", ["idle", "idle~", "mixed#", "allocated", "completing", "idle%", *UNFIT]
 )
-def test_nodes_that_do_not_answer_are_unfit_and_those_that_come_and_go_fit(state: str) -> None:
+def test_slurm_node_is_unfit_if_down_drained_failed_or_not_responding(state: str) -> None:
     assert is_unfit(state) is (state in UNFIT)
 
 
@@ -185,7 +187,7 @@ def test_nodes_that_do_not_answer_are_unfit_and_those_that_come_and_go_fit(state
         ({"container": {"image": "a"}}, ""),
     ],
 )
-def test_job_that_a_cluster_can_never_run_is_refused(
+def test_remote_engine_refuses_a_job_that_its_cluster_can_never_run(
     engine: str, fields: dict[str, Any], expected: str
 ) -> None:
     job = Job.model_validate({"name": "x", "command": "true", **fields})

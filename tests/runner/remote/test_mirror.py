@@ -1,4 +1,4 @@
-"""Runs that go on elsewhere, as their folders here follow them; the host is this machine."""
+"""Folders of runs that continue on another machine; here the host is this machine."""
 
 import base64
 import io
@@ -30,7 +30,7 @@ from fairway_runner.runs.store import Run, RunStore
 
 
 class Near(Here):
-    """This machine, on which the agent answers without a process of its own."""
+    """This machine, where the agent answers without a process of its own."""
 
     def execute(self, command: Command) -> Ended:
         said = io.StringIO()
@@ -64,7 +64,7 @@ def there(tmp_path: Path, run: Run) -> Path:
 
 
 def say(folder: Path, state: str, log: bytes | None = None, **facts: Any) -> None:
-    """Writes what a supervisor writes of a run, or of a task with its log."""
+    """Writes the state of a run, or of a task with its log, like a supervisor."""
     folder.mkdir(parents=True, exist_ok=True)
     if log is not None:
         (folder / "log.txt").write_bytes(log)
@@ -72,7 +72,7 @@ def say(folder: Path, state: str, log: bytes | None = None, **facts: Any) -> Non
 
 
 def counted(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The modules that are called from now on."""
+    """Returns a list that collects the modules that are called after this."""
     calls: list[str] = []
     call = RemoteHost.call
 
@@ -85,7 +85,7 @@ def counted(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
-    """Another command does this while the host answers."""
+    """Runs the action, as another command, while the host answers."""
     call = RemoteHost.call
 
     def answer_late(self: RemoteHost, *arguments: Any, **options: Any) -> Any:
@@ -96,7 +96,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> 
     monkeypatch.setattr(RemoteHost, "call", answer_late)
 
 
-def test_states_and_logs_come_as_they_change(
+def test_mirror_refresh_fetches_states_and_logs_as_they_change(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = submitted(tmp_path, tasks=2)
@@ -123,7 +123,7 @@ def test_states_and_logs_come_as_they_change(
     assert calls == [], "all is known of a run that has ended"
 
 
-def test_states_of_several_runs_are_one_question(
+def test_mirror_refresh_fetches_states_of_several_runs_in_one_call(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [submitted(tmp_path, name) for name in ("job-1", "job-2")]
@@ -134,7 +134,7 @@ def test_states_of_several_runs_are_one_question(
     assert ([run.state for run in runs], len(calls)) == (["succeeded"] * 2, 1)
 
 
-def test_very_long_logs_come_in_pieces(
+def test_mirror_refresh_fetches_long_logs_in_pieces(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = submitted(tmp_path, tasks=2)
@@ -150,7 +150,7 @@ def test_very_long_logs_come_in_pieces(
     assert len(calls) == 3
 
 
-def test_samples_of_an_ended_run_come_once(
+def test_mirror_refresh_fetches_samples_of_an_ended_run_once(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = submitted(tmp_path)
@@ -179,10 +179,10 @@ def test_samples_of_an_ended_run_come_once(
     assert not submission_state.read(run).sampled
 
 
-def test_samples_that_two_commands_bring_at_once_cut_off_no_log(
+def test_mirror_refresh_completes_the_log_despite_a_concurrent_fetch_of_samples(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One asks for the samples, and ends while the other is answered."""
+    """One command fetches the samples, and ends while the host answers the other."""
     run = submitted(tmp_path)
     folder = there(tmp_path, run)
     say(folder / "tasks" / "0", "succeeded", b"log", exit_code=0, attempt=0)
@@ -199,29 +199,32 @@ def test_samples_that_two_commands_bring_at_once_cut_off_no_log(
     assert (run.log_text(0), submission_state.read(run).sampled) == ("log", True)
 
 
-def test_a_submission_that_goes_on_is_written_by_its_own_command_alone(
+def test_mirror_refresh_does_not_write_the_record_of_a_submission_in_progress(
     mirror: Mirror, tmp_path: Path
 ) -> None:
-    """It notes at any time that the cluster has the run, which may have ended by then."""
+    """The submitting command may record at any time that the cluster has the run, even an ended
+    one."""
     run = submitted(tmp_path)
     submission_state.Submission(0).write(run)
     say(there(tmp_path, run), "succeeded")
     before = (run.folder / "engine.json").stat()
     mirror.refresh([run], samples=True)
     assert run.state == "succeeded"
-    after = (run.folder / "engine.json").stat()  # it has been read, which its atime may say
+    after = (run.folder / "engine.json").stat()  # reading the file may change its atime
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_a_lost_run_may_have_more_samples(mirror: Mirror, tmp_path: Path) -> None:
-    """A node that is cut off samples on."""
+def test_mirror_refresh_keeps_fetching_samples_of_a_lost_run(
+    mirror: Mirror, tmp_path: Path
+) -> None:
+    """A node that is cut off continues to sample."""
     run = submitted(tmp_path)
     say(there(tmp_path, run), "lost")
     mirror.refresh([run], samples=True)
     assert not submission_state.read(run).sampled
 
 
-def test_the_state_of_an_earlier_submission_is_not_the_retrys(
+def test_mirror_refresh_ignores_the_state_of_an_earlier_submission(
     mirror: Mirror, tmp_path: Path
 ) -> None:
     run = submitted(tmp_path)
@@ -241,15 +244,19 @@ def test_the_state_of_an_earlier_submission_is_not_the_retrys(
     assert run.state == "running"
 
 
-def test_a_run_whose_folder_is_gone_is_lost(mirror: Mirror, tmp_path: Path) -> None:
+def test_mirror_refresh_marks_a_run_without_a_folder_as_lost(
+    mirror: Mirror, tmp_path: Path
+) -> None:
     run = submitted(tmp_path)
     mirror.refresh([run])
     assert (run.state, run.status.reason) == ("lost", "its folder is gone")
     assert run.exit_code == 5
 
 
-def test_a_submission_under_way_is_left_alone(mirror: Mirror, tmp_path: Path) -> None:
-    """Its command holds the lock; without it, it was cut off."""
+def test_mirror_refresh_reports_an_interrupted_submission_but_none_in_progress(
+    mirror: Mirror, tmp_path: Path
+) -> None:
+    """A submission in progress holds the run's lock; without the lock it was interrupted."""
     record = RunRecord("job-2", "job", "pair", 0.0, 1, "job.yaml", "0", engine="ssh")
     run, lock = RunStore(tmp_path / ".fairway").create(record, {})
     submission_state.begin(run, retry=False)
@@ -260,10 +267,10 @@ def test_a_submission_under_way_is_left_alone(mirror: Mirror, tmp_path: Path) ->
     assert run.status.reason.startswith("submission was interrupted")
 
 
-def test_a_run_that_another_command_submits_meanwhile_is_not_lost(
+def test_mirror_refresh_does_not_lose_a_run_that_is_submitted_meanwhile(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The host has not seen it when it is asked, and has when it has answered."""
+    """The host does not have the run when it is asked, and has it when it has answered."""
     run = submitted(tmp_path)
     submission_state.Submission(0).write(run)
     taken_over = submission_state.Submission(0, complete=True)
@@ -272,7 +279,7 @@ def test_a_run_that_another_command_submits_meanwhile_is_not_lost(
     assert run.state == "queued"
 
 
-def test_what_is_said_of_a_run_before_its_retry_is_not_the_retrys(
+def test_mirror_refresh_ignores_an_answer_from_before_a_concurrent_retry(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = submitted(tmp_path)
@@ -285,7 +292,7 @@ def test_what_is_said_of_a_run_before_its_retry_is_not_the_retrys(
     assert (run.state, run.task_status(0).state) == ("queued", "queued")
 
 
-def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path) -> None:
+def test_remote_remove_deletes_code_with_its_last_run(mirror: Mirror, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     code = shared / "code" / "0123456789abcdef"
     code.mkdir(parents=True)
@@ -302,15 +309,17 @@ def test_the_last_run_of_some_code_takes_it_along(mirror: Mirror, tmp_path: Path
     assert (shared / "code").is_dir()
 
 
-def test_code_that_did_not_arrive_is_said_to_be_missing(tmp_path: Path) -> None:
+def test_remote_adopt_of_code_that_did_not_arrive_raises_a_fault(tmp_path: Path) -> None:
     with pytest.raises(Fault) as caught:
         adopt(tmp_path / "code", "c" * 16, "job-1", "the code")
     assert caught.value.record["message"] == f"the code is not at {tmp_path}/code/{'c' * 16}"
     assert "submit it again" in caught.value.record["hint"]
 
 
-def test_a_retry_from_elsewhere_is_not_taken_for_ones_own(mirror: Mirror, tmp_path: Path) -> None:
-    """Another machine has retried the run that this one takes for failed."""
+def test_mirror_require_latest_reports_a_retry_from_another_machine(
+    mirror: Mirror, tmp_path: Path
+) -> None:
+    """The other machine has retried a run that is still failed in the local record."""
     run = submitted(tmp_path)
     folder = there(tmp_path, run)
     say(folder / "tasks" / "0", "failed", b"", exit_code=1, attempt=0)
@@ -326,7 +335,9 @@ def test_a_retry_from_elsewhere_is_not_taken_for_ones_own(mirror: Mirror, tmp_pa
     mirror.require_latest(run)
 
 
-def test_a_damaged_run_of_a_cluster_hides_no_other(mirror: Mirror, tmp_path: Path) -> None:
+def test_mirror_adopt_reports_only_the_damaged_run_of_its_target(
+    mirror: Mirror, tmp_path: Path
+) -> None:
     runs = tmp_path / "shared" / "runs"
     for name, text in {"a-1": "{", "b-1": "[]", "c-1": '{"target": "pair"}', "d-1": "\xff"}.items():
         (runs / name).mkdir(parents=True)
@@ -337,7 +348,7 @@ def test_a_damaged_run_of_a_cluster_hides_no_other(mirror: Mirror, tmp_path: Pat
 
 
 @pytest.mark.parametrize("file", ["state.json", "tasks/0/state.json"])
-def test_a_run_damaged_at_the_cluster_holds_up_no_other(
+def test_mirror_refresh_of_a_run_damaged_on_the_cluster_updates_the_others(
     mirror: Mirror, tmp_path: Path, file: str
 ) -> None:
     broken, sound = (submitted(tmp_path, name) for name in ("job-1", "job-2"))
@@ -355,7 +366,7 @@ def test_a_run_damaged_at_the_cluster_holds_up_no_other(
 
 @pytest.mark.parametrize("text", ["{", '{"submission": "x"}'])
 @pytest.mark.parametrize("file", ["engine.json", "tasks/0/state.json"])
-def test_a_run_damaged_here_holds_up_no_other(
+def test_mirror_refresh_of_a_run_damaged_locally_updates_the_others(
     mirror: Mirror, tmp_path: Path, file: str, text: str
 ) -> None:
     broken, sound = (submitted(tmp_path, name) for name in ("job-1", "job-2"))
@@ -368,14 +379,16 @@ def test_a_run_damaged_here_holds_up_no_other(
     assert sound.state == "succeeded"
 
 
-def test_a_reader_who_was_overtaken_adds_only_what_is_missing(tmp_path: Path) -> None:
+def test_mirror_add_pieces_appends_only_missing_bytes_and_refuses_invalid_ones(
+    tmp_path: Path,
+) -> None:
     run = submitted(tmp_path)
 
     def piece(offset: int, data: bytes) -> Piece:
         return Piece(offset, base64.b64encode(zlib.compress(data)).decode())
 
     add_pieces(run, RunReport(None, logs={"0": piece(0, b"one\n")}))
-    # Both had asked for the same; the second got more of it.
+    # Both readers requested the same offset; the second got more.
     add_pieces(run, RunReport(None, logs={"0": piece(0, b"one\ntwo\n")}))
     add_pieces(run, RunReport(None, logs={"0": piece(0, b"one\n")}))
     add_pieces(run, RunReport(None, logs={"0": piece(20, b"far behind\n")}))

@@ -1,4 +1,4 @@
-"""The command lines of ssh and rsync: whatever a host is called, it is no option."""
+"""Command lines of ssh and rsync: a host's name is never taken as an option."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ SshThat = Callable[[str], Path]
 
 pytestmark = pytest.mark.integration
 
-# Notes its words, of which each ends with a 0, and all of them with a 1.
+# Logs the arguments, each terminated by a 0 byte, and the command line by a 1 byte.
 _NOTE = """printf '%s\\0' "${0##*/}" "$@" >>LOG; printf '\\1' >>LOG"""
 # In the script of an ssh that connects: makes the socket of a master connection.
 _CONNECT = 'for word; do case $word in ControlPath=*) touch "${word#*=}" ;; esac; done'
@@ -29,7 +29,7 @@ _CONNECT = 'for word; do case $word in ControlPath=*) touch "${word#*=}" ;; esac
 
 @pytest.fixture
 def log(tmp_path: Path, ssh_that: SshThat, programs: Path) -> Path:
-    """The command lines of the programs that are found first."""
+    """A log of the command lines of ssh and rsync."""
     log = tmp_path / "log"
     ssh_that(_CONNECT)
     text = (programs / "ssh").read_text().partition("\n")
@@ -39,13 +39,14 @@ def log(tmp_path: Path, ssh_that: SshThat, programs: Path) -> Path:
 
 
 def lines(log: Path) -> list[list[str]]:
-    """The words of each command line."""
+    """Returns the arguments of each command line."""
     return [line.split("\0")[:-1] for line in log.read_text().split("\1")[:-1]]
 
 
 @pytest.fixture
 def ssh_that(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> SshThat:
-    """Puts an `ssh` on PATH that does this to connect; the file with a line each time."""
+    """Returns a function that puts an `ssh` on PATH, which runs the script to connect, and returns
+    a file with a line for each attempt."""
     tried = tmp_path / "tried"
     monkeypatch.setattr("fairway_runner.engines.outage._FIRST", 0.0)
 
@@ -57,7 +58,7 @@ def ssh_that(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) ->
     return write
 
 
-def test_the_destination_stands_behind_the_end_of_the_options(log: Path, tmp_path: Path) -> None:
+def test_ssh_and_rsync_get_the_destination_after_a_double_dash(log: Path, tmp_path: Path) -> None:
     host = Ssh("-oProxyCommand=x", "")
     host.run(["true"], deadline=1.0)
     host.upload(tmp_path, "/there", deadline=1.0)
@@ -88,7 +89,7 @@ REFUSED = "ssh: connect to host {} port 22: Connection refused"
         ("192.0.2.4", "me@{}: Permission denied (publickey).", 1, "is the key loaded (ssh-add)"),
     ],
 )
-def test_ssh_connection_that_no_second_try_helps_is_not_retried(
+def test_ssh_connection_is_retried_unless_the_failure_is_permanent(
     ssh_that: SshThat, address: str, said: str, tries: int, hint: str
 ) -> None:
     said = said.format(address)
@@ -104,10 +105,10 @@ def test_ssh_connection_that_no_second_try_helps_is_not_retried(
     host.close()
 
 
-def test_a_host_that_is_waited_for_is_named(
+def test_ssh_logs_a_host_that_does_not_answer(
     ssh_that: SshThat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ssh stands still until somebody was told about it."""
+    """ssh hangs until the message has been logged."""
     monkeypatch.setattr("fairway_runner.engines.outage._QUIET", 0.05)
     told = tmp_path / "told"
     os.mkfifo(told)
@@ -129,10 +130,10 @@ def test_a_host_that_is_waited_for_is_named(
     ("there", "said"),
     [("10.0.0.6", ["10.0.0.5", "10.0.0.6"]), ("none", ["10.0.0.5", "10.0.0.6", "10.0.0.4"])],
 )
-def test_another_node_serves_where_the_main_host_is_gone(
+def test_ssh_uses_another_node_if_the_main_host_is_gone(
     ssh_that: SshThat, tmp_path: Path, caplog: pytest.LogCaptureFixture, there: str, said: list[str]
 ) -> None:
-    """As Azure has replaced it. Once one was reached it stays the one."""
+    """Azure may have replaced the main host. The node that was reached is used from then on."""
     tried = ssh_that(f"""for host; do :; done; echo "$host" >>{tmp_path}/tried
         if [ "$host" != {there} ]; then
             echo "ssh: connect to host $host port 22: timed out" >&2
@@ -156,7 +157,7 @@ def test_another_node_serves_where_the_main_host_is_gone(
     ("deadline", "others", "seconds"),
     [(600.0, (), "15"), (5.0, (), "5"), (0.0, (), "5"), (5.0, ("10.0.0.5",), "2")],
 )
-def test_connecting_takes_no_longer_than_the_deadline_leaves(
+def test_ssh_connect_timeout_fits_the_deadline_and_the_number_of_hosts(
     log: Path, deadline: float, others: tuple[str, ...], seconds: str
 ) -> None:
     host = Ssh("10.0.0.4", "", others=others)
@@ -166,7 +167,7 @@ def test_connecting_takes_no_longer_than_the_deadline_leaves(
     assert [word for word in made if "ConnectTimeout" in word] == [f"ConnectTimeout={seconds}"]
 
 
-def test_ssh_that_never_ends_is_ended_and_not_started_again(
+def test_ssh_that_hangs_is_ended_and_not_retried(
     ssh_that: SshThat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(tmp_path / "never")
@@ -180,7 +181,7 @@ def test_ssh_that_never_ends_is_ended_and_not_started_again(
     assert tried.read_text() == "\n"
 
 
-def test_threads_that_wait_for_one_connection_share_its_failure(
+def test_ssh_threads_that_wait_for_one_connection_share_its_failure(
     ssh_that: SshThat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = ssh_that('echo "ssh: no route" >&2; exit 255')
@@ -188,7 +189,7 @@ def test_threads_that_wait_for_one_connection_share_its_failure(
     all_ask = threading.Barrier(3)
 
     class Lock:
-        """The lock of the host, which nobody takes before all want it."""
+        """The host's lock, which is not acquired before all threads want it."""
 
         inner = host._connecting
 
@@ -209,7 +210,7 @@ def test_threads_that_wait_for_one_connection_share_its_failure(
     assert tried.read_text() == "\n"
 
 
-def test_a_connection_that_was_begun_is_the_one_that_is_used(ssh_that: SshThat) -> None:
+def test_ssh_run_uses_the_connection_that_begin_started(ssh_that: SshThat) -> None:
     tried = ssh_that(_CONNECT)
     host = Ssh("10.0.0.4", "")
     host.begin()
@@ -221,7 +222,7 @@ def test_a_connection_that_was_begun_is_the_one_that_is_used(ssh_that: SshThat) 
     assert tried.read_text() == "\n"
 
 
-def test_a_connection_that_was_begun_and_failed_is_tried_as_any_other(ssh_that: SshThat) -> None:
+def test_ssh_run_retries_a_failed_connection_that_begin_started(ssh_that: SshThat) -> None:
     tried = ssh_that('echo "ssh: no route" >&2; exit 255')
     host = Ssh("10.0.0.4", "")
     host.begin()
@@ -231,10 +232,10 @@ def test_a_connection_that_was_begun_and_failed_is_tried_as_any_other(ssh_that: 
     assert len(tried.read_text().splitlines()) == 3
 
 
-def test_a_connection_that_was_just_made_is_an_answer(
+def test_ssh_require_answer_runs_a_command_unless_the_connection_is_new(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An older one, or a master of the user's, may have lost its host since."""
+    """An older connection, or a master of the user's, may have lost its host since."""
     host = Ssh("10.0.0.4", "")
     host.begin()
     host.require_answer(deadline=600.0)
@@ -253,7 +254,7 @@ def test_a_connection_that_was_just_made_is_an_answer(
     assert log.read_text().splitlines()[-1].endswith("-T -- 10.0.0.5 true")
 
 
-def test_a_host_that_takes_no_connection_gives_no_answer(ssh_that: SshThat) -> None:
+def test_ssh_require_answer_raises_if_the_host_is_unreachable(ssh_that: SshThat) -> None:
     tried = ssh_that('echo "ssh: no route" >&2; exit 255')
     host = Ssh("10.0.0.4", "")
     with pytest.raises(TargetUnavailable):
@@ -262,10 +263,10 @@ def test_a_host_that_takes_no_connection_gives_no_answer(ssh_that: SshThat) -> N
     assert len(tried.read_text().splitlines()) == 3
 
 
-def test_a_connection_that_nobody_came_to_use_ends(ssh_that: SshThat, tmp_path: Path) -> None:
+def test_ssh_close_ends_a_connection_that_was_never_used(ssh_that: SshThat, tmp_path: Path) -> None:
     ended = tmp_path / "ended"
     os.mkfifo(ended)
-    # The shell keeps the pipe open for as long as it stands there.
+    # The shell keeps the pipe open while it runs.
     ssh_that(f"exec 9>{ended}; exec tail -f /dev/null")
     host = Ssh("10.0.0.4", "")
     host.begin()
@@ -275,10 +276,10 @@ def test_a_connection_that_nobody_came_to_use_ends(ssh_that: SshThat, tmp_path: 
     assert host.folder is None
 
 
-def test_threads_that_want_a_connection_at_once_have_one(
+def test_ssh_threads_that_connect_at_once_share_one_connection(
     ssh_that: SshThat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second of two would have no socket, by which to end it."""
+    """A second connection would have no socket with which to end it."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     lines = os.open(gate, os.O_RDWR)
@@ -296,7 +297,7 @@ def test_threads_that_want_a_connection_at_once_have_one(
         calls = [pool.submit(host.run, ["true"], deadline=600.0) for _ in range(3)]
         host.begin()
         all_call.wait()
-        os.write(lines, b"\n\n\n")  # also for those that there should not be
+        os.write(lines, b"\n\n\n")  # also for connections that should not exist
         assert [each.result().code for each in calls] == [0, 0, 0]
     host.close()
     os.close(lines)

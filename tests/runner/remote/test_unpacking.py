@@ -1,4 +1,4 @@
-"""Files that come from a host as a tar file lie where they were asked for, and nowhere else."""
+"""Files that a host sends as a tar file are unpacked in the requested folder and nowhere else."""
 
 import io
 import os
@@ -23,7 +23,7 @@ from fairway_runner.engines.remote.ssh import Program, Ssh
 
 
 class Host(Connection):
-    """A connection over which these bytes come."""
+    """A connection that delivers these bytes."""
 
     name = "lab-main"
 
@@ -39,7 +39,8 @@ class Host(Connection):
 
 
 def packed(*members: tuple[str, str]) -> bytes:
-    """A file for each name, or with `-> target` a link."""
+    """Returns a tar file with a file for each name, or a link for content of the form `->
+    target`."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as files:
         for name, content in members:
@@ -108,7 +109,9 @@ def test_unpacking_of_damaged_files_is_refused(tmp_path: Path) -> None:
         assert caught.value.exit_code == 5
 
 
-def test_a_full_disk_is_said_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unpacking_on_a_full_disk_raises_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -118,8 +121,8 @@ def test_a_full_disk_is_said_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyP
         Host(files).download("/there", ["outputs"], tmp_path, deadline=1.0)
 
 
-def test_a_file_that_was_fetched_stays_when_it_comes_anew(tmp_path: Path) -> None:
-    """It may be the same file as in the mirror."""
+def test_unpacking_a_changed_file_keeps_a_hard_link_to_the_old_one(tmp_path: Path) -> None:
+    """A fetched file may be a hard link to the mirror's file."""
     host = Host(packed(("outputs/a", "first")))
     host.download("/shared/run", ["outputs"], tmp_path / "run", deadline=0.0)
     fetched = tmp_path / "fetched"
@@ -130,7 +133,7 @@ def test_a_file_that_was_fetched_stays_when_it_comes_anew(tmp_path: Path) -> Non
     assert fetched.read_text() == "first"
 
 
-def test_a_file_fetched_from_this_machine_stays_when_it_comes_anew(tmp_path: Path) -> None:
+def test_download_on_this_machine_keeps_a_hard_link_to_the_old_file(tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     (there / "outputs").mkdir(parents=True)
     (there / "outputs/a").write_text("first")
@@ -145,7 +148,7 @@ def test_a_file_fetched_from_this_machine_stays_when_it_comes_anew(tmp_path: Pat
     assert (tmp_path / "fetched").read_text() == "first"
 
 
-def test_upload_on_this_machine_adds_to_a_folder_that_is_there(tmp_path: Path) -> None:
+def test_upload_on_this_machine_adds_to_an_existing_folder(tmp_path: Path) -> None:
     code, there = tmp_path / "code", tmp_path / "there"
     for folder in (code, there):
         folder.mkdir()
@@ -159,7 +162,7 @@ def test_upload_on_this_machine_adds_to_a_folder_that_is_there(tmp_path: Path) -
 @pytest.mark.skipif(os.getuid() != 0, reason="only root could give files to another")
 @pytest.mark.parametrize("line", [connection.UNPACK, remote_host.SHIP], ids=["files", "programs"])
 def test_unpacking_on_a_host_makes_files_of_its_own_user(line: str, tmp_path: Path) -> None:
-    """A file server that takes root for nobody refuses to give files away, and tar then fails."""
+    """A file server that squashes root refuses to change owners, and tar then fails."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as files:
         member = tarfile.TarInfo("train.py")
@@ -172,7 +175,7 @@ def test_unpacking_on_a_host_makes_files_of_its_own_user(line: str, tmp_path: Pa
 
 
 class NoisyHost(Ssh):
-    """This machine, behind an ssh whose login shell greets."""
+    """This machine, behind an ssh whose login shell prints a greeting."""
 
     def __init__(self, ssh: Path, *, has_rsync: bool = True) -> None:
         super().__init__("lab-main", "", has_rsync=has_rsync)
@@ -189,10 +192,10 @@ class NoisyHost(Ssh):
 
 
 @pytest.mark.parametrize("has_rsync", [True, False])
-def test_files_are_copied_though_the_login_shell_prints(
+def test_download_works_with_a_login_shell_that_prints(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, has_rsync: bool
 ) -> None:
-    """rsync stops at that, which is told with the line; a tar file comes behind a mark."""
+    """rsync fails on such a line, which is logged; a tar file comes after a mark."""
     host = NoisyHost(tmp_path / "ssh", has_rsync=has_rsync)
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "a").write_bytes(b"\0\n1")
@@ -205,7 +208,7 @@ def test_files_are_copied_though_the_login_shell_prints(
     assert caplog.text.count("Welcome") == (2 if has_rsync else 0)
 
 
-def test_a_login_shell_that_prints_is_found(tmp_path: Path) -> None:
+def test_noisy_shell_check_reports_a_login_shell_that_prints(tmp_path: Path) -> None:
     host = NoisyHost(tmp_path / "ssh")
     [finding] = connection.of_shell(host, 60.0)
     assert (finding.id, "Welcome" in finding.message) == ("noisy-shell", True)
