@@ -1,4 +1,4 @@
-"""One task in an allocation of Slurm's: a full disk, and what is left on its other nodes."""
+"""One task in a Slurm allocation: a full disk, and processes left on its other nodes."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from fairway_agent.slurm import job
 job.main()
 """
 )
-# Has it told to end once its task is known to have ended by the same signal.
+# Signals the job after its task has ended by the same signal.
 TOLD_LATE = """
 import os, signal, threading
 from fairway_agent.task.task import Task
@@ -43,19 +43,20 @@ def end(task):
     return code
 Task.ended = end
 """
-# Runs on this machine what it is to run on another node, and notes it.
+# Runs the command for another node on this machine, and logs it.
 SRUN = """#!/bin/bash
 while [[ $1 == -* ]]; do shift; done
 printf '%s ' "${@:4}" >>"$SRUN_LOG"; echo >>"$SRUN_LOG"
 exec "$@"
 """
-# Tests beside this one must not find its processes by their names.
+# Parallel tests must not find this test's processes by their names.
 RUN = f"full-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture
 def node(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of programs first on PATH, and what Slurm sets for a job on two nodes."""
+    """A folder of programs first on PATH, with the variables that Slurm sets for a job on two
+    nodes."""
     executable(programs / "srun", SRUN)
     executable(programs / "scontrol", "echo n1\necho n2")
     monkeypatch.setenv("SRUN_LOG", str(tmp_path / "srun.log"))
@@ -81,7 +82,7 @@ def state(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_a_task_whose_disk_is_full_for_a_while_ends_as_its_program_did(
+def test_slurm_task_with_a_temporarily_full_disk_ends_with_its_exit_code(
     tmp_path: Path, node: Path, code: int
 ) -> None:
     script = f"touch {tmp_path}/runs/{RUN}/full; exit {code}"
@@ -101,13 +102,13 @@ def test_a_task_whose_disk_is_full_for_a_while_ends_as_its_program_did(
         ({"state": "running", "ends": {"node": 1}}, {"node": 1}, {"node": 2}, "node: 1"),
         ({"state": "running", "stopped": True}, {"preemption": 0}, {"preemption": 1}, "emption: 0"),
         ({"state": "running", "stopped": True}, {"node": 0}, {"preemption": 1}, None),
-        # What was counted when it was seen to wait is not counted again.
+        # An end that was counted while the task was queued is not counted again.
         ({"state": "queued", "ends": {"node": 1}}, {"node": 1}, {"node": 1}, None),
-        # That was an earlier start of the run.
+        # Recorded by an earlier submission.
         ({"state": "failed", "ends": {"node": 9}, "submission": 1}, {"node": 1}, None, None),
     ],
 )
-def test_slurm_job_that_lost_its_node_begins_again_within_its_limit(
+def test_slurm_task_that_lost_its_node_starts_again_within_its_retry_limits(
     tmp_path: Path,
     node: Path,
     before: dict[str, Any],
@@ -130,7 +131,9 @@ def test_slurm_job_that_lost_its_node_begins_again_within_its_limit(
 
 
 @pytest.mark.parametrize("file", ["tasks/0/state.json", "control.json", "setup/state.json"])
-def test_a_damaged_file_ends_it_in_words(tmp_path: Path, node: Path, file: str) -> None:
+def test_slurm_task_with_a_damaged_file_fails_and_reports_the_file(
+    tmp_path: Path, node: Path, file: str
+) -> None:
     damaged = tmp_path / "runs" / RUN / file
     damaged.parent.mkdir(parents=True, exist_ok=True)
     damaged.write_text('{"state": "run')
@@ -141,19 +144,23 @@ def test_a_damaged_file_ends_it_in_words(tmp_path: Path, node: Path, file: str) 
     assert f"{damaged}: damaged: " in known["reason"]
 
 
-def test_slurm_may_signal_a_task_before_its_program(tmp_path: Path, node: Path) -> None:
+def test_slurm_task_signalled_with_its_program_is_recorded_as_stopped(
+    tmp_path: Path, node: Path
+) -> None:
     done = run_job(tmp_path, "kill -TERM $$", "n1", program=TOLD_LATE + JOB)
     assert (done.returncode, done.stderr) == (143, "")
     known = state(tmp_path)
     assert (known["state"], known.get("stopped")) == ("running", True)
 
 
-def test_a_task_that_ends_itself_by_a_signal_has_failed(tmp_path: Path, node: Path) -> None:
+def test_slurm_task_whose_program_kills_itself_has_failed(tmp_path: Path, node: Path) -> None:
     done = run_job(tmp_path, "kill -TERM $$", "n1")
     assert (done.returncode, state(tmp_path)["state"]) == (143, "failed")
 
 
-def test_slurm_job_cleans_other_nodes_before_its_end_is_known(tmp_path: Path, node: Path) -> None:
+def test_slurm_task_ends_processes_on_its_other_nodes_before_it_succeeds(
+    tmp_path: Path, node: Path
+) -> None:
     done = run_job(tmp_path, "true", "n1,n2")
     assert (done.returncode, done.stderr) == (0, "")
     steps = (tmp_path / "srun.log").read_text()
@@ -163,7 +170,7 @@ def test_slurm_job_cleans_other_nodes_before_its_end_is_known(tmp_path: Path, no
 
 @pytest.fixture
 def daemon() -> Iterator[subprocess.Popen[str]]:
-    """A program that has left its session and ignores what it is told, with its task's names."""
+    """A program with its task's variables that has left its session and ignores SIGTERM."""
     names = {"FAIRWAY_RUN": RUN, "FAIRWAY_TASK": "7"}
     with subprocess.Popen(
         ["setsid", "bash", "-c", "trap '' TERM; echo ready; sleep 600"],
@@ -176,7 +183,7 @@ def daemon() -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_a_daemon_on_another_node_is_ended(daemon: subprocess.Popen[str]) -> None:
+def test_slurm_end_all_kills_a_daemon_of_its_task_only(daemon: subprocess.Popen[str]) -> None:
     allocation.end_all(RUN, "8", 0.0)
     assert daemon.poll() is None
     allocation.end_all(RUN, "7", 0.0)

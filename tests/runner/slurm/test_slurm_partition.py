@@ -1,4 +1,4 @@
-"""Capabilities of a partition, actions on its nodes, and a run that leaves a Spot node."""
+"""Resources of a partition, actions on its nodes, and jobs that leave an evicted Spot node."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from fairway_boot.slurm.settings import Settings
         ("slurm_update error: Invalid node name specified", "scontrol show node nd-9"),
     ],
 )
-def test_an_action_that_slurm_refuses_is_named(
+def test_slurm_node_action_that_slurm_refuses_is_reported_with_a_hint(
     monkeypatch: pytest.MonkeyPatch, said_by_slurm: str, hint: str
 ) -> None:
     def refuse(_: object) -> str:
@@ -44,7 +44,7 @@ def test_an_action_that_slurm_refuses_is_named(
         ("(null)|(null)|4", "", 0),
     ],
 )
-def test_a_partition_offers_what_slurm_knows_of_it(
+def test_slurm_partition_resources_are_parsed_from_sinfo(
     monkeypatch: pytest.MonkeyPatch, line: str, feature: str, gpus: int
 ) -> None:
     monkeypatch.setattr(commands, "run", lambda *_: f"{line}|1900000\n")
@@ -54,14 +54,16 @@ def test_a_partition_offers_what_slurm_knows_of_it(
     assert (found.feature, found.gpus) == (feature, gpus)
 
 
-def test_a_partition_that_is_not_there_names_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_partition_that_does_not_exist_is_reported_with_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(commands, "run", lambda words: "" if "-p" in words else "nd\nhb\n")
     with pytest.raises(Fault) as raised:
         nodes.partition_resources(SubmitRequest("job-a", 0, partition="nb"))
     assert raised.value.record["hint"] == "it has: hb, nd"
 
 
-def test_a_job_of_ours_is_asked_and_another_sent_back(
+def test_slurm_eviction_signals_jobs_of_fairway_and_requeues_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name_file = tmp_path / "name"

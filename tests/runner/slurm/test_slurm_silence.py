@@ -1,4 +1,4 @@
-"""Slurm that does not answer: what tasks have written is shown all the same."""
+"""Slurm that does not answer, and damaged runs: other states are shown all the same."""
 
 import io
 import json
@@ -28,7 +28,7 @@ TARGET = target_of("slurm")
 
 
 @pytest.mark.parametrize("fault", [NO_ANSWER, "missing-tool"])
-def test_the_host_says_what_tasks_have_written(
+def test_slurm_states_without_an_answer_of_slurm_come_from_the_files_of_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     def reconcile_all(_: Sequence[Path]) -> None:
@@ -52,7 +52,7 @@ def test_the_host_says_what_tasks_have_written(
 
 
 def going_run(folder: Path, after: tuple[str, ...] = ()) -> None:
-    """A run of one task, which Slurm has as a job."""
+    """Makes a run of one task that is a job of Slurm."""
     bring(folder, RunPlan(folder.name, "/code", after=after))
     take_over(folder, "7")
     for each in (folder, folder / "tasks" / "0"):
@@ -61,7 +61,7 @@ def going_run(folder: Path, after: tuple[str, ...] = ()) -> None:
 
 
 @pytest.mark.parametrize("file", ["state.json", "tasks/0/state.json", "control.json"])
-def test_a_damaged_run_hides_no_other(
+def test_slurm_states_report_a_damaged_run_and_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     monkeypatch.setattr(runs, "jobs_named", lambda _: [])
@@ -76,7 +76,7 @@ def test_a_damaged_run_hides_no_other(
     assert found["job-2"]["state"]["state"] == "lost"  # as Slurm knows no job of it
 
 
-def test_a_run_whose_file_is_damaged_is_cancelled_by_its_name(
+def test_slurm_cancel_of_a_damaged_run_finds_its_jobs_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     going_run(tmp_path / "runs" / "job-1")
@@ -89,7 +89,7 @@ def test_a_run_whose_file_is_damaged_is_cancelled_by_its_name(
     assert [words[-1] for words in ordered] == ["7", "7"]
 
 
-def test_a_run_ends_though_the_one_before_it_is_damaged(
+def test_slurm_states_end_a_run_whose_predecessor_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = Element("7", -1, "CANCELLED", "DependencyNeverSatisfied", "", "", "")
@@ -103,7 +103,7 @@ def test_a_run_ends_though_the_one_before_it_is_damaged(
     assert (found.state.state, found.state.reason) == ("cancelled", reason)
 
 
-def test_a_command_goes_on_and_says_so_once(
+def test_slurm_refresh_without_an_answer_warns_once_until_the_deadline(
     make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = make_run("job-aaaaaa", state="running", engine="slurm", target="nd")
@@ -124,4 +124,6 @@ def test_a_command_goes_on_and_says_so_once(
     assert (caught.value.findings[0].id, caught.value.exit_code) == (NO_ANSWER, 5)
     said[:] = ["away"]
     with pytest.raises(UserError, match="away"):
-        Absence(run, 600.0).look(lambda: engine.refresh([run]))  # and not as long once more
+        Absence(run, 600.0).look(
+            lambda: engine.refresh([run])
+        )  # without waiting for another deadline
