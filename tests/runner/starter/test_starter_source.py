@@ -1,4 +1,4 @@
-"""Line that `fairway init` writes into requirements.txt: the very Fairway that is running."""
+"""Requirement that `fairway init` writes into requirements.txt: the Fairway that is running."""
 
 import hashlib
 from pathlib import Path
@@ -39,14 +39,16 @@ def clone(tmp_path: Path) -> Path:
         ("ssh://git@example.org:2222/lab/fairway", "ssh://git@example.org:2222/lab/fairway"),
     ],
 )
-def test_a_clone_is_named_with_its_origin_and_commit(clone: Path, remote: str, url: str) -> None:
+def test_starter_source_of_a_clone_has_its_origin_and_commit(
+    clone: Path, remote: str, url: str
+) -> None:
     _git(clone, "remote", "add", "origin", remote)
     commit = _git(clone, "rev-parse", "HEAD")
     assert from_clone(clone) == Source(f"fairway-hpc[node] @ git+{url}@{commit}")
 
 
 @pytest.mark.parametrize("remote", [None, "/srv/fairway", "../fairway"])
-def test_a_clone_that_only_this_machine_has_is_named_with_a_note(
+def test_starter_source_of_a_clone_without_a_remote_url_has_a_note(
     clone: Path, remote: str | None
 ) -> None:
     if remote:
@@ -57,8 +59,8 @@ def test_a_clone_that_only_this_machine_has_is_named_with_a_note(
     assert "only on this machine" in source.note
 
 
-def test_sources_without_a_commit_are_named_by_their_folder(clone: Path) -> None:
-    """Such as those of an archive that was unpacked in somebody's own repository."""
+def test_starter_source_without_a_commit_is_its_folder(clone: Path) -> None:
+    """For example an archive that was unpacked in the user's own repository."""
     inner = clone / "fairway"
     inner.mkdir()
     source = from_clone(inner)
@@ -66,22 +68,22 @@ def test_sources_without_a_commit_are_named_by_their_folder(clone: Path) -> None
     assert source.note
 
 
-def test_starter_source_of_pip_or_an_index_is_named() -> None:
+def test_starter_source_of_a_pip_install_has_its_commit_or_version() -> None:
     vcs = {"vcs": "git", "commit_id": COMMIT, "requested_revision": "main"}
     source = from_record({"url": "https://example.org/lab/fairway", "vcs_info": vcs})
     assert source == Source(f"fairway-hpc[node] @ git+https://example.org/lab/fairway@{COMMIT}")
-    # pip writes no direct_url.json for one from an index, which was the user's choice.
+    # pip writes no direct_url.json for a package from an index, which the user has chosen.
     assert from_record(None) == Source(f"fairway-hpc[node]=={fairway_core.__version__}")
 
 
 @pytest.mark.parametrize("archive", [{"hashes": {"sha256": "ab"}}, {"hash": "sha256=ab"}])
-def test_a_wheel_of_a_server_is_named_with_its_hash(archive: dict[str, object]) -> None:
+def test_starter_source_of_a_remote_wheel_has_its_hash(archive: dict[str, object]) -> None:
     url = "https://example.org/fairway_hpc-0.1.0-py3-none-any.whl"
     source = from_record({"url": url, "archive_info": archive})
     assert source == Source(f"fairway-hpc[node] @ {url}#sha256=ab")
 
 
-def test_a_wheel_of_this_machine_goes_into_the_project(tmp_path: Path) -> None:
+def test_starter_source_of_a_local_wheel_is_copied_into_the_project(tmp_path: Path) -> None:
     wheel = tmp_path / "dist/fairway_hpc-0.1.0-py3-none-any.whl"
     wheel.parent.mkdir()
     wheel.write_bytes(b"PK wheel")
@@ -95,7 +97,7 @@ def test_a_wheel_of_this_machine_goes_into_the_project(tmp_path: Path) -> None:
     requirements = (tmp_path / "lab/requirements.txt").read_text().splitlines()
     line = f"fairway-hpc[node] @ file://${{PWD}}/wheels/{wheel.name}#sha256={digest}"
     assert requirements[-1] == line
-    # Another one of the same name is not taken for it.
+    # Another wheel of the same name is not used in its place.
     wheel.write_bytes(b"PK other")
     changed = from_record(record)
     assert (changed.requirement, changed.wheel) == (line, None)

@@ -1,4 +1,4 @@
-"""The workflows that `fairway init` writes: safe, as GitHub reads them, of our own commands."""
+"""Workflows that `fairway init` writes: safe, valid for GitHub, with existing commands only."""
 
 import re
 import shlex
@@ -22,7 +22,7 @@ NAMES = ["comment", "deploy", "drift", "plan"]
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh project with the environment `lab`, as `fairway init` writes it."""
+    """A new project with the environment `lab`, as `fairway init` writes it."""
     folder = tmp_path_factory.mktemp("project")
     write_project(folder, Settings("lab"))
     return folder
@@ -46,19 +46,19 @@ def _actions(file: Path) -> set[str]:
     return {step["uses"] for step in _steps(file) if "uses" in step}
 
 
-def test_zizmor_finds_nothing(project: Path) -> None:
+def test_starter_workflows_pass_zizmor(project: Path) -> None:
     _holds(tool("zizmor"), "--offline", "--no-progress", ".", folder=project)
 
 
-def test_workflows_are_as_github_takes_them(project: Path) -> None:
+def test_starter_workflows_match_the_schema_of_github(project: Path) -> None:
     files = sorted(str(file) for file in project.glob(".github/workflows/*.yml"))
     assert [Path(file).stem for file in files] == NAMES
     schema = ["--builtin-schema", "vendor.github-workflows"]
     _holds(tool("check-jsonschema"), *schema, *files, folder=project)
 
 
-def test_actions_are_those_of_our_own_workflows(project: Path) -> None:
-    """Dependabot looks at those alone."""
+def test_starter_workflows_pin_the_action_versions_of_our_own_workflows(project: Path) -> None:
+    """Dependabot updates only our own."""
 
     def versions(folder: Path) -> dict[str, str]:
         files = folder.glob(".github/workflows/*.yml")
@@ -70,7 +70,7 @@ def test_actions_are_those_of_our_own_workflows(project: Path) -> None:
     }
 
 
-def test_everywhere_it_is_one_version_of_terraform(project: Path) -> None:
+def test_starter_workflows_and_our_own_use_one_terraform_version(project: Path) -> None:
     versions = {
         step["with"].get("terraform_version")
         for folder in (OWN, project)
@@ -82,7 +82,9 @@ def test_everywhere_it_is_one_version_of_terraform(project: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_actions_are_pinned_and_scripts_take_no_expressions(project: Path, name: str) -> None:
+def test_starter_workflow_pins_actions_and_has_no_expressions_in_scripts(
+    project: Path, name: str
+) -> None:
     file = project / f".github/workflows/{name}.yml"
     assert _load(file)["permissions"] == {}
     for step in _steps(file):
@@ -93,7 +95,7 @@ def test_actions_are_pinned_and_scripts_take_no_expressions(project: Path, name:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_starter_workflows_hold_nothing_of_this_repository(project: Path, name: str) -> None:
+def test_starter_workflow_mentions_no_path_of_this_repository(project: Path, name: str) -> None:
     text = (project / f".github/workflows/{name}.yml").read_text()
     assert not re.search(r"\bbin/|stacks/\*\*|constructs|docs/|demo", text)
 
@@ -122,7 +124,7 @@ def test_starter_workflow_steps_are_commands_of_the_wheel(
         assert all(word in usage for word in words if word.startswith("--"))
 
 
-def test_pull_requests_are_planned_and_forks_without_credentials(project: Path) -> None:
+def test_starter_workflow_plans_pull_requests_and_forks_without_credentials(project: Path) -> None:
     written = project / ".github/workflows"
     for name, event in (("plan", "pull_request"), ("deploy", "push")):
         paths = _load(written / f"{name}.yml")["on"][event]["paths"]
@@ -143,10 +145,10 @@ def test_pull_requests_are_planned_and_forks_without_credentials(project: Path) 
     assert all("--offline" in run for run in runs)
 
 
-def test_workflow_with_write_token_runs_no_code_of_a_pull_request(project: Path) -> None:
-    """The job that comments has a token that writes: it checks out nothing, and runs nothing.
+def test_starter_workflow_with_write_token_runs_no_code_of_a_pull_request(project: Path) -> None:
+    """The job that comments has a write token: it checks out nothing, and runs nothing.
 
-    The job before it renders with the code of the default branch, and may write nothing.
+    The job before it renders with the code of the default branch, and has no write token.
     """
     jobs = _load(project / WORKFLOWS / "comment.yml")["jobs"]
     assert [step["uses"].split("@")[0] for step in jobs["comment"]["steps"]] == [
@@ -168,8 +170,8 @@ def test_workflow_with_write_token_runs_no_code_of_a_pull_request(project: Path)
             assert writes <= allowed[name]
 
 
-def test_workflows_with_credentials_check_the_lock_file_first(project: Path) -> None:
-    """A job with credentials fails before its first plan where no lock file is committed."""
+def test_starter_workflows_with_credentials_check_the_lock_file_first(project: Path) -> None:
+    """A job with credentials fails before its first plan if no lock file is committed."""
     for file in ("plan", "deploy", "drift"):
         for name, job in _load(project / WORKFLOWS / f"{file}.yml")["jobs"].items():
             if "id-token" not in job.get("permissions", {}):
@@ -180,8 +182,8 @@ def test_workflows_with_credentials_check_the_lock_file_first(project: Path) -> 
             assert not any(step.get("continue-on-error") for step in job["steps"][:4])
 
 
-def test_deploy_workflow_asks_a_second_approval_for_waiting_stacks(project: Path) -> None:
-    """Only where there is something left is anybody asked again."""
+def test_starter_deploy_workflow_asks_a_second_approval_for_waiting_stacks(project: Path) -> None:
+    """The second approval is requested only if stacks are left."""
     jobs = _load(project / WORKFLOWS / "deploy.yml")["jobs"]
     assert jobs["rest"]["environment"] == jobs["deploy"]["environment"]
     assert jobs["rest"]["env"] == jobs["deploy"]["env"]

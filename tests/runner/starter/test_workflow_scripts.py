@@ -1,4 +1,4 @@
-"""The scripts of the workflows that `fairway init` writes, on a GitHub in memory."""
+"""Scripts of the workflows that `fairway init` writes, run against an in-memory GitHub."""
 
 import json
 import os
@@ -19,7 +19,7 @@ TEMPLATES = Path(starter.__file__).with_name("files") / "github/workflows"
 
 
 def _script(name: str) -> str:
-    """The one script of a workflow, or of one of its jobs: `deploy/waiting`."""
+    """Returns the one script of a workflow, or of one of its jobs: `deploy/waiting`."""
     workflow, _, job = name.partition("/")
     jobs = YAML(typ="safe", pure=True).load(TEMPLATES / f"{workflow}.yml.in")["jobs"]
     steps = [step for each in ([job] if job else jobs) for step in jobs[each]["steps"]]
@@ -29,7 +29,7 @@ def _script(name: str) -> str:
 
 
 def _run(name: str, folder: Path, state: dict[str, Any], **environment: str) -> dict[str, Any]:
-    """Runs the workflow's script in `folder`, on a GitHub in memory; what became of that."""
+    """Runs the workflow's script in `folder` on an in-memory GitHub, and returns the result."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("Node.js is not on PATH")
@@ -78,7 +78,9 @@ def test_comment_workflow_updates_one_comment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sha", ["b" * 40, ""])
-def test_a_commit_that_is_no_longer_the_head_gets_no_comment(tmp_path: Path, sha: str) -> None:
+def test_comment_workflow_skips_a_commit_that_is_no_longer_the_head(
+    tmp_path: Path, sha: str
+) -> None:
     _comment(tmp_path)
     state = _state()
     state["pulls"][0]["head"]["sha"] = sha
@@ -87,7 +89,7 @@ def test_a_commit_that_is_no_longer_the_head_gets_no_comment(tmp_path: Path, sha
     assert not found["failed"]
 
 
-def test_a_run_without_a_review_gets_no_comment(tmp_path: Path) -> None:
+def test_comment_workflow_skips_a_run_without_a_review(tmp_path: Path) -> None:
     found = _run("comment", tmp_path, _state())
     assert found["state"]["comments"] == []
     assert found["said"] == ["the run has no review"]
@@ -100,7 +102,7 @@ def _drifted(folder: Path, **stack: Any) -> None:
     (folder / "review/review.md").write_text(f"the review\n{'x' * 70_000}")
 
 
-def test_drift_is_told_in_one_issue_until_it_is_gone(tmp_path: Path) -> None:
+def test_drift_workflow_keeps_one_issue_open_until_the_drift_is_gone(tmp_path: Path) -> None:
     _drifted(tmp_path, drift=[{}])
     first = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")["state"]
     (issue,) = first["issues"]
@@ -123,7 +125,7 @@ def test_drift_workflow_opens_an_issue_for_other_deviations(
     assert len(_run("drift", tmp_path, _state(), ENVIRONMENT="lab")["state"]["issues"]) == 1
 
 
-def test_a_day_on_which_azure_ends_something_is_told_before(tmp_path: Path) -> None:
+def test_drift_workflow_reports_announced_retirements_of_azure(tmp_path: Path) -> None:
     _drifted(tmp_path)
     found = [{"id": id_, "path": id_, "message": "ends soon"} for id_ in (*ENDINGS, "no-budget")]
     (tmp_path / "check.json").write_text(json.dumps({"findings": found}))
@@ -134,19 +136,19 @@ def test_a_day_on_which_azure_ends_something_is_told_before(tmp_path: Path) -> N
     assert _run("drift", tmp_path, _state(), ENVIRONMENT="lab")["state"]["issues"] == []
 
 
-def test_without_a_plan_the_watch_fails(tmp_path: Path) -> None:
+def test_drift_workflow_without_a_plan_fails(tmp_path: Path) -> None:
     found = _run("drift", tmp_path, _state(), ENVIRONMENT="lab")
     assert found["failed"]
     assert found["state"]["issues"] == []
 
 
-def test_environments_with_something_left_are_named(tmp_path: Path) -> None:
+def test_deploy_workflow_lists_environments_with_waiting_stacks(tmp_path: Path) -> None:
     names = ["approved-lab", "next-lab", "outputs-big", "next-big-one"]
     state = _state(artifacts=[{"name": name} for name in names])
     assert _run("deploy/waiting", tmp_path, state)["result"] == ["lab", "big-one"]
 
 
-def test_a_deployment_that_failed_for_another_reason_fails(tmp_path: Path) -> None:
+def test_deploy_workflow_fails_unless_stacks_are_waiting(tmp_path: Path) -> None:
     assert _run("deploy/deploy", tmp_path, _state())["failed"]
     (tmp_path / "next").mkdir()
     (tmp_path / "next/review.md").write_text("the review")
