@@ -1,4 +1,4 @@
-"""The server over a store that a test fills, without a socket."""
+"""The web server over a store that a test fills, without a socket."""
 
 import threading
 import warnings
@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from entra import AUDIENCE, Entra, EntraKeys, new_key
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # Starlette's wish for another client
+    warnings.simplefilter("ignore")  # Starlette recommends another client
     from starlette.testclient import TestClient
 
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ HOST = "127.0.0.1:8765"
 
 @pytest.fixture
 def follower(store: RunStore) -> Follower:
-    """The follower of runs that nobody looks at, one look at a time."""
+    """The follower of unattended runs, which refreshes them when a test asks for it."""
     return Follower(store)
 
 
@@ -49,21 +49,21 @@ def anyone(store: RunStore, follower: Follower) -> Iterator[TestClient]:
 
 @pytest.fixture
 def client(anyone: TestClient) -> TestClient:
-    """A client with the token, as a program has it."""
+    """A client with the token, like a program."""
     anyone.headers["Authorization"] = f"Bearer {TOKEN}"
     return anyone
 
 
 @pytest.fixture
 def browser(anyone: TestClient) -> TestClient:
-    """A client with the cookie, as a browser has it after the login."""
+    """A client with the cookie, like a browser after the login."""
     assert anyone.get(f"/login?token={TOKEN}").status_code == 303
     return anyone
 
 
 @pytest.fixture
 def project(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The project that the server was started in; its runs are ended afterwards."""
+    """The server's project; its runs are waited for afterwards."""
     folder = store.base.parent
     (folder / "fairway.yaml").write_text("{}\n")
     monkeypatch.chdir(folder)
@@ -75,13 +75,13 @@ def project(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs are looked at where a test can change what is asked."""
+    """Checks jobs in this process, so that a test can patch what they call."""
     monkeypatch.setattr("fairway_web.submissions.look_at_job", lambda do, *given: do(*given))
 
 
 @pytest.fixture
 def url(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A server of the project, with its token where programs look for it."""
+    """A running server of the project, with its token in the environment."""
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
     (store.base.parent / "fairway.yaml").write_text("{}\n")
     address = on_loopback(0)
@@ -98,7 +98,7 @@ def url(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture
 def ask(url: str, fairway: RunFairway, tmp_path_factory: pytest.TempPathFactory) -> Ask:
-    """The program on a laptop: in a folder without a project."""
+    """Runs `fairway --server` like on a laptop: in a folder without a project."""
     folder = tmp_path_factory.mktemp("laptop")
     return lambda *words: fairway(folder, "--server", url, *words)
 
@@ -128,7 +128,7 @@ def audit(store: RunStore) -> Path:
 
 @pytest.fixture
 def shared(store: RunStore, keys: EntraKeys, audit: Path) -> Iterator[TestClient]:
-    """A client of the server behind a proxy, which has not signed in."""
+    """A client of the server behind a proxy that has not signed in."""
     (store.base / "runs").mkdir(parents=True, exist_ok=True)
     sign_in = BehindProxy(SHARED, Verifier(keys, AUDIENCE), audit)
     app = application(store, sign_in)

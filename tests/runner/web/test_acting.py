@@ -1,4 +1,4 @@
-"""Buttons and calls that act on runs and nodes: what they take, and how many at once."""
+"""Buttons and calls that act on runs and nodes: their input, and how many run at once."""
 
 import json
 import threading
@@ -24,7 +24,7 @@ BOB = Person("id-bob", "bob", Role.SUBMITTER)
 
 
 @pytest.mark.parametrize(("person", "at_once"), [(ANN, 2), (ALONE, 4)])
-def test_web_threads_of_one_person_leave_half_of_the_room(person: Person, at_once: int) -> None:
+def test_web_threads_of_one_user_get_half_of_the_room(person: Person, at_once: int) -> None:
     call = Room(4)
     begun, go_on = threading.Semaphore(0), threading.Event()
     counted = [0, 0]
@@ -56,18 +56,18 @@ def test_web_threads_of_one_person_leave_half_of_the_room(person: Person, at_onc
     assert counted == [0, at_once]
 
 
-# The pages' routes that act, and the calls that do the same.
+# Routes of pages that act, and the equivalent API calls.
 _CALLS = {
     "POST /runs": {"POST /runs/{run}/cancel", "POST /runs/{run}/retry"},
     "POST /submit": {"POST /runs"},
     "POST /submit/check": {"POST /check"},
     "POST /targets/{target}": {"POST /targets/{target}/nodes/{node}/{action}"},
 }
-# The script is beside what Check finds; the code of a form is there already.
+# Pages need none: Check shows the script, and a form's code is on the server.
 _FOR_PROGRAMS = {"POST /render", "POST /code", "POST /code/{digest}"}
 
 
-def test_buttons_and_calls_that_act_have_each_other() -> None:
+def test_web_buttons_that_act_have_api_calls_and_vice_versa() -> None:
     acting = {each for each in ROUTES if each.startswith("POST ")}
     calls = {
         f"POST /api/v1{each.removeprefix('POST ')}"
@@ -84,7 +84,7 @@ POOL = target_of("ssh", {"host": ""}, name="pair", **_KIND).record()
 
 
 class Engine:
-    """A cluster with three nodes."""
+    """A cluster with two nodes."""
 
     def __init__(self) -> None:
         self.done: list[tuple[str, str]] = []
@@ -120,7 +120,9 @@ def engine(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Engine:
     return made
 
 
-def test_targets_have_pages_when_away(client: TestClient, engine: Engine, here: RunFairway) -> None:
+def test_web_target_pages_are_shown_even_if_the_target_does_not_answer(
+    client: TestClient, engine: Engine, here: RunFairway
+) -> None:
     code, printed, _ = here("targets", "--offline", "--json")
     assert code == 0
     assert client.get("/api/v1/targets").json() == json.loads(printed)
@@ -136,13 +138,13 @@ def test_targets_have_pages_when_away(client: TestClient, engine: Engine, here: 
     assert client.get("/api/v1/targets/nd/nodes").status_code == 502
 
 
-def test_a_target_shows_what_each_node_runs_and_why_one_does_not(
+def test_web_target_page_shows_the_run_or_the_reason_of_each_node(
     client: TestClient, engine: Engine, make_run: MakeRun
 ) -> None:
     make_run("job-a", target="nd")
     page = client.get("/targets/nd").text
     assert '<a href="/runs/job-a">job-a</a>' in page
-    assert "<td>strange</td>" in page  # a run of somebody else has no page here
+    assert "<td>strange</td>" in page  # another user's run has no page here
     assert "&lt;script&gt;alert(1)" in page
     assert EVIL not in page
     assert '<th scope="col">gpus</th>' in page
@@ -162,14 +164,14 @@ def test_a_target_shows_what_each_node_runs_and_why_one_does_not(
 
 
 @pytest.mark.parametrize("path", ["/targets/none", "/api/v1/targets/none/nodes", "/targets/%3Cb"])
-def test_a_target_that_there_is_not(client: TestClient, engine: Engine, path: str) -> None:
+def test_web_target_answers_404_if_unknown(client: TestClient, engine: Engine, path: str) -> None:
     answer = client.get(path)
     assert answer.status_code == 404
     assert "there is no target" in answer.text
     assert "<b" not in answer.text.partition("there is no target")[2].partition("</b>")[0]
 
 
-def test_nodes_are_drained_and_resumed_and_impossible_actions_refused(
+def test_web_node_actions_drain_and_resume_and_refuse_invalid_ones(
     browser: TestClient, engine: Engine
 ) -> None:
     page = browser.get("/targets/nd").text
@@ -189,7 +191,7 @@ def test_nodes_are_drained_and_resumed_and_impossible_actions_refused(
         answer = browser.post("/targets/nd", data=form, headers=ORIGIN)
         assert answer.status_code in (404, 422)
         assert said in answer.text
-    # The one that there is was reached all the same.
+    # The existing node was drained all the same.
     assert engine.done[2:] == [("drain", "nd-1")]
     for path in ("nd-1/reimage", "nd-1/", "none/drain"):
         answer = browser.post(f"/api/v1/targets/nd/nodes/{path}", headers=ORIGIN)

@@ -1,4 +1,4 @@
-"""The server behind a proxy: who comes in, what their role lets them do, and what is kept of it."""
+"""The server behind a proxy: sign-in, permissions of each role, and the record of actions."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def _post(client: TestClient, call: str, asked: object = None) -> Response:
     return client.post(f"/api/v1/{call}", json=asked, headers=OURS)
 
 
-# Who comes in.
+# Sign-in.
 
 
 _CLAIMED = ("X-Auth-Request-Email", "X-Forwarded-Email", "X-Forwarded-User")
@@ -59,7 +59,9 @@ _CLAIMED += ("X-MS-CLIENT-PRINCIPAL-NAME", "X-MS-CLIENT-PRINCIPAL", "X-Auth-Requ
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/static/page.js", "/api/v1/runs", "/login"])
-def test_without_a_token_nobody_has_signed_in(shared: TestClient, path: str) -> None:
+def test_proxy_sign_in_without_a_token_answers_401_whatever_headers_claim(
+    shared: TestClient, path: str
+) -> None:
     for headers in ({}, dict.fromkeys(_CLAIMED, "ann@example.org")):
         answers(shared.get(path, headers=headers), 401, "the proxy passed no token of Entra ID")
 
@@ -72,7 +74,7 @@ def test_without_a_token_nobody_has_signed_in(shared: TestClient, path: str) -> 
         ("X-Forwarded-Access-Token", ""),
     ],
 )
-def test_the_token_is_taken_from_where_a_proxy_puts_it(
+def test_proxy_sign_in_takes_the_token_from_each_header_of_proxies(
     shared: TestClient, entra: Entra, header: str, before: str
 ) -> None:
     assert shared.get("/", headers={header: before + entra.token("Reader")}).status_code == 200
@@ -83,14 +85,16 @@ def test_the_token_is_taken_from_where_a_proxy_puts_it(
 @pytest.mark.parametrize(
     "given", [["Basic YTpi"], ["Bearer"], ["Bearer "], ["Bearer {good}", "Bearer {good}"]]
 )
-def test_another_authorization_is_none(shared: TestClient, entra: Entra, given: list[str]) -> None:
+def test_proxy_sign_in_refuses_an_invalid_authorization_header(
+    shared: TestClient, entra: Entra, given: list[str]
+) -> None:
     good = entra.token("Reader")
     headers = [("Authorization", each.format(good=good)) for each in given]
     answer = shared.get("/", headers=[*headers, ("X-Forwarded-Access-Token", good)])
     answers(answer, 401, "the header authorization holds no token of a sign-in")
 
 
-def test_refusals_of_rest_are_findings(shared: TestClient, entra: Entra) -> None:
+def test_proxy_sign_in_refusals_of_the_api_are_findings(shared: TestClient, entra: Entra) -> None:
     assert shared.get("/api/v1/runs").json()["findings"][0]["id"] == "no-token"
     bearer = {"Authorization": f"Bearer {entra.token()}"}
     answer = shared.get("/api/v1/runs", headers=bearer)
@@ -101,7 +105,7 @@ def test_refusals_of_rest_are_findings(shared: TestClient, entra: Entra) -> None
     answers(shared.get("/api/v1/runs", headers=bearer), 401)
 
 
-def test_sign_in_without_reachable_keys_answers_503(shared: TestClient, entra: Entra) -> None:
+def test_proxy_sign_in_without_reachable_keys_answers_503(shared: TestClient, entra: Entra) -> None:
     entra.is_away = True
     bearer = {"Authorization": f"Bearer {entra.token('Reader')}"}
     assert shared.get("/api/v1/runs", headers=bearer).json()["findings"][0]["id"] == "no-keys"
@@ -110,7 +114,7 @@ def test_sign_in_without_reachable_keys_answers_503(shared: TestClient, entra: E
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1:8765", "runs.example.org:80", ""])
-def test_web_server_answers_to_its_public_name_only(sign_in: SignIn, host: str) -> None:
+def test_proxied_server_answers_to_its_public_name_only(sign_in: SignIn, host: str) -> None:
     client = sign_in("Operator")
     assert client.get("/", headers={"Host": host}).status_code == 421
     assert client.get("/", headers={"Host": "RUNS.example.org:443"}).status_code == 200
@@ -123,9 +127,9 @@ _FOLLOWED = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_a_link_from_elsewhere_leads_to_pages_alone(sign_in: SignIn, site: str) -> None:
-    """After a sign-in a browser comes from the page of that; other sites' scripts and frames do
-    not come in."""
+def test_proxied_server_lets_links_of_other_sites_open_pages(sign_in: SignIn, site: str) -> None:
+    """After a sign-in the browser comes from the page of the sign-in; scripts and frames of other
+    sites are refused."""
     client = sign_in("Reader")
     followed = {"Sec-Fetch-Site": site, **_FOLLOWED}
     assert client.get("/", headers=followed).status_code == 200
@@ -146,10 +150,10 @@ def test_a_link_from_elsewhere_leads_to_pages_alone(sign_in: SignIn, site: str) 
         {"Sec-Fetch-Site": "same-origin"},
     ],
 )
-def test_another_page_sends_nothing(
+def test_proxied_server_refuses_changes_sent_by_pages_of_other_sites(
     sign_in: SignIn, make_run: MakeRun, headers: dict[str, str]
 ) -> None:
-    """The proxy adds the token to what any page makes a browser send."""
+    """The proxy adds the token to every request of the browser, whichever page causes it."""
     make_run("job-a", state="running")
     client = sign_in("Operator")
     for path in ("/runs", "/api/v1/runs/job-a/cancel"):
@@ -157,17 +161,17 @@ def test_another_page_sends_nothing(
         answers(answer, 403, "a page of another site sent this")
 
 
-def test_our_pages_and_programs_send(sign_in: SignIn) -> None:
+def test_proxied_server_accepts_changes_of_its_own_pages_and_of_programs(sign_in: SignIn) -> None:
     client = sign_in("Operator")
     for headers in (OURS, {**OURS, "Cookie": "a=b", "Sec-Fetch-Site": "same-origin"}, {}):
         assert client.post("/api/v1/check", content="x", headers=headers).status_code == 422
 
 
 @pytest.mark.parametrize("left", [0.5, -1.0])
-def test_a_stream_ends_with_its_token(
+def test_proxied_log_stream_ends_when_its_token_expires(
     sign_in: SignIn, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, left: float
 ) -> None:
-    """The reader comes again with a newer one, and goes on where it was."""
+    """The reader reconnects with a newer token, and continues where it was."""
     make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
     client = sign_in("Reader")
     who = lambda *_: Person("id-ann", "ann", Role.READER, time.time() + left)  # noqa: E731
@@ -181,7 +185,7 @@ def test_a_stream_ends_with_its_token(
         assert "the token of the sign-in has expired meanwhile" in answer.text
 
 
-# What a role lets them do.
+# Permissions of each role.
 
 
 def _routes(routes: Any, before: str = "") -> Iterator[tuple[str, str]]:
@@ -195,21 +199,21 @@ def _routes(routes: Any, before: str = "") -> Iterator[tuple[str, str]]:
             yield "GET", before + route.path
 
 
-def test_every_route_has_a_role(shared: TestClient, anyone: TestClient) -> None:
+def test_roles_cover_every_route_and_no_other(shared: TestClient, anyone: TestClient) -> None:
     app: Any = shared.app
     alone: Any = anyone.app
     known = {f"{method} {path}" for method, path in _routes(app._app.routes)}
     assert known == set(ROUTES)
     assert {f"{m} {path}" for m, path in _routes(alone._app.routes)} == {*ROUTES, "GET /login"}
     assert {action for action in ROUTES.values() if action != OPEN} <= set(ACTIONS)
-    # What changes something is for no Reader, and what is open to all tells nothing.
+    # No Reader may change anything, and only the health check is open to everybody.
     for route, action in ROUTES.items():
         assert not route.startswith("POST") or ACTIONS[action][0] > Role.READER
     assert [route for route, action in ROUTES.items() if action == OPEN] == ["GET /healthz"]
 
 
 @pytest.mark.parametrize("role", list(Role))
-def test_every_route_asks_for_its_role(sign_in: SignIn, role: Role) -> None:
+def test_roles_below_that_of_a_route_are_refused(sign_in: SignIn, role: Role) -> None:
     client = sign_in(role.title)
     for route, action in ROUTES.items():
         if action == OPEN or action == "look":
@@ -226,7 +230,7 @@ def test_every_route_asks_for_its_role(sign_in: SignIn, role: Role) -> None:
 _PAGES = ("/", "/runs/job-a", "/targets", "/targets/local", "/compare?run=job-a", "/cost")
 
 
-def test_pages_show_no_button_that_is_refused(sign_in: SignIn, make_run: MakeRun) -> None:
+def test_roles_hide_buttons_that_would_be_refused(sign_in: SignIn, make_run: MakeRun) -> None:
     submitted_by(make_run("job-a", state="failed"), BOB)
     client = sign_in("Reader")
     for path in _PAGES:
@@ -236,7 +240,7 @@ def test_pages_show_no_button_that_is_refused(sign_in: SignIn, make_run: MakeRun
         assert "ann@example.org, Reader" in text, path
     client = sign_in("Submitter")
     assert 'href="/submit"' in client.get("/").text
-    assert 'name="action"' not in client.get("/runs/job-a").text  # it is Bob's
+    assert 'name="action"' not in client.get("/runs/job-a").text  # the run is Bob's
     client = sign_in("Submitter", oid="id-bob")
     assert 'name="action" value="retry"' in client.get("/runs/job-a").text
     client = sign_in("Operator")
@@ -245,7 +249,7 @@ def test_pages_show_no_button_that_is_refused(sign_in: SignIn, make_run: MakeRun
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry"])
-def test_submitters_steer_their_own_runs(
+def test_submitter_cannot_cancel_or_retry_runs_of_others(
     sign_in: SignIn, make_run: MakeRun, audit: Path, action: str
 ) -> None:
     submitted_by(make_run("job-bob", state="failed"), BOB)
@@ -297,7 +301,7 @@ def test_audit_log_records_each_action(
     assert code == 0
     assert f"by      bob@example.org, {detail['actions'][0]['at']}: submit\n" in out
     assert ": cancel\n" in out
-    # No token is anywhere.
+    # No token is recorded.
     token = client.headers["Authorization"].split()[1]
     assert token[:30] not in audit.read_text() + (run.folder / "actions.jsonl").read_text()
     monkeypatch.setattr("fairway_web.actions.act_on_node", lambda *_: None)
@@ -311,7 +315,8 @@ JOB = "name: a\ncommand: 'true'\n"
 
 @pytest.fixture
 def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Requests to a target that is not the server's machine, as three others are by their host."""
+    """Request fields for a target on another machine, in a project where three other targets are on
+    the server's machine."""
     monkeypatch.chdir(tmp_path)
     hosts = {"far": "h", "box": "localhost", "near": "127.1.2.3", "nd": socket.gethostname()}
     targets = []
@@ -326,7 +331,7 @@ def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return {"target": ["far"], "offline": True}
 
 
-def test_a_submitter_takes_nothing_but_the_project_from_the_server(
+def test_submitter_gets_no_local_runs_and_no_files_outside_the_project(
     sign_in: SignIn, tmp_path: Path, far: dict[str, Any]
 ) -> None:
     client = sign_in("Submitter")
@@ -354,8 +359,10 @@ def test_a_submitter_takes_nothing_but_the_project_from_the_server(
 
 @pytest.mark.usefixtures("far")
 @pytest.mark.parametrize("target", ["box", "near", "nd"])
-def test_cluster_of_server_is_its_machine(sign_in: SignIn, make_run: MakeRun, target: str) -> None:
-    """Its programs are started there as the account of the server."""
+def test_submitter_cannot_use_a_cluster_on_the_machine_of_the_server(
+    sign_in: SignIn, make_run: MakeRun, target: str
+) -> None:
+    """The cluster's programs would be started there with the server's account."""
     client = sign_in("Submitter")
     steps = f"name: a\ntarget: far\nsteps:\n  one: {{command: 'true', target: {target}}}\n"
     for asked in (
@@ -379,7 +386,9 @@ def test_cluster_of_server_is_its_machine(sign_in: SignIn, make_run: MakeRun, ta
 
 
 @pytest.mark.parametrize("kind", ["run", "steps"])
-def test_retry_by_no_operator_is_forbidden(sign_in: SignIn, make_run: MakeRun, kind: str) -> None:
+def test_submitter_cannot_retry_a_run_on_the_machine_of_the_server(
+    sign_in: SignIn, make_run: MakeRun, kind: str
+) -> None:
     run = submitted_by(make_run("job-a", state="failed"), ANN)
     if kind == "steps":
         step = {"name": "one", "run": "job-a-one", "target": "local", "after": {}}
@@ -387,7 +396,7 @@ def test_retry_by_no_operator_is_forbidden(sign_in: SignIn, make_run: MakeRun, k
     answers(_post(sign_in("Submitter"), "runs/job-a/retry"), 403, NOT_HERE)
 
 
-def test_a_submitter_uses_the_targets_that_are_listed_alone(
+def test_submitter_can_use_only_the_targets_listed_for_the_server(
     sign_in: SignIn, make_run: MakeRun, tmp_path: Path, far: dict[str, Any]
 ) -> None:
     file = tmp_path / "fairway.yaml"
@@ -419,7 +428,7 @@ def test_a_submitter_uses_the_targets_that_are_listed_alone(
 
 
 @pytest.mark.parametrize("kind", ["job", "set", "steps", "run"])
-def test_a_submitter_runs_no_code_on_the_server(
+def test_submitter_cannot_run_the_python_of_a_sweep_on_the_server(
     sign_in: SignIn, store: RunStore, tmp_path: Path, far: dict[str, Any], kind: str
 ) -> None:
     (tmp_path / "evil.py").write_text(
@@ -452,10 +461,10 @@ def test_a_submitter_runs_no_code_on_the_server(
 
 
 @pytest.mark.parametrize("folder", [".fairway/runs/job-a/0/outputs/model", ".git", "outside"])
-def test_git_looks_at_no_folder_that_a_submitter_has_made(
+def test_submitter_cannot_make_git_read_a_folder_of_their_own(
     sign_in: SignIn, tmp_path: Path, far: dict[str, Any], folder: str
 ) -> None:
-    """An output that a run has kept may be a repository whose settings are programs."""
+    """A kept output of a run may be a repository whose settings start programs."""
     (tmp_path / "outside").symlink_to(tmp_path / ".git")
     made = tmp_path / folder
     (tmp_path / ".git").mkdir()
@@ -468,7 +477,7 @@ def test_git_looks_at_no_folder_that_a_submitter_has_made(
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_run_has_its_submitter(
+def test_submitted_run_and_audit_log_name_the_signed_in_user(
     sign_in: SignIn, store: RunStore, audit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -491,7 +500,9 @@ def test_a_run_has_its_submitter(
     assert {each["key"] for each in groups} == {ANN["name"], BOB["name"]}
 
 
-def test_alone_nobody_is_named(client: TestClient, make_run: MakeRun, audit: Path) -> None:
+def test_server_without_a_proxy_writes_no_audit_log_and_names_nobody(
+    client: TestClient, make_run: MakeRun, audit: Path
+) -> None:
     run = make_run("job-a", state="failed")
     assert client.post("/api/v1/runs/job-a/cancel").is_success
     assert not audit.exists()
@@ -503,7 +514,7 @@ def test_alone_nobody_is_named(client: TestClient, make_run: MakeRun, audit: Pat
 @pytest.mark.parametrize(
     "kept", ["", "{", "[]\n7\n", '{"action": 1}\n', '{"action":"x","by":"y","at":"z"}\n', "\xff"]
 )
-def test_a_damaged_record_of_actions_hides_no_run(
+def test_actions_record_that_is_damaged_is_shown_as_empty(
     make_run: MakeRun, fairway: RunFairway, store: RunStore, kept: str
 ) -> None:
     run = make_run("job-a")
@@ -513,7 +524,7 @@ def test_a_damaged_record_of_actions_hides_no_run(
     assert (code, json.loads(out)["actions"]) == (0, [])
 
 
-def test_a_name_does_not_write_on_the_terminal(
+def test_actions_record_with_escape_sequences_is_printed_without_them(
     make_run: MakeRun, fairway: RunFairway, store: RunStore
 ) -> None:
     run = make_run("job-a")

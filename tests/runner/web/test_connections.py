@@ -1,4 +1,4 @@
-"""Connections that ask for nothing: they end, and keep nobody out."""
+"""Connections that send no complete request: they are closed, and block nobody."""
 
 import json
 import os
@@ -21,7 +21,7 @@ HALF = b"GET /healthz HTTP/1.1\r\nHost: "
 
 @pytest.fixture
 def connect(url: str) -> Iterator[Callable[[bytes], socket.socket]]:
-    """Opens a connection to the server, and sends something."""
+    """Returns a function that opens a connection to the server and sends these bytes."""
     address = urlsplit(url)
     with ExitStack() as stack:
 
@@ -39,7 +39,7 @@ def _token() -> str:
 
 
 def has_ended(connection: socket.socket) -> bool:
-    """Waits for what the server sends next: whether that is the end."""
+    """Waits for the next byte and returns True if the server has closed the connection."""
     try:
         return connection.recv(1) == b""
     except ConnectionResetError:
@@ -47,17 +47,17 @@ def has_ended(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("sent", [b"", HALF])
-def test_connection_without_request_is_ended(
+def test_connection_without_a_request_is_closed(
     connect: Callable[[bytes], socket.socket], sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "PATIENCE", 0.2)
     assert has_ended(connect(sent))
 
 
-def test_connection_is_ended_that_is_silent_after_an_answer(
+def test_connection_that_is_silent_after_an_answer_is_closed(
     url: str, connect: Callable[[bytes], socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one that goes on sending the beginning of a request."""
+    """The connection has sent the beginning of another request."""
     monkeypatch.setattr(server, "PATIENCE", 0.5)
     host = urlsplit(url).netloc
     one = connect(HALF + f"{host}\r\n\r\n".encode())
@@ -67,7 +67,7 @@ def test_connection_is_ended_that_is_silent_after_an_answer(
         assert answer.read().endswith(b"ok\n")
 
 
-def test_many_silent_connections_keep_nobody_out(
+def test_connections_that_are_silent_are_closed_and_block_no_other(
     url: str,
     make_run: MakeRun,
     connect: Callable[[bytes], socket.socket],
@@ -85,10 +85,10 @@ def test_many_silent_connections_keep_nobody_out(
             assert answer.read() == b"ok\n"
         (run.folder / "new").write_text(json.dumps({"state": "failed"}))
         (run.folder / "new").rename(run.folder / "state.json")
-        assert b"event: end\n" in events.read()  # the one that is answered stays
+        assert b"event: end\n" in events.read()  # the stream that is being answered stays
 
 
-def test_body_that_does_not_come_is_refused(
+def test_connection_whose_body_does_not_arrive_answers_413(
     url: str, connect: Callable[[bytes], socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app, "_PATIENCE", 0.2)
@@ -98,7 +98,7 @@ def test_body_that_does_not_come_is_refused(
         assert b" 413 " in answer.readline()
 
 
-def test_half_of_the_files_are_for_connections() -> None:
+def test_connection_limit_is_half_of_the_open_file_limit() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (300, before[1]))
     try:

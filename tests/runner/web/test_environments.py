@@ -1,4 +1,4 @@
-"""Environments in the browser: checks, cost and a picture, without anything of Terraform loaded."""
+"""Environments in the browser: checks, cost and a diagram, without any module of Terraform."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ def project(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_environments_are_listed_with_mistakes_at_their_line(
+def test_environment_pages_list_files_and_report_mistakes_with_their_line(
     client: TestClient, project: Path
 ) -> None:
     page = client.get("/environments").text
@@ -40,7 +40,7 @@ def test_environments_are_listed_with_mistakes_at_their_line(
     page = client.get("/environments/mine").text
     assert "did you mean `clusters`?" in page
     assert "    3 | clustrs: {}" in page
-    assert "diagram" not in page  # there is nothing to draw
+    assert "diagram" not in page  # an invalid file has no diagram
     found = client.get("/api/v1/environments/mine/check").json()
     assert 3 in [each["line"] for each in found]
     answer = client.get("/api/v1/environments/mine/cost")
@@ -65,14 +65,14 @@ def test_environment_page_shows_cost_check_and_diagram(
 
 
 @pytest.mark.parametrize("name", ["none", "..%2fmine", "%2fetc%2fpasswd", "mine.yaml", "--help"])
-def test_an_environment_that_there_is_not(client: TestClient, project: Path, name: str) -> None:
+def test_environment_answers_404_if_unknown(client: TestClient, project: Path, name: str) -> None:
     for path in (f"/environments/{name}", f"/api/v1/environments/{name}/check"):
         answer = client.get(path)
         assert answer.status_code == 404
         assert "no environment is called" in answer.text or "Not Found" in answer.text
 
 
-def test_a_picture_is_made_once_for_a_file(
+def test_environment_diagram_is_drawn_once_until_its_file_changes(
     client: TestClient, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
@@ -94,7 +94,7 @@ def test_a_picture_is_made_once_for_a_file(
     assert made == ["mine"] * 2
 
 
-def test_graphviz_that_hangs_is_ended(
+def test_environment_diagram_answers_502_if_graphviz_hangs(
     client: TestClient, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executable(programs / "dot", "exec sleep 600")
@@ -121,7 +121,7 @@ print(sorted(loaded & stacks))
 """
 
 
-def test_the_server_loads_nothing_of_terraform(project: Path) -> None:
+def test_environment_pages_import_no_module_of_terraform_or_azure(project: Path) -> None:
     paths = ["/", "/submit", "/targets", "/targets/local", "/environments", "/environments/demo"]
     paths += ["/api/v1/environments/demo/diagram", "/cost", "/compare", "/metrics"]
     done = finished([sys.executable, "-c", _SCRIPT, *paths])

@@ -1,4 +1,4 @@
-"""The server goes on with runs that nobody looks at: their next steps begin."""
+"""Runs that no command follows: the server starts their next steps."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ from fairway_web.threads import Follower
 
 pytestmark = pytest.mark.integration
 
-# What `data` keeps is read after the end of `train` alone, so that no target waits with `score`.
+# `score` reads the output of `data`, but only after `train`, so that no target waits with `score`.
 _STEPS: dict[str, dict[str, Any]] = {
     "data": {"command": "touch $FAIRWAY_OUTPUT_D/d", "outputs": {"d": {}}},
     "train": {
@@ -42,7 +42,7 @@ _STEPS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def ended(store: RunStore) -> Iterator[None]:
-    """No run goes on after a test."""
+    """Cancels all runs after each test."""
     yield
     for run in store.unsorted():
         if run.record.engine != "batch":
@@ -50,13 +50,13 @@ def ended(store: RunStore) -> Iterator[None]:
 
 
 def _with_a_step(run: Run) -> None:
-    """Lets it be one of a step that no target has yet."""
+    """Gives the run a step that is not submitted yet."""
     record = StepRecord("one", f"{run.id}-one", "far", {})
     (run.folder / STEPS_FILE).write_text(steps_text([record]))
 
 
 def _submitted(store: RunStore, fairway: RunFairway, **changes: dict[str, Any]) -> Run:
-    """A run of these steps that no command follows, once the first has ended."""
+    """Returns a run of these steps that no command follows, after its first steps have ended."""
     text = json.dumps({"name": "pipe", "template": "plain", "steps": {**_STEPS, **changes}})
     (store.base.parent / "fairway.yaml").write_text("{}\n")
     (store.base.parent / "pipe.yaml").write_text(text)
@@ -68,7 +68,7 @@ def _submitted(store: RunStore, fairway: RunFairway, **changes: dict[str, Any]) 
 
 
 def _look(follower: Follower, *, all_: bool = False) -> int:
-    """One look, to its end: at how many runs."""
+    """Refreshes runs once, waits for the end, and returns how many were refreshed."""
     threads = follower.look(all_=all_)
     for thread in threads:
         thread.join()
@@ -79,7 +79,9 @@ def _states(run: Run) -> list[str]:
     return [run.task_status(index).state for index in range(run.record.tasks)]
 
 
-def test_the_next_step_begins(store: RunStore, fairway: RunFairway, follower: Follower) -> None:
+def test_follower_starts_the_next_steps_until_the_run_has_ended(
+    store: RunStore, fairway: RunFairway, follower: Follower
+) -> None:
     run = _submitted(store, fairway)
     run.refresh()
     assert _states(run) == ["succeeded", "succeeded", "queued", "queued"]
@@ -89,9 +91,9 @@ def test_the_next_step_begins(store: RunStore, fairway: RunFairway, follower: Fo
     score = store.find("pipe-a-score")
     score.wait()
     assert score.log_text() == "3\n"
-    store.find("pipe-a-report").wait()  # it was submitted with it, and waited by itself
+    store.find("pipe-a-report").wait()  # it was submitted together with `score`
     assert _look(follower) == 0
-    assert _look(follower, all_=True) == 1  # whose end is written down
+    assert _look(follower, all_=True) == 1  # the end of the run is recorded
     assert (run.state, follower.findings) == ("succeeded", [])
     assert _look(follower, all_=True) == 0
     ran = [each.record.id for each in store.all()]
@@ -125,7 +127,7 @@ def test_follower_reports_an_obstacle_once_and_clears_it(
     assert store.find("pipe-a-score").id == "pipe-a-score"
 
 
-def test_a_target_that_is_silent_keeps_no_other_run_waiting(
+def test_follower_continues_other_runs_while_one_target_does_not_answer(
     store: RunStore,
     fairway: RunFairway,
     follower: Follower,
@@ -149,7 +151,7 @@ def test_a_target_that_is_silent_keeps_no_other_run_waiting(
         first[0].join(0.01)
         first[1].join(0.01)
     assert store.find("pipe-a-score").id == "pipe-a-score"
-    assert _look(follower, all_=True) == 1  # and not a second time at the silent one
+    assert _look(follower, all_=True) == 1  # the silent run is not refreshed a second time
     answer.set()
     for thread in first:
         thread.join()
@@ -171,13 +173,13 @@ def test_follower_continues_after_an_unexpected_error(
     assert finding.message == "job-a: the runs cannot be brought up to date: odd"
 
 
-def test_runs_that_need_nobody_are_left_alone(
+def test_follower_skips_runs_without_steps_and_ended_or_damaged_ones(
     follower: Follower, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Run, "follow", lambda run, **_: pytest.fail(run.id))
     make_run("job-a", [{"state": "running"}], "running", engine="batch")
     make_run("job-b")
-    _with_a_step(make_run("job-c", engine="batch"))  # it has ended
+    _with_a_step(make_run("job-c", engine="batch"))  # the run has ended
     damaged = make_run("job-d", state="queued", engine="batch")
     _with_a_step(damaged)
     (damaged.folder / "state.json").write_text("{")

@@ -1,4 +1,4 @@
-"""Requests that nobody would write, made from the OpenAPI document: each is answered as it says."""
+"""Requests generated from the OpenAPI document: each answer conforms to it."""
 
 from typing import Any
 
@@ -19,8 +19,8 @@ _CALLS = [(method, path) for path, item in document()["paths"].items() for metho
 
 @pytest.fixture(scope="module")
 def described(tmp_path_factory: pytest.TempPathFactory, make_run_in: MakeRun) -> Any:
-    """The document over a project with a run, of which the calls know the name."""
-    # Each worker collects all tests, and one of them needs this, which takes seconds to import.
+    """The document's schema over a project with a run, of which the calls know the name."""
+    # Each worker collects all tests, but only one needs this import, which takes seconds.
     import schemathesis
 
     store = RunStore(tmp_path_factory.mktemp("project") / ".fairway")
@@ -66,7 +66,7 @@ def test_api_calls_conform_to_the_openapi_document(
     @given(case=operation.as_strategy(generation_mode=GenerationMode(mode)))
     def ask(case: Any) -> None:
         if "{run}" in call[1] and len(asked) % 2:
-            case.path_parameters["run"] = "job-a"  # hardly ever guessed
+            case.path_parameters["run"] = "job-a"  # hardly ever generated
         answer = case.call(headers={"Authorization": f"Bearer {_TOKEN}"})
         case.validate_response(answer, checks=kinds)
         asked.append(case.path)
@@ -74,6 +74,6 @@ def test_api_calls_conform_to_the_openapi_document(
     try:
         ask()
     except Unsatisfiable:
-        assert mode == "negative"  # nothing in it can be wrong
+        assert mode == "negative"  # the call has nothing that can be invalid
     else:
         assert asked

@@ -1,4 +1,4 @@
-"""Who is refused: other hosts, other pages, other users; and each row of the docs' refusals."""
+"""Requests that are refused: other hosts, pages and users; and each row of the docs' table."""
 
 import re
 from collections.abc import Callable
@@ -27,7 +27,7 @@ ADDRESSES = ["/", "/compare", "/targets", "/metrics", "/static/page.js", "/no"]
 ADDRESSES += ["/api/v1/runs", "/api/v1/openapi.json"]
 
 
-def test_the_login_sets_a_cookie_that_no_script_and_no_other_site_has(anyone: TestClient) -> None:
+def test_login_sets_a_cookie_that_is_httponly_and_samesite(anyone: TestClient) -> None:
     for wrong in ("", "code=", "code=wrong", "token=wrong", f"token={_CODE}"):
         assert anyone.get(f"/login?{wrong}").status_code == 401
     assert anyone.get("/").status_code == 401
@@ -41,12 +41,14 @@ def test_the_login_sets_a_cookie_that_no_script_and_no_other_site_has(anyone: Te
     assert anyone.get("/").status_code == 200
 
 
-def test_health_needs_no_token_and_tells_nothing(anyone: TestClient) -> None:
+def test_healthz_answers_ok_without_a_token(anyone: TestClient) -> None:
     answer = anyone.get("/healthz", headers={"Host": "forwarded:1234"})
     assert (answer.status_code, answer.text) == (200, "ok\n")
 
 
-def test_a_person_has_a_number_of_requests_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guard_answers_429_beyond_the_concurrent_requests_of_one_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(app, "_MOST_REQUESTS", 2)
     told: list[tuple[str, int]] = []
 
@@ -84,7 +86,7 @@ def test_a_person_has_a_number_of_requests_at_once(monkeypatch: pytest.MonkeyPat
 
 
 class _Named(ByToken):
-    """A door through which everybody comes who says a name."""
+    """A sign-in that accepts any user by name."""
 
     async def person(self, headers: Headers, path: str) -> Person:  # noqa: ARG002
         return Person(headers["authorization"], "name", Role.READER)
@@ -105,7 +107,7 @@ def _twice(client: TestClient) -> Any:
 
 
 def _sent(path: str, **headers: str) -> Callable[[TestClient], Any]:
-    """A button or a call, by the cookie of a browser."""
+    """Returns a request of a button or a call, with the cookie of a browser."""
 
     def send(client: TestClient) -> Any:
         client.get(f"/login?token={_TOKEN}")
@@ -123,7 +125,7 @@ _HOSTS = (
 )
 _LONG = b"x" * (LARGEST_BODY + 1)
 
-# By the words of the table: what the refusal says, and requests that are refused so.
+# By the text of the table's row: the refusal's message, and requests that get it.
 _TRIED: dict[str, tuple[str, list[Callable[[TestClient], Any]]]] = {
     "no token, or another": (
         "the token of this server",
@@ -139,7 +141,7 @@ _TRIED: dict[str, tuple[str, list[Callable[[TestClient], Any]]]] = {
         ],
     ),
     "a code of `--open` that was used": ("this is not the token of this start", [_twice]),
-    # A name that somebody else's page has made point to loopback.
+    # A foreign page may have made such a name resolve to loopback.
     "a `Host` that is not this server": (
         "this server has another name",
         [_get(path, Host=host) for path in ("/", "/healthz") for host in _HOSTS],
@@ -164,7 +166,7 @@ _TRIED: dict[str, tuple[str, list[Callable[[TestClient], Any]]]] = {
         f"more than {LARGEST_BODY:,} bytes",
         [
             lambda c: c.post("/api/v1/runs", content=_LONG),
-            # It does not say how long it is.
+            # Without a Content-Length.
             lambda c: c.post("/runs", content=iter([_LONG[:9], _LONG])),
         ],
     ),
@@ -201,7 +203,7 @@ def _rows() -> dict[str, int]:
 
 
 @pytest.mark.parametrize("words", sorted(_TRIED))
-def test_requests_in_the_table_of_refusals_are_refused(
+def test_guard_refuses_requests_as_in_the_table_of_the_docs(
     client: TestClient, make_run: MakeRun, words: str
 ) -> None:
     kept = make_run("job-a").task_folder(0) / "outputs"
@@ -217,11 +219,11 @@ def test_requests_in_the_table_of_refusals_are_refused(
         assert ("findings" in answer.text) is answer.request.url.path.startswith("/api/")
 
 
-def test_the_table_has_what_is_tried() -> None:
+def test_table_of_refusals_in_the_docs_has_a_test_for_each_row() -> None:
     assert set(_rows()) == set(_TRIED)
 
 
-def test_every_answer_says_what_may_run_and_none_has_the_token(
+def test_every_answer_has_security_headers_and_none_contains_the_token(
     client: TestClient, make_run: MakeRun
 ) -> None:
     make_run("job-a", [{"log": "one\n"}])

@@ -1,4 +1,4 @@
-"""Tokens of Entra ID: which are good, and how often their keys are fetched."""
+"""Tokens of Entra ID: which are valid, and how often their keys are fetched."""
 
 import threading
 import time
@@ -29,14 +29,18 @@ def refusal(verifier: Verifier, token: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("role", list(Role))
-def test_a_good_token_is_a_person(verifier: Verifier, entra: Entra, role: Role) -> None:
+def test_identity_of_a_valid_token_has_id_name_role_and_expiry(
+    verifier: Verifier, entra: Entra, role: Role
+) -> None:
     expires = int(time.time()) + 600
     person = verifier.person(entra.token("Reader", role.title, "Other", exp=expires))
     assert (person.id, person.name, person.role) == ("id-ann", "ann@example.org", role)
     assert person.ends == expires + 60, "the clocks of two machines may differ by a minute"
 
 
-def test_a_program_is_a_person_too(verifier: Verifier, entra: Entra) -> None:
+def test_identity_of_a_service_principal_has_its_subject_and_application(
+    verifier: Verifier, entra: Entra
+) -> None:
     token = entra.token("Reader", preferred_username=None, oid=None, sub="sp", azp="the-app")
     person = verifier.person(token)
     assert (person.id, person.name) == ("sp", "the-app")
@@ -52,7 +56,7 @@ def test_a_program_is_a_person_too(verifier: Verifier, entra: Entra) -> None:
         ({"aud": [AUDIENCE, "another"]}, "it is for another application"),
         ({"aud": None}, "it lacks a required claim"),
         ({"exp": 1}, "it has expired"),
-        # Workers have to agree on the name of each test.
+        # All workers must use the same test IDs.
         pytest.param({"exp": int(time.time()) - 120}, "it has expired", id="two-minutes-ago"),
         ({"exp": None}, "it lacks a required claim"),
         ({"exp": "soon"}, "it is damaged"),
@@ -70,7 +74,7 @@ def test_a_program_is_a_person_too(verifier: Verifier, entra: Entra) -> None:
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
 )
-def test_a_wrong_token_is_none(
+def test_identity_refuses_a_token_with_wrong_claims_or_signature(
     verifier: Verifier, entra: Entra, facts: dict[str, Any], why: str
 ) -> None:
     status, message = refusal(verifier, entra.token("Operator", **facts))
@@ -79,7 +83,9 @@ def test_a_wrong_token_is_none(
 
 
 @pytest.mark.parametrize("changed", ["crit", "jwk", "jku"])
-def test_a_token_brings_no_key_of_its_own(verifier: Verifier, entra: Entra, changed: str) -> None:
+def test_identity_refuses_a_key_that_the_token_itself_names(
+    verifier: Verifier, entra: Entra, changed: str
+) -> None:
     own = entra.jwks()[0] if changed == "jwk" else "https://evil.example/keys"
     value = ["exp"] if changed == "crit" else own
     claims = jwt.decode(entra.token("Operator"), options={"verify_signature": False})
@@ -90,12 +96,12 @@ def test_a_token_brings_no_key_of_its_own(verifier: Verifier, entra: Entra, chan
 
 
 @pytest.mark.parametrize("token", ["", "..", "a.b.c", "é", "[" * 9000])
-def test_identity_refuses_an_invalid_token(verifier: Verifier, token: str) -> None:
+def test_identity_refuses_a_malformed_token(verifier: Verifier, token: str) -> None:
     assert refusal(verifier, token)[0] == 401
 
 
 @pytest.mark.parametrize("roles", [None, [], ["reader", "Admin"], "Operator", {"Operator": 1}, [1]])
-def test_without_role_nobody_may_do_anything(verifier: Verifier, entra: Entra, roles: Any) -> None:
+def test_identity_without_known_role_gets_403(verifier: Verifier, entra: Entra, roles: Any) -> None:
     status, message = refusal(verifier, entra.token(roles=roles))
     assert status == 403
     assert "you have signed in, but have no role here" in message
@@ -103,7 +109,7 @@ def test_without_role_nobody_may_do_anything(verifier: Verifier, entra: Entra, r
 
 
 class Clock:
-    """In place of the module `time`."""
+    """A replacement for the module `time`."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -120,7 +126,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-def test_new_key_is_found_and_old_one_goes(verifier: Verifier, entra: Entra, clock: Clock) -> None:
+def test_identity_keys_are_rotated_with_those_of_the_tenant(
+    verifier: Verifier, entra: Entra, clock: Clock
+) -> None:
     verifier.person(entra.token("Reader"))
     entra.published = ("two",)
     clock.now += 61
@@ -128,7 +136,7 @@ def test_new_key_is_found_and_old_one_goes(verifier: Verifier, entra: Entra, clo
     assert "not one of the tenant's" in refusal(verifier, entra.token("Reader"))[1]
 
 
-def test_tokens_with_unknown_keys_do_not_make_it_ask_without_end(
+def test_identity_keys_are_fetched_rarely_for_tokens_with_unknown_keys(
     verifier: Verifier, entra: Entra, clock: Clock
 ) -> None:
     verifier.person(entra.token("Reader"))
@@ -143,7 +151,7 @@ def test_tokens_with_unknown_keys_do_not_make_it_ask_without_end(
     assert entra.fetches == before + 1
 
 
-def test_known_keys_hold_for_an_hour_while_nobody_answers(
+def test_identity_keys_are_cached_for_an_hour_and_then_answer_503(
     verifier: Verifier, entra: Entra, clock: Clock
 ) -> None:
     for _ in range(3):
@@ -164,10 +172,10 @@ def test_known_keys_hold_for_an_hour_while_nobody_answers(
     verifier.person(entra.token("Reader"))
 
 
-def test_known_keys_do_not_wait_for_a_fetch(
+def test_identity_keys_that_are_known_do_not_wait_for_a_fetch(
     verifier: Verifier, keys: EntraKeys, entra: Entra, clock: Clock
 ) -> None:
-    """Or somebody with made-up key ids stops all others while the sign-in does not answer."""
+    """Otherwise invented key IDs would block all users while the sign-in does not answer."""
     looks, ends = threading.Event(), threading.Event()
 
     def document(url: str) -> dict[str, Any]:
@@ -192,7 +200,7 @@ def test_known_keys_do_not_wait_for_a_fetch(
 
 @pytest.fixture
 def answers(keys: EntraKeys, entra: Entra) -> dict[str, Any]:
-    """Answers of the sign-in, by the end of the address."""
+    """Answers of the sign-in, by the last part of the URL."""
     known: dict[str, Any] = {
         "openid-configuration": {"issuer": entra.issuer, "jwks_uri": "https://keys.example/keys"},
         "keys": {"keys": entra.jwks()},
@@ -201,7 +209,7 @@ def answers(keys: EntraKeys, entra: Entra) -> dict[str, Any]:
     return known
 
 
-def test_keys_of_the_tenant_are_taken(
+def test_identity_keys_of_the_tenant_are_accepted(
     verifier: Verifier, answers: dict[str, Any], entra: Entra
 ) -> None:
     entra.published = ("one", "two")
@@ -234,7 +242,7 @@ _AWAY, _NONE = (503, "cannot be fetched"), (401, "its key is not one of the tena
         (lambda known: known["keys"]["keys"][0].update(issuer=f"{LOGIN}/other/v2.0"), _AWAY),
     ],
 )
-def test_keys_of_others_are_not_taken(
+def test_identity_keys_that_are_invalid_or_of_others_are_refused(
     verifier: Verifier,
     answers: dict[str, Any],
     entra: Entra,

@@ -1,4 +1,4 @@
-"""The server's view of runs that commands change beside it, and of their logs."""
+"""Runs that commands change while the server shows them, and their logs."""
 
 import json
 import shutil
@@ -21,8 +21,8 @@ from fairway_web.runs import Runs
 from fairway_web.threads import Refresher
 
 
-def test_a_log_that_is_followed_is_brought_here_to_the_end(make_run: MakeRun) -> None:
-    """Each look says that somebody reads: what runs elsewhere is only brought while one does."""
+def test_web_log_stream_keeps_watching_the_run_until_its_end(make_run: MakeRun) -> None:
+    """Each poll marks the log as read: remote logs are fetched only while somebody reads them."""
     run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
     looks: list[str] = []
 
@@ -35,7 +35,7 @@ def test_a_log_that_is_followed_is_brought_here_to_the_end(make_run: MakeRun) ->
     async def read() -> list[str]:
         return [event async for event in follow(run, Logs.of(run, "0"), [0], watch)]
 
-    # In a thread of its own: where a browser is driven this one already runs an event loop.
+    # In another thread: if a browser is driven, this one already runs an event loop.
     with ThreadPoolExecutor(1) as thread:
         first, *_, last = thread.submit(anyio.run, read).result()
     assert first == 'id: 4\ndata: "one\\n"\n\n'
@@ -43,13 +43,13 @@ def test_a_log_that_is_followed_is_brought_here_to_the_end(make_run: MakeRun) ->
     assert looks == ["job-a"] * 4
 
 
-def test_the_end_of_a_long_log_begins_with_a_line(tmp_path: Path) -> None:
+def test_web_log_tail_of_a_long_log_begins_with_a_full_line(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     log.write_bytes(b"x" * MOST + b"\nlast\n")
     assert Logs([("", log)]).parts(ended=True) == ("last\n", (MOST + 6,))
 
 
-def test_a_bar_that_never_ends_its_line_is_shown(client: TestClient, make_run: MakeRun) -> None:
+def test_web_log_shows_progress_bar_without_newlines(client: TestClient, make_run: MakeRun) -> None:
     bar = "".join(f"\r{step} steps done" for step in range(30_000))
     assert len(bar) > MOST
     make_run("job-a", [{"log": bar}])
@@ -59,7 +59,9 @@ def test_a_bar_that_never_ends_its_line_is_shown(client: TestClient, make_run: M
 LABELLED = "[1,0]<stdout>: a\n[1,1]<stdout>: b\nplain\n"
 
 
-def test_log_of_all_tasks_is_read_as_one(client: TestClient, make_run: MakeRun) -> None:
+def test_web_log_of_all_tasks_is_merged_with_offsets_per_task(
+    client: TestClient, make_run: MakeRun
+) -> None:
     make_run("job-a", [{"log": "one\n"}, {"log": "two\nthree"}])
     answer = client.get("/api/v1/runs/job-a/log?task=all")
     assert answer.text == "[0] one\n[1] two\n[1] three\n"
@@ -74,7 +76,7 @@ def test_log_of_all_tasks_is_read_as_one(client: TestClient, make_run: MakeRun) 
     assert "<option selected>all</option>" in page
 
 
-def test_very_many_tasks_are_not_read_as_one(
+def test_web_log_of_all_tasks_is_refused_for_too_many_tasks(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "MOST_LOGS", 2)
@@ -84,7 +86,7 @@ def test_very_many_tasks_are_not_read_as_one(
     assert "<option>all" not in client.get("/runs/job-a").text
 
 
-def test_ranks_are_named_or_one_is_read(client: TestClient, make_run: MakeRun) -> None:
+def test_web_log_labels_ranks_or_selects_one(client: TestClient, make_run: MakeRun) -> None:
     task = {"log": LABELLED, "processes_per_node": 2}
     run = make_run("job-a", [task])
     job = {"name": "job", "command": "true", "options": {"label_ranks": True}}
@@ -108,7 +110,7 @@ def test_ranks_are_named_or_one_is_read(client: TestClient, make_run: MakeRun) -
         ("1", 422, "does not say which rank printed a line"),
     ],
 )
-def test_a_rank_that_cannot_be_read(
+def test_web_log_of_an_unknown_or_invalid_rank_is_refused(
     client: TestClient, make_run: MakeRun, rank: str, status: int, message: str
 ) -> None:
     make_run("job-a", [{"log": "plain\n", "processes_per_node": 2}])
@@ -116,7 +118,7 @@ def test_a_rank_that_cannot_be_read(
         answers(client.get(path, params={"rank": rank}), status, message)
 
 
-def test_an_id_that_is_used_again_is_another_run(store: RunStore, make_run: MakeRun) -> None:
+def test_web_runs_follow_removed_and_reused_run_ids(store: RunStore, make_run: MakeRun) -> None:
     runs, run = Runs(store.base), make_run("job-a", [{}])
     assert [each.record.tasks for each in runs.unsorted()] == [1]
     assert list(runs.unsorted()) == [runs.find("job-a")]
@@ -129,7 +131,7 @@ def test_an_id_that_is_used_again_is_another_run(store: RunStore, make_run: Make
     assert [each.record.tasks for each in runs.unsorted()] == [2]
 
 
-def test_a_look_that_fails_is_told_and_not_the_last(
+def test_refresher_reports_a_failed_refresh_and_continues(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refresher = Refresher(Runs(store.base), pause=0.0)
@@ -154,7 +156,7 @@ def test_a_look_that_fails_is_told_and_not_the_last(
     ]
 
 
-def test_only_what_somebody_reads_is_brought_here(
+def test_refresher_fetches_only_logs_that_somebody_reads(
     store: RunStore, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("job-a", "job-b"):
@@ -163,7 +165,7 @@ def test_only_what_somebody_reads_is_brought_here(
     brought: list[tuple[str, bool]] = []
 
     def refresh(run: Run, *, logs: bool = False) -> None:
-        # A server of an earlier test may still look at runs of its own.
+        # A server of an earlier test may still refresh its own runs.
         if run.folder.is_relative_to(store.folder):
             brought.append((run.id, logs))
 
@@ -182,7 +184,7 @@ def test_only_what_somebody_reads_is_brought_here(
     assert brought == [("job-a", True), ("job-b", True)]
 
 
-def test_pages_of_a_run_make_the_server_watch_it(
+def test_refresher_watches_a_run_whose_pages_are_requested(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[str | None] = []

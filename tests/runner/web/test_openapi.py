@@ -1,4 +1,4 @@
-"""The OpenAPI document: it has the calls that there are, and they answer as it says."""
+"""The OpenAPI document: it lists the existing calls, and their answers conform to it."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def test_openapi_document_lists_exactly_the_routes(client: TestClient) -> None:
 
 
 def operations() -> dict[tuple[str, str], dict[str, Any]]:
-    """Each call by its method and path."""
+    """Returns each call by its method and path."""
     items = document()["paths"].items()
     return {(method, path): call for path, item in items for method, call in item.items()}
 
@@ -49,7 +49,7 @@ def test_openapi_schemas_are_valid_and_all_referenced() -> None:
 
 
 def _holds(answer: Response, path: str, method: str = "get") -> None:
-    """Fails where the document says another thing of the answer."""
+    """Fails if the document describes another answer."""
     said = document()["paths"][path][method]["responses"]
     assert str(answer.status_code) in said, f"{path}: {answer.status_code} {answer.text}"
     content = said[str(answer.status_code)]["content"]
@@ -78,7 +78,9 @@ _GOOD = (
 )
 
 
-def test_answers_are_as_it_says(client: TestClient, make_run: MakeRun) -> None:
+def test_openapi_document_describes_the_successful_answers(
+    client: TestClient, make_run: MakeRun
+) -> None:
     kept = make_run("job-a", [{"log": "loss=1\n"}], metrics={"loss": "loss=(.*)"})
     (kept.task_folder(0) / "outputs").mkdir(parents=True)
     (kept.task_folder(0) / "outputs" / "model.txt").write_text("m")
@@ -98,10 +100,10 @@ def test_answers_are_as_it_says(client: TestClient, make_run: MakeRun) -> None:
         assert answer.is_success, answer.text
         _holds(answer, path, "post")
     log = f"/api/v1/runs/{answer.json()['run_id']}/log"
-    assert "event: end" in client.get(log, headers=events).text  # nothing is left running
+    assert "event: end" in client.get(log, headers=events).text  # no run is left running
 
 
-def test_refusals_are_as_it_says(client: TestClient, make_run: MakeRun) -> None:
+def test_openapi_document_describes_the_refusals(client: TestClient, make_run: MakeRun) -> None:
     make_run("job-a")
     for (method, path), call in operations().items():
         if "{" in path:

@@ -1,4 +1,4 @@
-"""The pages: whole without a script, and free of what runs inject; and what runs have cost."""
+"""Pages: complete without a script, and safe against text of runs; and the costs of runs."""
 
 import json
 
@@ -16,7 +16,7 @@ ORIGIN = {"Origin": "http://127.0.0.1:8765"}
 EVIL = "<script>alert('x')</script>\"'&"
 
 
-def test_list_page_names_runs_and_has_a_fragment(client: TestClient, make_run: MakeRun) -> None:
+def test_list_page_filters_runs_and_has_a_fragment(client: TestClient, make_run: MakeRun) -> None:
     assert "fairway submit JOB" in client.get("/").text
     make_run("job-a", tags=("best",))
     make_run("job-b", [{"state": "failed"}], "failed")
@@ -35,10 +35,10 @@ def test_list_page_names_runs_and_has_a_fragment(client: TestClient, make_run: M
     assert 'href="/runs/job-c"' in fragment
 
 
-def test_pages_escape_a_runs_text_and_cancel_an_unsent_one(
+def test_run_pages_escape_the_text_of_runs_and_cancel_an_unsent_one(
     client: TestClient, make_run: MakeRun
 ) -> None:
-    """Its target is not even known."""
+    """The unsent run's target is not even known."""
     run = make_run("job-a", [{"state": "queued"}], "queued", engine="ssh", target="pair")
     for page in ("/", "/runs/job-a"):
         assert "fairway submit --resume job-a" in client.get(page).text
@@ -54,7 +54,9 @@ def test_pages_escape_a_runs_text_and_cancel_an_unsent_one(
     assert "red\n20 %\n</pre>" in page
 
 
-def test_run_page_has_report_log_script_and_more(client: TestClient, make_run: MakeRun) -> None:
+def test_run_page_has_the_report_log_script_outputs_and_tasks(
+    client: TestClient, make_run: MakeRun
+) -> None:
     run = make_run("job-a", [{"params": {"lr": 0.1}, "log": "loss 3\n"}, {"log": "other\n"}])
     kept = run.task_folder(1) / "outputs" / "model"
     kept.mkdir(parents=True)
@@ -66,7 +68,7 @@ def test_run_page_has_report_log_script_and_more(client: TestClient, make_run: M
     assert ">loss 3\n</pre>" in page
     assert "/outputs/1/model/a%20b.bin" in page
     assert ">other\n</pre>" in client.get("/runs/job-a?task=1").text
-    # It has ended: nothing is asked for again.
+    # The run has ended: the page does not poll.
     assert "data-events" not in page
     assert "data-fragment" not in page
     run = make_run(
@@ -77,21 +79,23 @@ def test_run_page_has_report_log_script_and_more(client: TestClient, make_run: M
     state.write_text(json.dumps(facts))
     page = client.get("/runs/job-b").text
     assert "<dt>seed</dt><dd>7</dd>" in page
-    assert "<dt>lr</dt>" not in page  # it has a column
+    assert "<dt>lr</dt>" not in page  # the parameter has a column
     assert "&lt;script&gt;alert(" in page
     assert "<td>n-1</td>" in page
     assert 'aria-label="Script of task 0">true\n' in page
     assert 'href="/submit?from=run:job-b"' in page
     make_run("job-c", [{"log": "one\ntw", "state": "running"}], "running", engine="batch")
     page = client.get("/runs/job-c").text
-    assert ">one\n</pre>" in page  # the line that is not whole yet comes with an event
+    assert ">one\n</pre>" in page  # the incomplete line comes with an event
     assert 'data-events="/api/v1/runs/job-c/log?task=0&amp;from=4"' in page
     answer = client.get("/runs/job-c/sections")
     assert answer.headers["fairway-final"] == "no"
     assert "<html" not in answer.text
 
 
-def test_compare_page_has_params_beside_and_curves(client: TestClient, make_run: MakeRun) -> None:
+def test_compare_page_has_parameters_side_by_side_and_curves(
+    client: TestClient, make_run: MakeRun
+) -> None:
     make_run("job-a", [{"params": {"lr": 0.125}}])
     make_run("job-b", [{"params": {"lr": 0.25}}])
     page = client.get("/compare?run=job-a&run=job-b").text
@@ -107,7 +111,7 @@ def test_compare_page_has_params_beside_and_curves(client: TestClient, make_run:
 
 
 @pytest.mark.parametrize("path", ["/runs/job-a", "/api/v1/runs/job-a", "/runs/job-a/sections"])
-def test_a_file_that_cannot_be_read_is_named(
+def test_run_page_names_a_file_that_cannot_be_read(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     make_run("job-a")
@@ -119,7 +123,7 @@ def test_a_file_that_cannot_be_read_is_named(
     answers(client.get(path), 502, "state.json: Permission denied")
 
 
-def test_buttons_ask_once_more_and_reach_all_runs(
+def test_list_page_buttons_ask_for_confirmation_and_act_on_all_runs(
     browser: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run("job-a", [{"state": "failed"}], "failed")
@@ -144,12 +148,14 @@ def test_buttons_ask_once_more_and_reach_all_runs(
 
 
 @pytest.mark.parametrize("form", [{}, {"action": "cancel"}, {"action": "burn", "run": "job-a"}])
-def test_button_without_run(browser: TestClient, make_run: MakeRun, form: dict[str, str]) -> None:
+def test_list_page_button_without_a_run_is_refused(
+    browser: TestClient, make_run: MakeRun, form: dict[str, str]
+) -> None:
     make_run("job-a")
     answers(browser.post("/runs", data=form, headers=ORIGIN), 422, "no run was selected")
 
 
-def test_pages_tell_that_a_list_is_shortened(
+def test_run_and_compare_pages_say_that_a_list_is_truncated(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run("job-a", [{"log": "x"}] * 4)
@@ -186,7 +192,7 @@ def spent(store: RunStore, make_run: MakeRun) -> None:
 
 
 @pytest.mark.usefixtures("spent")
-def test_costs_are_those_of_the_command_with_a_sum(client: TestClient, here: RunFairway) -> None:
+def test_cost_page_has_costs_of_the_command_and_a_sum(client: TestClient, here: RunFairway) -> None:
     for by in ("name", "tag", "target", "month"):
         words = ["cost", "--runs", "--offline", "--json", "--by", by]
         code, printed, _ = here(*words)

@@ -1,4 +1,4 @@
-"""REST: what `--json` prints, logs from any byte on, outputs and no other file."""
+"""REST API: like the output of `--json`, logs from any offset, outputs and no other file."""
 
 import json
 import os
@@ -31,7 +31,7 @@ from fairway_web import threads
         ("compare?run=job-a&run=job-b", ["compare", "job-a", "job-b"]),
     ],
 )
-def test_answers_are_what_commands_print(
+def test_rest_api_answers_like_the_json_output_of_commands(
     client: TestClient, make_run: MakeRun, here: RunFairway, path: str, words: list[str]
 ) -> None:
     make_run("job-a", [{"params": {"lr": 1}}, {"state": "failed"}], "failed", created=1.1e9)
@@ -43,7 +43,7 @@ def test_answers_are_what_commands_print(
 
 
 def _pages(client: TestClient, address: str, name: str) -> list[list[str]]:
-    """A fact of all that is listed, page by page."""
+    """Returns one field of all listed items, page by page."""
     pages = []
     while address:
         answer = client.get(address)
@@ -52,7 +52,7 @@ def _pages(client: TestClient, address: str, name: str) -> list[list[str]]:
     return pages
 
 
-def test_pages_of_runs_and_outputs_follow_one_another(
+def test_rest_api_pages_of_runs_and_outputs_list_everything_once(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(5):
@@ -73,8 +73,10 @@ def test_pages_of_runs_and_outputs_follow_one_another(
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_runs_of_one_moment_have_a_page(client: TestClient, make_run: MakeRun, limit: int) -> None:
-    """The edge of a page lies between runs that were submitted at the same time."""
+def test_rest_api_pages_are_complete_for_runs_created_at_the_same_time(
+    client: TestClient, make_run: MakeRun, limit: int
+) -> None:
+    """The edge of a page lies between such runs."""
     for name, created in [("a", 2e9), ("d", 1e9), ("b", 1e9), ("c", 1e9), ("e", 1e8)]:
         make_run(f"job-{name}", created=created)
     pages = _pages(client, f"/api/v1/runs?limit={limit}", "run_id")
@@ -100,7 +102,7 @@ def test_runs_of_one_moment_have_a_page(client: TestClient, make_run: MakeRun, l
         ("runs/job-a/log?from=x", "`from` is not an offset in bytes"),
         ("runs/job-a/log?from=1e3", "`from` is not an offset in bytes"),
         (f"runs/job-a/log?from={'9' * 20}", "`from` is not an offset in bytes"),
-        *(  # of as many logs as the run has tasks
+        *(  # one offset per task is expected
             (f"runs/job-b/log?task=all&from={place}", "`from` is not an offset in bytes")
             for place in ("1", "1-2-3", "x-1", "-", "1-", "1-\u0663", "9" * 16 + "-0")
         ),
@@ -115,14 +117,14 @@ def test_rest_api_refuses_invalid_queries_with_422(
     answer = client.get(f"/api/v1/{path}")
     assert answer.status_code == 422
     assert message in answer.json()["findings"][0]["message"]
-    if path.startswith("runs?") and "fresh" not in path:  # the page of the list takes the same
+    if path.startswith("runs?") and "fresh" not in path:  # the list page has the same parameters
         assert client.get(path.replace("runs?", "/?")).status_code == 422
 
 
-def test_runs_are_shown_while_others_are_cancelled(
+def test_rest_api_lists_runs_while_cancellations_are_waiting(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cancel waits for the run's end: minutes, with a long grace."""
+    """A cancellation waits for the run's end: minutes, with a long grace."""
     for room in (threads.acting, threads.reading):
         monkeypatch.setattr(room, "most", 1)
     entered, ended = threading.Event(), threading.Event()
@@ -144,7 +146,7 @@ def test_runs_are_shown_while_others_are_cancelled(
     assert [each.result().status_code for each in asked] == [200, 200]
 
 
-def test_runs_are_filtered(client: TestClient, make_run: MakeRun) -> None:
+def test_rest_api_filters_runs(client: TestClient, make_run: MakeRun) -> None:
     make_run("good-a")
     make_run("bad-b", [{"state": "failed"}], "failed", target="gpu")
 
@@ -160,14 +162,18 @@ def test_runs_are_filtered(client: TestClient, make_run: MakeRun) -> None:
 
 
 @pytest.mark.parametrize("name", ["none", "job", ".hidden", "a%2fb", "job-a%00", "a" * 300])
-def test_a_run_that_there_is_not(client: TestClient, make_run: MakeRun, name: str) -> None:
+def test_rest_api_answers_404_to_unknown_runs(
+    client: TestClient, make_run: MakeRun, name: str
+) -> None:
     make_run("job-a")
     asked = f"compare?run={name}"
     for path in (f"/api/v1/runs/{name}", f"/runs/{name}", f"/{asked}", f"/api/v1/{asked}"):
         assert client.get(path).status_code == 404
 
 
-def test_log_is_read_from_an_offset_and_as_events(client: TestClient, make_run: MakeRun) -> None:
+def test_rest_api_reads_a_log_from_an_offset_and_as_events(
+    client: TestClient, make_run: MakeRun
+) -> None:
     make_run("job-a", [{"log": "one\ntwö\nthree"}])
     whole = client.get("/api/v1/runs/job-a/log")
     assert whole.text == "one\ntwö\nthree"
@@ -182,7 +188,9 @@ def test_log_is_read_from_an_offset_and_as_events(client: TestClient, make_run: 
 
 
 @pytest.mark.parametrize("task", ["2", "-1", "x", "", "0/../1", "٣", "setup"])
-def test_a_task_that_there_is_not(client: TestClient, make_run: MakeRun, task: str) -> None:
+def test_rest_api_answers_404_to_unknown_tasks(
+    client: TestClient, make_run: MakeRun, task: str
+) -> None:
     make_run("job-a", [{}, {}])
     for what in ("log", "script"):
         answer = client.get(f"/api/v1/runs/job-a/{what}", params={"task": task})
@@ -190,7 +198,9 @@ def test_a_task_that_there_is_not(client: TestClient, make_run: MakeRun, task: s
         assert answer.json()["findings"][0]["hint"] == "its tasks are 0 to 1"
 
 
-def test_script_is_shown_and_a_missing_one_is_damage(client: TestClient, make_run: MakeRun) -> None:
+def test_rest_api_returns_the_script_of_a_task_or_422_if_it_is_missing(
+    client: TestClient, make_run: MakeRun
+) -> None:
     make_run("job-a")
     for query in ("", "?task=0", "?task=00"):
         assert client.get(f"/api/v1/runs/job-a/script{query}").text.startswith("true\n")
@@ -202,7 +212,9 @@ def test_script_is_shown_and_a_missing_one_is_damage(client: TestClient, make_ru
     assert "it has no task 1" in answer.json()["findings"][0]["message"]
 
 
-def test_outputs_and_no_other_file(client: TestClient, make_run: MakeRun) -> None:
+def test_rest_api_serves_outputs_of_a_run_and_no_other_file(
+    client: TestClient, make_run: MakeRun
+) -> None:
     run = make_run("job-a")
     kept = run.task_folder(0) / "outputs" / "model"
     kept.mkdir(parents=True)
@@ -229,7 +241,9 @@ def test_outputs_and_no_other_file(client: TestClient, make_run: MakeRun) -> Non
         assert "has no " in answer.text or "Not Found" in answer.text
 
 
-def test_records_hold_changes_without_any_script(client: TestClient, make_run: MakeRun) -> None:
+def test_rest_api_records_have_only_changed_files_and_no_scripts(
+    client: TestClient, make_run: MakeRun
+) -> None:
     run = make_run("job-a", [{"log": "one\n"}])
     (run.folder / "engine.json").write_text("{}")
     (run.folder / "labels.json").symlink_to("/etc/passwd")
@@ -243,12 +257,12 @@ def test_records_hold_changes_without_any_script(client: TestClient, make_run: M
     later = answer["since"] + 10**12
     (folder,) = client.get(f"/api/v1/runs/job-a/records?since={later}").json()["runs"].values()
     assert list(folder["files"]) == ["state.json"]
-    # Scripts of a large sweep would be more than a client takes.
+    # Scripts of a large sweep would be more than a client accepts.
     run = make_run("job-b", [{"params": {"lr": 1}}, {}])
     text = web_runs.records(run, 0)["runs"]["job-b"]["files"]["tasks.jsonl"]
     lines = [json.loads(line) for line in text.splitlines()]
     assert [(each["script"], each["params"]) for each in lines] == [("", {"lr": 1}), ("", {})]
-    # Files that take long are written first, and the folder appears at last.
+    # Slow files are written first, and the folder appears last.
     run = make_run("job-c", [{}])
     now = time.time_ns()
     for path in run.folder.rglob("*"):
@@ -259,7 +273,7 @@ def test_records_hold_changes_without_any_script(client: TestClient, make_run: M
     assert {"tasks.jsonl", "tasks/0/state.json", "run.json"} <= files.keys()
 
 
-def test_the_last_task_has_its_name(client: TestClient, make_run: MakeRun) -> None:
+def test_rest_api_finds_the_last_task_by_its_name(client: TestClient, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "one\n"}, {"log": "two\n"}])
     specs = (run.folder / "tasks.jsonl").read_text().splitlines(keepends=True)
     (run.folder / "tasks.jsonl").write_text(specs[0])
@@ -275,7 +289,7 @@ def test_the_last_task_has_its_name(client: TestClient, make_run: MakeRun) -> No
     assert ">two\n</pre>" in client.get("/runs/job-a?task=finally").text
 
 
-def test_rest_api_answers_409_to_impossible_action(client: TestClient, make_run: MakeRun) -> None:
+def test_rest_api_answers_409_to_impossible_actions(client: TestClient, make_run: MakeRun) -> None:
     make_run("job-a")
     answer = client.post("/api/v1/runs/job-a/retry")
     assert answer.status_code == 409
@@ -294,7 +308,7 @@ def test_rest_api_answers_409_to_impossible_action(client: TestClient, make_run:
         ("POST check?file=job.yaml", '{"job": "name: x"}', "no value `file`"),
     ],
 )
-def test_a_value_that_a_call_does_not_have_is_refused(
+def test_rest_api_refuses_unknown_parameters_and_bodies(
     client: TestClient, make_run: MakeRun, call: str, content: str, message: str
 ) -> None:
     make_run("job-a", [{}, {"state": "failed"}], "failed")
@@ -304,7 +318,7 @@ def test_a_value_that_a_call_does_not_have_is_refused(
     assert message in answer.json()["findings"][0]["message"]
 
 
-def test_metrics_for_prometheus(
+def test_metrics_page_counts_runs_for_prometheus_and_keeps_them_fresh(
     client: TestClient, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[str] = []
@@ -314,11 +328,11 @@ def test_metrics_for_prometheus(
     lines = client.get("/metrics").text.splitlines()
     assert 'fairway_runs{target="local",state="succeeded"} 1' in lines
     assert any(line.startswith('fairway_runs{target="a\\"b\\\\c"') for line in lines)
-    # Where nobody opens a page, the states are kept up to date all the same.
+    # The states are kept up to date even if nobody opens a page.
     assert looks == ["look"]
 
 
-def test_a_damaged_run_hides_no_other(client: TestClient, make_run: MakeRun) -> None:
+def test_rest_api_lists_runs_beside_a_damaged_one(client: TestClient, make_run: MakeRun) -> None:
     make_run("job-a")
     damaged = make_run("job-b")
     (damaged.folder / "run.json").write_text("{")
@@ -327,14 +341,14 @@ def test_a_damaged_run_hides_no_other(client: TestClient, make_run: MakeRun) -> 
     assert client.get("/api/v1/runs/job-b").status_code == 422
 
 
-def test_a_slow_metric_hides_no_other_run_and_not_the_rest_of_its_own(
+def test_slow_metric_hides_no_other_run_and_no_other_metric_of_its_run(
     client: TestClient,
     make_run: MakeRun,
     here: RunFairway,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As somebody's pattern is stopped after some seconds, and each log of its run too."""
+    """A user's pattern is stopped after some seconds, for each log of its run."""
     make_run("job-a", [{"log": "loss=0.5\n"}], metrics={"loss": "loss=([0-9.]+)"}, created=2e9)
     slow = {"loss": "(?:a+)+([0-9])", "step": "([0-9])b"}
     run = make_run("job-b", [{"log": "aaab 4b\n"}], metrics=slow, created=1e9)

@@ -1,4 +1,4 @@
-"""Code that is sent to a server: what it takes, where it lies, and what it refuses."""
+"""Code that is sent to a server: accepted code, its folder, and refusals."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def _line(files: list[Any], **more: Any) -> bytes:
 
 
 def _send(client: TestClient, *pieces: bytes) -> str:
-    """The name of the code that these pieces are."""
+    """Sends these pieces and returns the name of the code that they form."""
     names = [digest_of(each) for each in pieces]
     told = client.post("/api/v1/code", json={"pieces": names}, headers=_ours(client))
     assert told.status_code == 200, told.text
@@ -47,7 +47,7 @@ def _check(client: TestClient, code: str, job: str = JOB, **more: Any) -> Any:
     return client.post("/api/v1/check", json=asked, headers=_ours(client))
 
 
-def test_only_what_is_missing_is_wanted(client: TestClient, store: RunStore) -> None:
+def test_sent_code_requests_only_missing_pieces(client: TestClient, store: RunStore) -> None:
     first, second = _line([["a", 3, False], ["b/c", 2, True]]), b"onetw"
     code = _send(client, first, second)
     assert _check(client, code).status_code == 200
@@ -57,7 +57,7 @@ def test_only_what_is_missing_is_wanted(client: TestClient, store: RunStore) -> 
     assert told["code"] == hashlib.sha256(json.dumps(names).encode()).hexdigest()
     (own,) = (store.base / "sent").iterdir()
     assert own.stat().st_mode & 0o777 == 0o700
-    assert not [each for each in own.iterdir() if each.is_dir()]  # laid out only meanwhile
+    assert not [each for each in own.iterdir() if each.is_dir()]  # unpacked only during the check
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_only_what_is_missing_is_wanted(client: TestClient, store: RunStore) -> 
         *("a" * 300, "a/" * 600 + "a", "a/" * 50 + "a"),
     ],
 )
-def test_paths_that_lead_elsewhere(client: TestClient, project: Path, path: str) -> None:
+def test_sent_code_with_bad_path_is_refused(client: TestClient, project: Path, path: str) -> None:
     before = sorted(project.parent.iterdir())
     answer = _check(client, _send(client, _line([[path, 1, False]]) + b"x"))
     assert answer.status_code == 422
@@ -113,7 +113,9 @@ def test_sent_code_that_is_invalid_is_refused(
     )
 
 
-def test_pieces_that_are_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sent_pieces_that_are_wrong_unknown_or_too_many_are_refused(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = digest_of(b"x")
     for digest, body, status, message in (
         (name, b"y", 422, "this is not the piece that its name says"),
@@ -134,7 +136,7 @@ def test_pieces_that_are_refused(client: TestClient, monkeypatch: pytest.MonkeyP
     answers(answer, 422, "of code were sent within a day")
 
 
-def test_sent_code_stands_alone_and_goes_after_a_day(client: TestClient, store: RunStore) -> None:
+def test_sent_code_needs_a_job_and_expires_after_a_day(client: TestClient, store: RunStore) -> None:
     code = _send(client, _line([]))
     answer = client.post("/api/v1/check", json={"code": code})
     assert "`code` needs a `job`" in answer.text
@@ -160,12 +162,12 @@ def test_sent_code_stands_alone_and_goes_after_a_day(client: TestClient, store: 
 
 @pytest.fixture
 def far(in_one_process: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Another machine, to which a Submitter may send."""
+    """Request fields, with every target allowed for Submitters."""
     monkeypatch.setattr("fairway_web.submissions.require_targets", lambda _: None)
     return {"offline": True}
 
 
-def test_sent_code_is_kept_in_a_folder_of_each_person(sign_in: SignIn, far: dict[str, Any]) -> None:
+def test_sent_code_is_kept_in_a_folder_per_user(sign_in: SignIn, far: dict[str, Any]) -> None:
     code = _send(sign_in("Submitter"), _line([]))
     assert _check(sign_in("Submitter"), code, **far).is_success
     other = sign_in("Submitter", oid="id-bob")
@@ -195,7 +197,7 @@ def test_sent_code_runs_nothing_on_the_server(
     assert not (project / "ran").exists()
 
 
-def test_sent_templates_of_a_run_are_forbidden_when_it_is_run_again(
+def test_sent_templates_of_a_run_are_forbidden_in_its_reruns(
     sign_in: SignIn, project: Path, store: RunStore, far: dict[str, Any]
 ) -> None:
     mine = b"{# description: mine #}\necho mine\n"
@@ -216,10 +218,10 @@ def test_sent_templates_of_a_run_are_forbidden_when_it_is_run_again(
 
 
 @pytest.mark.usefixtures("in_one_process")
-def test_git_does_not_look_at_sent_code(
+def test_sent_code_is_not_read_by_git(
     client: TestClient, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder with these files is a repository, and its settings may be programs."""
+    """A folder with these files is a repository, and its settings may start programs."""
     monkeypatch.setattr("fairway_runner.submit.snapshot.ask_git", None)
     files = {"HEAD": b"ref: x\n", "config": b"[core]\n", "objects/a": b"", "refs/a": b""}
     listed = [[name, len(content), False] for name, content in files.items()]

@@ -1,4 +1,4 @@
-"""`fairway serve` as a program, alone and behind a proxy: where it listens, who comes in."""
+"""The command `fairway serve`, alone and behind a proxy: its address and its sign-in."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def in_place(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[TestClient], object]], None]:
-    """Has `fairway serve` show its application to a function, and end, in place of serving it."""
+    """Makes `fairway serve` pass its application to a function, and end, instead of serving it."""
     monkeypatch.setattr("signal.signal", lambda *_: None)
 
     def instead(look: Callable[[TestClient], object]) -> None:
@@ -84,7 +84,7 @@ def test_serve_command_answers_until_ctrl_c_ends_it(project: Path, make_run: Mak
     ],
     ids=["of-another", *"abcdefg"],
 )
-def test_record_of_another_server_is_there_again_and_no_others(
+def test_serve_record_of_a_running_server_is_restored_and_a_stale_one_is_not(
     store: RunStore, left: str, stays: bool
 ) -> None:
     record = store.base / "serve.json"
@@ -96,7 +96,7 @@ def test_record_of_another_server_is_there_again_and_no_others(
             assert json.loads(record.read_text())["pid"] == os.getpid()
         assert (record.exists() and record.read_text() == left) is stays
         with _recorded(store, address):
-            record.write_text("{}")  # that of a server that began later
+            record.write_text("{}")  # the record of a server that started later
         assert record.read_text() == "{}"
 
 
@@ -130,12 +130,12 @@ OPTIONS = ("--public-url", URL, "--tenant", TENANT, "--audience", AUDIENCE)
         (("--behind-proxy", *OPTIONS), 0o660, f" for the proxy of {URL}\n"),
     ],
 )
-def test_socket_is_its_owners_or_a_proxys_of_its_group_and_reached_through_any_port(
+def test_serve_socket_has_the_mode_for_owner_or_proxy_and_accepts_any_port(
     project: Path, fairway: RunFairway, in_place: Any, options: list[str], mode: int, said: str
 ) -> None:
     path = project / "page.sock"
     with socket_file(path):
-        pass  # leaves a socket at which nobody answers
+        pass  # leaves a socket where nobody listens
     seen: list[int] = []
 
     def look(client: TestClient) -> None:
@@ -149,7 +149,7 @@ def test_socket_is_its_owners_or_a_proxys_of_its_group_and_reached_through_any_p
     assert printed.startswith(f"ready: listening on {path}{said}")
 
 
-def test_a_socket_that_somebody_listens_at_is_left(
+def test_serve_command_refuses_a_socket_that_is_in_use(
     project: Path, fairway: RunFairway, tmp_path: Path
 ) -> None:
     path = tmp_path / "s"
@@ -161,7 +161,7 @@ def test_a_socket_that_somebody_listens_at_is_left(
     assert f"{path}: the socket cannot be made" in said
 
 
-def test_a_port_that_is_taken(project: Path, fairway: RunFairway) -> None:
+def test_serve_command_refuses_a_port_that_is_in_use(project: Path, fairway: RunFairway) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen(1)
@@ -172,7 +172,7 @@ def test_a_port_that_is_taken(project: Path, fairway: RunFairway) -> None:
     assert "choose another with --port" in said
 
 
-def test_without_the_extra_it_says_what_to_install(
+def test_serve_command_without_its_extra_hints_at_what_to_install(
     project: Path, fairway: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
@@ -180,7 +180,7 @@ def test_without_the_extra_it_says_what_to_install(
     ends(done, 4, "`fairway serve` needs fastapi, starlette, uvicorn, jwt", "'pyjwt>=2.14,<3'")
 
 
-def test_the_browser_is_opened_where_that_is_wanted(
+def test_serve_command_opens_the_browser_with_a_code_and_not_the_token(
     project: Path, fairway: RunFairway, in_place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: queue.Queue[str] = queue.Queue()
@@ -195,8 +195,10 @@ def test_the_browser_is_opened_where_that_is_wanted(
     assert [each.name for each in (project / ".fairway").iterdir()] == [".gitignore"]
 
 
-def test_killed_server_loses_no_line_of_who_follows(project: Path, make_run: MakeRun) -> None:
-    """Nor is one told twice: the reader asks the next server from where it stopped."""
+def test_serve_restart_after_a_kill_loses_and_repeats_no_log_line(
+    project: Path, make_run: MakeRun
+) -> None:
+    """The reader asks the next server from the offset where it stopped."""
     run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
 
     def add(text: str) -> None:
@@ -231,7 +233,7 @@ def test_killed_server_loses_no_line_of_who_follows(project: Path, make_run: Mak
 
 @pytest.fixture
 def login(entra: Entra, tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """The host of a sign-in, and the file of the authority that it is known by."""
+    """The host of a sign-in, and the file of the authority that signed its certificate."""
 
     class Login(Handler):
         def do_GET(self) -> None:
@@ -249,7 +251,7 @@ def login(entra: Entra, tmp_path: Path) -> Iterator[tuple[str, Path]]:
         yield url.removeprefix("https://"), authorities
 
 
-def test_people_come_in_by_the_keys_of_their_tenant(
+def test_serve_behind_proxy_verifies_tokens_with_the_keys_of_the_tenant(
     project: Path,
     make_run: MakeRun,
     fairway: RunFairway,
@@ -284,7 +286,7 @@ def test_people_come_in_by_the_keys_of_their_tenant(
     assert not (project / ".fairway" / "serve.json").exists()
 
 
-def test_keys_are_read_by_https_from_one_place(login: tuple[str, Path]) -> None:
+def test_signing_keys_are_read_by_trusted_https_without_redirects(login: tuple[str, Path]) -> None:
     host, authorities = login
     keys = SigningKeys(f"https://{host}", TENANT, str(authorities))
     assert keys.find("one") is not None
@@ -335,7 +337,9 @@ def test_serve_command_refuses_invalid_options(
     assert [each.name for each in project.iterdir()] == ["fairway.yaml"]
 
 
-def test_the_file_of_the_project_is_checked(project: Path, fairway: RunFairway) -> None:
+def test_serve_command_reports_invalid_settings_of_the_project_file(
+    project: Path, fairway: RunFairway
+) -> None:
     (project / "fairway.yaml").write_text("serve:\n  url: http://runs\n  tenant: x\n  port: 1\n")
     code, _, err = fairway(project, "serve", "--behind-proxy")
     assert code == 2
@@ -346,7 +350,7 @@ def test_the_file_of_the_project_is_checked(project: Path, fairway: RunFairway) 
 
 
 @pytest.mark.parametrize(("listed", "found"), [("local", "bad-value"), ("none", "unknown-target")])
-def test_server_with_target_that_submitters_cannot_have_does_not_start(
+def test_serve_command_refuses_a_target_that_submitters_cannot_use(
     project: Path, fairway: RunFairway, listed: str, found: str
 ) -> None:
     (project / "fairway.yaml").write_text(f"serve: {{targets: [{listed}]}}\n")

@@ -1,4 +1,4 @@
-"""`fairway --server URL`: the commands say what they say beside the runs, and the same codes."""
+"""Commands with `--server URL`: the output and exit codes of the commands on the server."""
 
 import contextlib
 import json
@@ -100,7 +100,7 @@ def test_server_option_gives_the_same_output_as_on_the_server(
 
 
 def _tree(folder: Path) -> dict[str, object]:
-    """The files below a folder with their bytes, and the links that are no files."""
+    """Returns the files below a folder with their bytes, and the links that are no files."""
     return {
         each.name: each.read_bytes() if each.is_file() else each.readlink()
         for each in folder.rglob("*")
@@ -127,7 +127,7 @@ def test_server_option_refuses_unknown_runs_and_commands(ask: Ask, runs: list[Ru
     )
 
 
-def test_a_run_that_goes_on_is_followed(ask: Ask, make_run: MakeRun) -> None:
+def test_server_option_follows_a_run_to_its_end(ask: Ask, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running")
 
     def go_on() -> None:
@@ -143,12 +143,12 @@ def test_a_run_that_goes_on_is_followed(ask: Ask, make_run: MakeRun) -> None:
     assert ask("wait", "job-a") == (3, "job-a failed\n", "")
 
 
-def test_waiting_has_an_end(ask: Ask, make_run: MakeRun) -> None:
+def test_server_option_wait_ends_with_its_timeout(ask: Ask, make_run: MakeRun) -> None:
     make_run("job-a", [{"state": "running"}], "running", engine="none-such")
     ends(ask("wait", "job-a", "--timeout", "0.1s"), 5, "job-a is still running after 0.1s")
 
 
-def test_the_variable_is_for_the_commands_that_servers_have(
+def test_server_variable_applies_only_to_commands_that_servers_support(
     url: str, runs: list[Run], fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAIRWAY_SERVER", url)
@@ -175,7 +175,9 @@ def test_the_variable_is_for_the_commands_that_servers_have(
         ("https://host?token=secret", "`--server …` is not the URL of a server"),
     ],
 )
-def test_urls_that_no_token_is_sent_to(here: RunFairway, url: str, message: str) -> None:
+def test_server_option_refuses_invalid_and_unencrypted_urls(
+    here: RunFairway, url: str, message: str
+) -> None:
     code, _, said = here("--server", url, "list")
     assert code == 2
     assert message in said
@@ -219,7 +221,7 @@ def test_server_option_reads_the_token_from_environment_file_or_record(
 
 @pytest.fixture
 def ask_strange(fairway: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Asks a server that answers with this handler."""
+    """Returns a function that runs a command against a server with this handler."""
     monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
 
     def ask(handler: type[Handler], *words: str) -> tuple[int, str, str]:
@@ -270,7 +272,7 @@ _ODD = json.dumps({"run_id": "a\x1b[2J", "target": 1, "state": "odd", "exit_code
         (400, b'{"findings": [1]}', _JSON, "status 400, application/json"),
     ],
 )
-def test_servers_that_are_none_of_ours(
+def test_server_option_reports_answers_of_a_foreign_server(
     ask_strange: Ask, status: int, body: bytes, headers: dict[str, str], message: str
 ) -> None:
     code, printed, said = ask_strange(_stub(status, body, **headers), "show", "job-a")
@@ -280,7 +282,7 @@ def test_servers_that_are_none_of_ours(
 
 
 class _Endless(Handler):
-    """Answers that never end."""
+    """A server whose answers never end."""
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
@@ -311,7 +313,7 @@ _RECORDS = {"since": 1, "runs": {"job-a": _FOLDER}}
         (["show", "job-a"], "client._LARGEST"),
     ],
 )
-def test_answers_without_end_have_one(
+def test_server_option_limits_answers_that_never_end(
     ask_strange: Ask, monkeypatch: pytest.MonkeyPatch, words: list[str], limit: str
 ) -> None:
     monkeypatch.setattr(f"fairway_cli.server.{limit}", 20)
@@ -329,7 +331,7 @@ def test_answers_without_end_have_one(
         ("job-a", {**_FOLDER, "logs": {"../0": 5}}),
     ],
 )
-def test_records_go_into_the_folder_of_their_run(
+def test_server_option_refuses_records_that_lead_out_of_their_folder(
     ask_strange: Ask,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -354,15 +356,17 @@ def test_records_go_into_the_folder_of_their_run(
         [("/0/m", None)],
     ],
 )
-def test_outputs_of_a_server_lead_out_of_no_folder(
+def test_server_option_fetch_refuses_outputs_that_lead_out_of_their_folder(
     ask_strange: Ask, tmp_path: Path, listed: list[tuple[str, str | None]]
 ) -> None:
     done = ask_strange(_listing(listed), "fetch", "job-a", "--to", str(tmp_path / "to"))
     ends(done, 5, "[strange-server]")
 
 
-def test_a_link_that_a_server_lists_twice_is_fetched(ask_strange: Ask, tmp_path: Path) -> None:
-    """While its pages are read, another output may come before it."""
+def test_server_option_fetch_accepts_a_link_that_is_listed_twice(
+    ask_strange: Ask, tmp_path: Path
+) -> None:
+    """An output may be added before the link while the pages are read."""
     twice = [("0/l", "m"), ("0/l", "m"), ("0/m/x", None)]
     done = ask_strange(_listing(twice), "fetch", "job-a", "--to", str(tmp_path / "to"))
     ends(done, 0)
@@ -370,7 +374,7 @@ def test_a_link_that_a_server_lists_twice_is_fetched(ask_strange: Ask, tmp_path:
 
 
 def _listing(listed: list[tuple[str, str | None]]) -> type[Handler]:
-    """A server with a run that has these outputs: the link of each, or None for a file."""
+    """Returns a server with a run that has these outputs: the link of each, or None for a file."""
 
     class Linked(Handler):
         def do_GET(self) -> None:
@@ -387,7 +391,7 @@ def _listing(listed: list[tuple[str, str | None]]) -> type[Handler]:
 
 
 class _Dripping(Handler):
-    """Answers whose next byte always comes, by the way that `kind` names, until nobody reads."""
+    """A server that sends one more byte forever, in the part of the answer that `kind` names."""
 
     kind = ""
 
@@ -416,7 +420,7 @@ class _Dripping(Handler):
         *((each, ["logs", "job-a"]) for each in ("continue", "body")),
     ],
 )
-def test_answer_that_drips_without_end_is_ended_by_the_deadline(
+def test_server_option_ends_a_dripping_answer_at_the_deadline(
     ask_strange: Ask, monkeypatch: pytest.MonkeyPatch, kind: str, words: list[str]
 ) -> None:
     monkeypatch.setattr("fairway_cli.server.client._PATIENCE", 0.5)
@@ -425,7 +429,9 @@ def test_answer_that_drips_without_end_is_ended_by_the_deadline(
     ends(done, 5, "[service-away]", "its answer did not end within 1 s")
 
 
-def test_a_server_that_is_away(here: RunFairway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_option_reports_a_server_that_does_not_answer(
+    here: RunFairway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAIRWAY_SERVER_TOKEN", "t")
     address = on_loopback(0)
     address.listener.close()

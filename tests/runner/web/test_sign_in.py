@@ -1,5 +1,5 @@
-"""The proxy of an environment's page: the real Apache with mod_auth_openidc, by the configuration
-that a login node gets, between a stand-in for Entra ID and the real server."""
+"""The proxy of an environment's page: real Apache with mod_auth_openidc, configured as on a login
+node, between a stand-in for Entra ID and the real server."""
 
 import base64
 import hashlib
@@ -44,7 +44,7 @@ _MODULE = Path("/usr/lib/apache2/modules/mod_auth_openidc.so")
 
 @dataclass
 class SignIn:
-    """Stand-in for Entra ID: everybody is Ann, who has a role."""
+    """A stand-in for Entra ID: every user is Ann, who has a role."""
 
     entra: Entra
     authorities: Path
@@ -57,7 +57,7 @@ class SignIn:
     granted: list[str] = field(default_factory=list)
 
     def token_for(self, form: dict[str, str], client: str) -> dict[str, Any]:
-        """As Entra ID answers; KeyError, AssertionError where it would refuse."""
+        """Answers like Entra ID. Raises KeyError or AssertionError if Entra ID would refuse."""
         assert client == f"{AUDIENCE}:{SECRET}"
         asked = self.asked[-1]
         if form["grant_type"] == "authorization_code":
@@ -109,14 +109,14 @@ def _handler(sign_in: SignIn) -> type[Handler]:
 
 @dataclass
 class Page:
-    """The page as people reach it."""
+    """The page behind the proxy."""
 
     url: str
     context: ssl.SSLContext
     sign_in: SignIn
 
     def browser(self) -> OpenerDirector:
-        """One with cookies of its own, which follows where it is led."""
+        """Returns a browser with its own cookies, which follows redirects."""
         opener = build_opener(HTTPSHandler(context=self.context), HTTPCookieProcessor(CookieJar()))
         opener.addheaders = [("Accept", "text/html,*/*;q=0.8"), ("Sec-Fetch-Mode", "navigate")]
         return opener
@@ -162,7 +162,7 @@ def reached(
 
 @pytest.fixture
 def page(reached: Page) -> Page:
-    """The page, at which nobody has signed in yet."""
+    """The page, with the sign-in reset."""
     sign_in = reached.sign_in
     sign_in.lasts, sign_in.role, sign_in.is_gone = 3600, "Reader", False
     sign_in.asked, sign_in.granted = [], []
@@ -170,7 +170,7 @@ def page(reached: Page) -> Page:
 
 
 def _credentials(folder: Path, authority: trustme.CA) -> dict[str, str]:
-    """The folders that systemd gives the proxy, with its certificate and secret."""
+    """Returns the folders that systemd gives the proxy, with its certificate and secret."""
     credentials, run = folder / "credentials", folder / "run"
     for each in (credentials, run):
         each.mkdir()
@@ -183,7 +183,8 @@ def _credentials(folder: Path, authority: trustme.CA) -> dict[str, str]:
 
 
 def _configuration(folder: Path, sign_in: SignIn, listening: Path) -> Path:
-    """The proxy's own, with a port for the test alone, and trust in the stand-in."""
+    """Writes the proxy's configuration, with a port for the test only, and trust in the
+    stand-in."""
     page = WebPage(
         url=sign_in.url,
         tenant=TENANT,
@@ -205,7 +206,7 @@ def _configuration(folder: Path, sign_in: SignIn, listening: Path) -> Path:
 
 @contextmanager
 def _running(proxy: list[str], own: dict[str, str]) -> Iterator[None]:
-    """The proxy, once it says that it is ready."""
+    """Runs the proxy, and yields when it is ready."""
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(proxy, env={**os.environ, **own}, text=True, **output) as process:
         try:
@@ -219,7 +220,7 @@ def _running(proxy: list[str], own: dict[str, str]) -> Iterator[None]:
             process.terminate()
 
 
-def test_proxy_takes_tokens_of_programs_signs_people_in_and_refuses_others(page: Page) -> None:
+def test_apache_proxy_accepts_bearer_tokens_signs_users_in_and_refuses_others(page: Page) -> None:
     token = page.sign_in.entra.token("Reader")
     asked = Request(f"{page.url}/api/v1/runs", headers={"Authorization": f"Bearer {token}"})
     with page.browser().open(asked) as answer:
@@ -253,7 +254,7 @@ def test_proxy_takes_tokens_of_programs_signs_people_in_and_refuses_others(page:
         assert answer.status == 200
 
 
-def test_a_token_that_ends_soon_is_replaced_by_another(page: Page) -> None:
+def test_apache_proxy_refreshes_a_token_that_expires_soon(page: Page) -> None:
     page.sign_in.lasts = 1700
     browser = page.browser()
     with browser.open(f"{page.url}/") as answer:
@@ -265,7 +266,7 @@ def test_a_token_that_ends_soon_is_replaced_by_another(page: Page) -> None:
     assert set(page.sign_in.granted[1:]) == {"refresh_token"}
 
 
-def test_sign_in_that_was_revoked_has_to_be_repeated(page: Page) -> None:
+def test_apache_proxy_requires_another_sign_in_after_revocation(page: Page) -> None:
     page.sign_in.lasts = 1700
     browser = page.browser()
     with browser.open(f"{page.url}/") as answer:

@@ -1,4 +1,4 @@
-"""Jobs that are checked and submitted by REST and on the page."""
+"""Jobs that are checked and submitted by the REST API and on the page."""
 
 import json
 import re
@@ -31,11 +31,13 @@ def _post(client: TestClient, call: str, asked: object) -> Any:
 
 
 def said(answer: Any) -> str:
-    """The message of an error's first finding."""
+    """Returns the message of an error's first finding."""
     return answer.json()["findings"][0]["message"]
 
 
-def test_check_has_what_would_start_or_a_mistake(client: TestClient, store: RunStore) -> None:
+def test_api_check_returns_scripts_and_tasks_or_findings_and_starts_nothing(
+    client: TestClient, store: RunStore
+) -> None:
     answer = _post(client, "check", {"job": JOB})
     assert answer.status_code == 200
     checked = answer.json()
@@ -66,7 +68,7 @@ def test_check_has_what_would_start_or_a_mistake(client: TestClient, store: RunS
     assert not list(store.unsorted())
 
 
-def test_run_is_started_once_however_often_asked(client: TestClient, store: RunStore) -> None:
+def test_api_submit_starts_a_repeated_request_once(client: TestClient, store: RunStore) -> None:
     asked = {"job": JOB, "run_id": "hello-once", "tags": ["a"], "note": "first"}
     answers = [_post(client, "runs", asked) for _ in range(2)]
     assert [each.status_code for each in answers] == [201, 201]
@@ -79,7 +81,9 @@ def test_run_is_started_once_however_often_asked(client: TestClient, store: RunS
     assert "is of another job" in said(other)
 
 
-def test_file_of_project_is_submitted(client: TestClient, store: RunStore, project: Path) -> None:
+def test_api_submit_accepts_a_job_file_of_the_project(
+    client: TestClient, store: RunStore, project: Path
+) -> None:
     (project / "jobs").mkdir()
     (project / "jobs" / "a.yaml").write_text(JOB)
     answers(_post(client, "runs", {"file": "jobs/a.yaml", "set": ["params.word=two"]}), 201)
@@ -96,8 +100,10 @@ def test_file_of_project_is_submitted(client: TestClient, store: RunStore, proje
         *(".fairway/serve.json", ".git/config", "x/../.fairway/serve.json"),
     ],
 )
-def test_no_file_outside_of_project_is_read(client: TestClient, project: Path, file: str) -> None:
-    """Nor one of its secrets: another server of this project has its token there."""
+def test_api_check_reads_no_secret_and_no_file_outside_the_project(
+    client: TestClient, project: Path, file: str
+) -> None:
+    """Another server of the project has its token in one of the secret files."""
     (project / "out").symlink_to("/etc")
     for secret in (".fairway/serve.json", ".git/config"):
         (project / secret).parent.mkdir(exist_ok=True)
@@ -129,7 +135,7 @@ def test_no_file_outside_of_project_is_read(client: TestClient, project: Path, f
         (b'{"run": "none"}', "there is no run `none`"),
     ],
 )
-def test_a_request_that_is_none(client: TestClient, body: bytes, message: str) -> None:
+def test_api_check_refuses_an_invalid_body(client: TestClient, body: bytes, message: str) -> None:
     answer = client.post("/api/v1/check", content=body)
     assert answer.status_code == (404 if "no run" in message else 422)
     assert message in said(answer)
@@ -143,7 +149,9 @@ def _run(client: TestClient, store: RunStore) -> Run:
     return run
 
 
-def test_run_is_run_again_with_changes(client: TestClient, store: RunStore, project: Path) -> None:
+def test_api_rerun_uses_the_code_of_the_run_and_the_changed_job(
+    client: TestClient, store: RunStore, project: Path
+) -> None:
     (project / "word.txt").write_text("code")
     _run(client, store)
     (project / "word.txt").write_text("other code")
@@ -153,7 +161,7 @@ def test_run_is_run_again_with_changes(client: TestClient, store: RunStore, proj
         assert _post(client, "runs", asked).status_code == 201
     again = store.find("hello-again")
     again.wait()
-    assert again.log_text() == "codeone\n"  # what was set over the first is not set over this one
+    assert again.log_text() == "codeone\n"  # the settings of the first run are not applied again
     assert again.tags == ("a",)
     facts = json.loads((again.folder / "provenance.json").read_text())
     assert facts["rerun_of"] == "hello-first"
@@ -161,7 +169,7 @@ def test_run_is_run_again_with_changes(client: TestClient, store: RunStore, proj
     assert "echo two" in as_it_was["scripts"][""]
 
 
-def test_rerun_by_api_refuses_fields_that_do_not_fit(client: TestClient, store: RunStore) -> None:
+def test_api_rerun_refuses_fields_that_do_not_fit(client: TestClient, store: RunStore) -> None:
     _run(client, store)
     for asked, message in (
         ({"file": "job.yaml"}, "`run` and `file` cannot be combined"),
@@ -178,7 +186,7 @@ def test_rerun_by_api_refuses_fields_that_do_not_fit(client: TestClient, store: 
     assert [run.id for run in store.unsorted()] == ["hello-first"]
 
 
-def test_code_that_cannot_be_read_is_named(client: TestClient, project: Path) -> None:
+def test_api_check_names_code_that_cannot_be_read(client: TestClient, project: Path) -> None:
     (project / "loop").symlink_to("loop")
     answer = _post(client, "check", {"job": JOB})
     assert answer.status_code == 422
@@ -186,7 +194,7 @@ def test_code_that_cannot_be_read_is_named(client: TestClient, project: Path) ->
     assert 'exclude: ["loop"]' in answer.json()["findings"][0]["hint"]
 
 
-def test_the_form_begins_with_what_was_chosen(
+def test_submit_page_form_starts_from_the_chosen_template_file_or_run(
     client: TestClient, store: RunStore, project: Path
 ) -> None:
     (project / "jobs").mkdir()
@@ -214,13 +222,13 @@ def test_the_form_begins_with_what_was_chosen(
         assert re.search("there is no|cannot|leaves", answer.text)
 
 
-def test_the_page_checks_and_submits(browser: TestClient, store: RunStore) -> None:
+def test_submit_page_checks_and_submits_a_job_once(browser: TestClient, store: RunStore) -> None:
     form = {"job": JOB.replace("command", "comand"), "once": "abcdef", "action": "submit"}
     answer = browser.post("/submit", data=form, headers=ORIGIN)
     assert answer.status_code == 422
     assert "job.yaml, line 3" in answer.text
     assert "did you mean `command`?" in answer.text
-    assert "comand: echo" in answer.text  # what was written is not lost
+    assert "comand: echo" in answer.text  # the typed text is kept
     form["job"] = JOB.replace("\n", "\r\n")
     checked = browser.post("/submit", data={**form, "action": "check"}, headers=ORIGIN)
     assert "hello would start 1 task on local." in checked.text
@@ -244,13 +252,13 @@ def test_the_page_checks_and_submits(browser: TestClient, store: RunStore) -> No
 
 
 @pytest.mark.parametrize("name", ["my job", "a" * 50, "a" * 63, "Ä", "../x"])
-def test_page_finds_fault_with_the_name_and_not_with_the_id(browser: TestClient, name: str) -> None:
+def test_submit_page_reports_an_invalid_name_at_its_line(browser: TestClient, name: str) -> None:
     form = {"job": JOB.replace("hello", name), "once": "abcdef", "action": "check"}
     answer = browser.post("/submit", data=form, headers=ORIGIN)
     answers(answer, 422, "cannot name a job", "job.yaml, line 1")
 
 
-def test_setting_of_several_lines_is_edited_again(browser: TestClient, store: RunStore) -> None:
+def test_submit_page_edits_a_runs_multi_line_settings(browser: TestClient, store: RunStore) -> None:
     said = ["command=echo one\n\n echo two", "params.word=two"]
     asked = {"job": JOB, "set": said, "run_id": "hello-first"}
     assert browser.post("/api/v1/runs", json=asked, headers=ORIGIN).status_code == 201
@@ -265,7 +273,7 @@ def test_setting_of_several_lines_is_edited_again(browser: TestClient, store: Ru
     assert json.loads(provenance.read_text())["set"] == said
 
 
-def test_submit_page_escapes_text_and_asks_first(browser: TestClient, store: RunStore) -> None:
+def test_submit_page_escapes_text_and_confirms_sweeps(browser: TestClient, store: RunStore) -> None:
     evil = "</textarea><script>alert('x')</script>"
     form = {"job": evil, "set": evil, "target": '"><script>alert(1)', "action": "check"}
     page = browser.post("/submit", data=form, headers=ORIGIN).text
@@ -280,7 +288,7 @@ ENDLESS = "{% for a in range(9999) %}{% for b in range(99999) %}x{% endfor %}{% 
 DOUBLING = "{% set ns = namespace(a='x') %}{% for n in range(60) %}{% set ns.a = ns.a ~ ns.a %}"
 
 
-def test_a_check_is_answered_while_those_of_somebody_else_have_no_end(
+def test_api_check_is_answered_during_endless_checks_of_another_user(
     shared: TestClient, entra: Entra, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_limits, "CPU_LIMIT", 10_000.0)
@@ -304,7 +312,7 @@ def test_a_check_is_answered_while_those_of_somebody_else_have_no_end(
     assert {each.result().json()["findings"][0]["id"] for each in endless} == {"heavy-job"}
 
 
-def test_a_template_fills_the_memory_of_no_server(client: TestClient) -> None:
+def test_api_check_limits_the_memory_of_a_template(client: TestClient) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     job = f'name: a\ntemplate: plain\ncommand: "{DOUBLING}{{% endfor %}}"\n'
     for call in ("render", "runs"):

@@ -1,4 +1,5 @@
-"""`fairway --server URL submit`: a laptop's job and code run as they would beside the runs."""
+"""Command `fairway --server URL submit`: the local job and code run as if submitted on the
+server."""
 
 import json
 import re
@@ -24,7 +25,7 @@ JOB = "name: hello\ncommand: cat word.txt\n"
 
 @pytest.fixture(autouse=True)
 def ended(store: RunStore) -> Iterator[None]:
-    """No run goes on after a test."""
+    """Waits for all runs after each test."""
     yield
     for run in store.unsorted():
         run.wait()
@@ -49,11 +50,11 @@ def _log(store: RunStore, run_id: str) -> str:
     return run.log_text()
 
 
-def test_the_laptops_code_runs(
+def test_submit_to_server_runs_the_local_code_once_and_sends_it_once(
     send: Ask, laptop: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["job.yaml", "--run-id", "hello-a", "--tag", "t", "--note", "n"]
-    for _ in range(2):  # once, however often
+    for _ in range(2):  # repeated, it starts once
         code, printed, said = send(*words)
         assert (code, said) == (0, "")
         assert printed == (
@@ -70,7 +71,7 @@ def test_the_laptops_code_runs(
         "fairway_web.code_upload.Uploads.keep", lambda *a: sent.append(a[1]) or real(*a)
     )
     assert send("job.yaml", "--run-id", "hello-b", "-q") == (0, "hello-b\n", "")
-    assert len(sent) == 1  # the list alone: the pieces are there
+    assert len(sent) == 1  # only the list: the pieces exist on the server
     assert not list((store.base / "sent").glob("*/.*"))
 
 
@@ -88,7 +89,7 @@ def test_submit_to_server_sends_linked_and_empty_folders(
     assert _log(store, "hello-a") == "linked\ndeep/\n"
 
 
-def test_a_job_is_watched_to_its_end(send: Ask, store: RunStore) -> None:
+def test_submit_to_server_with_watch_follows_the_job_to_its_end(send: Ask, store: RunStore) -> None:
     words = ["job.yaml", "--watch", "--run-id", "hello-a"]
     code, printed, said = send(*words, "-s", "command=cat word.txt; exit 3")
     assert (code, said) == (3, "")
@@ -137,7 +138,7 @@ _MANY = "name: many\ncommand: echo\nparams: {n: 1}\nsweep: {points: {repeat: 120
         (JOB + "sweep: {points: {files: {input: d}}}\nparams: {file: a, name: b, stem: c}\n", []),
     ],
 )
-def test_submit_to_server_prints_the_same_as_beside_the_runs(
+def test_submit_to_server_prints_the_same_as_a_local_submit(
     send: Ask, fairway: RunFairway, laptop: Path, store: RunStore, job: str, words: list[str]
 ) -> None:
     (laptop / "job.yaml").write_text(job)
@@ -152,7 +153,7 @@ def test_submit_to_server_prints_the_same_as_beside_the_runs(
     assert not list(store.unsorted())
 
 
-def test_options_and_files_that_no_server_takes(send: Ask, laptop: Path) -> None:
+def test_submit_to_server_refuses_unsupported_options_and_files(send: Ask, laptop: Path) -> None:
     for words, message in (
         ([], "no job is given"),
         (["--resume", "a"], "`fairway submit` has no --resume with --server"),
@@ -170,7 +171,7 @@ def test_options_and_files_that_no_server_takes(send: Ask, laptop: Path) -> None
         ends(send(*words), 2, message, printed="")
 
 
-def test_what_is_missing_on_the_server_is_not_looked_for_on_the_laptop(
+def test_submit_to_server_names_the_server_for_missing_secrets_and_templates(
     send: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("WORD", raising=False)
@@ -182,10 +183,10 @@ def test_what_is_missing_on_the_server_is_not_looked_for_on_the_laptop(
     assert ".fairway" not in done[2]
 
 
-def test_more_code_than_a_server_takes_is_not_sent(
+def test_submit_to_server_refuses_too_much_code_before_sending_it(
     send: Ask, laptop: Path, store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The code alone may be, but for what is beside it."""
+    """The code alone would be accepted, but not together with the job's templates."""
     (laptop / "src").mkdir()
     (laptop / "src" / "run.sh").write_text("echo one\n")
     (laptop / "src" / "data.csv").write_text("1\n")
@@ -200,7 +201,9 @@ def test_more_code_than_a_server_takes_is_not_sent(
     assert not list(store.unsorted())
 
 
-def test_code_beside_the_job_and_templates_travel(send: Ask, laptop: Path, store: RunStore) -> None:
+def test_submit_to_server_sends_code_templates_sweep_files_and_git_state(
+    send: Ask, laptop: Path, store: RunStore
+) -> None:
     for folder in ("jobs/job_templates", "src", "jobs/data", "src/.git", "src/__pycache__"):
         (laptop / folder).mkdir(parents=True)
     (laptop / "src" / ".git" / "config").write_text("")
@@ -231,10 +234,10 @@ def test_code_beside_the_job_and_templates_travel(send: Ask, laptop: Path, store
     assert "job.yaml" in facts["git"]["untracked"]
 
 
-def test_submit_to_server_refuses_files_that_a_later_step_would_miss(
+def test_submit_to_server_refuses_sweep_files_that_a_later_step_would_miss(
     send: Ask, laptop: Path, store: RunStore
 ) -> None:
-    """When it begins, the server has the snapshot of the code alone."""
+    """When the later step starts, the server has only the snapshot of the code."""
     (laptop / "src").mkdir()
     (laptop / "src" / "a.csv").write_text("")
     job = (
@@ -252,7 +255,7 @@ def test_submit_to_server_refuses_files_that_a_later_step_would_miss(
     assert _log(store, "two-a-b").split() == ["a.csv"]
 
 
-def test_submit_to_server_tells_that_the_server_begins_later_steps(
+def test_submit_to_server_says_that_the_server_starts_later_steps(
     send: Ask, laptop: Path, store: RunStore, follower: Follower
 ) -> None:
     (laptop / "steps.yaml").write_text(
@@ -270,7 +273,7 @@ def test_submit_to_server_tells_that_the_server_begins_later_steps(
     assert _log(store, "two-a-b") == "accuracy=1\n"
 
 
-def test_a_server_that_goes_away_meanwhile(
+def test_submit_to_server_that_disconnects_hints_at_resubmission(
     send: Ask, monkeypatch: pytest.MonkeyPatch, store: RunStore
 ) -> None:
     from fairway_cli.server.client import Server
@@ -289,7 +292,7 @@ def test_a_server_that_goes_away_meanwhile(
     assert "submit it again with --run-id hello-a: nothing starts twice" in said
 
 
-def test_code_that_changes_meanwhile(
+def test_submit_to_server_refuses_code_that_changes_while_it_is_sent(
     send: Ask, laptop: Path, monkeypatch: pytest.MonkeyPatch, store: RunStore
 ) -> None:
     from fairway_cli.server.client import Server

@@ -1,4 +1,4 @@
-"""A real browser, servers for it, and a project with runs of all kinds that always looks alike."""
+"""A real browser, its servers, and a project with runs of all kinds that always looks the same."""
 
 import json
 import math
@@ -21,7 +21,7 @@ from fairway_runner.runs.store import Run, RunStore
 
 Opened = Callable[..., AbstractContextManager[Page]]
 
-PATIENCE = 300_000  # milliseconds: only what never comes takes so long
+PATIENCE = 300_000  # milliseconds: only a hang takes this long
 
 
 @pytest.fixture
@@ -32,7 +32,8 @@ def project(tmp_path: Path) -> Path:
 
 @contextmanager
 def served(project: Path, *words: str, program: Sequence[str] = PROGRAM) -> Iterator[str]:
-    """A server over the project, which is killed at the end: the address that logs in."""
+    """Runs a server over the project, yields the URL that logs in, and kills the server at the
+    end."""
     with serve(project, *words, program=program) as (_, said):
         yield said.strip().removeprefix("ready: open ")
 
@@ -61,7 +62,7 @@ def opened(chromium: Browser) -> Opened:
 
 @pytest.fixture
 def page(opened: Opened, address: str) -> Iterator[Page]:
-    """The list of runs, and at the end a look at what the browser complained of."""
+    """The list of runs; the test fails if the browser has reported an error by its end."""
     with opened(address) as found:
         yield found
 
@@ -80,7 +81,7 @@ def _opened(context: BrowserContext, address: str, allowed: str) -> Iterator[Pag
 
 
 _NOW = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
-# The clock stands still there, so that every picture is the same.
+# The server's clock stands still, so that every picture is the same.
 _STILL = f"import time; time.time = lambda: {_NOW}; from fairway_cli.entry import main; main()"
 _JOB = """\
 name: resnet50
@@ -106,13 +107,13 @@ _METRICS = {"loss": "loss=([0-9.]+)", "accuracy": "accuracy=([0-9.]+)"}
 
 @pytest.fixture(scope="session")
 def showcase(tmp_path_factory: pytest.TempPathFactory, make_run_in: MakeRun) -> Iterator[str]:
-    """The address, with the token, of a server that shows runs of all kinds."""
+    """The URL, with the token, of a server that shows runs of all kinds."""
     project = tmp_path_factory.mktemp("showcase")
     (project / "fairway.yaml").write_text(_TARGETS)
     (project / "cdktf.json").write_text("{}\n")
     (project / "job.yaml").write_text(_JOB)
     going = _fill(RunStore(project / ".fairway"), make_run_in)
-    # Somebody watches over these: nobody else says that they are lost.
+    # Locked as if a process watched these runs: no command marks them as lost.
     locks = [try_lock(run.folder / "lock") for run in going]
     with served(project, program=[sys.executable, "-c", _STILL]) as address:
         yield address
@@ -122,7 +123,7 @@ def showcase(tmp_path_factory: pytest.TempPathFactory, make_run_in: MakeRun) -> 
 
 @pytest.fixture(scope="session")
 def cookies(chromium: Browser, showcase: str) -> Any:
-    """Cookies of a browser that has come in there."""
+    """Cookies of a browser that has logged in to the showcase."""
     with chromium.new_context() as context:
         context.new_page().goto(showcase)
         return context.storage_state()
@@ -134,13 +135,13 @@ def shown(
 ) -> Callable[..., AbstractContextManager[Page]]:
     """Opens a page of the showcase: `with shown("/runs/…", color_scheme="dark") as page`."""
     place, _, _ = showcase.partition("/login")
-    # Some pages tell of a mistake, and browsers note that of every answer with such a status.
+    # Some pages report a mistake, and browsers log every answer with an error status.
     allowed = "Failed to load resource"
     return lambda path, **settings: opened(place + path, allowed, storage_state=cookies, **settings)
 
 
 def _fill(store: RunStore, make_run: MakeRun) -> list[Run]:
-    """Runs of all states: one that trains, a sweep, some that failed; those that go on."""
+    """Makes runs of all states and returns the active ones."""
     make = partial(make_run, store, fairway="1.0", job_file="job.yaml")
     wide = {"nodes": 2, "processes_per_node": 8, "params": {"lr": 0.1, "epochs": 90}}
     training = make(
@@ -184,7 +185,8 @@ def _fill(store: RunStore, make_run: MakeRun) -> list[Run]:
 
 
 def _training(steps: int, rate: float) -> str:
-    """A log in which the loss falls, faster at a higher rate, and not at all at too high a one."""
+    """Returns a log in which the loss falls, faster at a higher rate unless the rate is too
+    high."""
     pull = min(rate, 0.6) * (0.35 if rate < 1 else 0.05)
     lines, bend = [], 0.03 * math.sin(50 * rate)
     for step in range(1, steps + 1):
@@ -204,7 +206,7 @@ def _sample(base: float, index: int) -> dict[str, Any]:
 def _set(
     folder: Path, state: str, ago: float, seconds: float | None = None, reason: str | None = None
 ) -> None:
-    """When the run of a folder was, and why it stands where it does."""
+    """Sets the times of the run in a folder, its state and the reason for it."""
     began = None if state == "queued" else _NOW - ago
     ended = _NOW - ago + seconds if seconds else None
     _change(folder / "run.json", created=_NOW - ago - 4)

@@ -15,7 +15,9 @@ Opened = Callable[..., AbstractContextManager[Page]]
 Serving = Callable[..., AbstractContextManager[str]]
 
 
-def test_a_job_with_a_mistake_then_right_is_one_run(project: Path, page: Page) -> None:
+def test_submit_form_reports_a_mistake_and_submits_one_run_on_a_double_click(
+    project: Path, page: Page
+) -> None:
     page.get_by_role("link", name="Submit").click()
     job = page.get_by_label("Job")
     job.fill("name: typed\ntemplate: plain\ncomand: echo done\n")
@@ -56,9 +58,7 @@ def test_submit_form_text_typed_before_the_script_loads_is_checked(
 
 
 @pytest.mark.nightly
-def test_pages_show_the_end_of_a_run_and_keep_what_was_selected(
-    page: Page, make_run: MakeRun
-) -> None:
+def test_pages_show_the_end_of_a_run_and_keep_the_selection(page: Page, make_run: MakeRun) -> None:
     run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
     page.reload()
     box = page.get_by_label("Select job-a")
@@ -79,12 +79,14 @@ def test_pages_show_the_end_of_a_run_and_keep_what_was_selected(
     expect(beside.get_by_role("button", name="Cancel")).to_have_count(0)
 
 
-def test_the_keyboard_is_enough_for_a_run_to_its_end(project: Path, page: Page) -> None:
+def test_pages_submit_follow_and_cancel_a_run_with_the_keyboard_alone(
+    project: Path, page: Page
+) -> None:
     go = project / "go"
     command = f"echo one; until [ -e {go} ]; do sleep 0.1; done; echo two; sleep 3000"
 
     def go_to(target: Locator) -> None:
-        """With the Tab key alone; where one is must be seen at each step."""
+        """Moves to the target with the Tab key; the focus must be visible at each step."""
         target.wait_for()
         for _ in range(40):
             page.keyboard.press("Tab")
@@ -127,12 +129,10 @@ def test_the_keyboard_is_enough_for_a_run_to_its_end(project: Path, page: Page) 
 
 
 @pytest.mark.nightly
-def test_without_a_script_all_of_it_can_be_done(
-    opened: Opened, address: str, make_run: MakeRun
-) -> None:
+def test_pages_work_without_javascript(opened: Opened, address: str, make_run: MakeRun) -> None:
     for name, rate in (("job-a", 0.125), ("job-b", 0.25)):
         make_run(name, [{"params": {"lr": rate}, "log": f"{name}\n"}])
-    # A browser notes each answer that tells of a mistake.
+    # A browser logs each answer with an error status.
     with opened(address, "Failed to load resource", java_script_enabled=False) as page:
         page.get_by_role("link", name="Submit").click()
         job = page.get_by_label("Job").and_(page.locator("textarea"))
@@ -160,7 +160,7 @@ def test_without_a_script_all_of_it_can_be_done(
 
 
 @pytest.mark.nightly
-def test_a_page_goes_on_after_its_server_was_killed(
+def test_run_page_continues_its_log_after_the_server_was_restarted(
     serving: Serving, opened: Opened, project: Path, make_run: MakeRun
 ) -> None:
     run = make_run("job-a", [{"log": "one\n", "state": "running"}], "running", engine="none-such")
@@ -173,7 +173,7 @@ def test_a_page_goes_on_after_its_server_was_killed(
         first = ExitStack()
         address = first.enter_context(serving(project))
         port = address.partition("/login")[0].rpartition(":")[2]
-        # A browser notes each time that nobody answered.
+        # A browser logs each request without an answer.
         page = left.enter_context(opened(address, "Failed to load resource"))
         page.get_by_role("link", name="job-a").click()
         log = page.get_by_role("log")
@@ -184,7 +184,7 @@ def test_a_page_goes_on_after_its_server_was_killed(
         expect(away).to_be_visible()
         printed("three\n")
         again = left.enter_context(serving(project, "--port", port))
-        # It asks for another token, and the browser asks no more where it was refused.
+        # The new server requires another token, and the browser stops after the refusal.
         with page.expect_response(lambda each: "/log?" in each.url and each.status == 401):
             pass
         page.context.new_page().goto(again)

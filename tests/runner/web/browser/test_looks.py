@@ -1,7 +1,6 @@
-"""Appearance of the pages to people who see little or use a phone, in the light and in the dark.
+"""Appearance of the pages with poor eyesight or on a phone, in the light and the dark scheme.
 
-With FAIRWAY_PICTURES=FOLDER the pictures of the documents are taken on the way: `bin/docs
---screenshots`.
+With FAIRWAY_PICTURES=FOLDER the tests also take the pictures of the docs: `bin/docs --screenshots`.
 """
 
 import os
@@ -36,7 +35,7 @@ _PAGES = {
 }
 _SHOWN_IN_DOCS = ("runs", "run", "compare", "submit")
 _SHADE = "getComputedStyle(document.body).backgroundColor"
-# Of parts that the others have too.
+# Their parts are also on the other pages.
 _SELDOM = ("no-run", "failed", "target", "environments", "problem")
 
 
@@ -44,21 +43,21 @@ _SELDOM = ("no-run", "failed", "target", "environments", "problem")
     "name",
     [pytest.param(each, marks=[pytest.mark.nightly] * (each in _SELDOM)) for each in _PAGES],
 )
-def test_everybody_can_use_a_page(shown: Shown, name: str) -> None:
+def test_page_is_accessible_and_fits_a_phone_in_light_and_dark(shown: Shown, name: str) -> None:
     with shown(_PAGES[name], viewport=_WIDE) as page:
         if name == "submit":
             _make_a_mistake(page)
         _look(page, name)
 
 
-def test_everybody_can_use_the_question_before_an_end(shown: Shown) -> None:
+def test_cancel_confirmation_is_accessible_and_fits_a_phone(shown: Shown) -> None:
     with shown("/runs/resnet50-k3v9xa", viewport=_WIDE) as page:
         page.get_by_role("button", name="Cancel").click()
         expect(page.get_by_text("Cancel these runs?")).to_be_visible()
         _look(page, "question")
 
 
-def test_a_name_without_end_stays_on_a_phone(shown: Shown) -> None:
+def test_submit_page_with_a_very_long_name_fits_a_phone(shown: Shown) -> None:
     with shown("/submit", viewport=_NARROW) as page:
         page.get_by_label("Job").and_(page.locator("textarea")).fill("x" * 500 + ": 1\n")
         expect(page.get_by_role("status")).to_contain_text("unknown key")
@@ -72,7 +71,7 @@ def _make_a_mistake(page: Page) -> None:
 
 
 def _look(page: Page, name: str) -> None:
-    # By a route of the browser's own: the policy of the pages holds for it too.
+    # Served as a route of the browser: the pages' policy applies to scripts of tests too.
     script = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
     page.route("**/static/axe.js", lambda route: route.fulfill(body=script))
     page.add_script_tag(url="/static/axe.js")
@@ -88,7 +87,7 @@ def _look(page: Page, name: str) -> None:
 
 
 def _findings(page: Page, options: dict[str, Any]) -> list[str]:
-    """Findings of axe: each kind, with the first place of it."""
+    """Returns the findings of axe: each kind, with the first element concerned."""
     found = page.evaluate(
         "async (options) => (await axe.run(options)).violations",
         {**options, "resultTypes": ["violations"]},
@@ -97,7 +96,7 @@ def _findings(page: Page, options: dict[str, Any]) -> list[str]:
 
 
 def _fits(page: Page) -> None:
-    """Nothing is wider than the window; what may be scrolls by itself."""
+    """Fails if anything is wider than the window; wide elements scroll by themselves."""
     width = page.evaluate("document.documentElement.scrollWidth")
     boxes = (each.bounding_box() for each in page.locator("main > *").all())
     ends = [box["x"] + box["width"] for box in boxes if box is not None]
