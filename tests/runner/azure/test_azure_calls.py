@@ -191,9 +191,7 @@ def test_azure_storage_without_an_answer_logs_that_it_is_silent(
     assert said[0].startswith("Azure Storage does not answer")
 
 
-def test_azure_storage_refuses_a_malformed_connection_string(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_azure_storage_refuses_invalid_connection_string(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "BlobEndpoint")
     with pytest.raises(UserError) as caught:
         _ = Storage(Target.local(), 0.0).client

@@ -52,9 +52,7 @@ def test_batch_client_refuses_a_sign_in_over_plain_http(monkeypatch: pytest.Monk
     assert caught.value.findings[0].id == "no-tls"
 
 
-def test_batch_client_refuses_an_account_without_an_endpoint(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_batch_client_refuses_accounts_without_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_BATCH_ENDPOINT", raising=False)
     batch = {"pool": "nd"}
     with pytest.raises(UserError) as caught:

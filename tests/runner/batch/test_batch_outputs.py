@@ -56,9 +56,7 @@ def test_batch_outputs_that_the_user_changed_locally_are_fetched_again(
     assert (file.read_bytes(), fetched.read_bytes()) == (b"weights", b"mine")
 
 
-def test_batch_outputs_without_blobs_are_recorded_once_as_empty(
-    make_run: Callable[..., Run],
-) -> None:
+def test_batch_outputs_without_blobs_are_recorded_as_empty(make_run: Callable[..., Run]) -> None:
     """Outputs that are removed later were not empty."""
     outputs = {"model": "success", "plots": "always", "core": "failure"}
     run = make_run("job-aaaaaa", [{"outputs": outputs}] * 3)

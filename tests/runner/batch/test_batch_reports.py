@@ -58,9 +58,7 @@ class TestEndings:
         over = add_endings(TaskFiles(run, files, files, "r-1"), 0, found)
         return found[0], over
 
-    def test_batch_ending_is_read_from_storage_if_the_node_is_gone(
-        self, run: Run, files: Any
-    ) -> None:
+    def test_batch_ending_is_read_from_storage_without_the_node(self, run: Run, files: Any) -> None:
         files.stored["r-1/endings/0/0/ending.json"] = self.ending()
         status, over = self.look(run, files, self.FAILED)
         assert (status.attempt, status.held, status.reason, status.started) == (0, 90.0, "x", 1.0)
@@ -222,9 +220,7 @@ class TestShares:
             ),
         ],
     )
-    def test_batch_share_that_is_invalid_is_ignored(
-        self, run: Run, files: Any, said: bytes
-    ) -> None:
+    def test_batch_share_is_ignored_if_invalid(self, run: Run, files: Any, said: bytes) -> None:
         files.node[SHARE] = said
         assert self.told(run, files) == self.RUNS
 
@@ -278,9 +274,7 @@ class TestFigures:
         files.node = {ATTEMPT: b"1 b\n", FIGURES: second}
         assert self.bring(run, files) == {"tvm-1_d": [1, 2, 3]}
 
-    def test_batch_figures_continue_after_retries_and_from_storage(
-        self, run: Run, files: Any
-    ) -> None:
+    def test_batch_figures_continue_with_retries_and_storage(self, run: Run, files: Any) -> None:
         for attempt, text in enumerate((sample(1), sample(2))):
             state = {"state": "failed", "attempt": attempt, "exit_code": 1}
             write_json(run.task_folder(0) / "state.json", state)

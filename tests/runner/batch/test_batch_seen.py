@@ -139,9 +139,7 @@ def test_batch_task_state_keeps_what_a_newer_refresh_of_another_command_wrote(
     assert run.task_status(0) == ended
 
 
-def test_batch_setup_keeps_the_end_that_another_command_has_recorded(
-    made: Callable[..., Run],
-) -> None:
+def test_batch_setup_keeps_an_end_that_another_command_recorded(made: Callable[..., Run]) -> None:
     run = made()
     (folder := run.folder / "setup").mkdir()
     (run.folder / "setup.jsonl").touch()
@@ -382,9 +380,7 @@ def test_batch_run_counts_the_tasks_of_earlier_submissions(made: Callable[..., R
     assert runs[0].status.tasks == {"running": 1, "succeeded": 3}
 
 
-def test_batch_history_shows_a_task_that_the_user_ended_as_cancelled(
-    made: Callable[..., Run],
-) -> None:
+def test_batch_history_shows_tasks_the_user_ended_as_cancelled(made: Callable[..., Run]) -> None:
     """The run was retried since, with only its other task."""
     run = made(tasks=2)
     ended = {"exitCode": 130, "failureInfo": {"code": "FailureExitCode"}}
@@ -411,9 +407,7 @@ def has(tasks: CancelledTasks, name: str, info: dict[str, Any]) -> bool:
     return tasks.has({"id": name, "executionInfo": info})
 
 
-def test_batch_cancelled_tasks_are_known_from_storage_for_their_submission(
-    make_run: MakeRun,
-) -> None:
+def test_batch_cancelled_tasks_of_a_submission_are_known_from_storage(make_run: MakeRun) -> None:
     storage: Any = Files()
     states.note_cancelled("job-a", 0, "1", storage)
     elsewhere = CancelledTasks("job-a", 0, storage)

@@ -49,9 +49,7 @@ def test_batch_submission_continues_with_its_own_existing_job() -> None:
     ("code", "job"),
     [("JobExists", {**JOB, "metadata": []}), ("JobScheduleWithSameIdExists", None)],
 )
-def test_batch_submission_refuses_a_run_id_that_another_job_or_schedule_has(
-    code: str, job: Any
-) -> None:
+def test_batch_submission_refuses_a_run_id_of_another_job_or_schedule(code: str, job: Any) -> None:
     found = refused_finding(lambda: to_a_full_account(job, code)._create_job(JOB))
     assert (found.id, "`job-a`" in found.message) == ("taken-run-id", True)
 

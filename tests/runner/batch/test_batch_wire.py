@@ -307,9 +307,7 @@ class TestEndings:
             {"retry_limits": {"node": 0}},
         ],
     )
-    def test_batch_task_uploads_its_ending_if_the_plan_has_a_limit(
-        self, plan: dict[str, Any]
-    ) -> None:
+    def test_batch_task_uploads_its_ending_if_a_limit_is_set(self, plan: dict[str, Any]) -> None:
         made = wire(**plan)
         [kept] = filter(is_ending, made.task(SPEC)["outputFiles"])
         place = kept["destination"]["container"]

@@ -67,9 +67,7 @@ def test_kubernetes_exec_passes_input_and_returns_output_and_exit_code(
 @pytest.mark.parametrize(
     "never", ['"$@"; exec sleep 600', '{ cat; exec sleep 20; } | "$@"'], ids=["output", "input"]
 )
-def test_kubernetes_exec_does_not_wait_for_the_end_of_a_stream(
-    kubectl: Kubectl, never: str
-) -> None:
+def test_kubernetes_exec_does_not_wait_for_ends_of_streams(kubectl: Kubectl, never: str) -> None:
     """Some kubelets leave the output open after the command; the input may stay open too."""
     kubectl(never)
     ended = head().run(["sh", "-c", "cat; echo more"], input=b"given ", deadline=1.0)
@@ -269,9 +267,7 @@ def with_file(file: Path) -> Exec:
     return Exec("nd", ACCESS.model_copy(update={"kubeconfig": str(file)}))
 
 
-def test_kubernetes_exec_uses_the_kubeconfig_of_the_target(
-    kubectl: Kubectl, tmp_path: Path
-) -> None:
+def test_kubernetes_exec_uses_the_targets_kubeconfig(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl('exec "$@"')
     file = tmp_path / "its own"
     file.touch(0o600)

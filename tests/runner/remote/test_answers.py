@@ -216,9 +216,7 @@ def test_remote_hand_over_lets_only_a_refused_first_submission_go_to_another_tar
 
 
 @pytest.mark.parametrize("kind", [SshEngine, SlurmEngine, KubernetesEngine])
-def test_remote_engine_calls_only_functions_that_the_agent_has(
-    kind: type[RemoteEngine[Any]],
-) -> None:
+def test_remote_engine_calls_only_existing_agent_functions(kind: type[RemoteEngine[Any]]) -> None:
     """The functions are named in strings, which no type checker follows."""
     classes = [each for each in kind.__mro__ if issubclass(each, RemoteEngine)]
     source = "".join(map(inspect.getsource, (*classes, mirror)))

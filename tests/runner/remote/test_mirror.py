@@ -214,9 +214,7 @@ def test_mirror_refresh_does_not_write_the_record_of_a_submission_in_progress(
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_mirror_refresh_keeps_fetching_samples_of_a_lost_run(
-    mirror: Mirror, tmp_path: Path
-) -> None:
+def test_mirror_refresh_keeps_fetching_a_lost_runs_samples(mirror: Mirror, tmp_path: Path) -> None:
     """A node that is cut off continues to sample."""
     run = submitted(tmp_path)
     say(there(tmp_path, run), "lost")
@@ -244,9 +242,7 @@ def test_mirror_refresh_ignores_the_state_of_an_earlier_submission(
     assert run.state == "running"
 
 
-def test_mirror_refresh_marks_a_run_without_a_folder_as_lost(
-    mirror: Mirror, tmp_path: Path
-) -> None:
+def test_mirror_refresh_marks_runs_without_folder_as_lost(mirror: Mirror, tmp_path: Path) -> None:
     run = submitted(tmp_path)
     mirror.refresh([run])
     assert (run.state, run.status.reason) == ("lost", "its folder is gone")
@@ -335,9 +331,7 @@ def test_mirror_require_latest_reports_a_retry_from_another_machine(
     mirror.require_latest(run)
 
 
-def test_mirror_adopt_reports_only_the_damaged_run_of_its_target(
-    mirror: Mirror, tmp_path: Path
-) -> None:
+def test_mirror_adopt_reports_its_targets_damaged_runs_only(mirror: Mirror, tmp_path: Path) -> None:
     runs = tmp_path / "shared" / "runs"
     for name, text in {"a-1": "{", "b-1": "[]", "c-1": '{"target": "pair"}', "d-1": "\xff"}.items():
         (runs / name).mkdir(parents=True)
@@ -379,9 +373,7 @@ def test_mirror_refresh_of_a_run_damaged_locally_updates_the_others(
     assert sound.state == "succeeded"
 
 
-def test_mirror_add_pieces_appends_only_missing_bytes_and_refuses_invalid_ones(
-    tmp_path: Path,
-) -> None:
+def test_mirror_add_pieces_appends_missing_bytes_and_refuses_invalid_ones(tmp_path: Path) -> None:
     run = submitted(tmp_path)
 
     def piece(offset: int, data: bytes) -> Piece:

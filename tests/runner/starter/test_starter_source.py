@@ -39,9 +39,7 @@ def clone(tmp_path: Path) -> Path:
         ("ssh://git@example.org:2222/lab/fairway", "ssh://git@example.org:2222/lab/fairway"),
     ],
 )
-def test_starter_source_of_a_clone_has_its_origin_and_commit(
-    clone: Path, remote: str, url: str
-) -> None:
+def test_starter_source_of_clone_has_origin_and_commit(clone: Path, remote: str, url: str) -> None:
     _git(clone, "remote", "add", "origin", remote)
     commit = _git(clone, "rev-parse", "HEAD")
     assert from_clone(clone) == Source(f"fairway-hpc[node] @ git+{url}@{commit}")

@@ -82,9 +82,7 @@ def test_starter_workflows_and_our_own_use_one_terraform_version(project: Path) 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_starter_workflow_pins_actions_and_has_no_expressions_in_scripts(
-    project: Path, name: str
-) -> None:
+def test_starter_workflow_pins_actions_and_expands_no_expressions(project: Path, name: str) -> None:
     file = project / f".github/workflows/{name}.yml"
     assert _load(file)["permissions"] == {}
     for step in _steps(file):

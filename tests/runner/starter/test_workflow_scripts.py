@@ -78,9 +78,7 @@ def test_comment_workflow_updates_one_comment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sha", ["b" * 40, ""])
-def test_comment_workflow_skips_a_commit_that_is_no_longer_the_head(
-    tmp_path: Path, sha: str
-) -> None:
+def test_comment_workflow_skips_commits_that_are_not_the_head(tmp_path: Path, sha: str) -> None:
     _comment(tmp_path)
     state = _state()
     state["pulls"][0]["head"]["sha"] = sha
