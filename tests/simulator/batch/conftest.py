@@ -1,4 +1,4 @@
-"""A Batch account on loopback and the real client for it."""
+"""A Batch account on loopback, and the real client for it."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """Makes clients for a simulator; they are closed at the end."""
+    """Returns a function that makes clients for a simulator; they are closed at the end."""
     clients: list[BatchClient] = []
 
     def make(service: BatchSimulator, **options: Any) -> BatchClient:
@@ -38,13 +38,13 @@ def connect() -> Iterator[Connect]:
 
 @dataclass(frozen=True)
 class Sleep:
-    """A number of seconds that nothing else on this machine sleeps, by which it is known who does:
-    nodes have numbers of their own for processes."""
+    """A unique number of seconds to sleep, by which a test finds its own process: nodes number
+    processes differently."""
 
     seconds: str
 
     def lives(self, more: str = "") -> bool:
-        """True if a process sleeps for so long, with `more` digits."""
+        """Returns True if a process sleeps for this time, with `more` digits."""
         words = b"sleep\0" + f"{self.seconds}{more}".encode("ascii") + b"\0"
         for file in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(OSError):
@@ -55,7 +55,7 @@ class Sleep:
 
 @pytest.fixture
 def sleep() -> Sleep:
-    """One of its own for each test."""
+    """A sleep that is unique to the test."""
     return Sleep(f"300.{random.randrange(10**9):09}")
 
 
@@ -74,14 +74,14 @@ def client(service: BatchSimulator, connect: Connect) -> BatchClient:
 
 @pytest.fixture
 def job(client: BatchClient) -> str:
-    """The id of a job on the pool `sim`."""
+    """The ID of a job on the pool `sim`."""
     client.create_job({"id": "job", "poolInfo": {"poolId": "sim"}})
     return "job"
 
 
 @pytest.fixture
 def run(service: BatchSimulator, client: BatchClient, job: str) -> Run:
-    """Runs a bash script as a task and returns the task as it is when it has ended."""
+    """Runs a bash script as a task and returns the ended task."""
 
     def run_task(script: str, task_id: str = "1", **spec: Any) -> Any:
         line = f"/bin/bash -c {quote(script)}"
@@ -114,7 +114,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StorageAccess]
 
 @pytest.fixture
 def need() -> Callable[[str, str], str]:
-    """The path of a program; the test is skipped without it."""
+    """Returns the path of a program, or skips the test without it."""
 
     def find(name: str, package: str) -> str:
         found = which(name) or which(name, path="/usr/sbin")

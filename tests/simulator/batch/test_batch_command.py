@@ -1,4 +1,4 @@
-"""`python -m fairway_simulator.batch`, as bin/batch-simulator starts it."""
+"""Command `python -m fairway_simulator.batch`, as bin/batch-simulator starts it."""
 
 import os
 import shlex
@@ -26,7 +26,7 @@ COMMAND = [sys.executable, "-m", "fairway_simulator.batch"]
 
 @pytest.fixture
 def start(storage: Any) -> Iterator[Any]:
-    """Starts the command; what still runs at the end is killed."""
+    """Starts the command, and kills it after the test."""
     running: list[subprocess.Popen[str]] = []
 
     def run(*arguments: str) -> subprocess.Popen[str]:
@@ -46,7 +46,7 @@ def start(storage: Any) -> Iterator[Any]:
 
 
 def ready(process: subprocess.Popen[str]) -> dict[str, str]:
-    """The variables that it prints, once it is ready."""
+    """Waits until the simulator is ready and returns the variables that it prints."""
     line = process.stderr.readline()
     assert line.startswith("ready: "), line
     lines = [shlex.split(process.stdout.readline())[1] for _ in range(4)]
@@ -61,7 +61,7 @@ def client_of(variables: dict[str, str]) -> BatchClient:
 
 
 def children(pid: int) -> set[int]:
-    """The processes below one."""
+    """Returns the IDs of all descendants of a process."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -109,7 +109,7 @@ def test_batch_simulator_keeps_its_state_and_stops_all_on_a_signal(
 
 
 def sourced(file: Path) -> dict[str, str]:
-    """The variables that a shell has after reading a file of them."""
+    """Returns the variables of a shell that has sourced the file."""
     script = f"set -a; source {shlex.quote(str(file))}; env -0"
     path = {"PATH": os.environ["PATH"]}
     done = subprocess.run(["bash", "-c", script], env=path, capture_output=True, check=True)
@@ -134,7 +134,7 @@ def test_batch_simulator_that_is_killed_leaves_no_process(start: Any, tmp_path: 
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
 
 
-def test_the_target_of_the_repository_has_a_folder_that_nodes_see(
+def test_batch_simulator_nodes_see_the_shared_folder_of_the_repository_target(
     start: Any, repository: Path
 ) -> None:
     targets = read(repository / "fairway.yaml").validate(Project).targets
@@ -156,7 +156,7 @@ def test_the_target_of_the_repository_has_a_folder_that_nodes_see(
         file.unlink()
 
 
-def test_a_folder_of_somebody_else_is_not_taken(tmp_path: Path) -> None:
+def test_batch_simulator_refuses_a_data_folder_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "theirs")
     script = (
@@ -170,7 +170,7 @@ def test_a_folder_of_somebody_else_is_not_taken(tmp_path: Path) -> None:
     assert not (tmp_path / "theirs" / "data").exists()
 
 
-def test_without_azurite_it_says_what_to_type(tmp_path: Path) -> None:
+def test_batch_simulator_without_azurite_hints_at_its_installation(tmp_path: Path) -> None:
     script = (
         "import sys; from fairway_simulator.batch import azurite; azurite.program = lambda: None;"
         "from fairway_simulator.batch.__main__ import main; sys.argv[1:] = ['--port', '0'];"

@@ -14,12 +14,12 @@ IMAGES = {"plain:latest": [], "team.azurecr.io/train:1": ["/bin/echo", "entry"]}
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[BatchSimulator]:
-    """An account whose pool is one for containers."""
+    """An account whose pool supports containers."""
     with BatchSimulator(tmp_path / "sim", nodes=1, images=IMAGES) as simulator:
         yield simulator
 
 
-def test_a_command_is_what_the_entry_point_of_the_image_gets(run: Any, read: Any) -> None:
+def test_batch_container_passes_the_command_to_the_entry_point(run: Any, read: Any) -> None:
     settings = {"imageName": "team.azurecr.io/train:1"}
     assert run("echo command", containerSettings=settings).execution_info.exit_code == 0
     assert read() == "entry /bin/bash -c echo command\n"
@@ -36,18 +36,20 @@ def test_a_command_is_what_the_entry_point_of_the_image_gets(run: Any, read: Any
         ({"imageName": "plain", "containerRunOptions": "--gpus=all"}, "ContainerCreationFailed"),
     ],
 )
-def test_a_container_that_cannot_be_made(run: Any, settings: Any, code: str) -> None:
+def test_batch_container_that_cannot_be_created_fails_the_task(
+    run: Any, settings: Any, code: str
+) -> None:
     info = run("true", containerSettings=settings).execution_info
     assert (info.result, info.failure_info.code) == ("failure", code)
 
 
 @pytest.mark.parametrize("options", ["--runtime nvidia", "--gpu all", "--shm-size"])
-def test_options_that_are_not_taken(options: str) -> None:
+def test_batch_container_options_that_are_unknown_are_refused(options: str) -> None:
     with pytest.raises(ContainerError):
         arguments({"imageName": "plain", "containerRunOptions": options}, ["true"], IMAGES)
 
 
-def test_options_that_are_taken() -> None:
+def test_batch_container_options_that_are_known_are_accepted() -> None:
     options = "--net=host --ulimit memlock=-1 --init -v /a:/b --entrypoint /bin/tini"
     settings = {"imageName": "plain:latest", "containerRunOptions": options}
     assert arguments(settings, ["true"], IMAGES) == ["/bin/tini", "true"]

@@ -1,4 +1,4 @@
-"""The interpreter of Batch's formula language that the tests of scenarios rely on."""
+"""Interpreter of Batch's formula language, on which the tests of scenarios rely."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -50,16 +50,18 @@ def _history(*values: float, until: timedelta = timedelta(seconds=60)) -> list[A
         ("3 // three\n + 1", 4),
     ],
 )
-def test_expressions(result: Evaluate, expression: str, value: int) -> None:
+def test_batch_formula_evaluates_expressions(result: Evaluate, expression: str, value: int) -> None:
     assert result(expression) == value
 
 
-def test_samples_by_number_by_interval_and_by_percentage(result: Evaluate) -> None:
-    history = {"$ActiveTasks": _history(*range(1, 11))}  # the newest, 10, can just be read
+def test_batch_formula_samples_by_number_interval_and_percentage(result: Evaluate) -> None:
+    history = {
+        "$ActiveTasks": _history(*range(1, 11))
+    }  # the newest, 10, is just old enough to be read
     lookback = "5 * TimeInterval_Minute"
     assert result("val($ActiveTasks.GetSample(1), 0)", history=history) == 10
     assert result("len($ActiveTasks.GetSample(3))", history=history) == 3
-    # Ten fit into five minutes, and those of the last minute are not there yet.
+    # Ten fit into five minutes, and samples of the last minute are not available yet.
     assert result(f"len($ActiveTasks.GetSample({lookback}))", history=history) == 8
     assert result(f"$ActiveTasks.GetSamplePercent({lookback})", history=history) == 80
     assert result(f"len($ActiveTasks.GetSample({lookback}, 75))", history=history) == 8
@@ -67,15 +69,13 @@ def test_samples_by_number_by_interval_and_by_percentage(result: Evaluate) -> No
         result(f"len($ActiveTasks.GetSample({lookback}, 85))", history=history)
 
 
-def test_a_sample_cannot_be_read_at_once(result: Evaluate) -> None:
+def test_batch_formula_sample_cannot_be_read_within_its_first_minute(result: Evaluate) -> None:
     history = {"$ActiveTasks": _history(3, until=timedelta(seconds=30))}
     with pytest.raises(interpreter.FormulaError):
         result("val($ActiveTasks.GetSample(1), 0)", history=history)
 
 
-def test_the_branch_that_is_not_taken_is_not_computed_unless_it_is_asked_for(
-    result: Evaluate,
-) -> None:
+def test_batch_formula_evaluates_the_other_branch_only_if_eager(result: Evaluate) -> None:
     assert result("1 ? 2 : avg($ActiveTasks.GetSample(1))") == 2
     with pytest.raises(interpreter.FormulaError, match="avg of nothing"):
         result("1 ? 2 : avg($ActiveTasks.GetSample(1))", eager=True)

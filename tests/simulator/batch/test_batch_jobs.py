@@ -1,4 +1,4 @@
-"""Jobs of the simulated account: how they end, stop and go on, and what tasks wait for."""
+"""Jobs of the simulated account: their ends, dependencies, priorities and schedules."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,7 +17,7 @@ def add(client: Any, name: str, script: str = "true", job: str = "j", **spec: An
     client.create_task(job, {"id": name, "commandLine": bash(script), **spec})
 
 
-def test_an_empty_job_that_ends_with_its_tasks_ends_at_once(client: Any) -> None:
+def test_batch_job_without_tasks_that_ends_with_its_tasks_ends_at_once(client: Any) -> None:
     make(client, onAllTasksComplete="terminatejob")
     job = client.get_job("j")
     assert (job.state, job.execution_info.termination_reason) == ("completed", "AllTasksComplete")
@@ -29,7 +29,7 @@ def test_an_empty_job_that_ends_with_its_tasks_ends_at_once(client: Any) -> None
     assert caught.value.error.code == "JobCompleted"
 
 
-def test_a_terminated_job_leaves_waiting_tasks_active(service: Any, client: Any) -> None:
+def test_batch_job_that_is_terminated_keeps_waiting_tasks_active(service: Any, client: Any) -> None:
     make(client, maxParallelTasks=1)
     add(client, "1", "sleep 300")
     add(client, "2")
@@ -44,12 +44,12 @@ def test_a_terminated_job_leaves_waiting_tasks_active(service: Any, client: Any)
     assert caught.value.error.code == "JobCompleted"
 
 
-def test_batch_job_that_is_being_terminated_does_not_say_why_yet(service: Any, client: Any) -> None:
+def test_batch_job_that_is_being_terminated_has_no_reason_yet(service: Any, client: Any) -> None:
     """See termination_reason of BatchJobExecutionInfo in azure-batch."""
     make(client)
     add(client, "1", "sleep 300")
     service.wait_for_task("j", "1", "running")
-    with service._core.account.changed:  # so that it does not end in between
+    with service._core.account.changed:  # so that the job does not end in between
         job = service._core.account.job("j")
         service._core.jobs.terminate(job, "enough")
         found = {**job.wire(), "executionInfo": {**job.info}}
@@ -59,7 +59,7 @@ def test_batch_job_that_is_being_terminated_does_not_say_why_yet(service: Any, c
     assert client.get_job("j").execution_info.termination_reason == "enough"
 
 
-def test_a_deleted_job_is_gone_with_its_files(service: Any, client: Any) -> None:
+def test_batch_job_that_is_deleted_is_gone_with_its_files(service: Any, client: Any) -> None:
     make(client)
     add(client, "1", "sleep 300")
     service.wait_for_task("j", "1", "running")
@@ -78,7 +78,7 @@ IDS = {"taskIds": ["1"]}
     ("action", "others", "state"),
     [("block", RANGE, "active"), ("satisfy", RANGE, "completed"), ("block", IDS, "active")],
 )
-def test_a_failure_blocks_dependents_unless_it_satisfies_them(
+def test_batch_task_failure_blocks_dependent_tasks_unless_it_satisfies_them(
     service: Any, client: Any, action: str, others: dict[str, Any], state: str
 ) -> None:
     make(client, usesTaskDependencies=True)
@@ -88,13 +88,13 @@ def test_a_failure_blocks_dependents_unless_it_satisfies_them(
     service.wait_for_task("j", "1")
     if state == "completed":
         service.wait_for_task("j", "2")
-    # A task that comes later and waits for nothing has run: the blocked one had its chance.
+    # A later task without dependencies has run: the blocked one could have run before it.
     add(client, "3")
     service.wait_for_task("j", "3")
     assert client.get_task("j", "2").state == state
 
 
-def test_jobs_of_a_higher_priority_come_first(service: Any, client: Any) -> None:
+def test_batch_jobs_of_a_higher_priority_start_first(service: Any, client: Any) -> None:
     service.add_pool("one")
     pool = {"poolInfo": {"poolId": "one"}}
     make(client, "low", priority=-5, **pool)
@@ -109,7 +109,7 @@ def test_jobs_of_a_higher_priority_come_first(service: Any, client: Any) -> None
     assert started["high"] < started["low"]
 
 
-def test_counts_follow_the_states(service: Any, client: Any) -> None:
+def test_batch_task_counts_lag_one_request_behind_the_states(service: Any, client: Any) -> None:
     make(client, maxParallelTasks=1)
     add(client, "1", "exit 1")
     add(client, "2")
@@ -137,19 +137,19 @@ def test_counts_follow_the_states(service: Any, client: Any) -> None:
         {"id": "has space"},
     ],
 )
-def test_a_job_that_cannot_be_is_refused(client: Any, spec: dict[str, Any]) -> None:
+def test_batch_job_with_an_invalid_property_is_refused(client: Any, spec: dict[str, Any]) -> None:
     with pytest.raises(HttpResponseError) as caught:
         client.create_job({"id": "j", "poolInfo": {"poolId": "sim"}, **spec})
     assert caught.value.status_code == 400
 
 
-def test_a_job_needs_a_pool_that_exists(client: Any) -> None:
+def test_batch_job_on_an_unknown_pool_is_refused(client: Any) -> None:
     with pytest.raises(ResourceNotFoundError) as caught:
         client.create_job({"id": "j", "poolInfo": {"poolId": "none"}})
     assert caught.value.error.code == "PoolNotFound"
 
 
-def test_jobs_are_listed_with_what_is_selected_and_of_one_pool(client: Any) -> None:
+def test_batch_jobs_are_listed_by_pool_with_the_selected_properties(client: Any) -> None:
     make(client, metadata=[{"name": "run", "value": "a"}])
     query = {"filter": "executionInfo/poolId eq 'sim'", "select": ["id", "metadata"]}
     [job] = client.list_jobs(**query)
@@ -174,23 +174,25 @@ def test_batch_job_runs_no_task_on_a_node_with_failed_preparation(
 
 
 def made(client: Any) -> list[str]:
-    """The jobs that the schedule has made."""
+    """Returns the jobs that the schedule has created."""
     return [job.id for job in client.list_jobs() if job.id.startswith("s:")]
 
 
 def every(client: Any, interval: object, name: str = "s") -> None:
-    """A schedule of jobs of the pool `sim`."""
+    """Creates a schedule of jobs on the pool `sim`."""
     about = {"recurrenceInterval": interval}, {"poolInfo": {"poolId": "sim"}}
     client.create_job_schedule({"id": name, "schedule": about[0], "jobSpecification": about[1]})
 
 
-def test_a_schedule_makes_a_job_at_each_of_its_times_and_one_at_a_time(
+def test_batch_schedule_creates_one_job_at_a_time_at_its_interval(
     service: Any, client: Any
 ) -> None:
     every(client, timedelta(hours=1))
     service.wait_for_job("s:job-1", "active")
     service.advance(3700)
-    every(client, timedelta(minutes=1), "later")  # who makes its job has looked at the other first
+    every(
+        client, timedelta(minutes=1), "later"
+    )  # its job is created after the other schedule was checked
     service.wait_for_job("later:job-1", "active")
     assert made(client) == ["s:job-1"]
     client.disable_job_schedule("s")
@@ -207,7 +209,7 @@ def test_a_schedule_makes_a_job_at_each_of_its_times_and_one_at_a_time(
     service.wait_until(lambda: not made(client))
 
 
-def test_a_schedule_more_often_than_every_minute_is_refused(client: Any) -> None:
+def test_batch_schedule_with_an_interval_below_a_minute_is_refused(client: Any) -> None:
     with pytest.raises(HttpResponseError) as caught:
         every(client, "PT30S")
     assert caught.value.error.code == "InvalidPropertyValue"

@@ -1,4 +1,4 @@
-"""Multi-instance tasks of the simulated account, through real processes and real ssh."""
+"""Multi-instance tasks of the simulated account, with real processes and real ssh."""
 
 from typing import Any
 
@@ -16,7 +16,9 @@ def output(client: Any, info: Any, file: str = "stdout.txt") -> str:
     return b"".join(client.download_node_file("sim", info.node_id, path)).decode()
 
 
-def test_every_node_coordinates_and_the_main_one_runs(service: Any, client: Any, job: str) -> None:
+def test_batch_multi_instance_task_coordinates_on_all_nodes_and_runs_on_the_main_one(
+    service: Any, client: Any, job: str
+) -> None:
     coordination = (
         "echo $AZ_BATCH_HOST_LIST $AZ_BATCH_NODE_LIST $AZ_BATCH_IS_CURRENT_NODE_MASTER "
         "$AZ_BATCH_MASTER_NODE $CCP_NODES; hostname -i"
@@ -25,7 +27,7 @@ def test_every_node_coordinates_and_the_main_one_runs(service: Any, client: Any,
     service.wait_for_task(job, "1")
     task = client.get_task(job, "1")
     assert task.execution_info.exit_code == 0
-    # The lists have no order that a document names: the main node is the last here.
+    # The lists have no documented order: the main node is the last here.
     one, two, three = (node.ip_address for node in client.list_nodes("sim"))
     hosts = f"{two},{three},{one}"
     common = f"{one}:6000 3 {two} 1 {three} 1 {one} 1"
@@ -39,7 +41,7 @@ def test_every_node_coordinates_and_the_main_one_runs(service: Any, client: Any,
         assert lines == [first.replace("true", "false"), (one, two, three)[subtask.id]]
 
 
-def test_the_main_command_waits_for_every_coordination_command(
+def test_batch_multi_instance_task_starts_after_all_coordination_commands(
     service: Any, client: Any, job: str
 ) -> None:
     mounts = "$AZ_BATCH_NODE_MOUNTS_DIR/shared"
@@ -57,7 +59,7 @@ def test_the_main_command_waits_for_every_coordination_command(
     assert client.get_task(job, "1").execution_info.exit_code == 0
 
 
-def test_a_subtask_that_fails_fails_the_task_and_is_retried(
+def test_batch_multi_instance_task_with_a_failed_subtask_fails_and_is_retried(
     service: Any, client: Any, job: str
 ) -> None:
     coordination = "[[ $AZ_BATCH_IS_CURRENT_NODE_MASTER == true ]] && exec sleep 300; exit 6"
@@ -71,7 +73,7 @@ def test_a_subtask_that_fails_fails_the_task_and_is_retried(
     assert (subtask.exit_code, subtask.result) == (6, "failure")
 
 
-def test_the_end_of_the_main_command_ends_all_daemons(
+def test_batch_multi_instance_task_ends_all_daemons_with_its_main_command(
     service: Any, client: Any, job: str, sleep: Any
 ) -> None:
     coordination = (
@@ -107,7 +109,7 @@ def test_batch_multi_instance_task_waits_for_nodes_and_holds_them(
         {"enableInterNodeCommunication": True, "taskSlotsPerNode": 2},
     ],
 )
-def test_a_pool_that_cannot_run_it_leaves_it_active_for_ever(
+def test_batch_multi_instance_task_on_an_unsuitable_pool_stays_active(
     service: Any, client: Any, spec: dict[str, Any]
 ) -> None:
     service.add_pool("p", targetDedicatedNodes=2, **spec)

@@ -1,4 +1,4 @@
-"""Network of a node's own: its ports, its address, and what it reaches."""
+"""Network namespace of a node: its ports, its address, and the addresses that it reaches."""
 
 import errno
 import socket
@@ -16,7 +16,7 @@ from fairway_simulator.batch.agent import isolation
 
 @pytest.fixture
 def apart() -> None:
-    """Nodes can have networks of their own."""
+    """Skips the test unless nodes can have their own networks."""
     if not isolation.can_have_networks():
         pytest.skip("needs root and `ip` (Debian: iproute2), for nodes with networks of their own")
 
@@ -26,8 +26,8 @@ def python(program: str) -> str:
 
 
 @pytest.mark.usefixtures("apart")
-def test_a_port_is_a_nodes_own(service: Any, client: Any, job: str) -> None:
-    """Three tasks listen at the same one at the same time, each on its node."""
+def test_batch_node_has_its_own_ports(service: Any, client: Any, job: str) -> None:
+    """Three tasks listen on the same port at the same time, each on its node."""
     program = (
         "import os, socket, pathlib, time; s = socket.create_server(('0.0.0.0', 5000));"
         "d = pathlib.Path(os.environ['AZ_BATCH_NODE_MOUNTS_DIR'], 'shared');"
@@ -42,8 +42,8 @@ def test_a_port_is_a_nodes_own(service: Any, client: Any, job: str) -> None:
 
 
 @pytest.mark.usefixtures("apart")
-def test_an_address_is_a_nodes_own(run: Any, read: Any, client: Any) -> None:
-    """It can be bound to its own alone, and finds that without being told."""
+def test_batch_node_can_bind_only_its_own_address(run: Any, read: Any, client: Any) -> None:
+    """A task finds the address itself, without a variable."""
     one, two, _ = (node.ip_address for node in client.list_nodes("sim"))
     program = (
         "import os, socket\n"
@@ -58,7 +58,7 @@ def test_an_address_is_a_nodes_own(run: Any, read: Any, client: Any) -> None:
 
 
 @pytest.mark.usefixtures("apart")
-def test_nodes_reach_one_another_and_the_account_and_nothing_else(
+def test_batch_nodes_reach_each_other_and_the_account_only(
     service: Any, client: Any, job: str, read: Callable[..., str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -93,7 +93,7 @@ def test_batch_node_networks_are_removed_with_the_node(tmp_path: Path) -> None:
     def networks() -> int:
         found = 0
         for path in Path("/proc/self/fd").iterdir():
-            with suppress(OSError):  # that of this very look is gone by now
+            with suppress(OSError):  # the descriptor of this listing is closed by now
                 found += path.readlink().name.startswith("net:")
         return found
 
@@ -107,8 +107,8 @@ def test_batch_node_networks_are_removed_with_the_node(tmp_path: Path) -> None:
     assert networks() == before
 
 
-def test_nodes_may_share_this_machines(tmp_path: Path, connect: Any) -> None:
-    """As they do where the simulator is not root."""
+def test_batch_nodes_can_share_the_network_of_this_machine(tmp_path: Path, connect: Any) -> None:
+    """They do so if the simulator does not run as root."""
     with BatchSimulator(tmp_path, nodes=1, shared_network=True) as service:
         assert service.nodes_share_network
         client = connect(service)

@@ -1,4 +1,4 @@
-"""Nodes and pools of the simulated account: sizes, boots, losses, and remote login."""
+"""Nodes and pools of the simulated account: sizes, boots, losses and remote login."""
 
 import subprocess
 from pathlib import Path
@@ -17,7 +17,8 @@ ONE = "tvm-sim-1_d"
 
 
 def close(error: Any) -> int:
-    """The status of a refused download, whose connection the client leaves open."""
+    """Closes the connection of a refused download, which the client leaves open, and returns the
+    status."""
     error.value.response.close()
     return int(error.value.status_code)
 
@@ -26,7 +27,7 @@ def resize(client: Any, pool: str, count: int) -> None:
     client.begin_resize_pool(pool, {"targetDedicatedNodes": count, **WAITS}, **FAST).result()
 
 
-def test_a_shrinking_pool_waits_for_tasks(service: Any, client: Any, job: str) -> None:
+def test_batch_pool_that_shrinks_waits_for_tasks(service: Any, client: Any, job: str) -> None:
     for name in "123":
         client.create_task(job, {"id": name, "commandLine": "sleep 300"})
         service.wait_for_task(job, name, "running")
@@ -42,7 +43,7 @@ def test_a_shrinking_pool_waits_for_tasks(service: Any, client: Any, job: str) -
     assert client.get_pool("sim").current_dedicated_nodes == 1
 
 
-def test_a_resize_stops_at_the_quota_and_says_so(service: Any, client: Any) -> None:
+def test_batch_pool_resize_stops_at_the_quota_with_an_error(service: Any, client: Any) -> None:
     service.limit_pool(4)
     resize(client, "sim", 9)
     pool = client.get_pool("sim")
@@ -53,7 +54,7 @@ def test_a_resize_stops_at_the_quota_and_says_so(service: Any, client: Any) -> N
     assert client.get_pool("sim").resize_errors is None
 
 
-def test_a_preempted_node_gives_its_task_back(service: Any, client: Any, job: str) -> None:
+def test_batch_node_that_is_preempted_returns_its_task(service: Any, client: Any, job: str) -> None:
     client.create_task(job, {"id": "1", "commandLine": "sleep 300"})
     service.wait_for_task(job, "1", "running")
     node = client.get_task(job, "1").node_info.node_id
@@ -62,13 +63,13 @@ def test_a_preempted_node_gives_its_task_back(service: Any, client: Any, job: st
     service.wait_for_task(job, "1", "running")
     task = client.get_task(job, "1")
     assert task.node_info.node_id != node
-    # Neither counts it: see the descriptions of retry_count and requeue_count in azure-batch.
+    # Neither counts preemptions: see retry_count and requeue_count in azure-batch.
     assert (task.execution_info.requeue_count, task.execution_info.retry_count) == (0, 0)
     service.restore(node)
     service.wait_for_node(node, "idle")
 
 
-def test_the_files_of_a_lost_node_are_out_of_reach(
+def test_batch_node_that_is_lost_refuses_to_serve_files(
     service: Any, client: Any, run: Any, read: Any
 ) -> None:
     node = run("echo here").node_info.node_id
@@ -83,7 +84,7 @@ def test_the_files_of_a_lost_node_are_out_of_reach(
     assert close(caught) == 409
 
 
-def test_a_reboot_keeps_the_disk_and_a_new_image_does_not(
+def test_batch_node_keeps_its_disk_on_a_reboot_but_not_on_a_reimage(
     service: Any, client: Any, job: str
 ) -> None:
     file = service.node_folder(ONE) / "shared" / "kept"
@@ -96,8 +97,8 @@ def test_a_reboot_keeps_the_disk_and_a_new_image_does_not(
     assert not file.exists()
 
 
-def test_a_task_waits_for_all_the_slots_that_it_needs(service: Any, client: Any) -> None:
-    """And one that needs more than a node has for ever, while others go by."""
+def test_batch_task_waits_for_all_the_slots_that_it_requires(service: Any, client: Any) -> None:
+    """A task that requires more slots than a node has waits forever, but does not block others."""
     service.add_pool("slots", targetDedicatedNodes=1, taskSlotsPerNode=3)
     client.create_job({"id": "j", "poolInfo": {"poolId": "slots"}})
     for name, count in (("2", 2), ("all", 3), ("never", 4), ("1", 1)):
@@ -116,7 +117,7 @@ def test_a_task_waits_for_all_the_slots_that_it_needs(service: Any, client: Any)
     assert client.get_task("j", "never").state == "active"
 
 
-def test_autoscale_follows_a_formula(service: Any, client: Any) -> None:
+def test_batch_pool_with_autoscaling_follows_its_formula(service: Any, client: Any) -> None:
     formula = (
         "pending = $PendingTasks.GetSamplePercent(180 * TimeInterval_Second) < 60 ? "
         "9 : max(3, $PendingTasks.GetSample(1)); // all of them\n"
@@ -130,7 +131,7 @@ def test_autoscale_follows_a_formula(service: Any, client: Any) -> None:
 
 
 @pytest.mark.parametrize("option", [{}, {"nodeDeallocationOption": "requeue"}])
-def test_batch_node_operation_that_says_another_end_of_tasks_is_refused(
+def test_batch_pool_resize_with_another_deallocation_option_is_refused(
     client: Any, option: dict[str, str]
 ) -> None:
     with pytest.raises(HttpResponseError) as caught:
@@ -153,13 +154,13 @@ def test_batch_node_operation_that_says_another_end_of_tasks_is_refused(
         {"enableAutoScale": True, "autoScaleFormula": "$TargetDedicatedNodes = 1 / 0;"},
     ],
 )
-def test_a_pool_that_cannot_be_is_refused(service: Any, spec: dict[str, Any]) -> None:
+def test_batch_pool_with_invalid_properties_is_refused(service: Any, spec: dict[str, Any]) -> None:
     with pytest.raises(ServiceError) as caught:
         service.add_pool("p", **spec)
     assert caught.value.code == "InvalidPropertyValue"
 
 
-def test_task_files_have_parts(run: Any, read: Any) -> None:
+def test_batch_task_files_are_read_in_ranges_and_only_below_the_task(run: Any, read: Any) -> None:
     run("mkdir -p a; printf 0123456789 >a/data; echo out")
     assert read(file="wd/a/data", ocp_range="bytes=3-5") == "345"
     assert read(file="wd/a/data", ocp_range="bytes=8-99") == "89"
@@ -191,7 +192,7 @@ def _ssh(login: Any, user: str, key: Path, command: str) -> subprocess.Completed
     return finished(["ssh", "-Fnone", *options, address, command])
 
 
-def test_a_user_logs_in_to_a_node_until_it_is_removed(
+def test_batch_node_user_can_log_in_until_removed(
     need: Any, service: Any, client: Any, ssh_key: Path
 ) -> None:
     need("sshd", "openssh-server")
@@ -210,13 +211,13 @@ def test_a_user_logs_in_to_a_node_until_it_is_removed(
     assert _ssh(login, "visitor", ssh_key, "true").returncode == 255
 
 
-def test_a_pool_that_maps_no_port_lets_nobody_in(service: Any, client: Any) -> None:
+def test_batch_pool_without_mapped_ports_refuses_remote_logins(service: Any, client: Any) -> None:
     service.add_pool("closed", targetDedicatedNodes=1)
     with pytest.raises(ResourceExistsError):
         client.get_node_remote_login_settings("closed", service.node_ids("closed")[0])
 
 
-def test_a_user_whose_time_is_over_does_not_log_in(need: Any, client: Any, ssh_key: Path) -> None:
+def test_batch_node_user_cannot_log_in_once_expired(need: Any, client: Any, ssh_key: Path) -> None:
     need("sshd", "openssh-server")
     user = {
         "name": "late",
@@ -228,7 +229,7 @@ def test_a_user_whose_time_is_over_does_not_log_in(need: Any, client: Any, ssh_k
     assert _ssh(login, "late", ssh_key, "true").returncode == 255
 
 
-def test_a_person_takes_a_node_away_and_brings_it_back(
+def test_batch_order_preempts_and_restores_a_node(
     service: Any, client: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("AZURE_BATCH_ENDPOINT", raising=False)
@@ -244,7 +245,7 @@ def test_a_person_takes_a_node_away_and_brings_it_back(
     assert "there is no node `tvm-nobody`" in capsys.readouterr().err
 
 
-def test_a_person_lets_requests_go_wrong(
+def test_batch_order_adds_and_removes_faults(
     service: Any, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AZURE_BATCH_ENDPOINT", service.endpoint)
@@ -273,7 +274,7 @@ def test_a_person_lets_requests_go_wrong(
         (["cut", "--method", "get"], "invalid choice: 'get'"),
     ],
 )
-def test_a_fault_that_cannot_be_is_refused(
+def test_batch_order_refuses_an_invalid_fault(
     capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
     with pytest.raises(SystemExit) as caught:

@@ -1,4 +1,4 @@
-"""Processes and mounts of a node are no other node's."""
+"""Processes and mounts of a node, which other nodes do not share."""
 
 from typing import Any
 
@@ -17,10 +17,10 @@ def _apart() -> None:
         pytest.skip("nodes share this machine's processes: it takes root")
 
 
-def test_a_task_sees_and_ends_nothing_of_another_node(
+def test_batch_task_cannot_see_or_kill_processes_of_another_node(
     service: Any, client: Any, job: str, sleep: Any, read: Any
 ) -> None:
-    """Not even with a signal to all that it may send one to."""
+    """Not even with a signal to all processes that it may signal."""
     pid = "$AZ_BATCH_NODE_MOUNTS_DIR/shared/$AZ_BATCH_TASK_ID"
     waits = bash(f"sleep {sleep.seconds} & echo $! >{pid}; wait")
     for name in ("a", "b"):
@@ -50,8 +50,8 @@ def test_batch_node_processes_end_with_the_simulator(
     assert not sleep.lives()
 
 
-def test_mnt_is_a_nodes_own_and_root_s(client: Any, service: Any, job: str) -> None:
-    """As on Azure, where the temporary disk is mounted there."""
+def test_batch_node_has_its_own_mnt_writable_by_root(client: Any, service: Any, job: str) -> None:
+    """On Azure the temporary disk is mounted there."""
     mine = bash("test ! -e /mnt/mine && echo >/mnt/mine && sleep 0.2")
     for number in range(3):
         task = {"id": str(number), "commandLine": mine, "userIdentity": ADMIN}

@@ -1,4 +1,4 @@
-"""Refusals of the service, and of the simulated account too: bodies, ids and lists."""
+"""Requests that the service refuses, and the simulated account too: bodies, IDs and lists."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from fairway_simulator.batch.wire import bodies
 
 
 def post(client: Any, path: str, body: Any, method: str = "POST") -> Any:
-    """The code and the details of the error that answers a body as it stands; None for none."""
+    """Sends a raw body and returns the code and details of the error, or None without an error."""
     url = f"{client._config.endpoint}{path}?api-version=2025-06-01"
     headers = {"Content-Type": "application/json; odata=minimalmetadata"}
     try:
@@ -41,7 +41,7 @@ def post(client: Any, path: str, body: Any, method: str = "POST") -> Any:
         ({"id": "1", "commandLine": "true", "resourceFiles": {}}, "resourceFiles"),
     ],
 )
-def test_a_property_that_there_is_not_is_refused(
+def test_batch_request_with_an_unknown_or_mistyped_property_is_refused(
     client: Any, job: str, body: Any, where: str
 ) -> None:
     code, details = post(client, f"/jobs/{job}/tasks", body)
@@ -55,7 +55,7 @@ def test_batch_refusal_of_a_task_in_a_collection_names_its_property(client: Any,
     assert details["PropertyName"] == "value[1].nodes"
 
 
-def test_a_word_that_an_enumeration_has_not_is_refused(client: Any, job: str) -> None:
+def test_batch_request_with_an_unknown_enumeration_value_is_refused(client: Any, job: str) -> None:
     code, _ = post(client, f"/jobs/{job}", {"onAllTasksComplete": "end"}, "PATCH")
     assert code == "InvalidPropertyValue"
     assert post(client, f"/jobs/{job}", {"onAllTasksComplete": "TerminateJob"}, "PATCH") is None
@@ -78,14 +78,14 @@ def test_batch_request_bodies_are_checked_for_every_operation_with_a_body(servic
     }
 
 
-def test_a_list_of_files_may_not_be_too_long(client: Any, job: str) -> None:
+def test_batch_request_with_too_many_resource_files_is_refused(client: Any, job: str) -> None:
     files = [{"httpUrl": "http://x/y", "filePath": str(number)} for number in range(101)]
     with pytest.raises(HttpResponseError) as caught:
         client.create_task(job, {"id": "1", "commandLine": "true", "resourceFiles": files})
     assert (caught.value.status_code, caught.value.error.code) == (413, "RequestEntityTooLarge")
 
 
-def test_an_account_has_a_quota_of_jobs(service: Any, client: Any) -> None:
+def test_batch_job_beyond_the_quota_of_the_account_is_refused(service: Any, client: Any) -> None:
     service.add_pool("empty")
     for number in range(100):
         client.create_job({"id": f"j{number}", "poolInfo": {"poolId": "empty"}})
@@ -94,14 +94,14 @@ def test_an_account_has_a_quota_of_jobs(service: Any, client: Any) -> None:
     assert caught.value.error.code == "ActiveJobAndScheduleQuotaReached"
 
 
-def test_the_id_of_a_job_that_is_being_deleted_is_taken(client: Any, job: str) -> None:
+def test_batch_job_with_the_id_of_a_job_being_deleted_is_refused(client: Any, job: str) -> None:
     client.begin_delete_job(job)
     with pytest.raises(ResourceExistsError) as caught:
         client.create_job({"id": job, "poolInfo": {"poolId": "sim"}})
     assert caught.value.error.code == "JobBeingDeleted"
 
 
-def test_a_resize_has_its_bounds(client: Any) -> None:
+def test_batch_resize_with_a_too_short_timeout_is_refused(client: Any) -> None:
     body = {"targetDedicatedNodes": 1, "resizeTimeout": "PT4M"}
     code, details = post(client, "/pools/sim/resize", body)
     assert (code, details["PropertyName"]) == ("InvalidPropertyValue", "resizeTimeout")

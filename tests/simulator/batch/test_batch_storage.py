@@ -1,4 +1,4 @@
-"""Files that nodes of the simulated account bring from storage and take there."""
+"""Files that nodes of the simulated account download from storage and upload to it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ def service(tmp_path: Path, storage: Any) -> Iterator[BatchSimulator]:
 
 @pytest.fixture
 def container(service: Any, request: Any) -> Iterator[ContainerClient]:
-    """A container of the test's own."""
+    """A container for this test only."""
     name = "t" + str(abs(hash(request.node.nodeid)))
     with (
         BlobServiceClient.from_connection_string(service.storage_connection_string) as blobs,
@@ -62,7 +62,7 @@ def names(container: Any) -> set[str]:
         ),
     ],
 )
-def test_a_file_that_cannot_come_fails_the_task_before_it_starts(
+def test_batch_resource_file_that_cannot_be_fetched_fails_the_task_before_its_start(
     run: Any, container: Any, file: dict[str, Any], code: str
 ) -> None:
     container.upload_blob("private", b"secret")
@@ -108,7 +108,7 @@ def test_batch_output_files_of_an_ended_task_are_uploaded(
         ({"identityReference": None}, "FileUploadAccessDenied"),
     ],
 )
-def test_an_output_that_cannot_go_fails_the_task(
+def test_batch_output_file_that_cannot_be_uploaded_fails_the_task(
     run: Any, container: Any, change: dict[str, Any], code: str
 ) -> None:
     file = upload("../stdout.txt", container, **change)
@@ -120,7 +120,7 @@ def test_an_output_that_cannot_go_fails_the_task(
 
 
 @pytest.mark.parametrize("make", ["touch $'a\\nb'", "touch $'\\xff'", "mkfifo p", "ln -s no l"])
-def test_batch_file_that_cannot_be_a_blob_fails_the_task(
+def test_batch_output_file_that_cannot_be_a_blob_fails_the_task(
     run: Any, container: Any, make: str
 ) -> None:
     info = run(f"mkdir out; cd out; {make}", outputFiles=[upload("out/**/*", container)])
@@ -128,7 +128,7 @@ def test_batch_file_that_cannot_be_a_blob_fails_the_task(
     assert failure.code == "FileUploadMiscError"
 
 
-def test_patterns_name_blobs_as_the_service_does(tmp_path: Path) -> None:
+def test_batch_output_file_patterns_match_and_name_blobs_like_the_service(tmp_path: Path) -> None:
     hidden = (".h.txt", "sub/.h.log", "sub/.deep/d.log")
     for name in ("a.txt", "sub/b.txt", "sub/deep/c.txt", "sub/c.log", *hidden):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -151,7 +151,7 @@ def test_patterns_name_blobs_as_the_service_does(tmp_path: Path) -> None:
     assert found("sub/**/.*/**/*") == {".deep/d.log"}
 
 
-def test_another_identity_than_the_pools_reads_nothing(run: Any, container: Any) -> None:
+def test_batch_resource_file_with_a_foreign_identity_is_denied(run: Any, container: Any) -> None:
     container.upload_blob("data.txt", b"words")
     other = {"resourceId": IDENTITY["resourceId"].replace("/sim", "/other")}
     file = {"httpUrl": f"{container.url}/data.txt", "filePath": "x", "identityReference": other}

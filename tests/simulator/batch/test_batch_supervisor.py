@@ -1,4 +1,4 @@
-"""The process of a node below which its tasks run."""
+"""Process of a node that starts its tasks."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ def _killed(program: Callable[[], Popen[bytes]]) -> Popen[bytes]:
 
 
 def test_batch_supervisor_killed_at_its_start_is_released(tmp_path: Path) -> None:
-    """As when its node goes meanwhile, with all processes that there are."""
+    """For example if its node is removed meanwhile, with all its processes."""
     supervisor = Supervisor(Setting("node", ()), _killed)
     log = str(tmp_path / "log")
     assert supervisor.run(["true"], str(tmp_path), {}, log, log) == Ended()

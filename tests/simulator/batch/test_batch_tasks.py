@@ -1,4 +1,4 @@
-"""Tasks of the simulated account: their states, failures, retries, and processes."""
+"""Tasks of the simulated account: their states, failures, retries and processes."""
 
 from datetime import timedelta
 from typing import Any
@@ -8,7 +8,7 @@ from azure.core.exceptions import HttpResponseError, ResourceExistsError
 from command_lines import bash
 
 
-def test_a_task_has_nothing_of_the_environment_of_the_simulator(
+def test_batch_task_does_not_inherit_the_environment_of_the_simulator(
     monkeypatch: pytest.MonkeyPatch, run: Any, read: Any
 ) -> None:
     monkeypatch.setenv("AZURE_BATCH_ACCESS_KEY", "secret")
@@ -16,7 +16,7 @@ def test_a_task_has_nothing_of_the_environment_of_the_simulator(
     assert "secret" not in read()
 
 
-def test_the_variables_of_the_task_come_after_those_of_the_job(service: Any, client: Any) -> None:
+def test_batch_task_variables_override_those_of_the_job(service: Any, client: Any) -> None:
     client.create_job(
         {
             "id": "v",
@@ -42,11 +42,13 @@ def test_batch_command_line_is_run_without_a_shell(
     assert read("e") == "$HOME && false\n"
 
 
-def test_a_signal_is_an_exit_code_above_128(run: Any) -> None:
+def test_batch_task_killed_by_a_signal_has_an_exit_code_above_128(run: Any) -> None:
     assert run("kill -TERM $$").execution_info.exit_code == 143
 
 
-def test_a_program_that_is_missing_is_no_exit(client: Any, service: Any, job: str) -> None:
+def test_batch_task_with_a_missing_program_fails_without_exit_code_or_retry(
+    client: Any, service: Any, job: str
+) -> None:
     client.create_task(
         job, {"id": "1", "commandLine": "no-such", "constraints": {"maxTaskRetryCount": 3}}
     )
@@ -56,7 +58,7 @@ def test_a_program_that_is_missing_is_no_exit(client: Any, service: Any, job: st
     assert (info.exit_code, info.retry_count) == (None, 0)
 
 
-def test_the_wall_clock_time_ends_a_task_and_is_no_reason_to_retry(
+def test_batch_task_over_its_wall_clock_time_is_ended_and_not_retried(
     service: Any, client: Any, job: str, read: Any
 ) -> None:
     constraints = {"maxWallClockTime": "PT1H", "maxTaskRetryCount": 5}
@@ -67,7 +69,7 @@ def test_the_wall_clock_time_ends_a_task_and_is_no_reason_to_retry(
         try:
             return bool(read() == "started\n")
         except HttpResponseError:
-            return False  # it has no node yet, or its folder is about to be made
+            return False  # the task has no node or no folder yet
 
     service.wait_until(has_started)
     service.advance(3600)
@@ -78,7 +80,7 @@ def test_the_wall_clock_time_ends_a_task_and_is_no_reason_to_retry(
     assert read() == "started\n"
 
 
-def test_batch_task_leftover_processes_end_with_it(run: Any, service: Any, sleep: Any) -> None:
+def test_batch_task_end_kills_its_leftover_processes(run: Any, service: Any, sleep: Any) -> None:
     run(
         f"setsid sleep {sleep.seconds} & disown; "
         f"(setsid sh -c 'echo $$ >$HOME/pid; exec sleep {sleep.seconds}' &); "
@@ -88,7 +90,7 @@ def test_batch_task_leftover_processes_end_with_it(run: Any, service: Any, sleep
     assert not sleep.lives()
 
 
-def test_terminate_ends_the_processes_before_it_answers(
+def test_batch_task_termination_ends_processes_before_it_answers(
     client: Any, service: Any, job: str, sleep: Any
 ) -> None:
     script = f"sleep {sleep.seconds} & wait"
@@ -129,7 +131,9 @@ def test_terminate_ends_the_processes_before_it_answers(
         },
     ],
 )
-def test_a_task_that_cannot_be_is_refused(client: Any, job: str, spec: dict[str, Any]) -> None:
+def test_batch_task_with_invalid_properties_is_refused(
+    client: Any, job: str, spec: dict[str, Any]
+) -> None:
     with pytest.raises(HttpResponseError) as caught:
         client.create_task(job, spec)
     assert caught.value.status_code == 400
@@ -142,7 +146,9 @@ def test_a_task_that_cannot_be_is_refused(client: Any, job: str, spec: dict[str,
         ({"taskIds": ["x" * 64] * 1_001}, "InvalidPropertyValue"),
     ],
 )
-def test_too_many_dependencies_are_refused(client: Any, others: dict[str, Any], code: str) -> None:
+def test_batch_task_with_too_many_dependencies_is_refused(
+    client: Any, others: dict[str, Any], code: str
+) -> None:
     client.create_job({"id": "d", "poolInfo": {"poolId": "sim"}, "usesTaskDependencies": True})
     with pytest.raises(HttpResponseError) as caught:
         client.create_task("d", {"id": "a", "commandLine": "true", "dependsOn": others})
@@ -150,7 +156,7 @@ def test_too_many_dependencies_are_refused(client: Any, others: dict[str, Any], 
     assert caught.value.error.code.startswith(code)
 
 
-def test_tasks_in_a_collection_are_answered_one_by_one(client: Any, job: str) -> None:
+def test_batch_task_collection_has_a_result_for_each_task(client: Any, job: str) -> None:
     client.create_task(job, {"id": "2", "commandLine": "true"})
     specs = [{"id": str(n), "commandLine": "true"} for n in range(1, 4)]
     results = client.create_task_collection(job, {"value": specs}).result_values
@@ -159,7 +165,7 @@ def test_tasks_in_a_collection_are_answered_one_by_one(client: Any, job: str) ->
     assert results[0].location.endswith("/jobs/job/tasks/1")
 
 
-def test_more_than_a_hundred_tasks_or_a_mebibyte_are_refused(client: Any, job: str) -> None:
+def test_batch_task_collection_above_100_tasks_or_1_mib_is_refused(client: Any, job: str) -> None:
     specs = [{"id": str(n), "commandLine": "true"} for n in range(101)]
     with pytest.raises(HttpResponseError) as caught:
         client.create_task_collection(job, {"value": specs})
@@ -169,7 +175,7 @@ def test_more_than_a_hundred_tasks_or_a_mebibyte_are_refused(client: Any, job: s
     assert (caught.value.status_code, caught.value.error.code) == (413, "RequestBodyTooLarge")
 
 
-def test_thousands_of_tasks_keep_their_order_over_pages(service: Any, client: Any) -> None:
+def test_batch_tasks_are_listed_in_order_over_pages(service: Any, client: Any) -> None:
     service.add_pool("empty")
     client.create_job({"id": "many", "poolInfo": {"poolId": "empty"}})
     for start in range(0, 2500, 100):
@@ -177,20 +183,20 @@ def test_thousands_of_tasks_keep_their_order_over_pages(service: Any, client: An
         client.create_task_collection("many", {"value": specs})
     ids = [task.id for task in client.list_tasks("many", select=["id", "state"])]
     assert ids == [str(n) for n in range(2500)]
-    client.get_job_task_counts("many")  # they are those of the look before
+    client.get_job_task_counts("many")  # counts lag one request behind
     assert client.get_job_task_counts("many").task_counts.active == 2500
     pages = client.list_tasks("many", filter="state eq 'active'").by_page()
     assert [len(list(page)) for page in pages] == [1000, 1000, 500]
 
 
 @pytest.mark.parametrize("text", ["state eq", "state = 'x'", "id eq 'a' or", "(id eq 'a'", "a b c"])
-def test_a_filter_that_is_none_is_refused(client: Any, job: str, text: str) -> None:
+def test_batch_task_list_refuses_an_invalid_filter(client: Any, job: str, text: str) -> None:
     with pytest.raises(HttpResponseError) as caught:
         list(client.list_tasks(job, filter=text))
     assert caught.value.error.code == "InvalidQueryParameterValue"
 
 
-def test_constraints_can_be_changed_until_the_end(
+def test_batch_task_constraints_can_be_changed_until_its_end(
     run: Any, client: Any, service: Any, job: str
 ) -> None:
     service.add_pool("empty")
@@ -206,7 +212,7 @@ def test_constraints_can_be_changed_until_the_end(
     assert caught.value.error.code == "TaskCompleted"
 
 
-def test_files_of_a_task_are_removed_after_their_retention_time(
+def test_batch_task_files_are_removed_after_their_retention_time(
     run: Any, client: Any, service: Any, job: str, read: Any
 ) -> None:
     run("echo kept", constraints={"retentionTime": timedelta(hours=1)})
@@ -220,6 +226,6 @@ def test_files_of_a_task_are_removed_after_their_retention_time(
     assert caught.value.status_code == 409
 
 
-def test_containers_are_refused_as_by_a_pool_without_them(run: Any) -> None:
+def test_batch_task_with_a_container_on_a_pool_without_containers_fails(run: Any) -> None:
     info = run("true", containerSettings={"imageName": "x"}).execution_info
     assert info.failure_info.code == "ContainerPoolNotSupported"

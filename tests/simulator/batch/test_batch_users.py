@@ -1,4 +1,4 @@
-"""Whose processes tasks are, and what is a node's own."""
+"""Users as which tasks run, and folders that belong to a node."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,9 @@ apart = pytest.mark.skipif(not namespaces(), reason="needs namespaces")
 
 @as_root
 @pytest.mark.parametrize("identity", [{}, {"userIdentity": {"autoUser": {"scope": "pool"}}}])
-def test_a_task_is_no_administrator(run: Any, read: Any, identity: dict[str, Any]) -> None:
+def test_batch_task_runs_without_administrator_rights(
+    run: Any, read: Any, identity: dict[str, Any]
+) -> None:
     script = "id -un; touch /etc/mine || touch /usr/local/mine || touch made && stat -c %U made"
     assert run(script, **identity).execution_info.exit_code == 0
     assert read() == "_azbatch\n_azbatch\n"
@@ -23,7 +25,7 @@ def test_a_task_is_no_administrator(run: Any, read: Any, identity: dict[str, Any
 
 
 @as_root
-def test_a_jobs_preparation_is_no_administrator_either(service: Any, client: Any) -> None:
+def test_batch_job_preparation_runs_as_the_user_of_tasks(service: Any, client: Any) -> None:
     line = "/bin/bash -c 'id -un; mkdir made'"
     client.create_job(
         {"id": "p", "poolInfo": {"poolId": "sim"}, "jobPreparationTask": {"commandLine": line}}
@@ -37,8 +39,8 @@ def test_a_jobs_preparation_is_no_administrator_either(service: Any, client: Any
 
 
 @as_root
-def test_the_users_of_tasks_get_to_their_folders(tmp_path: Path) -> None:
-    """Also where the simulator's own is made as temporary folders are, for its user alone."""
+def test_batch_simulator_folder_can_be_traversed_by_the_users_of_tasks(tmp_path: Path) -> None:
+    """The folder may have been made like temporary folders are, for the simulator's user alone."""
     folder = tmp_path / "sim"
     folder.mkdir(mode=0o700)
     Layout(folder)
@@ -56,7 +58,7 @@ def test_batch_shared_folders_are_writable_for_all_users(run: Any) -> None:
 def test_batch_temporary_folders_are_separate_for_each_node(
     service: Any, client: Any, job: str, tmp_path: Path
 ) -> None:
-    """Nodes are machines of their own. What is beside the simulator's folder stays in sight."""
+    """Nodes behave like separate machines. Files outside the simulator's folder stay visible."""
     names = "/tmp/fairway-mine /var/tmp/fairway-mine"
     line = f"for each in {names}; do [ ! -e $each ] && echo > $each || exit; done"
     for number in range(3):
@@ -71,7 +73,7 @@ def test_batch_temporary_folders_are_separate_for_each_node(
     found = [client.get_task(job, str(number)) for number in range(3)]
     assert len({each.node_info.node_id for each in found}) == 3
     assert [each.execution_info.exit_code for each in found] == [0, 0, 0]
-    # The next task on a node finds what the one before has left.
+    # The next task on a node finds the files of the previous one.
     left = f"/bin/bash -c 'cat {names}'"
     client.create_task(job, {"id": "left", "commandLine": left})
     service.wait_for_task(job, "left")

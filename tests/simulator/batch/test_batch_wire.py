@@ -1,4 +1,4 @@
-"""Answers of the simulated account: authentication, versions, errors, faults, and control."""
+"""Answers of the simulated account: authentication, versions, errors, faults and control."""
 
 import http.client
 import json
@@ -19,7 +19,7 @@ from fairway_simulator.batch import BatchSimulator, Fault
 
 
 def raw(service: BatchSimulator, method: str, path: str, **headers: str) -> tuple[int, Any]:
-    """An answer to a request without the client: status and document."""
+    """Sends a request without the client and returns the status and the document."""
     connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=300)
     body = headers.pop("body", None)
     connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
@@ -30,7 +30,9 @@ def raw(service: BatchSimulator, method: str, path: str, **headers: str) -> tupl
 
 
 @pytest.mark.parametrize("wrong", ["account", "key"])
-def test_another_account_or_key_is_forbidden(service: BatchSimulator, wrong: str) -> None:
+def test_batch_request_with_another_account_or_key_is_forbidden(
+    service: BatchSimulator, wrong: str
+) -> None:
     known = {"account": service.account, "key": service.key, wrong: "b3RoZXI="}
     credential = AzureNamedKeyCredential(known["account"], known["key"])
     with (
@@ -41,12 +43,12 @@ def test_another_account_or_key_is_forbidden(service: BatchSimulator, wrong: str
     assert (caught.value.status_code, caught.value.error.code) == (403, "AuthenticationFailed")
 
 
-def test_a_request_without_credentials_is_unauthorized(service: BatchSimulator) -> None:
+def test_batch_request_without_credentials_is_unauthorized(service: BatchSimulator) -> None:
     status, error = raw(service, "GET", "/pools/sim?api-version=2025-06-01")
     assert (status, error["code"]) == (401, "Unauthorized")
 
 
-def test_a_body_of_unknown_length_is_refused(service: BatchSimulator) -> None:
+def test_batch_request_with_a_body_of_unknown_length_is_refused(service: BatchSimulator) -> None:
     path = "/jobs?api-version=2025-06-01"
     status, error = raw(
         service, "POST", path, body="2\r\n{}\r\n0\r\n\r\n", Transfer_Encoding="chunked"
@@ -54,8 +56,10 @@ def test_a_body_of_unknown_length_is_refused(service: BatchSimulator) -> None:
     assert (status, error["code"]) == (411, "MissingContentLengthHeader")
 
 
-def test_every_part_of_a_request_is_signed(service: BatchSimulator, client: BatchClient) -> None:
-    """The client's signature with awkward ids, query and headers is the one that is checked."""
+def test_batch_request_signature_covers_ids_query_and_headers(
+    service: BatchSimulator, client: BatchClient
+) -> None:
+    """The simulator checks the client's signature of awkward IDs, queries and headers."""
     client.create_job({"id": "j", "poolInfo": {"poolId": "sim"}})
     client.create_task("j", {"id": "1", "commandLine": "true"})
     service.wait_for_task("j", "1")
@@ -63,7 +67,9 @@ def test_every_part_of_a_request_is_signed(service: BatchSimulator, client: Batc
     assert b"".join(client.download_task_file("j", "1", "stdout.txt")) == b""
 
 
-def test_the_version_is_checked(connect: Any, service: BatchSimulator) -> None:
+def test_batch_request_with_an_unknown_or_missing_api_version_is_refused(
+    connect: Any, service: BatchSimulator
+) -> None:
     with pytest.raises(HttpResponseError) as caught:
         connect(service, api_version="2019-08-01").get_pool("sim")
     assert caught.value.error.code == "InvalidQueryParameterValue"
@@ -73,7 +79,7 @@ def test_the_version_is_checked(connect: Any, service: BatchSimulator) -> None:
     assert (status, error["code"]) == (400, "MissingRequiredQueryParameter")
 
 
-def test_an_error_names_its_request_and_its_values(client: BatchClient) -> None:
+def test_batch_error_has_the_request_id_and_the_property_value(client: BatchClient) -> None:
     with pytest.raises(HttpResponseError) as caught:
         client.create_job({"id": "j", "priority": 2000, "poolInfo": {"poolId": "sim"}})
     error = caught.value.error
@@ -87,7 +93,7 @@ def test_an_error_names_its_request_and_its_values(client: BatchClient) -> None:
 
 
 class Token:
-    """A credential that has one token."""
+    """A credential with one token."""
 
     def __init__(self, token: str) -> None:
         self.token = token
@@ -98,12 +104,12 @@ class Token:
 
 @pytest.fixture
 def secure(tmp_path: Path) -> Iterator[BatchSimulator]:
-    """An account that speaks https."""
+    """An account that is served over HTTPS."""
     with BatchSimulator(tmp_path / "secure", nodes=0, tls=True) as service:
         yield service
 
 
-def test_tokens_are_accepted_over_https_until_they_expire(secure: BatchSimulator) -> None:
+def test_batch_tokens_are_accepted_over_https_until_they_expire(secure: BatchSimulator) -> None:
     token = Token(secure.issue_token(lifetime=60))
     with BatchClient(secure.endpoint, token, connection_verify=str(secure.ca_file)) as client:
         assert client.get_pool("sim").id == "sim"
@@ -120,7 +126,7 @@ def test_tokens_are_accepted_over_https_until_they_expire(secure: BatchSimulator
         client.get_pool("sim")
 
 
-def test_a_collection_may_be_accepted_in_part(
+def test_batch_fault_half_accepts_a_part_of_a_task_collection(
     service: BatchSimulator, client: BatchClient, job: str
 ) -> None:
     service.faults.add(Fault("half", share=0.5, path="addtaskcollection"))
@@ -150,18 +156,18 @@ def control(service: BatchSimulator, method: str, path: str, body: object = None
         ("GET", "nothing", None, 404),
     ],
 )
-def test_control_refuses_what_it_does_not_know(
+def test_batch_control_refuses_unknown_nodes_actions_and_faults(
     service: BatchSimulator, method: str, path: str, body: object, status: int
 ) -> None:
     assert control(service, method, path, body)[0] == status
 
 
-def test_control_needs_the_key(service: BatchSimulator) -> None:
+def test_batch_control_requires_the_account_key(service: BatchSimulator) -> None:
     assert raw(service, "DELETE", "/simulator/faults")[0] == 401
     assert raw(service, "DELETE", "/simulator/faults", Authorization="Key x")[0] == 401
 
 
-def test_the_metadata_service_needs_its_header(service: BatchSimulator) -> None:
+def test_batch_metadata_service_requires_its_header(service: BatchSimulator) -> None:
     path = "/simulator/metadata/sim/tvm-sim-1_d/metadata/scheduledevents"
     assert raw(service, "GET", path)[0] == 400
     assert raw(service, "GET", path, Metadata="true") == (
