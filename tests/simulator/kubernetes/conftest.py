@@ -1,4 +1,4 @@
-"""A cluster of the stand-in's that kubectl speaks to."""
+"""A simulated cluster that kubectl can use."""
 
 import secrets
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from fairway_simulator.kubernetes import KubernetesCluster, missing
 
 @pytest.fixture(scope="session")
 def _kubernetes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
-    """A cluster of three nodes for all tests of a worker, each in a namespace of its own."""
+    """A cluster of three nodes for all tests of a worker, each in its own namespace."""
     if lacking := missing():
         pytest.skip(lacking)
     folder = tmp_path_factory.mktemp("kubernetes")
@@ -36,17 +36,17 @@ def space(_kubernetes: Space) -> Iterator[Space]:
 
 @pytest.fixture
 def space_of() -> Any:
-    """The namespace of a stand-in that a test starts for itself."""
+    """Returns the namespace of a cluster that a test has started itself."""
     return lambda cluster: Space(cluster, cluster.namespace)
 
 
 @pytest.fixture
 def cluster(space: Space) -> KubernetesCluster:
-    """The stand-in itself."""
+    """The simulated cluster."""
     return space.cluster
 
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> Makers:
-    """The makers of manifests."""
+    """Makers of manifests."""
     return Makers(tmp_path)

@@ -1,5 +1,5 @@
-"""Policies: the namespace of jobs refuses each pod by which a submitter would get hold of a node,
-and the health check of a node changes no other."""
+"""Admission policies: the namespace of jobs refuses each pod with which a submitter would take over
+a node, and the health check of a node changes no other node."""
 
 import copy
 import json
@@ -33,7 +33,7 @@ from fairway_simulator.kubernetes.api.resources import (
 from fairway_simulator.kubernetes.api.store import Store
 from fairway_simulator.kubernetes.cluster import kubectl_program
 
-# Names of its own: the server may be one that others use, too.
+# Unique names: others may use the server too.
 SPACE, OTHER = (f"{name}-{secrets.token_hex(4)}" for name in ("training", "other"))
 TARGET = target_of(
     "kubernetes",
@@ -70,15 +70,15 @@ OWN = {"name": "_FAIRWAY_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "meta
 
 
 def mounted(*env: Change, **mount: str) -> Change:
-    """A container that mounts the node's scratch."""
+    """Returns a container that mounts the node's scratch."""
     at = {"name": "s", "mountPath": "/var/tmp", **mount}
     return {"volumeMounts": [at], "env": list(env)}
 
 
 @pytest.fixture(scope="module")
 def admit() -> Iterator[Callable[..., Any]]:
-    """Takes a pod that is the task's with changes of its spec and of its container: the stand-in,
-    or the server that FAIRWAY_KUBECONFIG names, which stores none."""
+    """Admits the task's pod with changes of its spec and of its container, on the stand-in or as a
+    dry run on the server that FAIRWAY_KUBECONFIG names."""
     named = os.environ.get("FAIRWAY_KUBECONFIG")
     with _real(named) if named else nullcontext(_stand_in()) as create:
 
@@ -153,7 +153,7 @@ def _real(kubeconfig: str) -> Iterator[Callable[[Change, str], Any]]:
 
 
 def in_each_context(name: str, context: Change, **spec: Any) -> dict[str, tuple[Change, Change]]:
-    """Rows with a security context of a pod, of its container, and of one before that."""
+    """Returns rows with this security context for a pod, its container, and an init container."""
     before = {"name": "i", "image": "a:1", "securityContext": context}
     return {
         f"{name}, of the pod": ({**spec, "securityContext": context}, {}),
@@ -163,7 +163,7 @@ def in_each_context(name: str, context: Change, **spec: Any) -> dict[str, tuple[
 
 
 def to_host(where: str, what: str) -> Change:
-    """A container that has its node send requests to a host."""
+    """Returns a container that makes its node send requests to a host."""
     to = {what: {"host": "169.254.169.254", "port": 80}}
     return {"lifecycle": {where: to}} if where in ("postStart", "preStop") else {where: to}
 
@@ -245,7 +245,7 @@ WAYS_UP: dict[str, tuple[Change, Change]] = {
 
 
 @pytest.mark.parametrize("way", WAYS_UP)
-def test_a_way_up_is_refused_in_the_namespace_of_jobs_alone(
+def test_kubernetes_policy_refuses_privilege_escalation_in_the_namespace_of_jobs(
     admit: Callable[..., Any], way: str
 ) -> None:
     with pytest.raises(ApiError, match=f"ValidatingAdmissionPolicy '{SPACE}-pods'") as caught:
@@ -254,7 +254,9 @@ def test_a_way_up_is_refused_in_the_namespace_of_jobs_alone(
     admit(*WAYS_UP[way], namespace=OTHER)
 
 
-def test_an_annotation_takes_off_no_profile(admit: Callable[..., Any]) -> None:
+def test_kubernetes_policy_refuses_unconfined_apparmor_annotations(
+    admit: Callable[..., Any],
+) -> None:
     profile = "container.apparmor.security.beta.kubernetes.io/task"
     with pytest.raises(ApiError, match="no appArmorProfile"):
         admit({}, annotations={profile: "unconfined"})
@@ -269,7 +271,7 @@ def test_an_annotation_takes_off_no_profile(admit: Callable[..., Any]) -> None:
         {"securityContext": {"seLinuxOptions": {"type": "spc_t"}}},
     ],
 )
-def test_a_container_that_joins_a_pod_gets_no_further(debugger: Change) -> None:
+def test_kubernetes_policy_refuses_a_privileged_ephemeral_container(debugger: Change) -> None:
     store, admission = _cluster()
     before = admission.new(PODS, TASK, SPACE, "Strict")
 
@@ -302,7 +304,7 @@ def test_a_container_that_joins_a_pod_gets_no_further(debugger: Change) -> None:
         (ON_NODE, mounted(OWN, subPathExpr="$(_FAIRWAY_POD_UID)")),
     ],
 )
-def test_pods_of_fairway_are_admitted(
+def test_kubernetes_policy_admits_pods_of_fairway(
     admit: Callable[..., Any], spec: Change, container: Change
 ) -> None:
     admit(spec, container)
@@ -322,7 +324,7 @@ NODE: dict[str, Any] = {
 
 @pytest.fixture
 def change() -> Callable[..., Any]:
-    """Changes the node nd-0 as the health check of some node, or as another."""
+    """Changes the node nd-0 as the health check of a node, or as another account."""
     store = Store()
     admission = Admission(store)
     kinds = {"ValidatingAdmissionPolicy": POLICIES}
@@ -343,7 +345,9 @@ def change() -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("part", ["", "status"])
-def test_the_health_check_changes_its_own_node_alone(change: Callable[..., Any], part: str) -> None:
+def test_kubernetes_policy_lets_the_health_check_change_only_its_own_node(
+    change: Callable[..., Any], part: str
+) -> None:
     change(Identity(HEALTH, node="nd-0"), part, unschedulable=True)
     for other in ("nd-1", ""):
         with pytest.raises(ApiError, match="only the node on which it runs"):
@@ -360,7 +364,7 @@ def test_the_health_check_changes_its_own_node_alone(change: Callable[..., Any],
         ({"annotations": {"other": "note"}}, "no annotations but"),
     ],
 )
-def test_neither_health_check_nor_head_changes_more_of_a_node(
+def test_kubernetes_policy_refuses_other_changes_of_a_node(
     change: Callable[..., Any], spec: Change, said: str, account: str
 ) -> None:
     with pytest.raises(ApiError, match=said):
@@ -368,7 +372,9 @@ def test_neither_health_check_nor_head_changes_more_of_a_node(
     change(Identity("admin"), **copy.deepcopy(spec))
 
 
-def test_the_health_check_alone_says_which_vm_a_node_is(change: Callable[..., Any]) -> None:
+def test_kubernetes_policy_lets_only_the_health_check_set_the_vm_of_a_node(
+    change: Callable[..., Any],
+) -> None:
     other = {"annotations": {MACHINE: "resource=/subscriptions/s/other"}}
     change(Identity(HEALTH, node="nd-0"), **copy.deepcopy(other))
     with pytest.raises(ApiError, match=r"no annotations but fairway\.dev/cordoned and"):
@@ -383,7 +389,7 @@ MARKED: dict[str, Any] = {
 
 
 def noted(**notes: str) -> Change:
-    """A change of all annotations of a pod to these."""
+    """Returns a change that replaces all annotations of a pod with these."""
     return {"metadata": {"annotations": notes}}
 
 
@@ -400,7 +406,7 @@ def noted(**notes: str) -> Change:
         ({"spec": {"activeDeadlineSeconds": 1}}, "no spec"),
     ],
 )
-def test_the_head_changes_of_a_pod_nothing_but_takes_kueues_mark_away(
+def test_kubernetes_policy_lets_the_head_remove_only_the_request_of_a_pod(
     change: Change, said: str
 ) -> None:
     store, admission = _cluster()

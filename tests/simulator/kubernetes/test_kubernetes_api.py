@@ -1,4 +1,4 @@
-"""The API server's ways: versions, lists in pages, watches, conflicts, roles, faults, scheduling.
+"""API server: versions, lists in pages, watches, conflicts, roles, faults and scheduling.
 
 kubernetes.io/docs/reference/using-api/api-concepts (lists, watches, bookmarks, conflicts, patches),
 reference/access-authn-authz/rbac, concepts/scheduling-eviction.
@@ -27,7 +27,7 @@ def _map(name: str, **data: str) -> dict[str, Any]:
 
 @pytest.fixture
 def client(space: Space) -> Client:
-    """A client without kubectl, which may do everything."""
+    """A client without kubectl, with all rights."""
     return Client.of_kubeconfig(space.kubeconfig)
 
 
@@ -53,10 +53,10 @@ def test_kubernetes_api_stale_update_or_delete_is_a_conflict(
     assert client.get(f"{maps}/m")["data"] == {"a": "2"}
 
 
-def test_lists_come_in_pages(
+def test_kubernetes_list_has_pages(
     space: Space, client: Client, maps: str, cluster: KubernetesCluster
 ) -> None:
-    """A real server has a ConfigMap of its own in each namespace."""
+    """A real server has its own ConfigMap in each namespace."""
     for number in range(5):
         space.create(_map(f"m{number}"))
     names, token = [], ""
@@ -68,7 +68,7 @@ def test_lists_come_in_pages(
     assert names == ["kube-root-ca.crt", "m0", "m1", "m2", "m3", "m4"]
 
 
-def test_a_page_of_long_ago_is_gone(
+def test_kubernetes_list_with_an_expired_continue_token_answers_410(
     space: Space, client: Client, maps: str, cluster: KubernetesCluster
 ) -> None:
     space.create(_map("m0"))
@@ -81,7 +81,7 @@ def test_a_page_of_long_ago_is_gone(
     assert refused.value.code == 410
 
 
-def test_a_watch_begins_where_it_says_and_marks_its_beginning(
+def test_kubernetes_watch_starts_at_its_version_and_marks_initial_events(
     space: Space, client: Client, maps: str, cluster: KubernetesCluster
 ) -> None:
     space.create(_map("m", a="1"))
@@ -109,7 +109,7 @@ def test_kubernetes_watch_deletes_objects_that_leave_its_selector(
     assert [next(watch)[0] for _ in range(2)] == ["ADDED", "DELETED"]
 
 
-def test_a_watch_of_long_ago_is_told_so(
+def test_kubernetes_watch_from_an_expired_version_gets_an_error_event(
     space: Space, client: Client, maps: str, cluster: KubernetesCluster
 ) -> None:
     start = client.get(maps)["metadata"]["resourceVersion"]
@@ -120,8 +120,8 @@ def test_a_watch_of_long_ago_is_told_so(
     assert (kind, status["code"], status["reason"]) == ("ERROR", 410, "Expired")
 
 
-def test_controllers_that_have_missed_changes_look_at_all_objects() -> None:
-    """They ran behind when the server forgot; nothing else would wake them for these objects."""
+def test_kubernetes_controllers_that_missed_changes_reconcile_all_objects() -> None:
+    """The controllers were behind when the server forgot changes; nothing else would wake them."""
     store, seen = Store(), queue.Queue[str]()
 
     class Names:
@@ -148,7 +148,9 @@ def test_controllers_that_have_missed_changes_look_at_all_objects() -> None:
     assert seen.empty()
 
 
-def test_unknown_fields_are_warned_of_or_refused(space: Space, client: Client, maps: str) -> None:
+def test_kubernetes_api_refuses_or_drops_unknown_fields(
+    space: Space, client: Client, maps: str
+) -> None:
     wrong = {**_map("m"), "date": {"a": "1"}}
     with pytest.raises(Refused, match='strict decoding error: unknown field "date"') as refused:
         client.send("POST", f"{maps}?fieldValidation=Strict", wrong)
@@ -157,7 +159,7 @@ def test_unknown_fields_are_warned_of_or_refused(space: Space, client: Client, m
 
 
 def _allow(space: Space, account: str, verbs: list[str], resources: list[str]) -> None:
-    """Gives a service account the role `r` by the binding `b`."""
+    """Gives a service account the role `r` with the binding `b`."""
     group = "rbac.authorization.k8s.io"
     about = {"apiVersion": f"{group}/v1", "metadata": {"name": "r"}}
     rules = [{"apiGroups": [""], "verbs": verbs, "resources": resources}]
@@ -168,7 +170,9 @@ def _allow(space: Space, account: str, verbs: list[str], resources: list[str]) -
     space.create({**about, **bound, "metadata": {"name": "b"}})
 
 
-def test_an_account_may_do_what_its_roles_say(space: Space, cluster: KubernetesCluster) -> None:
+def test_kubernetes_service_account_has_only_the_rights_of_its_roles(
+    space: Space, cluster: KubernetesCluster
+) -> None:
     space.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "head"}})
     own = cluster.kubeconfig_of(f"{space.name}/head")
     as_head = ("--kubeconfig", str(own))
@@ -201,7 +205,9 @@ def test_an_account_may_do_what_its_roles_say(space: Space, cluster: KubernetesC
         ("priorityClassName", "no PriorityClass with name no was found"),
     ],
 )
-def test_what_a_pod_names_must_be_there(space: Space, field: str, said: str) -> None:
+def test_kubernetes_pod_with_an_unknown_account_or_priority_class_is_refused(
+    space: Space, field: str, said: str
+) -> None:
     container = {"name": "task", "image": "sim"}
     about = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
     spec = {field: "no", "containers": [container]}
@@ -210,7 +216,9 @@ def test_what_a_pod_names_must_be_there(space: Space, field: str, said: str) -> 
     assert said in message
 
 
-def test_selectors_and_taints_choose_the_node(space: Space, cluster: KubernetesCluster) -> None:
+def test_kubernetes_scheduler_respects_selectors_and_taints(
+    space: Space, cluster: KubernetesCluster
+) -> None:
     space.do("taint", "node", "sim-1", "sku=gpu:NoSchedule")
     try:
         pod = {"nodeSelector": {"kubernetes.io/hostname": "sim-1"}}
@@ -230,14 +238,14 @@ def test_selectors_and_taints_choose_the_node(space: Space, cluster: KubernetesC
     space.wait("pod/no", "jsonpath={.status.phase}=Succeeded")  # the taint is gone
 
 
-def test_a_body_that_is_too_large_is_refused(client: Client, maps: str) -> None:
+def test_kubernetes_api_refuses_a_body_that_is_too_large(client: Client, maps: str) -> None:
     with pytest.raises(Refused, match="Request entity too large: limit is 3145728") as refused:
         client.send("POST", maps, _map("m", text="x" * (3 << 20)))
     assert refused.value.code == 413
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_faults_answer_in_the_servers_words(
+def test_kubernetes_faults_answer_with_their_status(
     space: Space, client: Client, maps: str, cluster: KubernetesCluster, status: int
 ) -> None:
     cluster.faults.add(Fault("status", status=status, count=1, path=maps))
@@ -247,13 +255,15 @@ def test_faults_answer_in_the_servers_words(
     assert client.get(maps)["items"]
 
 
-def test_a_foreign_certificate_is_not_taken(space: Space, cluster: KubernetesCluster) -> None:
+def test_kubernetes_client_refuses_an_untrusted_certificate(
+    space: Space, cluster: KubernetesCluster
+) -> None:
     foreign = Client(cluster.url, ssl.create_default_context(), "token")
     with pytest.raises(Refused, match="CERTIFICATE_VERIFY_FAILED"):
         foreign.get("/version")
 
 
-def test_strategic_patches_merge_lists_by_their_keys() -> None:
+def test_kubernetes_strategic_patch_merges_lists_by_their_keys() -> None:
     pod = {"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}}
     patch = {"spec": {"containers": [{"name": "b", "image": "2"}, {"name": "c"}]}}
     found = patched(pod, patch, STRATEGIC, PODS)
@@ -272,6 +282,8 @@ def test_strategic_patches_merge_lists_by_their_keys() -> None:
     ("indexes", "text"),
     [(set(), ""), ({0}, "0"), ({0, 1}, "0,1"), ({0, 1, 3, 4, 5}, "0,1,3-5"), ({2, 4, 6}, "2,4,6")],
 )
-def test_sets_of_indexes(indexes: set[int], text: str) -> None:
+def test_kubernetes_index_sets_are_formatted_and_parsed_as_intervals(
+    indexes: set[int], text: str
+) -> None:
     assert spelled(indexes) == text
     assert parsed(text) == indexes

@@ -1,6 +1,7 @@
-"""An autoscaler that takes minutes by its own clock, and Kueue's check that asks it for nodes.
+"""Autoscaler that takes minutes by a simulated clock, and Kueue's check that requests nodes from
+it.
 
-Sources are named where the rules are, in `autoscaler.py` and `provisioning.py` of `controllers`.
+Sources are named beside the rules, in `autoscaler.py` and `provisioning.py` of `controllers`.
 """
 
 from typing import Any
@@ -34,7 +35,7 @@ HAS = {"cpu": "96", "memory": "1700Gi", "nvidia.com/gpu": "8", "rdma/ib": "8"}
 
 
 class Cloud:
-    """A pool, Kueue and the controllers on a bare store, whose time goes on only in `wait`."""
+    """A pool, Kueue and the controllers on a bare store, whose clock advances only in `wait`."""
 
     def __init__(self, *, provisions: bool = True, **pool: int) -> None:
         self.now, self.store = 1000.0, Store()
@@ -58,7 +59,7 @@ class Cloud:
         self.settle()
 
     def _queue(self) -> None:
-        """Makes the objects of an environment for a pool that scales."""
+        """Creates the objects of an environment for a pool that scales."""
         access = {"namespace": SPACE, "image": "a", "shared": "/data/fairway", "queue": "nd"}
         access |= {"volumes": {"data": "data"}, "selector": {"agentpool": "nd"}, "resources": HAS}
         nodes = {"min": self.pool.least, "max": self.pool.most}
@@ -74,7 +75,7 @@ class Cloud:
         self.store.create(NODES, {"metadata": about, "spec": {}, "status": status})
 
     def settle(self) -> None:
-        """Until nothing changes any more."""
+        """Runs the controllers until nothing changes any more."""
         for _ in range(100):
             before = self.store.version
             for each in self.controllers:
@@ -104,7 +105,7 @@ class Cloud:
         self.settle()
 
     def lose(self, name: str) -> None:
-        """A node goes with its pods, which their Job replaces."""
+        """Removes a node and its pods, which their Job replaces."""
         self.store.remove(NODES, self.store.get(NODES, "", name))
         for pod in self.store.items(PODS):
             if pod["spec"].get("nodeName") == name:
@@ -112,7 +113,7 @@ class Cloud:
         self.settle()
 
     def patch(self, _: str, __: str, name: str, change: dict[str, Any]) -> None:
-        """As an API server removes annotations of a pod."""
+        """Removes annotations of a pod, like an API server."""
         pod = self.store.get(PODS, SPACE, name)
         gone = change["metadata"]["annotations"]
         notes = {k: v for k, v in pod["metadata"]["annotations"].items() if k not in gone}
@@ -131,14 +132,14 @@ class Cloud:
         return [each["message"] for each in self.store.items(EVENTS) if each["reason"] == reason]
 
 
-def test_the_autoscaler_starts_what_azure_has_for_pods_without_a_request() -> None:
+def test_autoscaler_starts_available_nodes_for_pods_without_a_request() -> None:
     cloud = Cloud(least=1, stock=3)
     cloud.submit(4, queue="")
-    assert cloud.placed == ["nd-0"]  # which waits for the others, and is paid for
+    assert cloud.placed == ["nd-0"]  # this node waits for the others, and costs money
     said = "pod triggered scale-up: [{nd 1->4 (max: 4)}]"
     assert cloud.events("TriggeredScaleUp") == [said] * 3
     cloud.wait(5)
-    assert cloud.placed == ["nd-0", "nd-1", "nd-2"]  # not all, and not none
+    assert cloud.placed == ["nd-0", "nd-1", "nd-2"]  # some, but not all
     why = "pod didn't trigger scale-up: 1 in backoff after failed scale-up"
     assert cloud.events("NotTriggerScaleUp") == [why]
     cloud.pool.stock = 9
@@ -147,16 +148,16 @@ def test_the_autoscaler_starts_what_azure_has_for_pods_without_a_request() -> No
     assert len(cloud.placed) == 4
 
 
-def test_the_autoscaler_starts_all_nodes_of_a_request_and_no_other_for_its_pods() -> None:
+def test_autoscaler_starts_all_nodes_of_a_request_or_none() -> None:
     cloud = Cloud(least=1, stock=2)
     cloud.submit(3)
-    # Two of its three nodes could be had: none is started, and its pods hold none.
+    # Two of its three nodes are available: none is started, and its pods hold none.
     assert (cloud.suspended, cloud.placed) == (True, [])
     cloud.pool.stock = 9
     cloud.wait(0.5)
     assert cloud.suspended, "it is tried again after a while"
     cloud.wait(1)
-    # It is met before its nodes are there: one pod runs, and waits for the others.
+    # The request is met before its nodes are up: one pod runs, and waits for the others.
     assert (cloud.suspended, cloud.placed) == (False, ["nd-0"])
     cloud.wait(5)
     assert cloud.placed == ["nd-0", "nd-1", "nd-2"]
@@ -164,7 +165,7 @@ def test_the_autoscaler_starts_all_nodes_of_a_request_and_no_other_for_its_pods(
     cloud.wait(60)
     assert (len(cloud.placed), cloud.events("TriggeredScaleUp")) == (2, [])
     assert "it's consuming ProvisioningRequest" in cloud.events("")[0]
-    # Its pods are then as any others.
+    # Without the request, its pods are treated like any others.
     jobs, pods = {"job": cloud.store.get(JOBS, SPACE, "job")}, cloud.store.items(PODS)
     part = Part("tasks", 0, [0], 3, 8, job="job")
     ask_again(cloud, Objects(jobs, {"job": pods}), [part], 9e9)  # type: ignore[arg-type]
@@ -173,7 +174,7 @@ def test_the_autoscaler_starts_all_nodes_of_a_request_and_no_other_for_its_pods(
     assert cloud.placed == ["nd-0", "nd-2", "nd-3"]
 
 
-def test_the_autoscaler_starts_nothing_for_a_request_that_fits() -> None:
+def test_autoscaler_starts_no_node_for_a_request_that_fits() -> None:
     cloud = Cloud(least=2)
     cloud.submit(2)
     (request,) = cloud.store.items(PROVISIONING_REQUESTS)
@@ -181,8 +182,8 @@ def test_the_autoscaler_starts_nothing_for_a_request_that_fits() -> None:
     assert cloud.placed == ["nd-0", "nd-1"]
 
 
-def test_a_queue_whose_check_nobody_does_admits_nothing() -> None:
-    """As where Kueue began before the cluster had the kind of such requests."""
+def test_kueue_queue_with_an_inactive_admission_check_admits_nothing() -> None:
+    """For example if Kueue started before the cluster had the kind ProvisioningRequest."""
     cloud = Cloud(provisions=False)
     cloud.submit(1)
     (queue,) = cloud.store.items(CLUSTER_QUEUES)

@@ -1,4 +1,4 @@
-"""`bin/kubernetes-simulator`: the same cluster, for people to try."""
+"""Command `bin/kubernetes-simulator`: the simulated cluster for interactive use."""
 
 import os
 import shlex
@@ -32,14 +32,14 @@ def _kubectl(kubeconfig: str, *words: str) -> str:
     return done.stdout
 
 
-def test_the_repository_declares_its_target(repository: Path) -> None:
+def test_kubernetes_simulator_target_is_declared_by_the_repository(repository: Path) -> None:
     targets = {
         each.name: each for each in read(repository / "fairway.yaml").validate(Project).targets
     }
     assert targets["kubernetes-sim"] == __main__.target()
 
 
-def test_without_kubectl_it_says_what_to_type(
+def test_kubernetes_simulator_without_kubectl_hints_at_its_installation(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["kubernetes-simulator"])
@@ -78,7 +78,7 @@ def test_kubernetes_simulator_runs_until_interrupted(tmp_path: Path) -> None:
     assert not Path(kubeconfig).exists()
 
 
-def test_the_target_is_the_cluster_that_was_started_last(tmp_path: Path) -> None:
+def test_kubernetes_simulator_target_is_the_cluster_that_was_started_last(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     clusters = []

@@ -1,4 +1,4 @@
-"""Indexed Jobs, held to what kube-controller-manager 1.36.2 was seen to do.
+"""Indexed Jobs, compared with the observed behaviour of kube-controller-manager 1.36.2.
 
 Conditions and reasons: kubernetes.io/docs/concepts/workloads/controllers/job, "Success policy",
 "Pod failure policy" and "Backoff limit per index"; words of messages: pkg/controller/job.
@@ -37,7 +37,7 @@ def _evict(space: Space, pod: str) -> None:
     space.do("create", "--raw", path, "-f", "-", stdin=json.dumps(body))
 
 
-def test_index_0_decides_that_a_gang_succeeded(space: Space, jobs: Makers) -> None:
+def test_kubernetes_job_success_policy_succeeds_with_index_0(space: Space, jobs: Makers) -> None:
     space.create(jobs.gang("g", f"{_UNTIL_GO}; exit 0"))
     for index in (1, 2):
         space.wait(space.pod_of("g", index), "Ready")
@@ -49,11 +49,11 @@ def test_index_0_decides_that_a_gang_succeeded(space: Space, jobs: Makers) -> No
     said = ("SuccessPolicy", "Matched rules at index 0")
     assert _conditions(job) == {"SuccessCriteriaMet": said, "Complete": said}
     assert job["status"]["completedIndexes"] == "0"
-    # The others got SIGTERM, and their objects are gone with the end.
+    # The other pods got SIGTERM, and their objects are gone at the end.
     assert space.do("get", "pods", "-o", "name").split() == [main]
 
 
-def test_an_exit_code_of_index_0_fails_a_gang(space: Space, jobs: Makers) -> None:
+def test_kubernetes_job_success_policy_fails_with_index_0(space: Space, jobs: Makers) -> None:
     space.create(jobs.gang("bad", f"{_UNTIL_GO}; exit 7"))
     for index in (0, 1, 2):
         space.wait(space.pod_of("bad", index), "Ready")
@@ -62,13 +62,13 @@ def test_an_exit_code_of_index_0_fails_a_gang(space: Space, jobs: Makers) -> Non
     job = space.get("job", "bad")
     said = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
     assert _conditions(job) == {"FailureTarget": said, "Failed": said}
-    assert job["status"]["failed"] == 1  # the workers were told to end
+    assert job["status"]["failed"] == 1  # the workers were terminated
     (pod,) = space.items("pods")
     ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
     assert ended["exitCode"] == 7
 
 
-def test_an_evicted_worker_that_ends_with_143_is_replaced(space: Space, jobs: Makers) -> None:
+def test_kubernetes_job_replaces_evicted_worker_that_exits_143(space: Space, jobs: Makers) -> None:
     space.create(jobs.gang("g", f"{_UNTIL_GO}; exit 0"))
     worker = space.pod_of("g", 1)
     space.wait(worker, "Ready")
@@ -77,12 +77,14 @@ def test_an_evicted_worker_that_ends_with_143_is_replaced(space: Space, jobs: Ma
     other = space.pod_of("g", 1)
     assert other != worker
     space.wait(other, "Ready")
-    assert "failed" not in space.get("job", "g")["status"]  # what is ignored is not counted
+    assert "failed" not in space.get("job", "g")["status"]  # ignored failures are not counted
     jobs.go()
     space.wait("job/g", "Complete")
 
 
-def test_an_evicted_worker_that_ends_with_0_is_never_replaced(space: Space, jobs: Makers) -> None:
+def test_kubernetes_job_never_replaces_evicted_worker_that_exits_0(
+    space: Space, jobs: Makers
+) -> None:
     workers = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
     space.create(jobs.gang("g", f"{_UNTIL_GO}; exit 0", workers))
     worker = space.pod_of("g", 1)
@@ -94,7 +96,9 @@ def test_an_evicted_worker_that_ends_with_0_is_never_replaced(space: Space, jobs
     assert (status["active"], status["completedIndexes"]) == (2, "1")
 
 
-def test_an_array_names_its_indexes_in_intervals(space: Space, jobs: Makers) -> None:
+def test_kubernetes_job_lists_completed_and_failed_indexes_as_intervals(
+    space: Space, jobs: Makers
+) -> None:
     line = "exit $((JOB_COMPLETION_INDEX == 2))"
     space.create(jobs.job("a", line, completions=6, parallelism=2, backoffLimitPerIndex=0))
     space.wait("job/a", "Failed")
@@ -104,7 +108,7 @@ def test_an_array_names_its_indexes_in_intervals(space: Space, jobs: Makers) -> 
     assert _conditions(job)["Failed"] == ("FailedIndexes", "Job has failed indexes")
 
 
-def test_the_only_pod_of_a_job_is_begun_again_as_often_as_its_limit_says(
+def test_kubernetes_job_restarts_its_only_pod_up_to_its_backoff_limit(
     space: Space, jobs: Makers
 ) -> None:
     space.create(jobs.job("a", "exit 3", completionMode="NonIndexed", backoffLimit=2))
@@ -112,8 +116,8 @@ def test_the_only_pod_of_a_job_is_begun_again_as_often_as_its_limit_says(
     assert space.get("job", "a")["status"]["failed"] == 3
 
 
-def test_a_suspended_job_has_no_pods(space: Space, jobs: Makers) -> None:
-    """And those that it had do not count: see `deleteJobPods`."""
+def test_kubernetes_job_that_is_suspended_has_no_pods(space: Space, jobs: Makers) -> None:
+    """Pods that it had before do not count: see `deleteJobPods`."""
     line = f"trap 'exit 143' TERM; {_UNTIL_GO}; exit 0"
     space.create(jobs.job("a", line, suspend=True, backoffLimitPerIndex=0))
     space.wait("job/a", "Suspended")
@@ -129,7 +133,9 @@ def test_a_suspended_job_has_no_pods(space: Space, jobs: Makers) -> None:
     assert "failed" not in space.get("job", "a")["status"]
 
 
-def test_foreground_deletion_takes_the_pods_first(space: Space, jobs: Makers) -> None:
+def test_kubernetes_job_deletion_in_the_foreground_deletes_its_pods_first(
+    space: Space, jobs: Makers
+) -> None:
     line = "trap 'exit 143' TERM; while :; do sleep 0.1; done"
     space.create(jobs.job("a", line, completions=2))
     space.wait(space.pod_of("a", 1), "Ready")
@@ -184,7 +190,7 @@ def _ignored(**rule: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_kubernetes_invalid_job_is_refused_by_the_server(
+def test_kubernetes_job_that_is_invalid_is_refused(
     jobs: Makers, changes: dict[str, Any], code: int, said: str
 ) -> None:
     with pytest.raises(ApiError, match=re.escape(said)) as refused:
@@ -199,14 +205,16 @@ def _admitted(job: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("length", "taken"), [(61, True), (62, False)])
-def test_host_names_limit_the_names_of_jobs(jobs: Makers, length: int, taken: bool) -> None:
-    """63 less a hyphen and the digits of the highest index."""
+def test_kubernetes_job_name_is_limited_by_the_host_names_of_its_pods(
+    jobs: Makers, length: int, taken: bool
+) -> None:
+    """A host name has 63 characters, less a hyphen and the digits of the highest index."""
     made = jobs.job("a" * length, "exit 0", completions=3)
     with nullcontext() if taken else pytest.raises(ApiError, match="pod with invalid DNS label"):
         _admitted(made)
 
 
-def test_completions_and_template_of_a_job_do_not_change(jobs: Makers) -> None:
+def test_kubernetes_job_completions_and_template_are_immutable(jobs: Makers) -> None:
     before = _admitted(jobs.job("a", "exit 0", completions=3, suspend=True))
     after = copy.deepcopy(before)
     after["spec"]["completions"] = 2
@@ -215,15 +223,15 @@ def test_completions_and_template_of_a_job_do_not_change(jobs: Makers) -> None:
     assert fields == ["spec.completions", "spec.template"]
 
 
-def test_pods_that_like_each_other_share_a_node(space: Space) -> None:
-    """And others go to the emptiest."""
+def test_kubernetes_pods_with_affinity_share_a_node(space: Space) -> None:
+    """Other pods go to the emptiest node."""
     near = {"labelSelector": {"matchLabels": {"shares": "true"}}}
     term = {"weight": 100, "podAffinityTerm": {**near, "topologyKey": "kubernetes.io/hostname"}}
     liked = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
 
     def node_of(name: str, **spec: Any) -> str:
         container = {"name": "task", "image": "sim", "command": ["sleep", "infinity"]}
-        # Enough to count: the scheduler's score of a node is in whole percents of its processors.
+        # Enough to matter: the scheduler scores a node in full percents of its processors.
         container["resources"] = {"limits": {"nvidia.com/gpu": "1", "cpu": "4"}}
         metadata = {"name": name, "labels": {"shares": "true"} if spec else {}}
         spec |= {"containers": [container], "terminationGracePeriodSeconds": 0}
@@ -237,8 +245,10 @@ def test_pods_that_like_each_other_share_a_node(space: Space) -> None:
     assert node_of("fourth", affinity=liked) == first
 
 
-def test_a_pod_that_is_deleted_before_it_has_a_node_has_failed(space: Space, jobs: Makers) -> None:
-    """As PodGC has it, `gcUnscheduledTerminating`: its index makes room for the next one."""
+def test_kubernetes_job_counts_a_pod_deleted_before_scheduling_as_failed(
+    space: Space, jobs: Makers
+) -> None:
+    """See `gcUnscheduledTerminating` of PodGC: the failed index makes room for the next one."""
     job = jobs.job("a", "exit 0", completions=2, parallelism=1, backoffLimitPerIndex=0)
     job["spec"]["template"]["spec"]["nodeSelector"] = {"agentpool": "none"}
     space.create(job)

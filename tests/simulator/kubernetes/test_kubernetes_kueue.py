@@ -31,7 +31,8 @@ def queue(tmp_path: Path, space_of: Any) -> Iterator[Space]:
 
 @pytest.fixture
 def make(jobs: Makers) -> Any:
-    """Makes a manifest of a Job of the queue, whose pods want `gpus` GPUs each."""
+    """Returns a function that makes the manifest of a Job of the queue, with `gpus` GPUs per
+    pod."""
 
     def job(name: str, line: str, gpus: int, count: int = 1, **labels: str) -> dict[str, Any]:
         limits = {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
@@ -63,13 +64,13 @@ def test_kueue_workload_that_never_fits_exceeds_max_quota(queue: Space, make: An
     assert "current podset request (24) > maximum capacity (16)" in message
 
 
-def test_a_queue_that_is_not_there(queue: Space, make: Any) -> None:
+def test_kueue_workload_of_an_unknown_queue_is_misconfigured(queue: Space, make: Any) -> None:
     queue.create(make("lost", "exit 0", 8, **{_LABEL: "no"}))
     assert _why(queue, "lost") == ("Misconfigured", "LocalQueue no doesn't exist")
 
 
 class TestStrictness:
-    """Refusals of Kueue's webhooks, and its queues' messages about pods that fit nowhere."""
+    """Refusals of Kueue's webhooks, and messages of queues about pods that fit nowhere."""
 
     QUOTA: ClassVar[list[dict[str, Any]]] = [{"name": "cpu", "nominalQuota": "96"}]
 
@@ -84,7 +85,7 @@ class TestStrictness:
             ({"flavors": [{"name": "q", "resources": [{"name": "cpu"}]}]}, {}, "Required value"),
         ],
     )
-    def test_a_queue_that_cannot_be(
+    def test_kueue_cluster_queue_that_is_invalid_is_refused(
         self, group: dict[str, Any], more: dict[str, Any], said: str
     ) -> None:
         flavors = [{"name": "q", "resources": self.QUOTA}]
@@ -94,7 +95,7 @@ class TestStrictness:
             Admission(Store()).new(CLUSTER_QUEUES, sent, "", "Strict")
         assert raised.value.code == 422
 
-    def test_a_field_that_there_is_not(self) -> None:
+    def test_kueue_flavor_with_an_unknown_field_is_refused(self) -> None:
         sent = {"metadata": {"name": "q"}, "spec": {"nodeLabel": {}}}
         with pytest.raises(ApiError, match=r'unknown field "spec\.nodeLabel"') as raised:
             Admission(Store()).new(FLAVORS, sent, "", "")
@@ -111,7 +112,9 @@ class TestStrictness:
             ),
         ],
     )
-    def test_pods_have_to_fit_the_nodes_of_a_flavor(self, spec: dict[str, Any], said: str) -> None:
+    def test_kueue_workload_must_fit_the_taints_and_labels_of_a_flavor(
+        self, spec: dict[str, Any], said: str
+    ) -> None:
         taint = {"key": "pool", "value": "q", "effect": "NoSchedule"}
         flavor = {"spec": {"nodeLabels": {"agentpool": "q"}, "nodeTaints": [taint]}}
         pods = {"containers": [{"resources": {"requests": {"cpu": "1"}}}], **spec}

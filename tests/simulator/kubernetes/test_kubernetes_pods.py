@@ -40,7 +40,7 @@ def _ended(space: Space, name: str) -> dict[str, Any]:
 
 
 def _kubectl(space: Space, *words: str, **options: Any) -> subprocess.Popen[bytes]:
-    """A kubectl that goes on."""
+    """Starts a kubectl and does not wait for it."""
     return subprocess.Popen(
         [kubectl_program(), "-n", space.name, *words],
         env={**os.environ, "KUBECONFIG": str(space.kubeconfig)},
@@ -50,13 +50,13 @@ def _kubectl(space: Space, *words: str, **options: Any) -> subprocess.Popen[byte
 
 
 def _ready(cluster: KubernetesCluster, pod: dict[str, Any]) -> None:
-    """Makes a pod, and waits until it is ready."""
+    """Creates a pod, and waits until it is ready."""
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
     name = f"pod/{pod['metadata']['name']}"
     cluster.kubectl("wait", "--for=condition=Ready", name, "--timeout=280s")
 
 
-def test_a_token_is_replaced_before_its_time_is_over(
+def test_kubernetes_pod_token_is_replaced_before_it_expires(
     space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """kubernetes.io/docs: tasks/configure-pod-container/configure-service-account, "Launch a Pod
@@ -70,13 +70,13 @@ def test_a_token_is_replaced_before_its_time_is_over(
 
 @pytest.fixture
 def serving(space: Space) -> str:
-    """The name of a pod that runs until it is ended."""
+    """The name of a pod that runs until it is deleted."""
     space.create(_pod("serving", _SERVES))
     space.wait("pod/serving", "Ready")
     return "serving"
 
 
-def test_exec_gives_a_terminal(space: Space, serving: str) -> None:
+def test_kubernetes_exec_gives_a_terminal(space: Space, serving: str) -> None:
     words = [kubectl_program(), "-n", space.name, "exec", "-it", serving, "--", "tty"]
     done = subprocess.run(
         ["script", "-qec", " ".join(words), "/dev/null"],
@@ -88,7 +88,7 @@ def test_exec_gives_a_terminal(space: Space, serving: str) -> None:
     assert b"/dev/pts/" in done.stdout
 
 
-def test_exec_into_what_has_ended_is_refused(space: Space) -> None:
+def test_kubernetes_exec_into_an_ended_pod_is_refused(space: Space) -> None:
     space.create(_pod("over", "exit 0"))
     _ended(space, "over")
     space.wait("pod/over", "jsonpath={.status.phase}=Succeeded")
@@ -96,15 +96,15 @@ def test_exec_into_what_has_ended_is_refused(space: Space) -> None:
     assert "cannot exec into a container in a completed pod; current phase is Succeeded" in message
 
 
-def test_a_pod_that_does_not_listen_is_killed_after_its_grace(space: Space) -> None:
+def test_kubernetes_pod_that_ignores_sigterm_is_killed_after_its_grace(space: Space) -> None:
     line = "trap '' TERM; while :; do sleep 0.1; done"
     space.create(_pod("deaf", line, terminationGracePeriodSeconds=1))
     space.wait("pod/deaf", "Ready")
     space.do("delete", "pod", "deaf")  # kubectl waits until it is gone
 
 
-def test_an_address_is_nobody_elses_until_it_is_given_back() -> None:
-    """A head pod outlives hundreds of others."""
+def test_kubernetes_pod_address_is_unique_until_it_is_released() -> None:
+    """A head pod outlives hundreds of other pods."""
     addresses = Network("127.1.1")
     kept = addresses.address()
     for _ in range(1_000):
@@ -118,7 +118,7 @@ def test_an_address_is_nobody_elses_until_it_is_given_back() -> None:
     assert addresses.address() == kept
 
 
-def test_a_pod_waits_for_an_address(tmp_path: Path) -> None:
+def test_kubernetes_pod_waits_for_a_free_address(tmp_path: Path) -> None:
     with KubernetesCluster(tmp_path / "k", nodes=1, private=False) as cluster:
         held = []
         with suppress(NetworkFailed):
@@ -132,17 +132,17 @@ def test_a_pod_waits_for_an_address(tmp_path: Path) -> None:
         cluster.kubectl("wait", f"--for={ended}", "pod/p", "--timeout=280s")
 
 
-def test_processes_and_files_of_pods_are_apart(space: Space) -> None:
+def test_kubernetes_pods_have_separate_processes_and_files(space: Space) -> None:
     space.create(_pod("one", f"touch /tmp/mine /dev/shm/mine; {_SERVES}"))
     space.wait("pod/one", "Ready")
     space.create(_pod("two", "ls /tmp /dev/shm; pgrep -c -f http.server; echo $$"))
     _ended(space, "two")
     said = space.do("logs", "two")
     assert "mine" not in said
-    assert said.split()[-1] == "1"  # it is process 1 of its own
+    assert said.split()[-1] == "1"  # the pod has its own process 1
 
 
-def test_volumes(space: Space) -> None:
+def test_kubernetes_pod_mounts_memory_scratch_and_config_map_volumes(space: Space) -> None:
     about = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "conf"}}
     space.create({**about, "data": {"conf.ini": "x=1"}})
     volumes = [
@@ -162,7 +162,7 @@ def test_volumes(space: Space) -> None:
     assert space.do("logs", "v").split() == ["tmpfs", "400", "x=1", "full"]
 
 
-def test_an_image_that_nobody_has(space: Space) -> None:
+def test_kubernetes_pod_with_an_unknown_image_waits_in_image_pull_back_off(space: Space) -> None:
     space.create(_pod("p", "true", container={"image": "nowhere.io/nope:1"}))
 
     def waits() -> dict[str, str]:
@@ -188,7 +188,7 @@ def test_kubernetes_pod_with_restart_policy_always_is_restarted(space: Space) ->
     space.wait("pod/p", "Ready")
 
 
-def test_a_pod_that_takes_more_of_the_disk_than_its_limit_is_ended(space: Space) -> None:
+def test_kubernetes_pod_over_its_empty_dir_limit_is_evicted(space: Space) -> None:
     volumes = [{"name": "scratch", "emptyDir": {"sizeLimit": "1Mi"}}]
     mounts = [{"name": "scratch", "mountPath": "/scratch"}]
     line = f"head -c 3M /dev/zero > /scratch/deep; {_SERVES}"
@@ -197,7 +197,7 @@ def test_a_pod_that_takes_more_of_the_disk_than_its_limit_is_ended(space: Space)
     status = space.get("pod", "p")["status"]
     said = 'Usage of EmptyDir volume "scratch" exceeds the limit "1Mi". '
     assert (status["reason"], status["message"]) == ("Evicted", said)
-    # What Fairway makes of it is a failure, and no disruption that Kubernetes begins again.
+    # Fairway treats this as a failure, not as a disruption that Kubernetes retries.
     assert "DisruptionTarget" not in {each["type"] for each in status["conditions"]}
 
 
@@ -225,7 +225,7 @@ class TestFoldersOfNodes:
         ],
         ids=["no disks", "no folder", "no variable", "a plain path"],
     )
-    def test_a_pod_waits_for_what_is_not_there(
+    def test_kubernetes_pod_with_an_invalid_host_path_stays_pending(
         self, space: Space, path: str, sub: dict[str, str], said: str
     ) -> None:
         space.create(self.pod("p", "sim-0", path, **sub))
@@ -246,10 +246,10 @@ class TestFoldersOfNodes:
             ({"initContainers": [{"name": "i", "image": "sim"}]}, "initContainers: the stand-in's"),
         ],
     )
-    def test_a_pod_gets_no_rights_on_this_machine(
+    def test_kubernetes_pod_that_is_privileged_stays_pending(
         self, space: Space, spec: dict[str, Any], said: str
     ) -> None:
-        """As that of the set-up of nodes would have, which formats disks."""
+        """For example a pod of the node setup, which formats disks."""
         container = {"securityContext": {"privileged": True}}
         space.create(_pod("p", "true", container=container, **spec))
         about = "involvedObject.name=p,reason=FailedMount"
@@ -258,8 +258,9 @@ class TestFoldersOfNodes:
         assert space.get("pod", "p")["status"]["phase"] == "Pending"
 
 
-def test_pods_may_share_this_machines_network(tmp_path: Path) -> None:
-    """Without the right to make networks, or for pods that need what listens on loopback."""
+def test_kubernetes_pods_can_share_the_network_of_this_machine(tmp_path: Path) -> None:
+    """This is for users who may not create networks, and for pods that need services on
+    loopback."""
     with KubernetesCluster(tmp_path / "k", nodes=1, private=False) as cluster:
         for name in ("a", "b"):
             line = "exec python3 -m http.server 8765 --bind $IP"
@@ -274,8 +275,8 @@ def test_pods_may_share_this_machines_network(tmp_path: Path) -> None:
         assert cluster.kubectl("exec", "b", "--", "bash", "-c", ask) == "b\n"
 
 
-def test_the_nodes_serve_any_api_server(tmp_path: Path) -> None:
-    """They know it by a kubeconfig alone."""
+def test_kubernetes_nodes_serve_any_api_server(tmp_path: Path) -> None:
+    """The nodes need only a kubeconfig of the server."""
     with KubernetesCluster(tmp_path / "k", nodes=[]) as cluster:
         folder = tmp_path / "nodes"
         folder.mkdir()
@@ -303,8 +304,9 @@ def test_kubernetes_cluster_leaves_no_process_or_port_after_its_end(tmp_path: Pa
 _LENT = "ls /dev | grep -x 'nvidia[0-9]*' | xargs; [ -c /dev/null ] && echo ok; read -r _ </go/gate"
 
 
-def test_kubernetes_container_gets_gpu_devices_of_its_own(space: Space, tmp_path: Path) -> None:
-    """The files of these and no others, by the numbers of the node, which are free afterwards."""
+def test_kubernetes_container_gets_exclusive_gpu_devices(space: Space, tmp_path: Path) -> None:
+    """A container sees only its own device files, with the node's numbers, which are free
+    afterwards."""
     gates = {}
     volume = {"name": "go", "mountPath": "/go"}
 

@@ -1,4 +1,4 @@
-"""Volumes, claims and quotas of a namespace, as the stand-in's server and controllers see them."""
+"""Volumes, claims and quotas of a namespace in the simulated server and its controllers."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ NFS = {"nfs": {"server": "10.0.0.4", "path": "/srv/data"}}
 
 
 class Server:
-    """The parts between a request and the store."""
+    """The layers between a request and the store."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store()
@@ -55,7 +55,7 @@ class Server:
         self.make(CLAIMS, {"metadata": {"name": "c"}, "spec": {**whole, "volumeName": "v", **spec}})
 
     def phase(self) -> tuple[str, str]:
-        """Of the claim, and why it is so."""
+        """Returns the phase of the claim and the messages of its events."""
         self.claims.reconcile(f"{SPACE}/c")
         said = [each["message"] for each in self.store.items(EVENTS, SPACE)]
         return self.store.get(CLAIMS, SPACE, "c")["status"]["phase"], " ".join(said)
@@ -67,9 +67,9 @@ def server(tmp_path: Path) -> Server:
 
 
 class TestClaims:
-    """Which claims are bound, and to what."""
+    """Claims that are bound to a volume, and claims that stay pending."""
 
-    def test_a_pair_that_name_each_other_is_bound(self, server: Server) -> None:
+    def test_kubernetes_claim_and_volume_naming_each_other_are_bound(self, server: Server) -> None:
         server.claim()
         assert server.phase() == ("Pending", "")
         server.volume(claimRef={"namespace": SPACE, "name": "c"})
@@ -98,7 +98,7 @@ class TestClaims:
         assert phase == "Pending"
         assert said in why
 
-    def test_a_volume_whose_claim_is_gone_is_nobodys(self, server: Server) -> None:
+    def test_kubernetes_volume_whose_claim_is_deleted_is_released(self, server: Server) -> None:
         server.volume()
         server.claim()
         server.phase()
@@ -126,7 +126,7 @@ class TestClaims:
         (QUOTAS, {"hard": {"pods": "1"}, "scopes": ["BestEffort"]}, "has no scopes"),
     ],
 )
-def test_kubernetes_volume_or_claim_that_is_invalid_is_refused(
+def test_kubernetes_volume_claim_or_quota_that_is_invalid_is_refused(
     server: Server, resource: Resource, spec: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ApiError, match=said) as raised:
@@ -160,7 +160,7 @@ class TestQuotas:
         sent = {"metadata": {"name": name}, "spec": {"containers": [container]}}
         server.make(PODS, sent)
 
-    def test_a_pod_that_would_be_too_much_is_refused_in_words(self, server: Server) -> None:
+    def test_kubernetes_quota_refuses_a_pod_that_exceeds_it(self, server: Server) -> None:
         server.make(
             QUOTAS,
             {"metadata": {"name": "most"}, "spec": {"hard": {"requests.nvidia.com/gpu": "8"}}},
@@ -184,7 +184,9 @@ class TestQuotas:
         server.store.replace(PODS, {**ended, "status": {"phase": "Succeeded"}})
         self.pod(server, "two", cpu="1")
 
-    def test_processors_that_are_counted_have_to_be_stated(self, server: Server) -> None:
+    def test_kubernetes_quota_requires_limits_of_the_resources_that_it_counts(
+        self, server: Server
+    ) -> None:
         self.quota(server, limits_memory="1Gi")
         with pytest.raises(ApiError, match=r"failed quota: most: must specify limits\.memory for"):
             self.pod(server, "one", cpu="1")
