@@ -1,4 +1,4 @@
-"""Common behaviour of the commands that start stand-ins, with one that does nothing."""
+"""Common behaviour of the commands that start simulators, with a simulator that does nothing."""
 
 import argparse
 import os
@@ -39,7 +39,7 @@ sys.exit(COMMAND.run(options, lambda ready: serve(options, ready), "use FILE"))
 
 
 class _StandIn:
-    """Runs the command in a folder, and ends what it has started there."""
+    """Runs the command in a folder, and ends the processes that it started there."""
 
     def __init__(self, folder: Path) -> None:
         (folder / "stand_in.py").write_text(_MODULE)
@@ -57,7 +57,7 @@ class _StandIn:
         return done
 
     def start(self, *words: str) -> int:
-        """The process that runs when the command has returned."""
+        """Starts the command in the background and returns the ID of its process."""
         done = self.run("--background", *words)
         found = _NEXT.fullmatch(done.stdout)
         assert found, done.stdout + done.stderr
@@ -97,7 +97,7 @@ def test_simulator_command_with_other_options_is_refused_while_one_runs(stand_in
     stand_in.end(signal.SIGTERM)
 
 
-def test_simulator_command_starts_anew_after_the_running_one_was_killed(stand_in: _StandIn) -> None:
+def test_simulator_command_starts_again_after_one_was_killed(stand_in: _StandIn) -> None:
     first = stand_in.start()
     stand_in.end(signal.SIGKILL)
     assert f"NONE_SIMULATOR_PID={first}\n" in (stand_in.folder / "sim.env").read_text()
@@ -105,7 +105,7 @@ def test_simulator_command_starts_anew_after_the_running_one_was_killed(stand_in
     stand_in.end(signal.SIGTERM)
 
 
-def test_another_program_that_has_its_number_by_now_is_not_either(stand_in: _StandIn) -> None:
+def test_simulator_command_ignores_another_process_with_the_recorded_id(stand_in: _StandIn) -> None:
     file = stand_in.folder / "sim.env"
     file.write_text(f"export NONE_SIMULATOR_PID={os.getpid()}\n")
     assert stand_in.start() != os.getpid()
@@ -117,7 +117,7 @@ def test_another_program_that_has_its_number_by_now_is_not_either(stand_in: _Sta
     ("file", "said"),
     [("none/sim.env", "there is no folder none"), ("folder", "it is a folder; name a file")],
 )
-def test_variables_that_cannot_be_written_are_refused_before_anything_starts(
+def test_simulator_command_refuses_an_unwritable_env_file_before_it_starts(
     stand_in: _StandIn, file: str, said: str, background: list[str]
 ) -> None:
     (stand_in.folder / "folder").mkdir()
@@ -127,13 +127,13 @@ def test_variables_that_cannot_be_written_are_refused_before_anything_starts(
 
 
 @pytest.mark.parametrize("text", ["0", "10", "many", ""])
-def test_a_number_that_is_out_of_bounds_or_none(text: str) -> None:
+def test_simulator_command_number_option_refuses_invalid_and_out_of_range_values(text: str) -> None:
     assert command.number(1, 9)("9") == 9
     with pytest.raises(argparse.ArgumentTypeError, match="a number from 1 to 9, not "):
         command.number(1, 9)(text)
 
 
-def test_a_folder_is_made_unless_a_file_is_in_its_way(tmp_path: Path) -> None:
+def test_simulator_command_folder_option_creates_folders_and_refuses_files(tmp_path: Path) -> None:
     made = command.folder(str(tmp_path / "a/b"))
     assert made.stat().st_mode & 0o777 == 0o700
     assert command.folder(str(made)) == made
@@ -144,7 +144,7 @@ def test_a_folder_is_made_unless_a_file_is_in_its_way(tmp_path: Path) -> None:
         command.folder(str(tmp_path / "file/below"))
 
 
-def test_only_a_port_that_is_taken_is_the_users_to_change(
+def test_simulator_command_exits_with_2_for_a_used_port_and_5_for_other_errors(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     named = command.StandInCommand("none-simulator", "stand_in")
@@ -156,7 +156,7 @@ def test_only_a_port_that_is_taken_is_the_users_to_change(
     )
 
 
-def test_a_control_plane_needs_its_programs(tmp_path: Path) -> None:
+def test_control_plane_command_without_its_programs_exits_with_4(tmp_path: Path) -> None:
     words = ["-m", "fairway_simulator.kubernetes.control_plane", str(tmp_path), "true"]
     (tmp_path / "etcd").touch(0o755)
     done = finished([sys.executable, *words])

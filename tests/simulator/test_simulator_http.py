@@ -1,4 +1,4 @@
-"""The HTTP that all stand-ins speak, and the faults that they can be given."""
+"""HTTP server of all simulators, and the faults that tests can add to it."""
 
 import http.client
 import socket
@@ -47,13 +47,13 @@ def _handle(request: Request) -> Reply:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """One that answers by the path."""
+    """A server whose answers depend on the path."""
     with Server(_handle) as found:
         yield found
 
 
 def ask(server: Server, path: str, method: str = "GET", **more: Any) -> tuple[int, bytes]:
-    """The status and the body of an answer."""
+    """Returns the status and the body of an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
     try:
         connection.request(method, path, **more)
@@ -91,7 +91,7 @@ def _again(connection: http.client.HTTPConnection) -> None:
         ("/torn", (ConnectionResetError, http.client.IncompleteRead), b""),
     ],
 )
-def test_http_answers_end_early_where_they_are_to(
+def test_http_answers_end_early_if_they_are_cut_short_or_torn(
     server: Server, path: str, error: Any, kept: bytes
 ) -> None:
     with pytest.raises(error) as caught:
@@ -99,7 +99,9 @@ def test_http_answers_end_early_where_they_are_to(
     assert not kept or caught.value.partial == kept
 
 
-def test_http_answers_trickle_out(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_answers_marked_slow_are_sent_byte_by_byte(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waited: list[float] = []
     monkeypatch.setattr("fairway_simulator.http.time", SimpleNamespace(sleep=waited.append))
     assert ask(server, "/slow") == (200, b"0123456789")
@@ -115,7 +117,7 @@ def test_http_answers_trickle_out(server: Server, monkeypatch: pytest.MonkeyPatc
         b"\x00\xff\r\n\r\n",
     ],
 )
-def test_http_connections_are_closed_that_are_none(server: Server, payload: bytes) -> None:
+def test_http_connections_with_invalid_requests_are_closed(server: Server, payload: bytes) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=300) as connection:
         connection.sendall(payload)
         assert connection.recv(1) == b""
@@ -123,11 +125,11 @@ def test_http_connections_are_closed_that_are_none(server: Server, payload: byte
 
 
 class Refused(Exception):
-    """The answer of a service that has a fault."""
+    """Answer of a service with a fault."""
 
 
 def _hits(faults: Faults, *paths: str, method: str = "GET") -> list[bool]:
-    """Which of the requests are refused."""
+    """Returns for each request whether it was refused."""
     found = []
     for path in paths:
         try:
@@ -142,7 +144,7 @@ def _refuse(fault: Fault) -> Exception:
     return Refused(fault)
 
 
-def test_faults_hit_what_they_name_as_often_as_was_ordered() -> None:
+def test_faults_hit_matching_requests_after_skips_up_to_their_count() -> None:
     faults = Faults(_refuse)
     fault = faults.add(Fault("status", count=2, skip=1, method="GET", path="^/pools"))
     assert _hits(faults, "/jobs", *["/pools"] * 5) == [False, False, True, True, False, False]
@@ -157,7 +159,7 @@ def test_faults_hit_what_they_name_as_often_as_was_ordered() -> None:
     assert not any(_hits(faults, "/pools"))
 
 
-def test_faults_hit_a_share_and_always_the_same() -> None:
+def test_faults_hit_a_share_of_requests_deterministically() -> None:
     def hits() -> list[bool]:
         faults = Faults(_refuse)
         faults.add(Fault("status", share=0.3))
@@ -177,7 +179,7 @@ def test_faults_wait_before_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("applied", "handled"), [(False, 0), (True, 1)])
-def test_faults_may_lose_the_answer_alone(applied: bool, handled: int) -> None:
+def test_faults_cut_before_or_after_the_request_is_applied(applied: bool, handled: int) -> None:
     faults, seen = Faults(_refuse), list[Request]()
     faults.add(Fault("cut", applied=applied))
     with pytest.raises(CutConnection):
@@ -195,7 +197,7 @@ def test_faults_cut_a_watch_after_its_first_line() -> None:
     assert found == [b"one"]
 
 
-def test_faults_change_the_answer_on_its_way() -> None:
+def test_faults_tear_slow_down_or_never_end_an_answer() -> None:
     faults = Faults(_refuse)
     faults.add(Fault("torn"))
     faults.add(Fault("slow", seconds=3))

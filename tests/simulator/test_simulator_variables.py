@@ -1,4 +1,4 @@
-"""The file in which commands find stand-ins: several of them share it."""
+"""Environment file in which commands find simulators: several simulators share it."""
 
 import os
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_simulator_variables_file_exists_while_the_simulator_runs(
     with published({"KEY": "value"}, None, "SIM_PID"):
         assert capsys.readouterr().out == "export KEY=value\n"
     with published({"A": "a"}, file):
-        file.unlink()  # somebody has removed it meanwhile
+        file.unlink()  # removed by the user meanwhile
     assert not file.exists()
 
 
@@ -41,7 +41,7 @@ def test_simulator_variables_of_two_simulators_are_removed_separately(tmp_path: 
     assert file.read_text() == "export MINE=1\n"
 
 
-def test_the_newer_of_two_alike_stays(tmp_path: Path) -> None:
+def test_simulator_variables_of_the_newer_of_two_alike_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "sim.env"
     first, second = published({"URL": "1"}, file), published({"URL": "2"}, file)
     first.__enter__()

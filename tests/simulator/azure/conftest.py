@@ -1,4 +1,4 @@
-"""A control plane for each test, and a client that trusts it and is signed in."""
+"""A control plane for each test, and a signed-in client that trusts it."""
 
 import json
 import ssl
@@ -18,13 +18,13 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 
 @dataclass
 class Client:
-    """Sends requests as the azurerm provider does."""
+    """A client that sends requests like the azurerm provider."""
 
     plane: ControlPlane
     token: str = "token"
 
     def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, dict[str, Any]]:
-        """The status and the JSON of the answer, empty where it has none."""
+        """Returns the status and the JSON of the answer, {} for an empty answer."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode() if body else None
         request = urllib.request.Request(
             f"https://{self.plane.host}{path}", method=method, data=data
@@ -49,5 +49,5 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def azure(plane: ControlPlane) -> Client:
-    """A client that is signed in."""
+    """A signed-in client."""
     return Client(plane)

@@ -1,4 +1,5 @@
-"""The stand-in for Azure Resource Manager answers as the azurerm provider plans with it."""
+"""Azure Resource Manager's stand-in: its answers are those that the azurerm provider needs to
+plan."""
 
 import json
 import re
@@ -21,7 +22,9 @@ GROUP = f"/subscriptions/{NOBODY}/resourceGroups/lab"
 NETWORK = f"{GROUP}/providers/Microsoft.Network"
 
 
-def test_every_endpoint_of_the_metadata_leads_back(plane: ControlPlane, azure: Client) -> None:
+def test_azure_metadata_endpoints_all_point_to_the_control_plane(
+    plane: ControlPlane, azure: Client
+) -> None:
     _, found = azure("GET", "/metadata/endpoints?api-version=2022-09-01")
     hosts = set(re.findall(r'https://([^/"]+)', json.dumps(found)))
     assert hosts == {plane.host}
@@ -29,7 +32,7 @@ def test_every_endpoint_of_the_metadata_leads_back(plane: ControlPlane, azure: C
     assert found["suffixes"]["storage"] == "core.windows.net"
 
 
-def test_a_sign_in_library_gets_a_token(plane: ControlPlane, azure: Client) -> None:
+def test_azure_login_gives_tokens_to_azure_identity(plane: ControlPlane, azure: Client) -> None:
     credential = ClientSecretCredential(
         NOBODY,
         NOBODY,
@@ -44,13 +47,13 @@ def test_a_sign_in_library_gets_a_token(plane: ControlPlane, azure: Client) -> N
     assert token.endswith(".")
 
 
-def test_a_request_without_a_token_is_refused(azure: Client) -> None:
+def test_azure_request_without_a_token_answers_401(azure: Client) -> None:
     azure.token = ""  # type: ignore[attr-defined]
     status, found = azure("GET", f"{GROUP}?api-version=1")
     assert (status, found["error"]["code"]) == (401, "AuthenticationFailed")
 
 
-def test_a_subscription_lists_resources_of_all_groups(plane: ControlPlane, azure: Client) -> None:
+def test_azure_subscription_lists_all_groups_resources(plane: ControlPlane, azure: Client) -> None:
     for group in ("one", "two"):
         place = f"/subscriptions/{NOBODY}/resourceGroups/{group}/providers/A.B/things/x"
         plane.store.put(ResourcePath(place), {})
@@ -60,7 +63,7 @@ def test_a_subscription_lists_resources_of_all_groups(plane: ControlPlane, azure
     assert [each["id"].split("/")[4] for each in found["value"]] == ["one", "two"]
 
 
-def test_roles_are_found_by_name_and_id(azure: Client) -> None:
+def test_azure_roles_are_found_by_name_and_id(azure: Client) -> None:
     authority = "providers/Microsoft.Authorization"
     roles = f"{GROUP}/{authority}/roleDefinitions"
 
@@ -77,7 +80,7 @@ def test_roles_are_found_by_name_and_id(azure: Client) -> None:
     assert azure("GET", own)[0] == 404
 
 
-def test_a_scale_set_has_instances_with_addresses_of_its_subnet(
+def test_azure_scale_set_has_instances_with_addresses_of_its_subnet(
     plane: ControlPlane, azure: Client
 ) -> None:
     subnet = f"{NETWORK}/virtualNetworks/net/subnets/compute"
@@ -104,19 +107,19 @@ def test_a_scale_set_has_instances_with_addresses_of_its_subnet(
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-def test_a_body_that_is_no_json_is_refused(azure: Client, method: str) -> None:
+def test_azure_request_with_an_invalid_json_body_answers_400(azure: Client, method: str) -> None:
     status, found = azure(method, GROUP, b"{")
     assert (status, found["error"]["code"]) == (400, "InvalidRequestContent")
 
 
-def test_an_answer_can_be_given(plane: ControlPlane, azure: Client) -> None:
+def test_azure_control_plane_gives_a_prepared_answer(plane: ControlPlane, azure: Client) -> None:
     path = f"/subscriptions/{NOBODY}/providers/Microsoft.Compute/locations/x/usages"
     assert azure("GET", path) == (200, {"value": []})
     plane.give(path, {"error": {"code": "AuthorizationFailed"}}, status=403)
     assert azure("GET", f"{path}?api-version=1")[0] == 403
 
 
-def test_the_program_serves_until_its_input_ends() -> None:
+def test_azure_control_plane_program_serves_until_its_input_ends() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "fairway_simulator.azure"],
         stdin=subprocess.PIPE,

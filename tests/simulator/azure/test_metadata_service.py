@@ -1,4 +1,4 @@
-"""The metadata service of a machine: what it is, what Azure plans, and who may ask."""
+"""Metadata service of a machine: its instance, scheduled events and refusals."""
 
 import json
 import urllib.error
@@ -17,7 +17,7 @@ INSTANCE = f"{GROUP}/virtualMachineScaleSets/lab/virtualMachines/3"
 
 @pytest.fixture
 def started() -> list[str]:
-    """The events that the machine was ready for."""
+    """The events that the machine has acknowledged."""
     return []
 
 
@@ -41,14 +41,14 @@ def ask(
             return error.code, json.loads(error.read())
 
 
-def test_an_instance_is_called_as_its_scale_set_calls_it(service: MetadataService) -> None:
+def test_metadata_service_names_the_instance_like_its_scale_set(service: MetadataService) -> None:
     status, found = ask(service, "instance/compute?api-version=2021-02-01")
     assert (status, found["name"], found["resourceId"]) == (200, "lab_3", INSTANCE)
     with MetadataService(ResourceStore(), f"{GROUP}/virtualMachines/box") as box:
         assert box.name == "box"
 
 
-def test_an_event_happens_once_the_machine_is_ready_for_it(
+def test_metadata_service_event_starts_after_its_acknowledgement(
     service: MetadataService, started: list[str]
 ) -> None:
     event = service.plan("Preempt")
@@ -72,7 +72,7 @@ def test_an_event_happens_once_the_machine_is_ready_for_it(
         ("identity/oauth2/token?api-version=2018-02-01", "true"),
     ],
 )
-def test_a_question_without_header_or_version_is_refused(
+def test_metadata_service_refuses_requests_without_header_or_version(
     service: MetadataService, path: str, header: str
 ) -> None:
     assert ask(service, path, header=header)[0] == 400

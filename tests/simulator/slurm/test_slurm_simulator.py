@@ -1,4 +1,4 @@
-"""`bin/slurm-simulator`: the same cluster, for people to try."""
+"""Command `bin/slurm-simulator`: the simulated cluster for interactive use."""
 
 import select
 import signal
@@ -17,12 +17,12 @@ from fairway_simulator.slurm import SlurmCluster, __main__, missing
 
 @pytest.fixture
 def possible() -> None:
-    """Slurm's daemons are here, and so is the right to make namespaces."""
+    """Skips the test without Slurm's daemons or the right to create namespaces."""
     if lacking := missing():
         pytest.skip(lacking)
 
 
-def test_the_repository_declares_its_target(repository: Path) -> None:
+def test_slurm_simulator_target_is_declared_by_the_repository(repository: Path) -> None:
     targets = {
         each.name: each for each in read(repository / "fairway.yaml").validate(Project).targets
     }

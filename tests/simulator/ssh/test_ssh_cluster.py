@@ -1,4 +1,4 @@
-"""Hosts behind ssh on this machine: what they do by themselves."""
+"""Simulated hosts behind ssh on this machine: their announcements."""
 
 import os
 import time
@@ -12,10 +12,10 @@ from fairway_simulator.ssh.cluster import SshCluster, missing
 
 
 @pytest.mark.skipif(bool(missing()), reason=missing())
-def test_hosts_announce_themselves_again_and_again(
+def test_ssh_cluster_hosts_announce_themselves_unless_silent_or_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that has been silent for three minutes is not counted on."""
+    """A host that has been silent for three minutes does not count as up."""
     monkeypatch.setattr(module, "_MINUTE", 0.01)
     with SshCluster(tmp_path, ("n1", "n2", "n3")) as cluster:
         cluster.silent.add("n2")
