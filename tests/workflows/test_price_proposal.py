@@ -1,4 +1,5 @@
-"""New prices become a branch and one pull request, and nothing where none has changed."""
+"""New prices are proposed on a branch with one pull request; without changes nothing is
+proposed."""
 
 import subprocess
 from pathlib import Path
@@ -17,7 +18,7 @@ case "$*" in "pr list"*) cat "$OPEN" ;; esac
 def clone(
     tmp_path: Path, repository: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A clone of a repository with one price, and a `gh` that writes down what it is told."""
+    """A clone of a repository with one price, and a `gh` that logs its arguments."""
     origin, clone = tmp_path / "origin", tmp_path / "clone"
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "somebody")
@@ -56,13 +57,15 @@ def _branch(clone: Path, name: str) -> list[str]:
     return [Path(line).name for line in done.stdout.splitlines()]
 
 
-def test_new_prices_take_the_place_of_the_old_on_a_branch(clone: Path, tmp_path: Path) -> None:
+def test_price_proposal_replaces_prices_on_a_branch_with_one_pull_request(
+    clone: Path, tmp_path: Path
+) -> None:
     _propose(clone, "new\n")
     assert _branch(clone, "prices") == ["westeurope.toml"]
     assert _branch(clone, "main") == ["eastus.toml"]
     calls = (tmp_path / "calls").read_text()
     assert calls.splitlines()[-1] == "pr create --base main --head prices --fill"
-    # The next week, while nobody has merged it.
+    # The next week, with the pull request not yet merged.
     subprocess.run(["git", "switch", "-q", "-"], cwd=clone, check=True)
     (tmp_path / "open").write_text("7\n")
     _propose(clone, "newer\n")

@@ -1,4 +1,4 @@
-"""The workflows of `.github`: safe, in the form that GitHub reads, and made of our commands."""
+"""Workflows of `.github`: safe, valid for GitHub, and made of the project's commands."""
 
 import os
 import shlex
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 
 FOLDER = Path(__file__).parents[2] / ".github" / "workflows"
 WORKFLOWS = sorted(FOLDER.glob("*.yml"))
-# The one step that is no command of the project.
+# The only step that is not a command of the project.
 _USER_NAMESPACES = "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 
 
@@ -30,15 +30,15 @@ def _steps(file: Path) -> list[dict[str, Any]]:
     return [step for job in _load(file)["jobs"].values() for step in job["steps"]]
 
 
-def test_zizmor_finds_nothing() -> None:
-    """Actions are pinned, nothing is pasted into scripts, and no credentials are left behind."""
-    # With dependabot.yml, which lies beside the workflows.
+def test_workflows_pass_zizmor() -> None:
+    """Actions are pinned, scripts contain no expressions, and no credentials are left behind."""
+    # Includes dependabot.yml beside the workflows.
     command = [tool("zizmor"), "--offline", "--no-progress", "--format=plain", str(FOLDER.parent)]
     done = finished(command)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_github_files_match_their_schemas() -> None:
+def test_workflows_and_issue_forms_match_the_schemas_of_github() -> None:
     templates = sorted((FOLDER.parent / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
     assert len(templates) == 2
     for schema, files in (
@@ -51,7 +51,7 @@ def test_github_files_match_their_schemas() -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_bug_report_names_every_engine() -> None:
+def test_bug_report_form_offers_every_engine() -> None:
     form = _load(FOLDER.parent / "ISSUE_TEMPLATE" / "bug.yml")
     (engine,) = (field for field in form["body"] if field.get("id") == "engine")
     assert engine["attributes"]["options"] == ["none (infrastructure)", *ENGINES]
@@ -74,8 +74,8 @@ def test_workflow_steps_are_commands_of_the_project(file: Path, repository: Path
             assert all(option in usage for option in options), step["run"]
 
 
-def test_jobs_that_run_the_tests_as_root_let_everybody_make_user_namespaces() -> None:
-    """Else rootless containers are not tried there: AppArmor forbids them on these machines."""
+def test_workflow_jobs_that_test_as_root_allow_user_namespaces() -> None:
+    """Otherwise rootless containers are not tested: AppArmor forbids them on these machines."""
     found = []
     for file in WORKFLOWS:
         for name, job in _load(file)["jobs"].items():
@@ -91,7 +91,7 @@ def _usage(name: str) -> str:
     return finished(command, check=True).stdout
 
 
-def test_every_python_that_the_project_takes_is_tested_and_macos_is(repository: Path) -> None:
+def test_workflow_tests_every_supported_python_and_macos(repository: Path) -> None:
     jobs = _load(FOLDER / "test.yml")["jobs"]
     pythons = jobs["fast"]["strategy"]["matrix"]["python"]
     assert pythons == ["3.11", "3.12", "3.13", "3.14"]
@@ -101,7 +101,7 @@ def test_every_python_that_the_project_takes_is_tested_and_macos_is(repository: 
 
 
 @pytest.mark.nightly
-def test_the_commands_of_a_client_work_here_too(repository: Path) -> None:
+def test_client_commands_of_the_macos_job_work_on_this_machine(repository: Path) -> None:
     environment = {name: text for name, text in os.environ.items() if "FAIRWAY_" not in name}
     environment["FAIRWAY_PROGRAM"] = tool("fairway")
     done = finished([repository / ".ci/client"], env=environment)
@@ -109,8 +109,8 @@ def test_the_commands_of_a_client_work_here_too(repository: Path) -> None:
     assert done.stdout.splitlines()[-1] == "$ fairway synth demo"
 
 
-def test_only_workflows_that_publish_may_write() -> None:
-    """Nothing is allowed but what a job names."""
+def test_workflows_have_write_permissions_only_to_publish() -> None:
+    """Each job must name its permissions: the workflow has none by default."""
     for file in WORKFLOWS:
         assert _load(file)["permissions"] == {}
         for job in _load(file)["jobs"].values():
