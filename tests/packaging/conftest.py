@@ -1,4 +1,4 @@
-"""The built wheel, in an environment that holds nothing of this repository."""
+"""The built wheel, in an environment without anything from this repository."""
 
 import subprocess
 import sys

@@ -73,7 +73,9 @@ def engines_named(nodes: Nodes) -> Iterator[tuple[int, str]]:
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             word = node.value
-        elif isinstance(node, ast.Attribute) and node.attr != HERE:  # Target.local() is any's
+        elif (
+            isinstance(node, ast.Attribute) and node.attr != HERE
+        ):  # any engine may use Target.local()
             word = node.attr
         else:
             continue

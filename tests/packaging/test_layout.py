@@ -1,4 +1,4 @@
-"""The layout of the project: source roots that shadow nothing, and imports that stay light."""
+"""Layout of the project: source roots that shadow no package, and environments of its scripts."""
 
 import os
 import shutil

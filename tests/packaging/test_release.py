@@ -28,7 +28,7 @@ def copy(repository: Path, tmp_path: Path) -> Path:
     for name in ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(repository / name, copy / name)
     (copy / ".venv").symlink_to(repository / ".venv")
-    # It is set up: this is no test of bin/setup.
+    # The copy is set up: this does not test bin/setup.
     (copy / "bin/setup").write_text("#!/bin/sh\n")
     return copy
 

@@ -41,7 +41,7 @@ def test_known(): assert False
         (1000, {"errors": 4, "failed": 1, "skipped": 2}),
     ],
 )
-def test_skips_for_missing_programs_fail_in_ci(
+def test_skips_for_missing_programs_are_failures_in_ci(
     pytester: pytest.Pytester,
     monkeypatch: pytest.MonkeyPatch,
     repository: Path,

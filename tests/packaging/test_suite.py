@@ -1,4 +1,4 @@
-"""The tiers of the suite, and the tests that a change touches."""
+"""Tiers of the test suite, and the tests that a change touches."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
         (["--tier", "fast"], {"passed": 2, "deselected": 1}),
         (["--tier", "usual"], {"passed": 3, "deselected": 1}),
         (["--tier", "all"], {"passed": 5, "errors": 1}),
-        (["--tier", "usual", "folder/test_within.py"], {"passed": 1}),  # a nightly one is named
+        (["--tier", "usual", "folder/test_within.py"], {"passed": 1}),  # a nightly module is named
     ],
 )
 def test_tier_runs_its_tests_and_the_named_modules(
@@ -59,10 +59,10 @@ FIELDS, COMMAND = "constructs/fairway_core/fields.py", "runner/fairway_cli/comma
         (FIELDS, "core/test_fields.py", True),
         (FIELDS, "runner/test_job_files.py", True),  # jobs have durations
         (FIELDS, "agent/test_outputs.py", False),
-        (COMMAND, "runner/test_list_command.py", True),  # it runs the program
+        (COMMAND, "runner/test_list_command.py", True),  # the test runs the program
         ("tests/suite/properties.py", "core/test_fields.py", True),
         ("tests/suite/properties.py", "core/test_catalog.py", False),
-        # By their conftest.py, by themselves, and by another helper.
+        # Imported by their conftest.py, by the test itself, and by another helper.
         ("tests/suite/api_server.py", "agent/kubernetes/test_kubernetes_task_state.py", True),
         ("tests/suite/programs.py", "constructs/test_role_assignments.py", True),
         ("tests/suite/targets.py", "runner/test_launchers_image.py", True),

@@ -41,7 +41,7 @@ def test_banned_words_appear_nowhere(texts: dict[str, str]) -> None:
     assert not {path: words for path, text in texts.items() if (words := _found(text))}
 
 
-def test_docstrings_begin_with_their_subject(texts: dict[str, str]) -> None:
+def test_words_at_the_start_of_docstrings_name_their_subject(texts: dict[str, str]) -> None:
     assert not {path: found for path, text in texts.items() if (found := _OPENINGS.findall(text))}
 
 
