@@ -1,7 +1,7 @@
 """Speed of submitting runs to Batch and reading them back, against its stand-in on loopback.
 
-The stand-in is a process of its own. Each measurement compares two ways through the real
-client, in turn; a latency is added by the stand-in to every answer.
+The stand-in is a separate process. Each measurement compares two ways through the real client, in
+turn; the stand-in can delay every answer.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ with BatchSimulator(pathlib.Path(sys.argv[1]), nodes=1, storage=True) as service
 
 @dataclass
 class Service:
-    """The stand-in, and the folder from which `fairway` uses it."""
+    """The stand-in, and the folder where `fairway` uses it."""
 
     folder: Path
     environment: dict[str, str]
     count: int = 0
 
     def latency(self, seconds: float) -> None:
-        """Adds so much to every answer of the service; 0 takes it away."""
+        """Delays every answer of the service by these seconds; 0 removes the delay."""
         self._control("DELETE")
         if seconds:
             self._control("POST", {"kind": "latency", "seconds": seconds})
@@ -62,7 +62,7 @@ class Service:
         urllib.request.urlopen(request, timeout=10).close()
 
     def target(self, pool: str = "waiting") -> Any:
-        """The target, as the engine has it."""
+        """Returns the engine's target."""
         from fairway_core.target import Target
 
         return Target.model_validate(
@@ -98,7 +98,7 @@ def _service(folder: Path) -> Iterator[Service]:
 
 
 def _many(service: Service, count: int) -> Many:
-    """A run of `count` tasks that is recorded and packed, and not sent yet."""
+    """Returns a run of `count` tasks that is recorded and packed, but not sent yet."""
     from fairway_runner.engines.azure_storage import Storage
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.engines.batch.submission import State, Submission
@@ -125,14 +125,14 @@ def _many(service: Service, count: int) -> Many:
 
 @dataclass
 class Many:
-    """A run of many tasks on its way."""
+    """A run of many tasks that is ready to be sent."""
 
     submission: Any
     parcel: Any
     snapshot: Path
 
     def send(self) -> None:
-        """From the first request to the last answer."""
+        """Sends the run, from the first request to the last answer."""
         self.submission.send(self.parcel, self.snapshot)
 
 
@@ -143,7 +143,7 @@ def _spent(action: Callable[[], object]) -> float:
 
 
 def _bare_client() -> Any:
-    """The SDK's client as it is, but with a connection for each thread."""
+    """Returns the SDK's client, changed only to have a connection for each thread."""
     from azure.batch import BatchClient
     from azure.core.credentials import AzureNamedKeyCredential
 
@@ -159,7 +159,7 @@ def _bare_client() -> Any:
 
 
 def _ready_made(client: Any, parcel: Any, job: str) -> None:
-    """`create_task_collection` with dicts that are there, from as many threads."""
+    """Calls `create_task_collection` with prepared dicts, from as many threads as Fairway."""
     client.create_job({**parcel.job, "id": job})
     tasks = list(parcel.tasks)
     chunks = [tasks[start : start + 100] for start in range(0, len(tasks), 100)]
@@ -168,7 +168,8 @@ def _ready_made(client: Any, parcel: Any, job: str) -> None:
 
 
 def _submit(latency: float = 0.0) -> Callable[[Path], Pair]:
-    """10,000 tasks sent by us and by the SDK in turn, each answer `latency` seconds late."""
+    """Measures sending 10,000 tasks with Fairway and with the SDK, each answer `latency` seconds
+    late."""
 
     def measure(folder: Path) -> Pair:
         pairs = []
@@ -187,7 +188,7 @@ def _submit(latency: float = 0.0) -> Callable[[Path], Pair]:
 
 
 def _submit_memory(folder: Path) -> Pair:
-    """The whole program, with 100,000 tasks of which it asks and writes everything."""
+    """Measures the memory of the full program with 100,000 tasks."""
     with _service(folder) as service:
         target = service.target().record()
         (service.folder / "fairway.yaml").write_text(json.dumps({"targets": [target]}))
@@ -200,7 +201,8 @@ def _submit_memory(folder: Path) -> Pair:
 
 
 def _list(folder: Path) -> Pair:
-    """500 jobs with their counts under 100 ms, against one call after another."""
+    """Measures listing 500 jobs with their counts at 100 ms latency, against one call after
+    another."""
     from fairway_runner.engines.batch.engine import BatchEngine
     from fairway_runner.runs.store import RunStore
 
@@ -222,7 +224,7 @@ def _list(folder: Path) -> Pair:
 
 
 def _follow_logs(folder: Path) -> Pair:
-    """A log of 256 MiB copied from its node, against the SDK's client that writes it to a file."""
+    """Measures copying a log of 256 MiB, against the SDK's client that writes it to a file."""
     from fairway_runner.engines.batch.engine import BatchEngine
 
     size = 256 << 20
@@ -243,7 +245,7 @@ def _follow_logs(folder: Path) -> Pair:
 
 
 def _fetch(folder: Path) -> Pair:
-    """1,000 files of 100 KB with 50 ms more for each request, against one after another."""
+    """Measures fetching 1,000 files of 100 KB at 50 ms per request, against one after another."""
     from azure.core.pipeline.transport import RequestsTransport
 
     from fairway_runner.engines.batch.engine import BatchEngine
@@ -281,7 +283,7 @@ def _one_at_a_time(run_id: str) -> None:
 
 
 def _run_one(service: Service, command: str, **fields: Any) -> Any:
-    """A run of one task that has ended well."""
+    """Returns a run of one task that has succeeded."""
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.runs.store import RunStore
     from fairway_runner.submit.prepare import prepare

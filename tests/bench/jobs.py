@@ -1,4 +1,4 @@
-"""Time that the runner takes to start, look at a job, list runs and work through a sweep."""
+"""Time that the runner takes to start, check a job, list runs and work through a sweep."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _start(option: str) -> Callable[[Path], Pair]:
 
 
 def _no_op(folder: Path) -> Pair:
-    """Against looking at the job, and launching its program."""
+    """Measures a no-op job, against checking the job and launching its program."""
     job = folder / "job.yaml"
     job.write_text('name: no-op\nprocesses_per_node: 2\ncommand: "true"\n')
     ours = Command([FAIRWAY, "submit", job, "--watch"], directory=folder)
@@ -49,7 +49,7 @@ def _no_op(folder: Path) -> Pair:
 
 
 def _after_a_look(job: Path, bare: str, folder: Path) -> Command:
-    """The work of a submission before it starts anything, then the bare command of a shell."""
+    """Returns a command that does a submission's dry run, then runs the bare command in a shell."""
     look = shlex.join([str(FAIRWAY), "submit", str(job), "--dry-run"])
     return Command(["bash", "-c", f"{look} && {bare}"], _ROOT_MAY_LAUNCH, folder)
 
@@ -64,7 +64,7 @@ def _sweep_of(folder: Path, count: int) -> Path:
 
 
 def _dry_run(folder: Path, count: int) -> Command:
-    """Points, rendering and validation of many tasks, and nothing written."""
+    """Returns a dry run of many tasks: points, rendering and validation, without writing."""
     return Command([FAIRWAY, "submit", _sweep_of(folder, count), "--dry-run"], directory=folder)
 
 
@@ -73,8 +73,9 @@ def _many_tasks(folder: Path) -> Pair:
 
 
 def _many_tasks_growth(folder: Path) -> Pair:
-    """Processor time a task at 10,000 against that at 1,000, both without the start of the
-    program: the least of some rounds, as a difference of two figures doubles their noise."""
+    """Measures processor time per task at 10,000 against 1,000 tasks, without the start of the
+    program. The minimum of some rounds counts, as a difference of two figures doubles their
+    noise."""
     commands = [_dry_run(folder, count) for count in (1, 1_000, 10_000)]
     rounds = [[cpu_seconds(each) for each in commands] for _ in range(5)]
     begin, few, many = (min(figures) for figures in zip(*rounds, strict=True))
@@ -98,8 +99,8 @@ def _list(folder: Path) -> Pair:
 
 
 def _sweep(folder: Path) -> Pair:
-    """200 no-op tasks against a look at them, and `xargs -P` over the very scripts that they
-    ran; the least of each, as what else the machine does costs many programs more than one."""
+    """Measures 200 no-op tasks, against a dry run and `xargs -P` over their scripts. The minimum of
+    each counts, as other load slows many programs more than one."""
     job = _sweep_of(folder, 200)
     ours = Command([FAIRWAY, "submit", job, "--watch"], directory=folder)
     spent = seconds(ours)
@@ -122,8 +123,8 @@ def _sweep(folder: Path) -> Pair:
 
 
 def _sampler(folder: Path) -> Pair:
-    """Processor time of one sample of this machine, its start shared among forty, against the
-    ten seconds between two."""
+    """Measures processor time of one sample of this machine, with the start shared among forty,
+    against the ten seconds between two samples."""
     process = Command(sampler(folder, 0.05)).start()
     taken = 0
     while taken < 40:

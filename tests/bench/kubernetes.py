@@ -24,7 +24,7 @@ _RUNS = 4
 _POINTS = 5_000
 _LINE = b"begun\n"
 
-# Its only pod at a time fits no node: what is counted is the submission alone.
+# Its only pod at a time fits no node, so that only the submission is counted.
 _SWEEP = {
     "name": "sweep",
     "template": "plain",
@@ -38,7 +38,8 @@ _SWEEP = {
 
 @contextmanager
 def _cluster(folder: Path) -> Iterator[KubernetesCluster]:
-    """A cluster that `fairway` finds from the folder, by targets with nodes and without."""
+    """Yields a cluster that `fairway` finds from the folder, with a target with nodes and one
+    without."""
     beside = folder.parent / "cluster"
     with KubernetesCluster(beside, nodes=1, images=("sim*", "python*")) as cluster:
         __main__.prepare(cluster)
@@ -51,8 +52,8 @@ def _cluster(folder: Path) -> Iterator[KubernetesCluster]:
 
 
 def _first_line(folder: Path) -> Pair:
-    """Until a job's line is read from the command that follows it, against a look at the job and
-    kubectl's own commands, in turn; those before the first figures compile modules."""
+    """Measures the time until `--watch` prints a job's line, against a dry run and kubectl's own
+    commands, in turn. The first round compiles modules and is not counted."""
     words = [FAIRWAY, "submit", folder / "one.yaml", "--target", __main__.target().name]
     (folder / "one.yaml").write_text('{name: one, template: plain, command: "echo begun"}')
     pairs = []
@@ -61,7 +62,7 @@ def _first_line(folder: Path) -> Pair:
             ours = _until_line([*words, "--watch"], {}, folder)
             job = folder / f"bare-{number}.json"
             job.write_text(json.dumps(_bare(f"bare-{number}")))
-            # The stand-in follows no log, and kubectl ends at once where there is none yet.
+            # The stand-in cannot follow logs, and kubectl ends at once if there is no log yet.
             follow = f"until kubectl logs job/bare-{number} | grep begun; do :; done"
             look = shlex.join([*map(str, words), "--dry-run"])
             bare = ["sh", "-c", f"{look} >&2 && kubectl create -f {job} >&2 && {follow}"]
@@ -70,7 +71,7 @@ def _first_line(folder: Path) -> Pair:
 
 
 def _bare(name: str) -> dict[str, object]:
-    """A Job that prints the same, with an image that a node has."""
+    """Returns a Job that prints the same line, with an image that the node has."""
     container = {"name": "task", "image": "sim:1", "command": ["sh", "-c", "echo begun"]}
     pod = {"restartPolicy": "Never", "containers": [container]}
     return {
@@ -82,7 +83,8 @@ def _bare(name: str) -> dict[str, object]:
 
 
 def _until_line(words: Sequence[str | Path], environment: Mapping[str, str], folder: Path) -> float:
-    """Seconds until the command prints the line; it is waited for to its end."""
+    """Returns the seconds until the command prints the line, after waiting for the command's
+    end."""
     path = f"{BIN}:{os.environ['PATH']}"
     begun = time.perf_counter()
     with subprocess.Popen(
@@ -102,7 +104,7 @@ def _until_line(words: Sequence[str | Path], environment: Mapping[str, str], fol
 
 
 def _sweep_requests(folder: Path) -> Pair:
-    """Number of POST requests that a sweep takes; they make one object."""
+    """Counts the POST requests of a sweep, which create one object."""
     (folder / "sweep.yaml").write_text(json.dumps(_SWEEP))
     with _cluster(folder) as cluster:
         before = cluster.faults.requests["POST"]

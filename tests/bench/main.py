@@ -37,8 +37,8 @@ _LINE = "{:<36} {:>10} {:>10} {:>12} {:>12}   {}"
 def main() -> int:
     """Runs the benchmarks whose names contain one of the arguments, or all.
 
-    Each figure is printed as it comes. Returns 1 where a limit was passed, 2 where no
-    benchmark has such a name. `--help` alone lists the names.
+    Each figure is printed as it comes. Returns 1 if a limit was exceeded, 2 if no benchmark has
+    such a name. `--help` lists the names only.
     """
     names = "\n  ".join(benchmark.name for benchmark in BENCHMARKS)
     if sys.argv[1:] in (["--help"], ["-h"]):
@@ -57,9 +57,9 @@ def main() -> int:
 
 
 def _within(benchmark: Benchmark) -> bool:
-    """Runs it, prints its line, and tells whether its limit holds."""
+    """Runs the benchmark, prints its line, and returns True if it is within its limit."""
     with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder) / "project"  # clusters lie beside it: all of it is a job's code
+        project = Path(folder) / "project"  # all of it is a job's code: clusters are beside it
         project.mkdir()
         pair = benchmark.measure(project)
     result = benchmark.result(pair)

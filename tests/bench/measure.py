@@ -1,4 +1,5 @@
-"""Time and memory of whole commands, two in turn, so that the machine's moods cancel out."""
+"""Time and memory of complete commands, two in turn, so that changes of the machine's load cancel
+out."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ class Command:
     directory: Path | None = None
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Starts it in a session of its own; what it prints is thrown away."""
-        # Modules are compiled once, as pip does when it installs them, and not at each start.
+        """Starts the program in its own session and discards its output."""
+        # Modules are compiled once, as by pip during installation, and not at each start.
         inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         return subprocess.Popen(
             [str(argument) for argument in self.arguments],
@@ -44,7 +45,7 @@ PYTHON = BIN / "python"
 
 @dataclass(frozen=True)
 class Pair:
-    """Medians of one figure of two commands that ran in turn, and of their ratio run by run."""
+    """Medians of one figure of two commands that ran in turn, and of their ratio per run."""
 
     ours: float
     reference: float
@@ -52,15 +53,15 @@ class Pair:
 
     @classmethod
     def of(cls, figures: Sequence[tuple[float, float]]) -> Pair:
-        """The medians of what was measured: ours first, each time."""
+        """Returns the medians of the measured pairs, of which Fairway's figure is the first."""
         ours, reference = (median(each) for each in zip(*figures, strict=True))
         return cls(ours, reference, median(a / b for a, b in figures))
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One comparison; `limit` is of the ratio, or of our own figure in MiB: seconds would
-    hold on one machine alone, and on no busy one."""
+    """A comparison; `limit` applies to the ratio, or to Fairway's figure in MiB: seconds would hold
+    only on one idle machine."""
 
     name: str
     against: str
@@ -69,20 +70,20 @@ class Benchmark:
     unit: str = "×"
 
     def result(self, pair: Pair) -> float:
-        """The figure that is held against the limit: our MiB, or the ratio."""
+        """Returns the figure to compare with the limit: Fairway's MiB, or the ratio."""
         return pair.ours if self.unit == "MiB" else pair.ratio
 
 
 def side_by_side(
     figure: Callable[[Command], float], ours: Command, reference: Command, runs: int
 ) -> Pair:
-    """Takes a figure of both commands in turn, after one warm-up of each."""
+    """Measures a figure of both commands in turn, after one warm-up of each."""
     figure(ours), figure(reference)
     return Pair.of([(figure(ours), figure(reference)) for _ in range(runs)])
 
 
 def seconds(command: Command) -> float:
-    """Wall time of one run in seconds."""
+    """Returns the wall time of one run in seconds."""
     begin = time.perf_counter()
     code = command.start().wait()
     spent = time.perf_counter() - begin
@@ -91,8 +92,8 @@ def seconds(command: Command) -> float:
 
 
 def cpu_seconds(command: Command) -> float:
-    """Processor time of one run, with that of the programs it waited for, in seconds: what else
-    the machine does changes it less than it does the wall time."""
+    """Returns the processor time of one run in seconds, including programs that it waited for.
+    Other load on the machine changes it less than the wall time."""
     process = command.start()
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -101,9 +102,10 @@ def cpu_seconds(command: Command) -> float:
 
 
 def peak_mebibytes(command: Command) -> float:
-    """The largest sum, over one run, of the resident memory of all its processes, in MiB."""
+    """Returns the largest sum, during one run, of the resident memory of all its processes, in
+    MiB."""
     process = command.start()
-    peak = os.sysconf("SC_PAGE_SIZE")  # of one that ends before it is looked at
+    peak = os.sysconf("SC_PAGE_SIZE")  # of a program that ends before the first poll
     while process.poll() is None:
         peak = max(peak, _resident(process.pid))
         time.sleep(0.005)
@@ -121,5 +123,5 @@ def _resident(session: int) -> int:
             if os.getsid(int(entry.name)) == session:
                 total += int(Path(entry.path, "statm").read_text().split()[1]) * page
         except (OSError, IndexError):
-            continue  # it ended meanwhile
+            continue  # the process has ended
     return total

@@ -13,7 +13,7 @@ _RESOURCES = 5_000
 
 
 def _plan(folder: Path, sample: str) -> Path:
-    """The sample's resources again and again, until there are 5,000 of them, in every part."""
+    """Writes a plan that repeats the sample's resources, in every part, until there are 5,000."""
     plan = json.loads((_SAMPLES / f"{sample}.json").read_text())
     states = [plan["planned_values"], plan.get("prior_state", {}).get("values", {})]
     lists = [
@@ -21,7 +21,7 @@ def _plan(folder: Path, sample: str) -> Path:
         plan["configuration"]["root_module"],
         *(state.get("root_module", {}) for state in states),
     ]
-    for holder in lists:  # a plan of cdktf configures each resource on its own
+    for holder in lists:  # a plan of cdktf configures each resource separately
         for key in ("resource_changes", "resource_drift", "resources"):
             if holder.get(key):
                 holder[key] = _many(holder[key])

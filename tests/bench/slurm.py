@@ -1,4 +1,4 @@
-"""Time until runs reach a Slurm cluster, and start there, against Slurm's own commands."""
+"""Time until runs reach a Slurm cluster and start there, against Slurm's own commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FAIRWAY = BIN / "fairway"
 _TARGET = ("--target", "slurm-sim")
-_PATIENCE = 60.0  # seconds; only a hang takes so long
+_PATIENCE = 60.0  # seconds; only a hang takes this long
 
 _SWEEP = """\
 name: sweep
@@ -39,22 +39,22 @@ command: echo >FIFO
 
 @contextmanager
 def _cluster(folder: Path) -> Iterator[SlurmCluster]:
-    """A cluster that `fairway` finds from the folder, where nothing else is."""
+    """Yields a cluster that `fairway` finds from the folder as its only target."""
     with SlurmCluster(nodes=3) as cluster:
         (folder / "fairway.yaml").write_text(json.dumps({"targets": [cluster.target]}))
         yield cluster
 
 
 def _empty(cluster: SlurmCluster) -> None:
-    """Ends all jobs; returns when none is left."""
+    """Ends all jobs and waits until none is left."""
     cluster.run("scancel", f"--user={cluster.login.user}")
     while cluster.run("squeue", "-h"):
         time.sleep(0.05)
 
 
 def _sweep(folder: Path) -> Pair:
-    """1,000 points, against looking at them and submitting a bare script: a task's own, without
-    what it does."""
+    """Measures submitting 1,000 points, against a dry run and submitting a script that does
+    nothing."""
     (folder / "sweep.yaml").write_text(_SWEEP)
     (folder / "bare.sh").write_text("#!/bin/bash\ntrue\n")
     with _cluster(folder) as cluster:
@@ -74,8 +74,8 @@ def _sweep(folder: Path) -> Pair:
 
 
 def _launch(folder: Path) -> Pair:
-    """From when Slurm has the job until the program runs on both nodes, against a bare script that
-    starts Python once before it: a program of Python's has to start, however busy the machine."""
+    """Measures the time from submission to Slurm until the program runs on both nodes, against a
+    bare script that starts Python once before it, because Python's start depends on the load."""
     fifo = folder / "fifo"
     os.mkfifo(fifo)
     reading = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
@@ -114,7 +114,7 @@ def _theirs(cluster: SlurmCluster, fifo: Path, reading: int) -> float:
 
 
 def _both(reading: int) -> float:
-    """When both nodes have said that their program runs."""
+    """Returns the time at which both nodes have reported that their program runs."""
     said = b""
     while said.count(b"\n") < 2:
         assert select.select([reading], [], [], _PATIENCE)[0], "the program did not start"

@@ -1,4 +1,4 @@
-"""Commands that a plain cluster's engine sends over its connection, to a real sshd on loopback."""
+"""Number of commands that a plain cluster's engine sends over ssh, to a real sshd on loopback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FAIRWAY = BIN / "fairway"
 _RUNS = 500
 
-# Counts what is run on the host; the connection itself is no command.
+# Counts commands on the host, without the connection itself.
 _COUNTING = """#!/bin/sh
 case " $* " in *" -O "* | *" -M "*) ;; *) echo one >>{log} ;; esac
 exec {ssh} "$@"
@@ -32,7 +32,7 @@ exec {ssh} "$@"
 
 @contextmanager
 def _many_runs(folder: Path) -> Iterator[SshCluster]:
-    """A cluster with many active runs, as far as this machine knows."""
+    """Yields a cluster with many runs that are active according to this machine's records."""
     with SshCluster(folder / "cluster", ["n1"]) as cluster:
         os.environ.update(cluster.environment)
         project = json.dumps({"targets": [cluster.target()]})
@@ -63,7 +63,7 @@ def _copy_runs(folder: Path, cluster: SshCluster) -> None:
 
 
 def _commands(folder: Path) -> Pair:
-    """Number of commands that the host is given for one look at all the runs."""
+    """Counts the commands that the host gets when all runs are listed once."""
     log, programs = folder / "ssh.log", folder / "programs"
     programs.mkdir()
     counting = programs / "ssh"

@@ -1,4 +1,4 @@
-"""Time and memory that it takes to turn an environment into Terraform."""
+"""Time and memory of turning an environment into Terraform."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KINDS = (
 
 
 def _clusters(folder: Path, count: int) -> Command:
-    """The synthesis of an environment with that many clusters."""
+    """Measures the synthesis of an environment with this number of clusters."""
     file = folder / f"{count}.yaml"
     clusters = "".join(f"  c{i}: {_KINDS[i % len(_KINDS)]}\n" for i in range(count))
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGg1WIweWjybO9m6h4crvNjt/E/mny4YV2tgV86LxzWu"

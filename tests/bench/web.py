@@ -1,4 +1,5 @@
-"""`fairway serve`: how soon a line is read, what a list of 10,000 runs and 50 readers take."""
+"""Server `fairway serve`: delay of a log line, and the cost of 10,000 listed runs and of 50
+readers."""
 
 from __future__ import annotations
 
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
 _RUNS = 10_000
 _STREAMS = 50
 _LINES = 15
-_PAUSE = 0.1  # seconds: as often as the server looks at a file
+_PAUSE = 0.1  # seconds between the server's polls of a file
 _DONE = "succeeded"
 
 
 class _Server:
-    """A server that has answered: its process, and what it is asked by."""
+    """A server that has answered: its process, and a client for it."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
         self.pid = process.pid
@@ -55,27 +56,27 @@ class _Server:
         return answer
 
     def follow(self) -> HTTPResponse:
-        """A stream of what a run prints, of which the first event was read."""
+        """Returns the event stream of a run's log, after its first event."""
         stream = self.get("/api/v1/runs/run-000000/log", Accept="text/event-stream")
         _event(stream)
         return stream
 
     @property
     def cpu(self) -> float:
-        """Seconds of processor time that it has taken so far."""
+        """Processor time that the server has used so far, in seconds."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def mebibytes(self) -> float:
-        """Its resident memory."""
+        """Resident memory of the server, in MiB."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 @contextmanager
 def _serving(folder: Path, runs: int) -> Iterator[_Server]:
-    """A server of many runs, of which the first is active."""
+    """Yields a server of many runs, of which the first is active."""
     store = RunStore(folder / ".fairway")
     for name, engine, state in (("run-000000", "none", "running"), ("run-000001", "local", _DONE)):
         record = RunRecord(name, "run", engine, 1e9, 1, "job.yaml", "0", engine=engine)
@@ -83,7 +84,7 @@ def _serving(folder: Path, runs: int) -> Iterator[_Server]:
         (run.folder / "state.json").write_text(json.dumps({"state": state, "tasks": {state: 1}}))
         os.close(lock)
     for index in range(2, runs):
-        # By hand: the store waits for the disk at each.
+        # Copied directly: the store would wait for the disk for each run.
         copy = run.folder.with_name(f"run-{index:06}")
         copy.mkdir()
         for name in ("run.json", "state.json"):
@@ -104,8 +105,8 @@ def _event(stream: HTTPResponse) -> None:
 
 
 def _line(folder: Path) -> Pair:
-    """From a line on disk to one who reads events, and to one who reads `tail -f`, where that too
-    looks at the file every so often."""
+    """Measures the time from a line on disk to a reader of events, and to a reader of `tail -f`
+    that polls the file at the same interval."""
     with _serving(folder, 1) as server, ExitStack() as stack:
         log = folder / ".fairway/runs/run-000000/tasks/0/log.txt"
         stream = server.follow()
@@ -116,7 +117,7 @@ def _line(folder: Path) -> Pair:
         tail.stdout.readline()
         spent: list[tuple[float, float]] = []
         for number in range(_LINES):
-            time.sleep(0.13 + 0.01 * number)  # at all times between two looks of the server
+            time.sleep(0.13 + 0.01 * number)  # at different times between two polls of the server
             begun = time.perf_counter()
             with log.open("a") as out:
                 out.write(f"line {number}\n")
@@ -134,7 +135,7 @@ def _list_bytes(folder: Path) -> Pair:
 
 
 def _list_cpu(folder: Path) -> Pair:
-    """Processor time of a page of the newest of the runs, against that of the command."""
+    """Measures processor time of a page of the newest runs, against that of the command."""
     with _serving(folder, _RUNS) as server:
         server.get("/").read()
         command = Command([FAIRWAY, "list", "--limit", "100"], directory=folder)
@@ -148,7 +149,7 @@ def _list_cpu(folder: Path) -> Pair:
 
 
 def _streams(folder: Path) -> Pair:
-    """Memory of a server that many read, against that of the same before."""
+    """Measures memory of a server with many readers, against that before they came."""
     with _serving(folder, 1) as server:
         server.get("/").read()
         idle = server.mebibytes
