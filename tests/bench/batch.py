@@ -168,8 +168,7 @@ def _ready_made(client: Any, parcel: Any, job: str) -> None:
 
 
 def _submit(latency: float = 0.0) -> Callable[[Path], Pair]:
-    """Measures sending 10,000 tasks with Fairway and with the SDK, each answer `latency` seconds
-    late."""
+    """Measures sending 10,000 tasks by Fairway and by the SDK, at `latency` seconds per answer."""
 
     def measure(folder: Path) -> Pair:
         pairs = []
@@ -201,8 +200,7 @@ def _submit_memory(folder: Path) -> Pair:
 
 
 def _list(folder: Path) -> Pair:
-    """Measures listing 500 jobs with their counts at 100 ms latency, against one call after
-    another."""
+    """Measures listing 500 jobs with counts at 100 ms, against one call after another."""
     from fairway_runner.engines.batch.engine import BatchEngine
     from fairway_runner.runs.store import RunStore
 

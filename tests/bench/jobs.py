@@ -73,9 +73,8 @@ def _many_tasks(folder: Path) -> Pair:
 
 
 def _many_tasks_growth(folder: Path) -> Pair:
-    """Measures processor time per task at 10,000 against 1,000 tasks, without the start of the
-    program. The minimum of some rounds counts, as a difference of two figures doubles their
-    noise."""
+    """Measures processor time per task at 10,000 against 1,000 tasks, without the program's start:
+    the minimum of some rounds, as a difference of two figures doubles their noise."""
     commands = [_dry_run(folder, count) for count in (1, 1_000, 10_000)]
     rounds = [[cpu_seconds(each) for each in commands] for _ in range(5)]
     begin, few, many = (min(figures) for figures in zip(*rounds, strict=True))

@@ -38,8 +38,7 @@ _SWEEP = {
 
 @contextmanager
 def _cluster(folder: Path) -> Iterator[KubernetesCluster]:
-    """Yields a cluster that `fairway` finds from the folder, with a target with nodes and one
-    without."""
+    """Yields a cluster that `fairway` finds from the folder, as a target with nodes and without."""
     beside = folder.parent / "cluster"
     with KubernetesCluster(beside, nodes=1, images=("sim*", "python*")) as cluster:
         __main__.prepare(cluster)
@@ -83,8 +82,7 @@ def _bare(name: str) -> dict[str, object]:
 
 
 def _until_line(words: Sequence[str | Path], environment: Mapping[str, str], folder: Path) -> float:
-    """Returns the seconds until the command prints the line, after waiting for the command's
-    end."""
+    """Returns the seconds until the command prints the line, and waits for its end."""
     path = f"{BIN}:{os.environ['PATH']}"
     begun = time.perf_counter()
     with subprocess.Popen(

@@ -1,5 +1,4 @@
-"""Time and memory of complete commands, two in turn, so that changes of the machine's load cancel
-out."""
+"""Time and memory of complete commands, two in turn, so that changes of load cancel out."""
 
 from __future__ import annotations
 
@@ -102,8 +101,7 @@ def cpu_seconds(command: Command) -> float:
 
 
 def peak_mebibytes(command: Command) -> float:
-    """Returns the largest sum, during one run, of the resident memory of all its processes, in
-    MiB."""
+    """Returns the peak of the resident memory of all processes of one run, in MiB."""
     process = command.start()
     peak = os.sysconf("SC_PAGE_SIZE")  # of a program that ends before the first poll
     while process.poll() is None:

@@ -1,4 +1,4 @@
-"""Server `fairway serve`: delay of a log line, and the cost of 10,000 listed runs and of 50
+"""Server `fairway serve`: delay of a log line, and cost of listing 10,000 runs and of 50
 readers."""
 
 from __future__ import annotations

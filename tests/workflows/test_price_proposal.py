@@ -1,5 +1,4 @@
-"""New prices are proposed on a branch with one pull request; without changes nothing is
-proposed."""
+"""New prices are proposed on a branch with one pull request, unless no price has changed."""
 
 import subprocess
 from pathlib import Path

@@ -47,8 +47,7 @@ STARTED = {"startTime": "2026-01-01T00:00:00Z"}
 
 @pytest.fixture
 def made(make_run: MakeRun) -> Callable[..., Run]:
-    """Returns a function that makes a run whose submission is complete, interrupted (False) or
-    missing (None)."""
+    """Makes a run whose submission is complete, interrupted (False) or missing (None)."""
 
     def make(name: str = "r-1", tasks: int = 1, *, complete: bool | None = True) -> Run:
         run = make_run(name, [{"state": "queued"}] * tasks, state="queued", engine="batch")

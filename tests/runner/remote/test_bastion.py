@@ -117,8 +117,7 @@ def test_bastion_tunnel_ended_by_a_signal_interrupts_az(
 
 
 def test_bastion_tunnel_ignores_ctrl_c(bastion: Bastion, echo: None) -> None:
-    """A terminal sends SIGINT to all its processes, and a master connection must keep its
-    tunnel."""
+    """A terminal signals all its processes, and a master connection must keep its tunnel."""
     with _start(bastion) as process:
         assert process.stdout.readline() == b"hello\n"
         assert os.getsid(process.pid) == process.pid, "it has no terminal"

@@ -202,8 +202,7 @@ def test_mirror_refresh_completes_the_log_despite_a_concurrent_fetch_of_samples(
 def test_mirror_refresh_does_not_write_the_record_of_a_submission_in_progress(
     mirror: Mirror, tmp_path: Path
 ) -> None:
-    """The submitting command may record at any time that the cluster has the run, even an ended
-    one."""
+    """The submitting command records itself that the cluster has the run, which may have ended."""
     run = submitted(tmp_path)
     submission_state.Submission(0).write(run)
     say(there(tmp_path, run), "succeeded")

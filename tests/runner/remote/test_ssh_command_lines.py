@@ -45,8 +45,7 @@ def lines(log: Path) -> list[list[str]]:
 
 @pytest.fixture
 def ssh_that(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> SshThat:
-    """Returns a function that puts an `ssh` on PATH, which runs the script to connect, and returns
-    a file with a line for each attempt."""
+    """Puts an `ssh` on PATH that connects with this script, and returns a file of attempts."""
     tried = tmp_path / "tried"
     monkeypatch.setattr("fairway_runner.engines.outage._FIRST", 0.0)
 

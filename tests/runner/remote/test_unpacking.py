@@ -39,8 +39,7 @@ class Host(Connection):
 
 
 def packed(*members: tuple[str, str]) -> bytes:
-    """Returns a tar file with a file for each name, or a link for content of the form `->
-    target`."""
+    """Returns a tar file with these files, or links for content such as `-> target`."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as files:
         for name, content in members:

@@ -55,8 +55,7 @@ RUN = f"full-{uuid.uuid4().hex[:8]}"
 
 @pytest.fixture
 def node(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of programs first on PATH, with the variables that Slurm sets for a job on two
-    nodes."""
+    """A folder of programs first on PATH, and the variables of a Slurm job on two nodes."""
     executable(programs / "srun", SRUN)
     executable(programs / "scontrol", "echo n1\necho n2")
     monkeypatch.setenv("SRUN_LOG", str(tmp_path / "srun.log"))

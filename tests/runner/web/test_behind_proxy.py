@@ -315,8 +315,7 @@ JOB = "name: a\ncommand: 'true'\n"
 
 @pytest.fixture
 def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Request fields for a target on another machine, in a project where three other targets are on
-    the server's machine."""
+    """Request fields for a target on another machine; three other targets are on the server's."""
     monkeypatch.chdir(tmp_path)
     hosts = {"far": "h", "box": "localhost", "near": "127.1.2.3", "nd": socket.gethostname()}
     targets = []

@@ -183,8 +183,7 @@ def _credentials(folder: Path, authority: trustme.CA) -> dict[str, str]:
 
 
 def _configuration(folder: Path, sign_in: SignIn, listening: Path) -> Path:
-    """Writes the proxy's configuration, with a port for the test only, and trust in the
-    stand-in."""
+    """Writes the proxy's configuration, with a port for the test and trust in the stand-in."""
     page = WebPage(
         url=sign_in.url,
         tenant=TENANT,

@@ -1,5 +1,4 @@
-"""Command `fairway --server URL submit`: the local job and code run as if submitted on the
-server."""
+"""Command `fairway --server URL submit`: local jobs and code run as if submitted on the server."""
 
 import json
 import re

@@ -1,5 +1,4 @@
-"""Azure Resource Manager's stand-in: its answers are those that the azurerm provider needs to
-plan."""
+"""Stand-in for Azure Resource Manager: its answers let the azurerm provider plan."""
 
 import json
 import re

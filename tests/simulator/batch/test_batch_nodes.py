@@ -17,8 +17,7 @@ ONE = "tvm-sim-1_d"
 
 
 def close(error: Any) -> int:
-    """Closes the connection of a refused download, which the client leaves open, and returns the
-    status."""
+    """Closes a refused download, which the client leaves open, and returns its status."""
     error.value.response.close()
     return int(error.value.status_code)
 

@@ -1,5 +1,4 @@
-"""Autoscaler that takes minutes by a simulated clock, and Kueue's check that requests nodes from
-it.
+"""Autoscaler that takes minutes of simulated time, and Kueue's check that requests its nodes.
 
 Sources are named beside the rules, in `autoscaler.py` and `provisioning.py` of `controllers`.
 """

@@ -31,8 +31,7 @@ def queue(tmp_path: Path, space_of: Any) -> Iterator[Space]:
 
 @pytest.fixture
 def make(jobs: Makers) -> Any:
-    """Returns a function that makes the manifest of a Job of the queue, with `gpus` GPUs per
-    pod."""
+    """Returns a function that makes a Job of the queue, with `gpus` GPUs per pod."""
 
     def job(name: str, line: str, gpus: int, count: int = 1, **labels: str) -> dict[str, Any]:
         limits = {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}

@@ -259,8 +259,7 @@ class TestFoldersOfNodes:
 
 
 def test_kubernetes_pods_can_share_the_network_of_this_machine(tmp_path: Path) -> None:
-    """This is for users who may not create networks, and for pods that need services on
-    loopback."""
+    """It serves users who may not create networks, and pods that need services on loopback."""
     with KubernetesCluster(tmp_path / "k", nodes=1, private=False) as cluster:
         for name in ("a", "b"):
             line = "exec python3 -m http.server 8765 --bind $IP"
@@ -305,8 +304,7 @@ _LENT = "ls /dev | grep -x 'nvidia[0-9]*' | xargs; [ -c /dev/null ] && echo ok; 
 
 
 def test_kubernetes_container_gets_exclusive_gpu_devices(space: Space, tmp_path: Path) -> None:
-    """A container sees only its own device files, with the node's numbers, which are free
-    afterwards."""
+    """A container sees only its own device files, by the node's numbers, until it ends."""
     gates = {}
     volume = {"name": "go", "mountPath": "/go"}
 

@@ -32,8 +32,7 @@ def project(tmp_path: Path) -> Path:
 
 @contextmanager
 def served(project: Path, *words: str, program: Sequence[str] = PROGRAM) -> Iterator[str]:
-    """Runs a server over the project, yields the URL that logs in, and kills the server at the
-    end."""
+    """Serves the project until the end, when the server is killed, and yields the URL to log in."""
     with serve(project, *words, program=program) as (_, said):
         yield said.strip().removeprefix("ready: open ")
 
@@ -185,8 +184,7 @@ def _fill(store: RunStore, make_run: MakeRun) -> list[Run]:
 
 
 def _training(steps: int, rate: float) -> str:
-    """Returns a log in which the loss falls, faster at a higher rate unless the rate is too
-    high."""
+    """Returns a log in which the loss falls, faster at a higher rate unless it is too high."""
     pull = min(rate, 0.6) * (0.35 if rate < 1 else 0.05)
     lines, bend = [], 0.03 * math.sin(50 * rate)
     for step in range(1, steps + 1):
