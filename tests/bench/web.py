@@ -1,5 +1,4 @@
-"""Server `fairway serve`: delay of a log line, and cost of listing 10,000 runs and of 50
-readers."""
+"""Server `fairway serve`: delay of a log line, cost of listing 10,000 runs and of 50 readers."""
 
 from __future__ import annotations
 

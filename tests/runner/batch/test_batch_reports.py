@@ -139,8 +139,7 @@ class TestEndings:
         assert completed(TaskState("running", attempt=2), warned).reason is None
 
     def test_batch_state_keeps_the_known_reason_if_the_service_has_none(self, run: Run) -> None:
-        """For example of a run that was cancelled because its target ends, whose log is read
-        later."""
+        """For example of a run cancelled to leave its target, whose log is read later."""
         why = RunState("cancelled", "it began when it was about to leave", started=1.0)
         state_files.write(run.folder, why)
         write_state(run, RunState("cancelled", started=1.0, ended=9.0))
