@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from fairway_agent.quick import dataclass
 from fairway_core.catalog.limits import limits
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.values import WIDEST_RANGE, Range, SizeText, x64
