@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 RUNNING = "fairway.running"
 _NOT_STARTED = "the task was not started: "
-_HELD = 600.0  # seconds for which a node that was given notice is waited to go
+_HELD = 600.0  # seconds to wait for a node that was given notice to be taken away
 _ATTEMPT_PAUSE = 0.5  # seconds between two looks whether the task is to end
 
 
@@ -72,12 +72,13 @@ class Batch(Scheduled):
             task.before = self.ended_before(task)
 
     def before_file(self, task: Task) -> Path:
-        """File in the folder that all nodes mount."""
+        """Returns the file with the end of the previous attempt, in the folder that all nodes
+        mount."""
         return self.nodes.folders.before_file
 
     def is_cancelled(self, task: Task) -> bool:
-        """Leaves cancelled jobs to Batch, which starts nothing of them; reports a limit of the
-        run."""
+        """Returns False, as Batch starts nothing of a cancelled job; notes a limit that the run
+        exceeds."""
         self._look_at_limits(task)
         return False
 
@@ -89,7 +90,8 @@ class Batch(Scheduled):
         return task.spec.wanted is None or self._take_share(task, task.spec.wanted)
 
     def _take_share(self, task: Task, wanted: Wanted) -> bool:
-        """Waits until others release enough of the node, and reports the task's share."""
+        """Waits until others release enough of the node, and records the task's share; returns
+        False if the task is to end before."""
         file = self.nodes.folders.work / "logs" / SHARE_FILE
         file.unlink(missing_ok=True)  # of an attempt before
         devices, said = look(), False
@@ -131,7 +133,8 @@ class Batch(Scheduled):
         return time.monotonic() + _ATTEMPT_PAUSE
 
     def ended(self, task: Task, code: int) -> int:
-        """Keeps the facts for the next attempt. A cancelled one never counts as done."""
+        """Keeps the facts for the next attempt, and returns the exit code: never 0 for a cancelled
+        one."""
         folders = self.nodes.folders
         if task.stopped_for == state_files.CANCELLATION:
             code = state_files.CANCELLED
@@ -153,11 +156,11 @@ class Batch(Scheduled):
         return True
 
     def refusal(self, error: Exception) -> tuple[int, str]:
-        """Returns the exit code that tells Batch that the task did not start."""
+        """Returns the exit code that tells Batch that the task did not start, and the reason."""
         return state_files.NO_START, f"{_NOT_STARTED}{error}"
 
     def close(self, task: Task) -> None:
-        """Writes into the log why nothing was started, or kept."""
+        """Gives back the task's share, and writes into the log why nothing was started, or kept."""
         if task.share is not None:
             machine.give_back(task.share)
         last = self.nodes.recorded
@@ -212,8 +215,8 @@ def _watched(task: Task, scheduler: Batch) -> int:
 
 
 def _task_here(folders: Folders, spec: TaskSpec, first: int) -> tuple[int, Task, BatchNodes]:
-    """Returns the attempt's number, its task and nodes; leaves word for the next attempt if it
-    cannot begin."""
+    """Returns the attempt's number, its task and nodes. Raises OSError, Fault or CalledProcessError
+    if it cannot begin, and leaves word of that for the next attempt."""
     folders.make_directories(spec)
     number = count_attempt(folders.shared / "attempts", folders.task, first)
     try:

@@ -116,7 +116,7 @@ class Folders:
         return self.shared / "attempts" / f"{self.task}.ending"
 
     def checkpoint(self, spec: TaskSpec) -> Path:
-        """FAIRWAY_CHECKPOINT_DIR: the job's, which outlives the run, or the task's own."""
+        """Returns FAIRWAY_CHECKPOINT_DIR: the job's, which outlives the run, or the task's own."""
         if spec.checkpoint is None:
             return self.shared / "checkpoints" / self.task
         return (self.shared_root or self.shared.parent.parent) / spec.checkpoint
@@ -140,7 +140,7 @@ class Folders:
         return self.base / "outputs"
 
     def directories(self, spec: TaskSpec) -> dict[str, Path]:
-        """Directories of the contract, by variable."""
+        """Returns the directories of the contract, by variable."""
         return {
             "FAIRWAY_SHARED_DIR": self.shared,
             "FAIRWAY_SCRATCH_DIR": self.scratch,
@@ -148,13 +148,13 @@ class Folders:
         }
 
     def make_directories(self, spec: TaskSpec) -> None:
-        """Creates them on this node, and those of the task's outputs."""
+        """Creates the directories on this node, and those of the task's outputs."""
         outputs = [self.written / name for name in spec.outputs]
         for directory in (self.base, *self.directories(spec).values(), *outputs):
             directory.mkdir(parents=True, exist_ok=True)
 
     def inputs(self) -> dict[str, str]:
-        """FAIRWAY_INPUT_<ID> of the inputs staged here."""
+        """Returns FAIRWAY_INPUT_<ID> of the inputs staged here."""
         found = {}
         for each in self.plan.staged:
             root = self.job / "inputs" / each.name
@@ -164,14 +164,14 @@ class Folders:
         return found
 
     def spec(self) -> TaskSpec:
-        """Line of the plan of the task that runs here."""
+        """Returns the plan's line of the task that runs here."""
         if self.task == "setup" or "FAIRWAY_LAST" in os.environ:
             name = "setup.jsonl" if self.task == "setup" else "finally.jsonl"
             return job_facts.read_spec(self.record / name)
         return job_facts.read_indexed(self.record / "tasks.jsonl", self.index, int(self.task))
 
     def setup_code(self) -> int:
-        """Exit code of the job's setup on this node; 0 if it has none."""
+        """Returns the exit code of the job's setup on this node; 0 if it has none."""
         return int(json.loads(self.setup_file.read_bytes())["exit_code"])
 
 

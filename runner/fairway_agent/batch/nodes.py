@@ -137,7 +137,8 @@ class BatchNodes(Nodes):
         return self.folders.written
 
     def kept(self, task: Task) -> Path:
-        """Returns the folder into which Batch has downloaded it, below the run's name."""
+        """Returns the folder below the run's name into which Batch has downloaded the other tasks'
+        outputs."""
         return self.folders.kept / task.plan.run
 
     def collect(self, task: Task, *, succeeded: bool) -> None:
@@ -263,7 +264,8 @@ def share_of(devices: Devices, wanted: Wanted) -> Share | None:
 
 def own_address(hosts: Sequence[Host]) -> str:
     """Returns this node's own among the addresses: the one that a socket can be bound to.
-    FAIRWAY_NODE_ADDRESS overrides it on a machine with several of them."""
+    FAIRWAY_NODE_ADDRESS overrides it on a machine with several of them. Raises OSError if there is
+    none."""
     addresses = [host.address for host in hosts]
     told = os.environ.get("FAIRWAY_NODE_ADDRESS", "")
     if told in addresses:

@@ -36,9 +36,8 @@ FILE = "ending.json"
 
 @dataclass(frozen=True, slots=True)
 class Ending(JsonRecord, called="the ending"):
-    """The final state of a `task`, as recorded by the attempt that ended at `node`; `job` is
-    Batch's. `limit` names the limit of the run that it exceeded, and `why` is the reason for
-    people."""
+    """The last state of a `task`, as recorded by its attempt at `node`; `job` is Batch's. `limit`
+    names the limit that the run exceeded, and `why` says so to the user."""
 
     job: str
     task: str
@@ -127,7 +126,7 @@ class PoolWatch(limits.Watch):
             super().begin()
 
     def is_over(self) -> bool:
-        """Returns False if the state of the run is unknown."""
+        """Returns True if the run is over a limit; False if its state is unknown."""
         with suppress(OSError, Fault):
             return super().is_over()
         return False
@@ -168,8 +167,8 @@ class Track:
         return self.folders.shared / "tasks" / self.name
 
     def read(self) -> TaskState | None:
-        """Returns the state that the previous attempt has left; `held` counts until its last sign
-        of life."""
+        """Returns the state that the previous attempt has left; its `held` is without an attempt
+        that was interrupted: see `lived`."""
         return state_files.read_task(self.folder) if self.is_on else None
 
     def write(self, status: TaskState) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def prepare() -> int:
-    """Runs the job's setup, if it has one; returns 0."""
+    """Prepares the node's inputs, and runs the job's setup if it has one; returns 0."""
     folders = Folders()
     if folders.job_facts.setup_is_admin:  # the tasks are another user, and use what is made here
         os.umask(0)
@@ -133,7 +133,8 @@ def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
 
 
 def coordinate() -> int:
-    """Creates the directories, starts the server and the watch for events; returns at once."""
+    """Creates the directories, starts the server, and on all nodes but the main one the watch for
+    events; returns the exit code at once."""
     os.dup2(1, 2)
     folders = Folders()
     code = folders.setup_code()

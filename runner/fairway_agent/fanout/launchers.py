@@ -30,7 +30,7 @@ _EACH_NODE = "fairway-each-node"
 # Open MPI 4, and 5: each has one variable for all nodes, and two that go before it.
 _FAMILIES = ("OMPI_MCA_orte", "PRTE_MCA_prte")
 _KINDS = ("", "_local", "_remote")
-_OURS = "_FAIRWAY_MPI_SESSION"  # by which a run that a task submits tells it from what a user says
+_OURS = "_FAIRWAY_MPI_SESSION"  # lets a run that a task submits tell it from the user's setting
 
 
 # The folder of each way's programs, what MPI's launchers call, and whose words that takes.

@@ -76,8 +76,8 @@ def _connection(host: str) -> list[str]:
 
 
 def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
-    """Runs a command on a host until it has ended, sends beats, and passes on signals that
-    arrive."""
+    """Runs a command on a host until it has ended, sends beats, and passes on signals that arrive.
+    Returns the exit code, LOST without a connection."""
     process = subprocess.Popen(_connection(host), stdin=subprocess.PIPE)
 
     def say(line: bytes) -> None:
@@ -154,7 +154,8 @@ def main() -> None:
 
 
 def _as_rsh(host: str, words: list[str]) -> int:
-    """Runs a launcher's command on a node and returns its exit code."""
+    """Runs a launcher's command on a node and returns its exit code; ends the attempt here if the
+    node is lost."""
     environment = {n: v for n, v in os.environ.items() if not n.startswith(_OWN)}
     folder = os.environ.get("FAIRWAY_TASK_FOLDER")
     reached = Path(folder, REACHED, host) if folder else None
@@ -206,8 +207,8 @@ def each_node(argv: list[str], hosts: list[str], printed: int | None = None) -> 
 
 
 def grace(environment: Mapping[str, str]) -> float:
-    """Seconds that the other nodes' commands have to end after one has failed: they may be saving
-    their state, as when the entire task was asked to end."""
+    """Returns how many seconds the other nodes' commands have to end after one has failed: they may
+    be saving their state, as when the entire task was asked to end."""
     return max(_GRACE, float(environment.get("FAIRWAY_GRACE", 0)))
 
 
@@ -263,7 +264,8 @@ class Served:
         self.told: float | None = None
 
     def grace(self) -> float:
-        """Seconds left for it if the other side is gone, counted from the order to end."""
+        """Returns the seconds left for it if the other side is gone, counted from the order to
+        end."""
         told = time.monotonic() if self.told is None else self.told
         return max(0.0, told + _CUT_GRACE - time.monotonic())
 
@@ -307,7 +309,7 @@ def _obeyed(served: Served, text: bytes) -> bytes:
 
 
 def _first_line() -> tuple[bytes, bytes]:
-    """Returns the first line, which may be long, and the input read after it."""
+    """Returns the first line, which may be long, and the input read after it; exits without one."""
     text, data = bytearray(), b""
     while b"\n" not in data:
         data = os.read(0, 65536)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _FIRST_PORT, _PORTS, _STEP, _CANDIDATES = 20_000, 10_000, 97, 16
 _PATIENCE = 60.0  # seconds until a node of the task must be reachable
 SERVICE = "_FAIRWAY_SERVICE"
-"""The variable of what serves a task on its nodes, and is none of its programs."""
+"""The variable that marks what serves a task on its nodes and is none of its programs."""
 
 _ALIAS = "fairway"  # what every host is called in known_hosts
 
@@ -205,7 +205,8 @@ def _ask(words: Sequence[str], timeout: float | None = None) -> subprocess.Compl
 
 
 def order(config: Path, hosts: Sequence[str], command: str) -> dict[str, bytes]:
-    """Runs one of `serve`'s own commands on all hosts at once and returns what each printed."""
+    """Runs one of `serve`'s own commands on all hosts at once and returns what each printed,
+    nothing for one that does not answer within 30 seconds."""
 
     def ask(host: str) -> bytes:
         words = ["ssh", "-F", str(config), host, command]

@@ -56,7 +56,8 @@ class Refused(Fault):
 
 @contextmanager
 def suppressed(*statuses: int) -> Iterator[None]:
-    """Ignores a refusal of the API server with such a status within the block."""
+    """Ends the block without an error if the API server refuses a request in it with such a
+    status."""
     try:
         yield
     except Refused as refused:
@@ -68,7 +69,7 @@ def suppressed(*statuses: int) -> Iterator[None]:
 class Api:
     """The server and this pod's account, whose namespace holds everything of a target."""
 
-    # Where a pod finds what it is known by; the variable is for trials.
+    # The folder of the pod's credentials; the variable is for tests.
     account: Path = field(
         default_factory=lambda: Path(os.environ.get("FAIRWAY_SERVICE_ACCOUNT") or _ACCOUNT)
     )
@@ -126,7 +127,8 @@ class Api:
         return False
 
     def delete(self, base: str, kind: str, name: str, *, at_once: bool = False) -> None:
-        """Deletes an object, and first all that it owns; does nothing if it is gone."""
+        """Deletes an object after all that it owns, or `at_once`: with 1 second of grace. Does
+        nothing if it is gone."""
         options = {"gracePeriodSeconds": 1} if at_once else {"propagationPolicy": "Foreground"}
         with suppressed(NOT_FOUND):
             self.call("DELETE", self._path(base, kind, name), options)
@@ -237,7 +239,8 @@ it; `nodes` takes it at its word only about the VM that the node is."""
 
 
 def job_name(run: str, submission: int, part: int | str) -> str:
-    """Returns the name of a part's Job: a function of these, so that no part can exist twice.
+    """Returns the name of a part's Job: a function of the arguments, so that no part can exist
+    twice.
 
     >>> job_name("digits-7k2m9p", 0, 1), len(job_name("a" * 63, 12, 345))
     ('digits-7k2m9p-0-1', 52)

@@ -86,7 +86,8 @@ class Controller:
         return True
 
     def _look(self) -> Objects:
-        """Updates the run and those that it depends on, and ends what does not progress."""
+        """Updates the states of the run and of those that it depends on, ends what does not
+        progress or is not needed, and returns the objects."""
         others = [each for each in map(Path, self.plan.after) if goes_on(each)]
         objects = look(self.api, [each.name for each in (*others, self.folder)])
         known = self._known
@@ -132,7 +133,7 @@ class Controller:
 
     @property
     def _known(self) -> Control:
-        """Returns the record of this submission, without its parts until it has them all."""
+        """The record of this submission, without its parts until it has them all."""
         known = control.read(self.folder).of(self.number)
         return known if known.complete else replace(known, parts=())
 
@@ -167,7 +168,7 @@ def ask_again(api: Api, objects: Objects, parts: Iterable[Part], now: float) -> 
 
 
 def due(folder: Path, known: Control, plan: RunPlan) -> Iterator[Part]:
-    """Returns the parts whose Jobs are to be created now."""
+    """Yields the parts whose Jobs are to be created now."""
     if plan.after and predecessors.decide(folder, plan, known.submission) != []:
         return
     ended = known.cancelled_names

@@ -103,7 +103,8 @@ class Gang:
             return ""
 
     def is_whole(self) -> bool:
-        """Returns True if all pods are there. Raises Fault after waiting for long enough."""
+        """Returns True if all pods are there. Raises Fault if another pod cannot start, or after
+        waiting for long enough."""
         found = self.members()
         lacking = sum(member is None for member in found)
         why = self._blocked() if lacking else ""
@@ -127,8 +128,8 @@ class Gang:
         return not lacking
 
     def meet(self) -> tuple[list[Host], Path]:
-        """Returns all nodes, this one first, and ssh's configuration. Raises OSError if one is not
-        reached."""
+        """Returns all nodes, this one first, and ssh's configuration. Raises OSError if one cannot
+        be reached."""
         found = [member for member in self.members() if member is not None]
         hosts = [Host(member.node, member.address) for member in found]
         config = sshd_mesh.connect(self.meeting, [host.address for host in hosts])
@@ -137,13 +138,14 @@ class Gang:
 
     def gather(self) -> tuple[list[Host], Path] | None:
         """Connects to all pods, as `meet` does; returns None if one is missing, or is to be
-        replaced. Raises Fault or OSError after waiting for long enough."""
+        replaced. Raises Fault if another pod cannot start, and Fault or OSError after waiting for
+        long enough."""
         if not self.is_whole():
             return None
         try:
             return self.meet()
         except OSError:
-            # What it has said of itself is there until the one in its place says another.
+            # A lost pod's record stays until its replacement overwrites it.
             if why := self._blocked():
                 raise self._hopeless(f"a pod that is gone cannot be replaced: {why}") from None
             if self.is_late():
@@ -160,7 +162,7 @@ class Gang:
         return control.read(self.run).of(self.submission)
 
     def _hopeless(self, message: str) -> Fault:
-        # Who goes on with the task finds out by itself whether it is still so.
+        # A later attempt of the task finds out by itself whether this is still so.
         control.note_blocked(self.run, self.submission, self.task, "")
         return Fault("no-nodes", message, "once that is repaired: `fairway retry RUN`")
 
@@ -181,7 +183,7 @@ class Gang:
         files.write_bytes(self.folder / f"{rank}.told", told)
 
     def was_told(self) -> bool:
-        """Returns True if Kubernetes told a pod of the attempt to end, and records that."""
+        """Returns True if Kubernetes told a pod of the attempt to end, as `leave` records."""
         return any(self._told(rank) == each.uid for rank, each in enumerate(self.met))
 
     def has_changed(self) -> bool:
@@ -204,11 +206,11 @@ def serve(
     is_told: Callable[[], bool],
     is_over: Callable[[], bool],
 ) -> int:
-    """Serves the first pod from another one, until Kubernetes tells this pod to end, and then for
-    as long as the first pod has programs here. The first pod learns of that too, and gives them
-    their signal and grace, which Kubernetes bounds. `is_over` says that the task has ended on all
-    nodes. Only the first pod reports that the task is done: one that ended with 0 would never be
-    replaced."""
+    """Runs a pod that is not the first: waits until Kubernetes tells it to end, and then for as
+    long as the first pod has programs here. The first pod learns of that too, and gives them their
+    signal and grace, which Kubernetes bounds. `is_over` says that the task has ended on all nodes.
+    Returns TERMINATED: only the first pod reports that the task is done, and one that ended with 0
+    would never be replaced."""
     while not is_told():
         _wait(wakeup, None)
     with suppress(OSError):  # then it counts as one that was lost

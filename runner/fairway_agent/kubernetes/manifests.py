@@ -29,7 +29,7 @@ CONTAINER = "task"
 QUEUE = "kueue.x-k8s.io/queue-name"
 """The label of a Job that waits in a queue."""
 PRIORITY = "kueue.x-k8s.io/priority-class"
-"""And of one that has a place of its own there."""
+"""The label of a Job that has a priority class in its queue."""
 SHARES = "fairway.dev/shares-node"
 """The label of a pod that has a part of its node."""
 _HOST = "kubernetes.io/hostname"
@@ -38,11 +38,11 @@ _SHM = "/dev/shm"  # noqa: S108
 POD_UID = "_FAIRWAY_POD_UID"
 """The variable of each pod by which it knows itself."""
 OWN_SCRATCH = f"$({POD_UID})"
-"""The folder of a pod in that of its node for scratch."""
+"""The pod's own folder below its node's scratch folder."""
 _TOPOLOGY = "fairway-topology"
 _SCRATCH = "fairway-scratch"
 _MI = 1 << 20
-# Of the nodes that Fairway and AKS make; what a target has beside is its own to say.
+# On the nodes that Fairway and AKS make; a target names any others itself.
 TAINTS = ("nvidia.com/gpu", "sku", "fairway.dev/pool", "kubernetes.azure.com/scalesetpriority")
 """The keys of the taints that every task's pod tolerates."""
 

@@ -73,7 +73,8 @@ class NodeHealth:
     clock: Callable[[], float] = time.time
 
     def look(self, machine: str = "") -> Verdict:
-        """Checks the node once, and writes the result to it. Raises Fault if that fails."""
+        """Checks the node once, writes the result to it, and returns it. Raises Fault if that
+        fails."""
         found = self._verdict(self._node())
         for left in reversed(range(_TRIES)):
             node = self._node()
@@ -118,7 +119,8 @@ class NodeHealth:
 
 
 def run(check: Sequence[str]) -> Verdict:
-    """Starts the check; a check that crashes says nothing about the node."""
+    """Runs the check and returns its verdict: unknown if the check crashes, a fault if it does not
+    end."""
     try:
         done = subprocess.run(
             check, capture_output=True, text=True, check=False, timeout=_LONGEST, errors="replace"
@@ -214,7 +216,8 @@ def machine_of(metadata: Metadata, key_values: Path = _KEY_VALUES) -> str:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Checks this node again and again; the results are in the pod's log."""
+    """Checks this node once, or every `--every` seconds; the results are in the pod's log. Returns
+    1 if the only check failed."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     parser = ArgumentParser(prog="node_health")
     parser.add_argument("--offers", action="append", default=[], metavar="RESOURCE")

@@ -35,8 +35,8 @@ _RIGHTS = "the head pod's account may not: fairway targets prepare TARGET --prin
 
 
 def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
-    """Returns the nodes of a target, each with the runs there; or the pods of a run's tasks, for a
-    user who wants to enter one."""
+    """Returns the nodes of a target, each with the runs there, after draining or resuming one if
+    that is requested; or the pods of a run's tasks, for a user who wants to enter one."""
     api = Api()
     if request.run:
         return NodesReport(pods=tuple(_pods(api, shared / "runs" / request.run)))
@@ -113,7 +113,7 @@ def _machine(node: Object) -> str:
 
 
 def _act(api: Api, action: str, node: str) -> None:
-    """Drains or resumes a node. Raises Fault if the head's account may not."""
+    """Drains or resumes a node. Raises Fault if the API server refuses that."""
     change: Object = {"spec": {"unschedulable": action == "drain"}}
     if action == "drain":
         # It is a person's from now on, also if its health check had closed it.
@@ -126,8 +126,8 @@ def _act(api: Api, action: str, node: str) -> None:
 
 
 def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
-    """Returns the health of the shared folder, of the claims of the target's volumes, and its
-    queue."""
+    """Returns the health of the shared folder, of the claims of the target's volumes and of its
+    queue, and the rights that the head's account lacks."""
     return runs.health(
         shared,
         claims={name: _claim(api, name) for name in request.claims},

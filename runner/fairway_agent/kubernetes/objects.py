@@ -170,7 +170,7 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
         query = {"labelSelector": f"{RUN} in ({some})"}
         for job in api.list(BATCH, "jobs", query):
             found.jobs[job["metadata"]["name"]] = job
-        # Of very many that have succeeded, their Job says it.
+        # Very many may have succeeded: their Job lists those.
         goes_on = {**query, "fieldSelector": "status.phase!=Succeeded"}
         for pod in api.list(CORE, "pods", goes_on):
             found.pods[pod["metadata"].get("labels", {}).get(JOB, "")].append(pod)

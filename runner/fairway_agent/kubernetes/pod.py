@@ -77,7 +77,7 @@ class PodNodes(SharedNodes):
         self.is_broken, self.look_at = False, time.monotonic() + _LOOK
 
     def loss(self, task: Task) -> Loss | None:
-        """Classifies the failure: a pod was lost, or taken away, or the task itself failed."""
+        """Returns the loss if a pod was lost, or taken away; None if the task itself failed."""
         lost, gang = remote_exec.lost_nodes(task.folder), self.gang
         if gang is None or not (self.is_broken or lost or gang.has_changed()):
             return None
@@ -135,7 +135,8 @@ class PodNodes(SharedNodes):
         return {} if self.config is None else {"FAIRWAY_SSH_CONFIG": str(self.config)}
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """Prepares the nodes if need be; the command already runs in the job's container."""
+        """Returns the command line, after the nodes' preparation if need be; it already runs in the
+        job's container."""
         command = ["bash", str(script)]
         if is_prepared(task) and self.config is None:
             scratch.make(scratch_folder(task), keep=True)
@@ -191,7 +192,8 @@ class Kubernetes(Scheduled):
         read_secrets(task.run_folder, task.plan)
 
     def begin(self, task: Task) -> bool:
-        """Waits until its other pods are there, and can be reached."""
+        """Waits until its other pods are there and can be reached; returns False if it is to end
+        before."""
         super().begin(task)
         group, pause = self.nodes.gang, _FIRST_LOOK
         if group is not None:
@@ -277,14 +279,15 @@ def with_share(
 
 
 def end_of(folder: Path, submission: int) -> TaskState | None:
-    """Returns the final state of a task that has ended in this submission of its run."""
+    """Returns the final state of a task that has ended in this submission of its run; None if it
+    has not."""
     known = state_files.read_task(folder)
     is_over = known is not None and known.is_final and known.submission == submission
     return known if is_over else None
 
 
 def _part(run: Path, submission: int, number: int) -> Part:
-    """Returns the part of the submission that this pod was started for."""
+    """Returns the part of the submission that this pod was started for; exits if there is none."""
     known = control.read(run)
     found = [each for each in known.parts if each.number == number]
     if known.submission != submission or not found:

@@ -75,7 +75,7 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
             control.cancel(folder, request.submission)
         with suppress(Damaged):
             known = control.read(folder)
-            # Of whose end somebody wants to hear, the controller ends once it has told that.
+            # If the end is to be notified, the controller stays until it has done so.
             if known.complete and job_facts.read_plan(folder).notify is not None:
                 spared = job_name(folder.name, known.submission, CONTROLLER)
         delete(api, folder, spared)
@@ -89,7 +89,7 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
 
 def _cancel_orphans(api: Api, folder: Path, claims: Collection[str]) -> None:
     """Ends the Jobs of a run whose folder somebody has removed, and returns when their pods have
-    ended: they write there."""
+    ended: they write there. Raises Fault if they have not after 120 seconds."""
     end = time.monotonic() + _LONGEST_END
     for job in jobs_of(api, folder, claims):
         api.delete(BATCH, "jobs", job["metadata"]["name"])
@@ -133,7 +133,7 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
 
 
 def remove(shared: Path, request: RunsRequest, payload: IO[bytes]) -> RunsReport:
-    """Removes a run."""
+    """Deletes the run's Jobs, and then the run."""
     if request.remove is not None:
         delete(Api(), shared / "runs" / request.remove)
     return runs.runs(shared, request, payload)

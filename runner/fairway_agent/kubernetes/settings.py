@@ -137,7 +137,7 @@ _FORM = re.compile(r"^([+-]?\d*\.?\d+)([eE][+-]?\d+)?([numkMGTPE]i?|Ki)?$")
 
 
 def parse(text: object) -> Fraction:
-    """Parses an amount. Raises ValueError for anything else."""
+    """Parses a quantity of Kubernetes. Raises ValueError for anything else."""
     match = _FORM.match(str(text).strip())
     if match is None or (match[3] or "") not in _FACTORS:
         raise ValueError(f"{text!r} is not a quantity")

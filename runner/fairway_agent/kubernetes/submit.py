@@ -108,7 +108,8 @@ def require_quota(found: Object | None, job: Mapping[str, Any]) -> None:
 
 
 def cluster_queue(api: Api, queue: str) -> Object | None:
-    """Returns the ClusterQueue with the quota of a queue; None if it cannot be known."""
+    """Returns the ClusterQueue with the quota of a queue; None if the head may not see it. Raises
+    Refused if the cluster has no such queue."""
     local = api.get(api.kueue, "localqueues", queue) if api.kueue else None
     if local is None:
         raise Refused(_UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job")
@@ -119,8 +120,8 @@ def cluster_queue(api: Api, queue: str) -> Object | None:
 
 
 def _most(queue: Object, resource: str) -> Fraction | None:
-    """Returns a flavor's limit of a resource, with what it may borrow; None for no limit, or a
-    resource that is not counted."""
+    """Returns the largest limit of a resource among a queue's flavors, with what they may borrow;
+    None for no limit, or a resource that is not counted."""
     spec = queue["spec"]
     in_cohort = bool(spec.get("cohortName") or spec.get("cohort"))
     amounts = []

@@ -34,8 +34,8 @@ _BAD_CONFIG = ("CreateContainerConfigError", "CreateContainerError", "RunContain
 
 
 def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str] | None:
-    """Returns the view of the task of that number, from one of a part's pods or from the first of
-    all of them, and the name of its pod, "" without one; None if its Job does not exist."""
+    """Returns the view of a task and the name of its pod, "" without one; None if its Job does not
+    exist. The pod is that of the task's index, or the first of a task on several nodes."""
     job = found.jobs.get(part.job)
     if job is None:
         return None
@@ -130,7 +130,8 @@ def _end(job: Object, part: Part, position: int) -> str:
 
 
 def _ended(job: Object, pod: Object | None) -> tuple[JobView, str]:
-    """A task whose pods have ended, by the last of them: those that succeeded are not listed."""
+    """Returns the view of a task whose pods have ended, and the name of the last of them, "" if it
+    is not listed, as those that succeeded are not."""
     kinds = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
     over = next(filter(None, (condition(job, kind) for kind in kinds)), {})
     ended, code, reason, name = moment(over.get("lastTransitionTime")), SERVICE, "", ""
@@ -154,7 +155,8 @@ def _ended(job: Object, pod: Object | None) -> tuple[JobView, str]:
 
 
 def _end_reason(status: Object, terminated: Object) -> tuple[int, str]:
-    """The exit code of a pod that has failed, and why it has; "" where only itself knows."""
+    """Returns the exit code of a pod that has failed, and the reason, "" if only the pod knows
+    it."""
     if terminated.get("reason") == "OOMKilled":
         return KILLED, "out of memory"
     if status.get("reason") == "DeadlineExceeded":
@@ -167,8 +169,8 @@ def _end_reason(status: Object, terminated: Object) -> tuple[int, str]:
 
 
 def lacking(found: Objects, part: Part) -> tuple[str, float]:
-    """Returns the reason why a task waits whose first pod runs and others do not, and when nodes
-    were last started for these."""
+    """Returns why a task waits whose first pod runs and others do not, "" if none is missing, and
+    when nodes were last started for these, in seconds since 1970."""
     if part.nodes == 1:
         return "", 0.0
     others = [each for each in found.pods.get(part.job, ()) if not is_over(each)]
@@ -197,7 +199,7 @@ PATIENCE = 300.0
 
 
 def stuck(objects: Objects, job: str) -> Iterator[tuple[Object, str]]:
-    """The pods of a Job that are stuck, and why."""
+    """Yields the pods of a Job that are stuck, and why."""
     for pod in objects.pods.get(job, ()) if job else ():
         why = why_stuck(pod) if pod["status"].get("phase") == "Pending" else ""
         if why and "deletionTimestamp" not in pod["metadata"]:
@@ -210,8 +212,9 @@ _BOOKED = 600.0
 
 
 def unrequested(objects: Objects, job: str, now: float) -> Iterator[str]:
-    """Names the Job's pods that lack a node, and whose request asks for no more nodes: it was met
-    before they took the place of others, or a node that it started has not come."""
+    """Yields the names of the Job's pods that lack a node, and whose request asks for no more
+    nodes: it was met before they took the place of others, or a node that it started has not
+    come."""
     status = objects.jobs.get(job, {}).get("status") or {}
     began = moment(status.get("startTime"))
     for pod in objects.pods.get(job, ()):

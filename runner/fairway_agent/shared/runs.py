@@ -60,7 +60,7 @@ def forget_inputs(shared: Path, run: str) -> None:
 
 
 def give_up(base: Path, name: str, run: str) -> None:
-    """Ends a run's use of that folder below `base`; the last user's removes the folder."""
+    """Ends a run's use of that folder below `base`; the last run to use it removes the folder."""
     users = base / ".users" / name
     (users / run).unlink(missing_ok=True)
     with suppress(OSError):  # others have it, or none ever had
@@ -72,7 +72,8 @@ def give_up(base: Path, name: str, run: str) -> None:
 
 
 def adopt(base: Path, name: str, run: str, what: str) -> Path:
-    """Moves the draft to the folder of that name below `base`, which is kept while runs use it."""
+    """Moves the draft to the folder of that name below `base`, which is kept while runs use it, and
+    returns the folder. Raises Fault if there is neither."""
     folder, draft, users = base / name, base / f".{name}.{run}", base / ".users" / name
     users.mkdir(parents=True, exist_ok=True)
     (users / run).touch()
@@ -287,8 +288,8 @@ def cancel(
     end_run: Callable[[Path, messages.CancelRequest], None],
     end_task: Callable[[Path, messages.CancelRequest], None],
 ) -> messages.Done:
-    """Ends a submission, or one of its tasks, unless the run is gone: its tasks may still write
-    there, and which is which is no longer known."""
+    """Ends a submission, or one of its tasks, unless the run's folder is gone. Without its plan, as
+    when tasks write there after its removal, the run can be ended, but none of its tasks."""
     folder = shared / "runs" / request.run
     if not request.task and folder.is_dir():
         end_run(folder, request)

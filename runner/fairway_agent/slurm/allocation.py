@@ -151,15 +151,15 @@ class SlurmNodes(SharedNodes):
             self.signalling.append(subprocess.Popen(step, env=_for_step(), stderr=quiet))
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
-        """Samples each node; a step of several nodes ends with srun."""
+        """Returns the sampling of each node; a step of several nodes ends with srun."""
         plan, count = task.plan, len(task.hosts)
         step = [*STEP, f"--nodes={count}", f"--ntasks={count}"] if count > 1 else []
         words = partial(sampler, task.run_folder)
         return Sampling(plan.sample_every, lambda s: [*step, *words(s)], _for_step, plan.secrets)
 
     def clean(self, task: Task, code: int) -> None:
-        """Ends the sampling, and steps that a launcher left, before the attempt's end is
-        recorded."""
+        """Waits until signals are sent, and ends what a launcher left on the other nodes, before
+        the attempt's end is recorded."""
         for step in self.signalling:
             try:
                 step.wait(_STEP_PATIENCE)
@@ -196,7 +196,8 @@ class SlurmNodes(SharedNodes):
         return {**super().facts(task), "job": job_id(), "requeues": requeues}
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """Enters the container with `entry` alone, and has the nodes prepared if they need it."""
+        """Returns the command line, which enters the container with `entry` alone, and has the
+        nodes prepared if they need it."""
         command = ["bash", str(script)]
         if self.entry is not None and len(task.hosts) == 1:
             command = self.entry.alone(command)
@@ -226,7 +227,8 @@ class SlurmNodes(SharedNodes):
         return found | {"SLURM_CPUS_PER_TASK": str(max(1, cpus // int(width)))}
 
     def reach(self, task: Task, path: str) -> dict[str, str]:
-        """Returns no way to other nodes in a container, which has no srun."""
+        """Returns the variables that let the launcher reach the nodes: a container has no srun, and
+        no other node."""
         is_contained = self.entry is not None
         return launchers.contract(self.WAY, path, nodes=len(task.hosts), contained=is_contained)
 

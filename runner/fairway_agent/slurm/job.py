@@ -81,8 +81,8 @@ class Slurm(scheduled.Scheduled):
                 runs.notify_end(task.run_folder)
 
     def may_begin(self, task: Task) -> bool:
-        """Leaves it to Slurm's own dependencies if success is all that is required of other
-        runs."""
+        """Leaves it to Slurm's own dependencies if success is all that is required of other runs.
+        Else waits for their ends, and raises Fault if these are still unknown after 300 seconds."""
         if not task.plan.conditions:
             return True
         submission = task.submission or 0
@@ -108,7 +108,7 @@ class Slurm(scheduled.Scheduled):
             time.sleep(_PAUSE)
 
     def prepare(self, task: Task) -> None:
-        """Finds out which nodes, or which share of one, the job has."""
+        """Finds out which nodes, or which share of one, the job has, and fetches its secrets."""
         compact = os.environ["SLURM_JOB_NODELIST"]
         names = [compact]
         if "[" in compact or "," in compact:
@@ -125,7 +125,8 @@ class Slurm(scheduled.Scheduled):
         scheduled.read_secrets(task.run_folder, task.plan)
 
     def hand_over(self, attempts: Attempts, code: int) -> None:
-        """Requeues the task, whose nodes are about to go; it restarts from its checkpoint."""
+        """Requeues the task, whose nodes are about to go, to restart from its checkpoint. The task
+        fails if it has been preempted too often, or Slurm does not requeue it."""
         task = attempts.task
         task.failures_by_cause[PREEMPTION] += 1
         code = code or TERMINATED

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMES = 1000  # of jobs in one command line
 
-# What squeue says of a job that has ended, and has not run to its end by itself.
+# The states of a job that has ended, however it did.
 ENDED = frozenset(
     (
         *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
@@ -53,9 +53,9 @@ class Element:
 _FIELDS = "%F|%K|%T|%r|%N|%e|%P|%S|%Q|%k"
 _LAST = _FIELDS.count("|")
 
-# Slurm's reasons for which its nodes' own say more, and how the scheduler's of Fairway begin.
+# Slurm's reasons that say less than those of the nodes themselves.
 _LACKS_NODES = ("ReqNodeNotAvail", "Nodes required for job are DOWN", "PartitionDown")
-# And those for which no nodes come soon: they are down, or what somebody may have is used up.
+# How the reasons begin that Fairway's scheduler gives its nodes.
 _OURS = ("fairway:", "Azure:")
 
 # Reasons of those that wait for their turn, of held ones, and of all whose turn it cannot be yet.

@@ -43,7 +43,8 @@ _COMMENT = re.compile(r"^NodeName=(\S+) .* Comment=(\S+)", re.MULTILINE)
 
 
 def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
-    """Returns the nodes of a partition, each with the jobs that run there."""
+    """Returns the nodes of a partition, each with the jobs that run there, after the action on one
+    if that is requested."""
     if request.action:
         _act(request.action, request.node)
     found = tuple(_nodes(request.group))
@@ -205,7 +206,8 @@ def _step(partition: str, node: str) -> list[str]:
 
 
 def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) -> None:
-    """Forwards each connection to the socket, until this process is ended."""
+    """Forwards each connection to the socket at `path` to the port on the node, until this process
+    is ended."""
     command = [*step, *processes.program(_MODULE), *address, "end", port]
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))  # so that the socket goes
@@ -232,7 +234,7 @@ def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) ->
 
 
 def end(port: int) -> None:
-    """Copies between this process and the port, until the port closes."""
+    """Copies between standard input and output and the port, until the port closes."""
     with socket.create_connection(("localhost", port)) as connection:
         threading.Thread(target=_send, args=(sys.stdin.buffer, connection), daemon=True).start()
         while data := connection.recv(_CHUNK):

@@ -59,7 +59,7 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
                 continue
             commands.run(["scancel", "--state=PENDING", job])
             _ask(job)
-    # Nothing of these runs yet that could be told.
+    # Nothing of these runs yet that could be signalled.
     starting = [each.id for each in found if each.state == "CONFIGURING"]
     if starting:
         with contextlib.suppress(commands.Refused):

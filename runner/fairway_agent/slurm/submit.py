@@ -115,7 +115,7 @@ def arguments(
 
 def _of_node(part: Part, resources: Resources) -> list[str]:
     """Returns sbatch's options for a task's share of its nodes: all, or memory in proportion to
-    CPUs."""
+    CPUs. Raises Fault if a node has too few GPUs."""
     wanted = part.wanted
     if wanted is None:
         return ["--exclusive", "--mem=0"]

@@ -86,7 +86,8 @@ class SshNodes(SharedNodes):
         shutil.rmtree(task.folder / remote_exec.REACHED, ignore_errors=True)
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """Runs the script on the main host, over ssh if that is another machine."""
+        """Returns the command line that runs the script on the main host, over ssh if that is
+        another machine."""
         attempt = [*processes.program(_ATTEMPT, waits=True), str(task.run_folder), str(script)]
         main = task.hosts[0]
         if main.is_near:
@@ -110,7 +111,8 @@ class SshNodes(SharedNodes):
         return {**found, "_FAIRWAY_PYTHON": sys.executable or "python3"}
 
     def reach(self, task: Task, path: str) -> dict[str, str]:
-        """In a container: for one node the script runs inside, for several what it starts there."""
+        """Returns the variables that let the launcher reach the nodes. With a container, the script
+        of one node runs in it; of several nodes, what the script starts there does."""
         words = container.entry(task.run_folder)
         count = len(task.addresses())
         return launchers.contract(self.WAY, path, nodes=count, inside=words, contained=bool(words))

@@ -70,9 +70,9 @@ def _is_the_machines(folder: Path) -> bool:
 @dataclass
 class Queue:
     """The place of one run in the queue of a cluster, and the nodes that it has. `began` is when it
-    joined, in nanoseconds since 1970. `lost` maps nodes that failed this run to the age of their
-    announcements at that time: a node is used again after a new announcement. `reason` is why the
-    run waits."""
+    joined, in nanoseconds since 1970. `lost` maps nodes that failed this run to the times of their
+    last announcements before, in seconds since 1970: a node is used again after a new announcement.
+    `reason` is why the run waits."""
 
     shared: Path
     cluster: str

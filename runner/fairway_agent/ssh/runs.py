@@ -65,7 +65,8 @@ def submit(shared: Path, request: messages.SubmitRequest, _: object) -> messages
 
 @contextmanager
 def free_lock(folder: Path) -> Iterator[int | None]:
-    """Returns the run's lock, held; None if another process holds it."""
+    """Holds the run's lock within the block, and yields it; yields None if another process holds
+    it."""
     lock = files.try_lock(folder / "lock")
     try:
         yield lock
@@ -84,7 +85,8 @@ def cancel(shared: Path, request: messages.CancelRequest, _: object) -> messages
 
 def _cancel_orphan(folder: Path) -> None:
     """Ends the supervisor of a run whose folder was removed by hand, and waits until it and its
-    tasks have ended: they hold nodes, and write there. Its lock is gone with the folder."""
+    tasks have ended: they hold nodes, and write there. Its lock is gone with the folder. Raises
+    Fault if that takes over 120 seconds, or another user owns the supervisor."""
     end, told = time.monotonic() + _LONGEST_END, set[int]()
     while going := processes.running(_MODULE, str(folder)):
         if time.monotonic() > end:
@@ -162,7 +164,7 @@ def nodes(shared: Path, request: messages.NodesRequest, _: object) -> messages.N
 
 
 def main() -> None:
-    """The supervisor; see the module's docstring for its arguments."""
+    """Runs the supervisor; see the module's docstring for its arguments."""
     # What is asked about runs needs none of these.
     from fairway_agent.ssh.attempt import SshNodes
     from fairway_agent.supervisor import supervise

@@ -155,7 +155,7 @@ def _inputs(task: Task) -> dict[str, str]:
 
 
 def missing_input(task: Task) -> str:
-    """Names an input that should come from another run and is missing; "" if all are there."""
+    """Returns why an input from another run is missing; "" if all are there."""
     if not task.plan.chained:
         return ""
     base = task.run_folder.parents[1]

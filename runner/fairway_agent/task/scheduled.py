@@ -149,7 +149,7 @@ class Scheduled(Backend):
         return time.monotonic() + self.watch.due - time.time()
 
     def is_cancelled(self, task: Task) -> bool:
-        """True if the user has cancelled the run, or this task of it."""
+        """Returns True if the user has cancelled the run, or this task of it."""
         known = control.read(task.run_folder).of(task.submission or 0)
         return known.cancels(task.name)
 
@@ -188,7 +188,8 @@ class Scheduled(Backend):
         return self.BEGUN_AGAIN
 
     def before_file(self, task: Task) -> Path:
-        """File with that reason: the task's own state is overwritten meanwhile by why it waits."""
+        """Returns the file with that reason: the task's own state is overwritten meanwhile by why
+        it waits."""
         return task.folder / "before.txt"
 
 
@@ -201,8 +202,8 @@ def task_in(run: Path, plan: RunPlan, spec: TaskSpec, nodes: Nodes, submission: 
 
 def prepare(attempts: Attempts, scheduler: Scheduled) -> None:
     """Prepares this process for a task's attempts, or writes its end if it must not begin: it or
-    its run is cancelled or over a limit, its setup has failed, or it has lost its nodes as often as
-    it may."""
+    its run is cancelled or over a limit, a run before it did not end as required, its setup has
+    failed, an input is missing, or it has lost its nodes more often than it may."""
     task = attempts.task
     scheduler.resume(task)
     if not scheduler.may_begin(task):
@@ -277,7 +278,8 @@ def read_secrets(run: Path, plan: RunPlan) -> None:
 
 
 def once_there_is_room(action: Callable[[], object]) -> None:
-    """Calls the function, and retries while the disk is full."""
+    """Calls the function, and retries while the disk is full, for up to 600 seconds. Raises
+    OSError."""
     end = time.monotonic() + _ROOM_WAIT
     while True:
         try:
