@@ -153,7 +153,7 @@ class Blob:
 
 def stage(entry: Staged, folder: Path) -> int:
     """Downloads an entry's blobs into the folder and returns how many were copied. Raises Fault if
-    one cannot be."""
+    there are none, or one cannot be."""
     from concurrent.futures import ThreadPoolExecutor
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)

@@ -215,7 +215,7 @@ def words_of(
 
 
 def apptainer(program: str, container: Container, bound: Sequence[str], here: str) -> list[str]:
-    """Returns the command prefix of an Apptainer container that starts in the current directory."""
+    """Returns the command prefix of an Apptainer container that starts in the directory `here`."""
     gpus = ["--nv"] if Path("/dev/nvidia0").exists() else []
     words = [program, "exec", *gpus, "--bind", ",".join(bound), "--pwd", here]
     return [*words, *container.options, f"docker://{container.image}"]
@@ -339,7 +339,8 @@ def _seen(run: Path, target: TargetFacts) -> list[str]:
 
 
 def _devices(runtime: str) -> list[str]:
-    """Returns the GPUs of the task and the InfiniBand devices, if this host has any."""
+    """Returns the runtime's options for the task's GPUs and for InfiniBand, if this host has
+    any."""
     words = []
     own = os.environ.get(GPUS, "all")
     if Path("/dev/nvidia0").exists() and own:
@@ -356,7 +357,7 @@ def _devices(runtime: str) -> list[str]:
 
 @contextmanager
 def _kept_image(image: str) -> Iterator[Path]:
-    """Returns the file of an image on this host; one program at a time fetches it."""
+    """Yields the file of an image on this host, under a lock: one program at a time fetches it."""
     folder = scratch.root() / "images"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{hashlib.sha256(image.encode()).hexdigest()[:16]}.sqsh"
@@ -365,7 +366,8 @@ def _kept_image(image: str) -> Iterator[Path]:
 
 
 def _import(runtime: Runtime, image: str) -> str:
-    """Converts the image into a file, once per host."""
+    """Returns the file of the image, which is imported once per host. Raises Fault if that
+    fails."""
     with _kept_image(image) as file:
         if not file.exists():
             draft = file.with_suffix(".new")

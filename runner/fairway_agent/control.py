@@ -111,7 +111,8 @@ class Part(JsonRecord, called="a part"):
         return self.job, index if self.is_array else -1
 
     def comment(self, run: str, submission: int) -> str:
-        """Comment that identifies the job at the scheduler, even if the submitter was killed."""
+        """Returns the comment that identifies the job at the scheduler, even if the submitter was
+        killed."""
         return f"fairway {run} {self.stage} {self.number} {submission}"
 
 
@@ -221,7 +222,7 @@ def _note(folder: Path, submission: int, name: str, key: str, value: Any) -> Non
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds the record's lock; the holder may take it again."""
+    """Holds the record's lock within the block; a thread that has it may take it again."""
     held: set[Path] = _HELD.__dict__.setdefault("folders", set())
     if folder in held:
         yield

@@ -43,7 +43,7 @@ class JobFacts(JsonRecord, called="the job"):
 
     @property
     def priority_word(self) -> str:
-        """Name of its priority; "" if it has none."""
+        """Name of its priority, `normal` by default; "" for a number without a name."""
         if isinstance(self.priority, str):
             return self.priority
         number = self.priority or 0

@@ -133,7 +133,7 @@ class Watch:
     record: Path | None = None
 
     def begin(self) -> None:
-        """Records the start of the run, which is that of its first task."""
+        """Records the start of a limited run, which is that of its first task."""
         if not self.plan.is_limited:
             return
         with control.locked(self.folder):
@@ -148,8 +148,8 @@ class Watch:
         return self.due is not None and time.time() >= self.due and self._look()
 
     def look_back(self) -> bool:
-        """Checks the limits while no task runs to do so; returns False for a run that has not
-        started."""
+        """Returns True if the run has exceeded a limit, checked while no task runs to do so; False
+        for a run that has not started."""
         self.started = self._control.started if self.plan.is_limited else None
         return self.started is not None and self._look()
 

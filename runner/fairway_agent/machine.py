@@ -101,8 +101,8 @@ def choose(
     devices: Devices, wanted: Wanted, take: Callable[[int], bool], release: Callable[[int], None]
 ) -> Share | None:
     """Returns a share of a node's free devices, or None if there are too few. `take` claims a
-    device by its number, unless it is taken, and `release` gives back claimed devices that are not
-    chosen."""
+    device by its number, unless it is taken, and `release` gives back claimed GPUs that are not
+    chosen. The caller gives back the devices that are still claimed after None."""
     free = [gpu for gpu in devices.gpus if take(FIRST_GPU + gpu.index)]
     gpus = _together(free, wanted.gpus or 0)
     for gpu in free:

@@ -121,7 +121,7 @@ class MetricLog:
     finite: bool = True
 
     def read(self, *, ended: bool = True) -> Iterator[tuple[str, float]]:
-        """Returns the values printed since the last call, by the name of their metric.
+        """Yields the values printed since the last call, by the name of their metric.
 
         `ended` says that the log is complete, so that an unterminated last line is read too. A log
         that does not exist yet has no values. Raises what `search` raises if a pattern takes too

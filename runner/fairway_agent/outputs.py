@@ -141,7 +141,7 @@ def lay_out(tasks: Path, to: Path) -> None:
 
 
 def _chosen(written: Path, output: Output) -> Iterator[Path]:
-    """Returns the files of one output."""
+    """Yields the files of one output."""
     for file in _matching(written, output.patterns):
         path = file.relative_to(written).as_posix()
         if not any(fnmatch(path, each) or fnmatch(file.name, each) for each in output.exclude):
@@ -161,10 +161,10 @@ def _true_path(file: Path) -> Path:
 
 
 def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
-    """Chooses the best tasks that are not chosen yet; raises Fault if a run has none. The first
-    task to begin writes the choice into the run's control record, so that all tasks, and a retry,
-    read the same. Tasks that begin at the same time choose alike, because the other run has
-    ended."""
+    """Returns the best tasks of other runs by the names of inputs, and chooses those not chosen
+    yet. Raises Fault if a run has none. The first task to begin writes the choice into the run's
+    control record, so that all tasks, and a retry, read the same. Tasks that begin at the same time
+    choose alike, because the other run has ended."""
     from fairway_agent import control  # who collects outputs decides nothing
 
     wanted = [each for each in plan.chained if each.best is not None]

@@ -103,7 +103,7 @@ def _unmet(folder: Path, wanted: str | list[int], going: str | None) -> str:
 
 
 def _tasks(folder: Path) -> Iterator[TaskState]:
-    """Returns the states of a run's tasks, in their order."""
+    """Yields the states of a run's tasks, in their order."""
     has_last = (folder / "finally.jsonl").exists()
     numbers = range(job_facts.read_plan(folder).tasks - has_last)
     for name in (*map(str, numbers), *[LAST] * has_last):

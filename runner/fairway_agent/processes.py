@@ -308,7 +308,8 @@ def outlive(*numbers: signal.Signals) -> None:
 
 
 def on_term(handler: Callable[[int, FrameType | None], object]) -> None:
-    """Has SIGTERM handled so, one too that came before in a program for which it has waited."""
+    """Sets the handler of SIGTERM and unblocks the signal, which `main` blocks at the start of a
+    pod's programs: one that came before is handled now."""
     signal.signal(signal.SIGTERM, handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 

@@ -133,7 +133,7 @@ class Fields:
         raise self.unfit(name)
 
     def _between(self, name: str, kind: Any, least: float, end: float) -> float:
-        """Returns a number below `end`; NaN is never between two numbers."""
+        """Returns a number from `least` to below `end`; NaN is never between two numbers."""
         value: Any = self.facts.get(name)
         if isinstance(value, kind) and not isinstance(value, bool) and least <= value < end:
             number: float = value
@@ -294,7 +294,7 @@ def _one_of(readers: list[Read], may_be_none: bool) -> Read:
 
 
 def _row(readers: list[Read]) -> Read:
-    """Reads a tuple of fixed length, each item with a reader of its own."""
+    """Returns a reader of tuples of fixed length, each item with a reader of its own."""
 
     def read(found: Fields, name: str) -> tuple[Any, ...]:
         values = found.each(name)

@@ -32,7 +32,7 @@ GPUS, CORES, PORTS = "FAIRWAY_GPUS", "FAIRWAY_CORES", "FAIRWAY_PORTS"
 SHARE_FILE = "share.txt"
 """File in which a task says what it has, for those who have no other way to know."""
 _MOST = 4096  # devices of a kind
-_FIRST_PORT, _END_OF_PORTS = 10_000, 32_768  # see `ports`
+_FIRST_PORT, _END_OF_PORTS = 10_000, 32_768  # see `ports_beside`
 
 
 class NeverFits(Exception):
@@ -91,7 +91,8 @@ class Share:
         return (*self.cores, *(FIRST_GPU + gpu for gpu in self.gpus))
 
     def environment(self) -> dict[str, str]:
-        """Variables that describe the share to programs, GPUs by nvidia-smi's numbers."""
+        """Returns the variables that describe the share to programs, GPUs by nvidia-smi's
+        numbers."""
         gpus, (first, last) = ",".join(map(str, self.gpus)), self.ports
         return {
             **_UNBOUND,
@@ -186,7 +187,7 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def numbers_of(text: str, most: int = _MOST) -> tuple[int, ...]:
-    """Parses such a text. Raises ValueError for any other, and for more than `most` numbers.
+    """Parses a text of `ranges`. Raises ValueError for any other, and for more than `most` numbers.
 
     >>> numbers_of("0-2,5,7-8"), numbers_of("")
     ((0, 1, 2, 5, 7, 8), ())

@@ -127,7 +127,7 @@ class Machine:
         }
 
     def _ports(self) -> Iterator[Path]:
-        """Returns the InfiniBand ports; Ethernet adapters are in the same folder."""
+        """Yields the InfiniBand ports; Ethernet adapters are in the same folder."""
         for port in sorted((self.sys / "class/infiniband").glob("*/ports/*")):
             with suppress(OSError):
                 if (port / "link_layer").read_text().strip() == "InfiniBand":
@@ -177,7 +177,8 @@ class Sampling:
         return 0 if self.process is None else self.process.pid
 
     def due(self) -> float | None:
-        """When to start it, on the monotonic clock; None if it was started, or is not to be."""
+        """Returns when to start it, on the monotonic clock; None if it was started, or is not to
+        be."""
         if self.process is not None or self.failed or self.seconds is None:
             return None
         return self.begun + self.seconds
@@ -225,7 +226,7 @@ class Sampling:
 
 _MANY = 8640  # samples, a day of them: from then on they are further apart
 SLOWER = 6
-"""As many times."""
+"""The factor by which samples are further apart then."""
 
 
 def node_name() -> str:

@@ -26,7 +26,7 @@ _GRACE = 5.0  # seconds for what another run has left on the node
 
 
 def root() -> Path:
-    """Returns the node's local NVMe disks if it has any, else its folder for temporary files."""
+    """Returns this user's folder on the node's local NVMe disks if it has any, else in /var/tmp."""
     base = _NVME if os.access(_NVME, os.W_OK) else Path("/var/tmp")  # noqa: S108 - a folder for each user
     return base / f"fairway-{os.getuid()}"
 

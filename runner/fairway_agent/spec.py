@@ -221,8 +221,8 @@ class RunPlan(JsonRecord, called="the plan"):
         return self.max_duration is not None or self.max_cost is not None
 
     def awaits(self, entry: Chained) -> bool:
-        """True if an input is an output of one of the runs that this one depends on: it exists once
-        these have ended, and only then is the best task known."""
+        """Returns True if an input is an output of one of the runs that this one depends on: it
+        exists once these have ended, and only then is the best task known."""
         if entry.best is not None:
             return True
         runs = {each.rpartition("/")[2] for each in self.after}

@@ -196,7 +196,7 @@ class States:
 
     def wait(self, wakeup: socket.socket, deadline: float | None) -> None:
         """Waits as `processes.wait` does, but no longer than until the next try to write late
-        states."""
+        states, and writes them then."""
         from fairway_agent import processes  # who reads states waits for nothing
 
         if self.late:

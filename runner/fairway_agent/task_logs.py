@@ -118,7 +118,7 @@ class Pump:
         self._thread.start()
 
     def join(self) -> None:
-        """Waits until the task's entire output is in the log."""
+        """Waits until the task's entire output is in the log, but no longer than 2 seconds."""
         self._thread.join(_PATIENCE)
 
     @staticmethod

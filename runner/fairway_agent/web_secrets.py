@@ -32,7 +32,8 @@ _OIDC = "oidc.conf"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Returns 0, or 1 if the vault has none of it or something else."""
+    """Writes the proxy's files, and restarts the proxy if one has changed. Returns 0, or 1 if the
+    vault lacks one or holds something else."""
     given = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     vault = KeyVault(given["vault"], Metadata(identity={"client_id": given["client_id"]}).bearer)
     folder = Path(arguments[1])
@@ -63,7 +64,8 @@ def files_of(vault: KeyVault, certificate: str, secret: str, folder: Path) -> di
 
 def certificate_of(value: str, name: str) -> tuple[str, str]:
     """Returns the certificate chain, the page's own first, and its key, each as PEM. A vault keeps
-    them as PEM, or as PKCS #12 in base64, depending on how the certificate was created."""
+    them as PEM, or as PKCS #12 in base64, depending on how the certificate was created. Raises
+    Failure for any other value."""
     if "-----BEGIN" not in value:
         try:
             packed = base64.b64decode(value, validate=True)
