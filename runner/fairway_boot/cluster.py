@@ -62,7 +62,7 @@ class Host:
 
 
 def own_name() -> str:
-    """This host's name."""
+    """Returns this host's name."""
     return os.uname().nodename
 
 
@@ -133,7 +133,8 @@ def runs(shared: Path, cluster: str) -> list[str]:
 
 
 def waiting(folder: Path, until: str = "~") -> list[str]:
-    """Returns the runs whose tickets come before that name; the caller holds the queue's lock."""
+    """Returns the runs whose tickets come before that name, and removes the tickets of runs that
+    are gone; the caller holds the queue's lock."""
     found = []
     for ticket in sorted(folder.iterdir()):
         match = _TICKET.fullmatch(ticket.name)

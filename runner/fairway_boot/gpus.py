@@ -175,7 +175,8 @@ class Gpus:
 
 
 def _amd(sys: Path) -> Iterator[Gpu]:
-    """Source: docs.kernel.org/gpu/amdgpu/thermal.html and …/driver-misc.html."""
+    """Yields each GPU's values. Source: docs.kernel.org/gpu/amdgpu/thermal.html and
+    …/driver-misc.html."""
     for busy in sorted((sys / "class/drm").glob("card*/device/gpu_busy_percent")):
         device = busy.parent
         files = {

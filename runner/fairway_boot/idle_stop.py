@@ -183,7 +183,7 @@ def _said(*words: str, check: bool = False) -> str:
 
 
 def main() -> None:
-    """The program; see the module's docstring for its arguments."""
+    """Runs the program; see the module's docstring for its arguments."""
     settings = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     try:
         found = Watch(Settings(**settings), Path(sys.argv[2])).look()

@@ -100,7 +100,7 @@ class Metadata:
         return {"Authorization": f"Bearer {self.token(resource)}"}
 
     def machine(self) -> Machine:
-        """Identifies this VM."""
+        """Returns this VM's name and ids."""
         body = self._ask("instance/compute", {"api-version": _INSTANCE_API, "format": "json"})
         with _understood("this machine"):
             name, vm, resource = (str(body.get(key, "")) for key in ("name", "vmId", "resourceId"))

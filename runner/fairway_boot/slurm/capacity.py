@@ -89,9 +89,9 @@ class ScaleSetClient:
         return self._send("POST", "/delete", {"instanceIds": sorted(instances)})
 
     def wait(self, started: Answer) -> None:
-        """Waits until Azure has finished an operation. Raises Failure with its reason if it failed.
-        If this identity may not read operations, or a later change has replaced this one, the scale
-        set's own state tells the end."""
+        """Waits until Azure has finished an operation. Raises Failure with its reason if it failed,
+        or was not done within the settings' `patience`. If this identity may not read operations,
+        or a later change has replaced this one, the scale set's own state tells the end."""
         url = started.headers.get("azure-asyncoperation", "")
         deadline = time.monotonic() + self._settings.patience
         while time.monotonic() < deadline:
@@ -202,8 +202,8 @@ class Capacity:
         node_registry.apply(self._settings, self._name, hold)
 
     def put_back(self, names: list[str]) -> None:
-        """Returns nodes to Slurm's cloud state, immediately or after the partition's hold. Until
-        then Slurm leaves them down, and their jobs in the queue."""
+        """Puts nodes back into Slurm's cloud state, immediately or after the partition's hold.
+        Until then Slurm leaves them down, and their jobs in the queue."""
         with opened(self._settings, self._name) as registry:
             hold = registry.hold
         if hold.active:

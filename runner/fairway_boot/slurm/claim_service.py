@@ -100,8 +100,8 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
 
 
 def _word(value: object) -> str:
-    """Checks another machine's name or resource id, which becomes part of a comma-separated
-    list."""
+    """Returns another machine's name or resource id, which becomes part of a comma-separated list;
+    "" if it cannot."""
     text = str(value or "")
     return text if _WORD.fullmatch(text) else ""
 

@@ -97,7 +97,8 @@ class Node:
         return "DRAIN" in self.state and self.reason.startswith(f"fairway: {HARDWARE}")
 
     def is_a_persons(self, slurm_user: str) -> bool:
-        """True if a person gave the reason, rather than slurmctld or a program of Fairway's."""
+        """Returns True if a person gave the reason, rather than slurmctld or a program of
+        Fairway's."""
         by_slurm = self.by == slurm_user != "root"
         return bool(self.reason) and not by_slurm and not self.reason.startswith(_REASONS)
 
@@ -157,7 +158,7 @@ def partition_is_up(settings: Settings, name: str) -> bool:
 
 
 def nodes(settings: Settings) -> dict[str, Node]:
-    """Returns all nodes by name; a state is {"IDLE", "CLOUD", "POWERED_DOWN"}."""
+    """Returns all nodes by name; a state is a set such as {"IDLE", "CLOUD", "POWERED_DOWN"}."""
     text = tell(settings, "scontrol", "-o", "--all", "show", "node")
     found = {}
     for line in text.splitlines():

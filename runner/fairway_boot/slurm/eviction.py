@@ -38,7 +38,7 @@ _NAME = re.compile(r"-N (\S+)")
 
 
 def main() -> int:
-    """Watches until it is stopped."""
+    """Watches until it is stopped; returns 1 if the service does not name this machine."""
     settings, metadata = begin()
     me, known = metadata.machine().name, dict[str, str]()
     if not me:  # by no name it would leave for all of its neighbours' events

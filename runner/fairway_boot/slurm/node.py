@@ -39,7 +39,8 @@ _LONGEST = 900.0
 
 
 def main() -> int:
-    """Returns 0 once slurmd is started; until then it keeps asking."""
+    """Returns 0 once slurmd is started, and keeps asking until then; 1 if this instance cannot be a
+    node."""
     settings, metadata = begin()
     if lacks := missing(settings, "munged", "unmunge"):
         # Without them there is nobody to tell but the console.

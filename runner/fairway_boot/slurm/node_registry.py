@@ -77,9 +77,9 @@ class Hold:
 
 
 def apply(settings: Settings, partition: str, hold: Hold, among: Iterable[str] = ()) -> None:
-    """Takes the sleeping nodes of the partition out of use while it is held, and closes it.
-    slurmctld forgets a node's state when it lets it be deleted, so that the program that it calls
-    then names the nodes on their way out in `among`."""
+    """Takes the sleeping nodes of the partition out of use while it is held, and closes the
+    partition if the hold is `closed`. slurmctld forgets a node's state when it lets it be deleted,
+    so that the program that it calls then names the nodes on their way out in `among`."""
     if not hold.active:
         return
     nodes = commands.nodes(settings)

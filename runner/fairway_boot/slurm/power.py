@@ -41,7 +41,8 @@ _NOT_THERE = frozenset(
 
 
 def main(arguments: list[str]) -> int:
-    """Returns 0, or 1 if a scale set could not be handled; the reason is logged."""
+    """Returns 0, 1 if a scale set could not be handled, which is logged, or 2 for other
+    arguments."""
     if arguments == ["reconcile"]:
         return reconcile_all(*begin())
     if len(arguments) != 2 or arguments[0] not in _WORK:
@@ -52,7 +53,8 @@ def main(arguments: list[str]) -> int:
 
 
 def answer(what: str, host_list: str, settings: Settings, metadata: Metadata) -> int:
-    """Carries out slurmctld's request for the nodes of a host list, all scale sets in parallel."""
+    """Carries out slurmctld's request for the nodes of a host list, all scale sets in parallel.
+    Returns 1 if one could not be handled."""
     _log.info("%s %s", what, host_list)
     groups = commands.by_partition(commands.expand(host_list))
     known = {name: nodes for name, nodes in groups.items() if name in settings.scale_sets}
@@ -83,7 +85,7 @@ def suspend(capacity: Capacity, names: list[str], settings: Settings) -> None:
 
 
 def resume_fail(capacity: Capacity, names: list[str], _: Settings) -> None:
-    """Returns nodes that did not come up in time to the cloud state, after a rest."""
+    """Puts nodes that did not come up in time back into the cloud state, after a rest."""
     try:
         capacity.give_up_on(names)
     finally:
