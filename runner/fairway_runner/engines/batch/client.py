@@ -145,7 +145,8 @@ class Account:
         return self.calls.pages("the list of jobs", jobs)
 
     def task_counts(self, job_id: str) -> Mapping[str, int]:
-        """Number of tasks of a job, by state: active, running, succeeded, failed and others."""
+        """Returns how many tasks a job has, by state: active, running, succeeded, failed and
+        others."""
         counts = self.calls.call("counts", lambda: self.client.get_job_task_counts(job_id))
         return dict(counts["taskCounts"])
 
@@ -300,7 +301,8 @@ def run_of(job: str) -> str:
 
 
 def scheduled_run(job: str) -> str:
-    """Splits the run of a schedule's job into the schedule's name and the number of the job."""
+    """Returns the run that a schedule's job is, from the schedule's name and the number of the job;
+    any other id as it is."""
     return re.sub(r":job-(\d+)$", r"-\1", job)
 
 

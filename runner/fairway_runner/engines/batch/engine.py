@@ -208,7 +208,8 @@ class BatchEngine(Engine):
             yield
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """Leaves the launcher's programs to the node, as this machine is not one."""
+        """Raises UserError if the pool can never run the job. The launcher's programs are left to
+        the node, as this machine is not one."""
         pools.require_pool(self.account, job)
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Staged:
@@ -352,8 +353,8 @@ ENGINE = BatchEngine
 
 
 def _again(run: RunFolder, before: State | None) -> State:
-    """Returns the state of the next submission: a job that has ended takes no tasks, so a retry
-    gets another."""
+    """Queues the tasks of a retry, and returns the state of the next submission: a job that has
+    ended takes no tasks, so a retry gets another."""
     wanted = read_retry(run.folder)
     first = queue_tasks_again(run)
     submission = (before.submission if before else 0) + 1

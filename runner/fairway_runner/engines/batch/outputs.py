@@ -87,7 +87,7 @@ def _stamp(path: Path) -> list[int]:
 
 
 def _kept(run: RunFolder, storage: Storage, tasks: Sequence[int]) -> list[tuple[str, str, int]]:
-    """Yields name, version and task of each file that these tasks have kept."""
+    """Returns name, version and task of each file that these tasks have kept."""
     found = []
     wanted = set(tasks)
     # One list of all is quicker than one for each of many.

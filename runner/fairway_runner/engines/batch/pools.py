@@ -162,7 +162,8 @@ def act(account: Account, action: str, node: str) -> None:
 
 
 def resize(account: Account, nodes: int) -> None:
-    """Requests that many nodes, Spot ones if the target's are."""
+    """Requests that many nodes, Spot ones if the target's are. Raises UserError for too many, or a
+    pool that scales by a formula."""
     target = account.target
     if nodes > target.nodes.max:
         message = f"`{target.name}` has at most {target.nodes.max} nodes"

@@ -46,7 +46,8 @@ class BatchSchedules:
     target: Target
 
     def create(self, prepared: PreparedRun, recurrence: Recurrence) -> str:
-        """Uploads code and key of the run, and creates a job schedule."""
+        """Uploads code and key of the run, creates a job schedule, and returns its name. Raises
+        UserError for a job of more than one task or node, and for a name that is taken."""
         _require_one_task(prepared)
         with tempfile.TemporaryDirectory() as folder:
             store = RunFolders(Path(folder))

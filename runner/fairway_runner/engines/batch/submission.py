@@ -68,8 +68,8 @@ class State(JsonRecord, called="the submission"):
 
 @dataclass(frozen=True)
 class Payload:
-    """A run ready to be sent: its job in its wire form, an iterator over its tasks, the archive of
-    its record, and a key if it has none yet."""
+    """A run ready to be sent: its job in its wire form, the builder of its tasks, the archive of
+    its record, and a key, which is used if the run has none yet."""
 
     job: Mapping[str, Any]
     requests: RequestBuilder

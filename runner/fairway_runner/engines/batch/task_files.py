@@ -91,8 +91,8 @@ class TaskFiles:
 @dataclass
 class _LogCopy(JsonRecord, called="the copy of a log"):
     """Progress of copying a task's log: the current `attempt`, its `marker` and when it `started`;
-    how many bytes of it are copied (`offset`), and the size of the log with them (`size`); True if
-    that is all."""
+    how many bytes of it are copied (`offset`), and the size of the log with them (`size`); `done`
+    if that is all."""
 
     attempt: int = 0
     offset: int = 0
@@ -133,7 +133,8 @@ def reopen_logs(run: RunFolder) -> None:
 
 
 def follow_logs(files: TaskFiles, statuses: Mapping[int, TaskState]) -> dict[int, int]:
-    """Appends new output of each task that has begun, from its last attempt with any."""
+    """Appends new output of each task that has begun, from its last attempt with any; returns the
+    number of that attempt by task."""
     run = files.run
     with alone(run.folder / "logs.lock"):
         copies = _LogCopies.read(run)

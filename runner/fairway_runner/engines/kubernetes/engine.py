@@ -61,7 +61,8 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return RemoteHost(self.connection, self.access.shared, self.deadline)
 
     def place_of(self, target: Target) -> tuple[str, ...]:
-        """Returns the namespace, kubectl's name and address of its cluster, and the folder."""
+        """Returns the kubeconfig and kubectl's context of its cluster, the namespace, and the
+        folder."""
         access = target.kubernetes
         assert access is not None, "a target with this engine has the section"
         return access.kubeconfig, access.context, access.namespace, access.shared
@@ -90,8 +91,8 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         raise UserError.of("no-priority", message, hint)
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
-        """Adds a pod's share of its node, the key pair of a job on several, and the nodes' NCCL
-        topology."""
+        """Returns the request with the resources of a node, the private key of a job on several
+        nodes, and NCCL's topology of the nodes."""
         from fairway_runner.engines.engine import new_key
 
         job = read_job(run.folder)
@@ -156,12 +157,12 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return self.connection.enter(pod, inside_words(run.id, run.task_name(task), command))
 
     def health_request(self) -> dict[str, Any]:
-        """Also asks for claims, queue and rights."""
+        """Returns the questions with claims, queue and rights."""
         rights, queue = head.rights(self.target), self.access.queue or ""
         return {"health": True, "claims": self.claims, "queue": queue, "rights": rights}
 
     def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:
-        """Reports claims, rights of the head pod's account, the queue and the nodes."""
+        """Yields faults of claims, rights of the head pod's account, the queue and the nodes."""
         access, target = self.access, self.target
         for name, fault in health.claims.items():
             if fault:
@@ -221,7 +222,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return ended.out.decode(errors="replace")
 
     def nodes_request(self, **asked: Any) -> NodesRequest:
-        """Asks for the nodes with the target's labels."""
+        """Returns the request for the nodes with the target's labels."""
         return NodesRequest(selector=self.access.selector, rdma=self.access.rdma, **asked)
 
 

@@ -42,8 +42,8 @@ class Ended:
 
 
 Into = Callable[[], AbstractContextManager[int]]
-"""Takes what a program prints, from its beginning at each try: around it, the descriptor to which
-it is written."""
+"""Context manager around each try of a program, which yields the descriptor for its output; each
+try writes from the beginning."""
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ class Unpacking:
 
     @contextmanager
     def stream(self) -> Iterator[int]:
-        """Returns a descriptor that takes the tar file, each time from its beginning."""
+        """Yields a descriptor that takes the tar file, each time from its beginning."""
         self.error = None
         reader, writer = os.pipe()
         thread = threading.Thread(target=self._unpack, args=(reader,), daemon=True)
@@ -366,8 +366,8 @@ def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
 
 
 def of_shell(remote: Connection, deadline: float) -> list[Finding]:
-    """Checks if a host's shell prints anything before a command, which rsync would take for its
-    data."""
+    """Returns a finding if a host's shell prints anything before a command, which rsync would take
+    for its data."""
     said = remote.run(["true"], deadline=deadline).out.decode(errors="replace").strip()
     if not said:
         return []

@@ -277,7 +277,7 @@ class RemoteEngine(Engine, Generic[A]):
         return {"health": True}
 
     def findings_of(self, found: NodesReport, began: float, ended: float) -> Iterator[Finding]:
-        """Returns the faults in the host's report, which came between two moments of this machine's
+        """Yields the faults in the host's report, which came between two moments of this machine's
         clock."""
         health, shared = found.health, self.access.shared
         assert health is not None, "it was asked for"
@@ -298,7 +298,7 @@ class RemoteEngine(Engine, Generic[A]):
         yield from self.faults(found.nodes, health)
 
     def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:
-        """Returns faults of the target that only this engine knows of."""
+        """Yields the faults of the target that only this engine knows of."""
         raise NotImplementedError
 
 

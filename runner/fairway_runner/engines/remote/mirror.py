@@ -334,7 +334,7 @@ def _requests(
 
 
 def _damaged(reports: Iterable[RunReport | None]) -> list[Finding]:
-    """Reports the runs whose files are damaged at the host."""
+    """Returns findings about the runs whose files are damaged at the host."""
     told = [report.damaged for report in reports if report is not None and report.damaged]
     return [Finding("damaged-run", each, HINT) for each in told]
 

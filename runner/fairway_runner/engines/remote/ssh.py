@@ -340,7 +340,8 @@ class Ssh(Connection):
             )
 
     def _turn_from(self, host: str) -> bool:
-        """Replaces a host that was never reached by another; at last by the first again."""
+        """Replaces a host that was never reached by another; at last by the first again. Returns
+        False if there is none to try."""
         if self.host != host:
             return True  # another thread has done so
         if self.reached or not self._untried:
@@ -382,8 +383,8 @@ class Ssh(Connection):
 
     @property
     def _has_bastion(self) -> bool:
-        """Returns True if a Bastion leads to the host. Connecting then takes a while even if all is
-        well, and the address identifies the host only within the host's own network."""
+        """True if a Bastion leads to the host. Connecting then takes a while even if all is well,
+        and the address identifies the host only within the host's own network."""
         return self.reach is not None and self.reach.bastion is not None
 
     def _is_fault(self, said: str) -> bool:
