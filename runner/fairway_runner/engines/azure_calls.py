@@ -117,9 +117,9 @@ class Calls(Patient):
         return self.within(SOON if command_line.chosen() is None else self.deadline)
 
     def call(self, what: str, operation: Callable[[], T], *, brief: bool = True) -> T:
-        """Calls the operation and returns its result; ServiceError if the service refuses or does
-        not answer. `what` names the request in messages, as `the list of jobs`; one that is not
-        `brief` may take long, and counts as silent only from its first failure on."""
+        """Calls the operation and returns its result. Raises ServiceError if the service refuses or
+        does not answer. `what` names the request in messages, as `the list of jobs`; one that is
+        not `brief` may take long, and counts as silent only from its first failure on."""
         with self.silence.watch(self.service, self.deadline) as watched:
             if not brief:
                 watched.answered()

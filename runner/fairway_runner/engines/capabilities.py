@@ -180,7 +180,7 @@ def _about_waiting(notify: Notify, name: str, able: Capabilities) -> Iterator[Fi
 
 
 def ineffective(job: Job, target: Target, document: Document) -> Iterator[Finding]:
-    """Returns warnings about settings of the job that the target ignores."""
+    """Yields warnings about settings of the job that the target ignores."""
     able = capabilities(target.engine)
     if job.priority not in ("normal", 0) and not (able.priorities or able.runs_here):
         message = (

@@ -239,8 +239,8 @@ def _made(name: str, target: Target, deadline: float | None) -> Engine:
 
 
 def inside_words(run: str, task: str, command: Sequence[str], python: str = "python3") -> list[str]:
-    """Returns the command line that runs a command next to a task's rank; see
-    `fairway_agent.inside`."""
+    """Returns the command line that runs a command next to a task's rank, with which `command`
+    begins; see `fairway_agent.inside`."""
     import fairway_agent
 
     source = Path(fairway_agent.__file__).with_name("inside.py").read_text(encoding="utf-8")

@@ -144,8 +144,8 @@ class Absence:
 
 
 def pauses(longest: float) -> Iterator[float]:
-    """Yields the seconds between one look at a run and the next, up to the `longest`: at first they
-    are few, as many a run has almost ended when somebody waits for it."""
+    """Yields the seconds between one look at a run and the next, up to the `longest`: short ones at
+    first, as many a run has almost ended when somebody waits for it."""
     pause = 0.2
     while True:
         yield min(pause, longest)

@@ -32,8 +32,8 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 
 def every(seconds: float) -> Recurrence:
-    """Returns a recurrence every `seconds` from now on. Raises UserError below a minute, Batch's
-    minimum.
+    """Returns a recurrence every `seconds` from now on. Raises UserError unless these are whole
+    minutes, at least one, which is Batch's minimum.
 
     >>> every(21600).wire()
     {'recurrenceInterval': 'PT360M'}

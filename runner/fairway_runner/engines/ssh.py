@@ -80,7 +80,7 @@ class SshEngine(RemoteEngine[SshAccess]):
         return NodesRequest(self.target.name, queue=self.access.queue or "", **asked)
 
     def faults(self, nodes: Sequence[NodeReport], health: Health) -> Iterator[Finding]:
-        """Reports silent or unhealthy nodes, and a main host without ssh."""
+        """Yields silent or unhealthy nodes, too few nodes, and a main host without ssh."""
         for node in nodes:
             if not node.fresh:
                 message = f"the node {node.name} has been silent for {node.age / 60:.0f} min"

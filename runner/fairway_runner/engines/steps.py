@@ -119,8 +119,8 @@ class StepsEngine(Engine):
                 resume(own)
 
     def _again(self, run: RunFolder) -> Mapping[int, UserError]:
-        """Retries the steps that ran, and resets the others to pending. Returns findings about
-        steps that stay as they are: started ones are watched all the same."""
+        """Retries the steps that ran, and resets the others to pending. Returns the errors of steps
+        that stay as they are, by index: started ones are watched all the same."""
         (run.folder / STEPS_CANCELLED).unlink(missing_ok=True)
         workflow = WorkflowState.of(run)
         for index in read_retry(run.folder).only:

@@ -125,7 +125,7 @@ class WorkflowState:
         return own if is_step_of(own.folder, self.run.id) else None
 
     def going(self) -> list[int]:
-        """Steps whose end is not recorded."""
+        """Returns the indices of the steps whose end is not recorded."""
         return [index for index, state in enumerate(self.states) if not state.is_final]
 
     @contextmanager
@@ -213,7 +213,7 @@ class WorkflowState:
         ]
 
     def _awaited(self, index: int) -> str | None:
-        """Returns the steps that a step waits for; None if all have ended."""
+        """Formats the steps that a step waits for; None if all have ended."""
         names = [n for n in self.steps[index].after if not self.states[self._index(n)].is_final]
         return f"waiting for {', '.join(names)}" if names else None
 

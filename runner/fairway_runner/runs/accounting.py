@@ -148,7 +148,7 @@ class Group:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Returns the facts of the group as plain data."""
+        """Facts of the group as plain data."""
         return {
             "key": self.key,
             "runs": self.runs,
@@ -167,8 +167,9 @@ def require_group(option: str, by: str | None) -> None:
 
 
 def grouped(found: Sequence[Use], by: str | None) -> list[Group]:
-    """Groups the uses by one of `BY`, or each run alone; the most expensive last. A run with
-    several tags is in the group of each, and one without any in that called ""."""
+    """Groups the uses by one of `BY`, the most expensive last, but months in their order; without
+    it each run alone, in the order given. A run with several tags is in the group of each, and one
+    without any in that called ""."""
     groups: dict[str, Group] = defaultdict(lambda: Group(""))
     for use in found:
         for key in _KEYS[by or "run"](use.run):

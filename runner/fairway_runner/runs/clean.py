@@ -92,7 +92,8 @@ def _readers(store: RunStore) -> dict[str, str]:
 
 
 def _end_of(run: Run) -> tuple[str, float]:
-    """Returns the run's state, and when it ended or was last written to."""
+    """Returns the run's state, and when it ended or else was created; of a damaged one, when its
+    folder was last written to."""
     try:
         status = run.status
         return status.state, status.ended or run.record.created
@@ -102,7 +103,8 @@ def _end_of(run: Run) -> tuple[str, float]:
 
 def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
     """Removes the runs' folders, remains of incomplete runs, and then the snapshots of code that no
-    run uses. A run that was started again meanwhile is left alone."""
+    run uses. A run that was started again meanwhile is left alone. Raises UserError if a target is
+    away."""
     removed, size = [], 0
     kept: list[Finding] = []
     for run in runs:

@@ -158,8 +158,7 @@ class RunFolder:
 
     @property
     def state_at_end(self) -> str:
-        """Returns the state of a run whose lock the caller holds, so that nobody else watches
-        it."""
+        """State of a run whose lock the caller holds, so that nobody else watches it."""
         status = self._recorded()
         return status.state if status.is_final or not runs_here(self.record.engine) else "lost"
 
@@ -198,7 +197,7 @@ class RunFolder:
         return exit_code_of(self.status, (self._state_of(each).exit_code for each in folders))
 
     def setup_status(self, run_state: str = "running") -> TaskState | None:
-        """Recorded state of the job's setup; None if it has none."""
+        """Returns the recorded state of the job's setup; None if it has none."""
         if not (self.folder / "setup.jsonl").exists():
             return None
         return self._state_of(self.folder / "setup", run_state)
@@ -416,7 +415,7 @@ class RunFolders:
                 return run_id
 
     def unsorted(self) -> Iterator[RunFolder]:
-        """Returns every run, in no order."""
+        """Yields every run, in no order."""
         if not self.folder.is_dir():
             return
         with os.scandir(self.folder) as entries:

@@ -59,7 +59,7 @@ class LogFile:
     status: Callable[[], TaskState | None] | None = None
 
     def has_grown(self) -> bool:
-        """True if the file has unread bytes."""
+        """Returns True if the file has unread bytes."""
         try:
             return self.path.stat().st_size > self.offset
         except FileNotFoundError:
@@ -80,8 +80,8 @@ class LogFile:
         return data
 
     def piece(self, most: int = _PIECE, *, ended: bool) -> Iterator[Line]:
-        """Returns the next complete lines, `most` bytes at most; an unterminated line at the log's
-        end, or if it is longer."""
+        """Yields the next complete lines, `most` bytes at most; also an unterminated one at the end
+        of an `ended` log, and the start of one that is longer than that."""
         data = self.read(most)
         end = data.rfind(b"\n") + 1
         if (ended and len(data) < most) or (not end and len(data) == most):
@@ -96,13 +96,13 @@ class LogFile:
             yield Line(self.attempt, line, *split_label(line))
 
     def _most_attempts(self) -> int:
-        """The largest possible number of attempts: for a running task one more than is recorded, as
-        its line is written first."""
+        """Returns the largest possible number of attempts: for a running task one more than is
+        recorded, as its line is written first."""
         status = self.status() if self.status is not None else None
         return sys.maxsize if status is None else status.attempts + (not status.is_final)
 
     def lines(self, *, ended: bool) -> Iterator[Line]:
-        """Returns all lines written since the last call."""
+        """Yields all lines written since the last call."""
         while lines := list(self.piece(ended=ended)):
             yield from lines
 

@@ -138,7 +138,7 @@ def _texts(patterns: Patterns) -> dict[str, str]:
 
 
 def _before(path: Path, offset: int) -> list[int]:
-    """Returns a checksum of the log up to that byte, which tells it from another."""
+    """Returns a checksum of the 64 KiB of the log before that byte, which tells it from another."""
     with path.open("rb") as file:
         file.seek(max(0, offset - _BEFORE))
         text = file.read(min(offset, _BEFORE))

@@ -26,7 +26,7 @@ _NOTHING = "nothing-to-fetch"
 
 
 def expected(run: RunFolder) -> Iterator[tuple[int, str]]:
-    """Returns the number of each task, with each output that it keeps on success."""
+    """Yields the number of each task, with each output that it keeps on success."""
     path = run.folder / "tasks.jsonl"
     first = next(read_specs(path), None) if path.exists() else None
     count = run.record.tasks - run.has_last
@@ -167,7 +167,7 @@ class _File(NamedTuple):
 
 
 def _kept(run: Run, index: int) -> Iterator[_File]:
-    """Returns the files of a task."""
+    """Yields the files of a task."""
     log = run.log(index)
     task = run.task_name(index)
     if log.exists():

@@ -256,8 +256,8 @@ class StepRecord(JsonRecord, called="a step"):
     waits: bool = False
 
     def check(self, found: Fields) -> None:
-        """Raises Unfit for an invalid run ID, which names a folder too, and for invalid exit
-        codes."""
+        """Raises Unfit for an invalid run ID, which names a folder too, and for a step to wait for
+        without a required end."""
         if not is_run_id(self.run):
             raise found.unfit("run")
         if not all(self.after.values()):

@@ -100,7 +100,8 @@ class TaskResult:
         return last_values(self.run.log(self.index), patterns) if patterns else {}
 
     def known_metrics(self) -> tuple[dict[str, float], str | None]:
-        """Returns metrics as `metrics` does, and separately those whose pattern takes too long."""
+        """Returns the metrics as `metrics` does, without those whose pattern takes too long, and
+        the messages about these, None without any."""
         try:
             return self.metrics, None
         except UserError:
@@ -131,12 +132,13 @@ class TaskResult:
 
 
 def finite(values: Mapping[str, float]) -> dict[str, float]:
-    """Returns the values of tasks that have not diverged."""
+    """Returns the values that are finite, as those of tasks that have not diverged are."""
     return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
 def task_results(run: RunFolder, run_state: str | None = None) -> list[TaskResult]:
-    """Returns every task of the run, in order; the state may be given."""
+    """Returns every task of the run, in order; the state may be given. Raises UserError if their
+    file is damaged."""
     state = run_state or run.state
     results = [_result(run, spec, state, is_last=is_last) for spec, is_last in _specs(run)]
     if all(each.is_last for each in results):
@@ -239,8 +241,8 @@ def lower_is_better(run: RunFolder, metric: str, hint: str) -> bool:
 def metric_name(
     known: Iterable[str], metric: str | None, called: str, option: str = "--metric"
 ) -> str:
-    """Returns the metric of that name, or the only one, among those that are `known` of what is
-    `called` so. Raises UserError, which names the `option`, if it is unclear which."""
+    """Returns the metric of that name among the `known` ones, or the only one. Raises UserError,
+    which names their owner (`called`) and the `option`, if it is unclear which."""
     names = list(known)
     if not names:
         hint = "give the job one, for example\nmetrics: {loss: 'loss=([0-9.]+)'}"
@@ -290,7 +292,7 @@ class KeptOutput:
 
 
 def files_of(folder: Path) -> Iterator[Path]:
-    """Returns the files below a folder, in the order of their paths, without dangling links."""
+    """Yields the files below a folder, in the order of their paths, without dangling links."""
     for parent, folders, names in os.walk(folder):
         folders.sort()
         yield from (path for name in sorted(names) if (path := Path(parent, name)).is_file())

@@ -142,7 +142,8 @@ class Run(RunFolder):
             raise UserError.of("gone-run", message, hint, exit_code=5)
 
     def _await_end(self, index: int, clock: Callable[[], float]) -> None:
-        """Returns when a task that was told to end has done so; UserError where it does not."""
+        """Waits until a task that was told to end has ended. Raises UserError if that takes 60
+        seconds longer than its grace."""
         engine = self.engine
         grace = 0.0 if has_steps(self.folder) else read_plan(self.folder).grace
         deadline = clock() + grace + _SLACK

@@ -123,7 +123,7 @@ def action_facts(run: Run) -> dict[str, Any]:
 
 
 def _kept_by(found: object) -> dict[str, Any] | None:
-    """Returns one of them; None if it is unreadable."""
+    """Returns the facts of one input; None if they are unreadable."""
     try:
         fields = Fields(found, "an input")
         named = {name: fields.text(name) for name in ("run", "task", "output")}

@@ -132,8 +132,8 @@ def digest_of(piece: bytes) -> str:
 
 
 def _code_of(job: JobFile) -> tuple[Path, Sequence[str], bool | None]:
-    """Returns the folder of a job's code, its exclusions, and True if files that Git ignores are
-    excluded too."""
+    """Returns the folder of a job's code, its exclusions, and its setting `gitignore`, None without
+    one."""
     section = section_of(job.document.data, "code")
     path, exclude = section.get("path", "."), section.get("exclude", [])
     path = path if isinstance(path, str) else "."
@@ -149,7 +149,7 @@ def _code_of(job: JobFile) -> tuple[Path, Sequence[str], bool | None]:
 
 
 def _templates(job: JobFile) -> Iterator[tuple[Path, Path]]:
-    """Returns the user's own templates that a job may name: their paths in the upload and here."""
+    """Yields the user's own templates that a job may name: their paths in the upload and here."""
     data = job.document.data
     name = data.get("template") if isinstance(data, dict) else None
     if not isinstance(name, str):
@@ -170,7 +170,7 @@ def _scripts(folder: Path) -> list[Path]:
 
 
 def _swept(job: JobFile) -> Iterator[Path]:
-    """Returns the files whose names a sweep uses."""
+    """Yields the files whose names a sweep uses."""
     sweep = job.sweep if section_of(job.document.data, "sweep") else None
     for _, generator in sweep.section.generators() if sweep else ():
         if generator.key == "files" and isinstance(generator.value, str):

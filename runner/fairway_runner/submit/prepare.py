@@ -336,7 +336,7 @@ def _task_lines(
 
 def _with_receiver(job: Job, target: Target) -> Job:
     """Returns the job with the project's default receiver of notifications, if its target sends
-    any."""
+    any. Raises UserError if the job lacks a secret that its receiver names."""
     if job.notify is None:
         default = default_notify()
         if default is not None and not capabilities(target.engine).tells_waiting:

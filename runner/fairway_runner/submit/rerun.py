@@ -243,7 +243,7 @@ def _snapshot(run: Run) -> Path:
 
 
 def _changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """Returns the values that differ, by their dotted paths."""
+    """Yields the values that differ, by their dotted paths."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         # repr tells 1 from 1.0 and from true.
         if repr(before) != repr(after):

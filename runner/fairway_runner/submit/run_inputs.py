@@ -35,7 +35,8 @@ WHICH_BETTER = "write better: lower, or better: higher, beside the metric's name
 
 
 class OutputMissing(UserError):
-    """The other run has ended without keeping the output: no later try will find it."""
+    """Error for an output that the other run has ended without keeping: no later try will find
+    it."""
 
 
 def add_kept(
@@ -193,7 +194,7 @@ def _bring(run: Run, kept: KeptOutput) -> None:
 def missing_outputs(
     step: NamedStep, workflow_id: str, jobs: Mapping[str, Job]
 ) -> Iterator[Finding]:
-    """Returns findings for inputs from a step without such an output, or of an unclear task; `jobs`
+    """Yields findings for inputs from a step without such an output, or of an unclear task; `jobs`
     has all steps."""
     runs = {step_run(workflow_id, name): name for name in jobs}
     for name, value in inputs_of_runs(step.document):
@@ -205,7 +206,7 @@ def missing_outputs(
 
 
 def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[str, str] | None:
-    """Returns the error of one input, and a hint."""
+    """Returns the error of one input, and a hint; None if there is none."""
     wanted = value.get("best", value)
     last = wanted.get("task") == "finally"
     outputs = (job.finally_.outputs if job.finally_ else {}) if last else job.outputs
@@ -217,7 +218,7 @@ def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[s
 
 
 def _unmeasured(best: Mapping[str, Any], other: str, job: Job) -> tuple[str, str] | None:
-    """Returns why the best task of a step cannot be determined, and a hint."""
+    """Returns why the best task of a step cannot be determined, and a hint; None if it can."""
     from fairway_runner.runs.results import metric_name
 
     try:
@@ -250,7 +251,7 @@ def with_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFi
 
 
 def unlisted(job_file: JobFile) -> list[Finding]:
-    """Reports inputs whose files have not been listed."""
+    """Returns warnings about inputs whose files have not been listed."""
     return [
         Finding(
             "unlisted-files",
@@ -264,7 +265,7 @@ def unlisted(job_file: JobFile) -> list[Finding]:
 
 
 def _names(job_file: JobFile, name: str, path: DataPath, target: Target) -> Iterator[str]:
-    """Returns the paths of an input's files below its folder."""
+    """Yields the paths of an input's files below its folder."""
     source, dotted = job_file.field(("inputs", name), target), ".".join(map(str, path))
     blobs = source.get("from") if isinstance(source, dict) else None
     if not isinstance(blobs, str) or blobs == "run":

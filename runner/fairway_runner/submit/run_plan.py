@@ -139,8 +139,9 @@ _SHORTEST = 4
 
 
 def secret_values(sources: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the value of each secret, from the `environment` variable that its source names.
-    Raises UserError for each without a value, or with one too short to keep out of logs."""
+    """Returns the value of each `env:` secret, from the variable of the `environment` that its
+    source names. Raises UserError for each without a value, or with one too short to keep out of
+    logs."""
     values, findings = {}, []
     for name, source in sources.items():
         if not source.startswith("env:"):

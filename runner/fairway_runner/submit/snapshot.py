@@ -124,7 +124,8 @@ def listed(
 
 
 def snapshot(code: Code, store: Path) -> Path:
-    """Copies the code below `store`, once for each digest. Raises UserError if that fails."""
+    """Returns a copy of the code below `store`, made once for each digest. Raises UserError if that
+    fails."""
     with writing(f"the code cannot be copied to {store}", f"is the disk full? df -h {store}"):
         target = stored(code.digest, store)
         if target.is_dir():
@@ -160,7 +161,8 @@ def stored(digest: str, store: Path) -> Path:
 
 @contextmanager
 def in_use(store: Path, *, alone: bool = False) -> Iterator[None]:
-    """Keeps snapshots from being removed; with `alone`, also from being taken."""
+    """Keeps snapshots from being removed within the block; with `alone`, also from being taken.
+    Raises UserError if nothing can be written there."""
     with writing(f"nothing can be written to {store}", "use a folder that you may write to"):
         store.mkdir(parents=True, exist_ok=True)
         lock = os.open(store / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
@@ -197,7 +199,7 @@ _TIMEOUT = 20  # seconds
 
 
 def ask_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
-    """Returns git's output; None if git is missing or takes too long."""
+    """Returns git's result; None if git is missing or takes too long."""
     try:
         return subprocess.run(
             ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *arguments],

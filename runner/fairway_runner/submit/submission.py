@@ -120,7 +120,8 @@ def _submit(prepared: PreparedRun, store: RunStore) -> Run:
 
 
 def _with_passed(error: UserError, passed: Mapping[str, str]) -> UserError:
-    """Returns the last target's error, with why others were passed over; removes the run here."""
+    """Returns the last target's error, with why others were passed over, but without the remark
+    that the run is recorded: nothing of it is left here."""
     found = [each for each in error.findings if each.id != CUT_OFF]
     tried = [passed_over_warning(name, why) for name, why in passed.items()]
     return error.with_findings([*found, *tried])

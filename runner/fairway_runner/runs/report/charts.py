@@ -87,7 +87,8 @@ def whole_ticks(scale: Scale) -> list[float]:
 
 
 def axes(x: Scale, y: Scale, x_title: str, x_ticks: Sequence[float]) -> Iterator[Markup]:
-    """Returns both axes with a few round values; those of the x axis are given."""
+    """Yields the lines and labels of both axes, with a few round values; those of the x axis are
+    given."""
     for tick in y.ticks():
         yield line(LEFT, y(tick), RIGHT, y(tick), "grid")
         yield text(LEFT - 8, y(tick) + 4, label(tick), "end", "tick")

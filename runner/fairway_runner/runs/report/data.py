@@ -45,7 +45,7 @@ class Row:
     series: dict[str, Series] = field(default_factory=dict)
 
     def name(self, params: Sequence[str]) -> str:
-        """The task with the parameters that distinguish it."""
+        """Formats the task with the parameters that distinguish it."""
         told = ", ".join(f"{name} {shown(self.task.params.get(name))}" for name in params)
         return f"task {self.task.index}" + (f": {told}" if told else "")
 
