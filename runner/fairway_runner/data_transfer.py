@@ -33,7 +33,7 @@ BLOCK = 4 * 2**20  # bytes; a large file travels in pieces of this size
 _MOST_BLOCKS = 40_000  # of one blob; the service takes 50,000
 
 Report = Callable[[int], None]
-"""Is told of each number of bytes that have arrived."""
+"""Called with each number of bytes that have arrived."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def at_once(operation: Callable[[T], None], items: Iterable[T]) -> None:
 
 @contextmanager
 def blocks_at_once() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Runs operations on blocks of a file, few in parallel, as their bytes are in memory. All
-    end."""
+    """Yields a function that starts operations on blocks of a file, few in parallel, as their bytes
+    are in memory. All end with the block."""
     room = BoundedSemaphore(BLOCKS_AT_ONCE)
     with ThreadPoolExecutor(BLOCKS_AT_ONCE) as pool:
         started = []
@@ -354,7 +354,8 @@ _RENAME = "rename it in storage, or copy another path"
 
 
 def _inside(path: str, name: str) -> PurePosixPath:
-    """Returns a path that stays in its folder, whatever the blob's name."""
+    """Returns the path if it stays in its folder. Raises UserError for a blob's name that leaves
+    it."""
     found = PurePosixPath(path)
     if found.is_absolute() or ".." in found.parts or not found.parts:
         raise UserError.of("bad-blob-name", f"the blob `{name}` cannot be a file here", _RENAME)

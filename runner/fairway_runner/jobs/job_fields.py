@@ -33,7 +33,8 @@ IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 
 
 def written_like(pattern: str, fault: str, hint: str) -> AfterValidator:
-    """Checks that a text has a pattern's form. Raises FieldError with the fault if it has not."""
+    """Returns a validator that raises FieldError, with the fault, for a text without the pattern's
+    form."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):
@@ -49,9 +50,9 @@ Identifier = Annotated[
 
 
 def changed_numbers(document: Document, names: Collection[str]) -> Iterator[Finding]:
-    """Warns of each number for a parameter of these names that a template prints in another form
-    than the file: of 1.10, which prints as 1.1, but not of 1e-4, which can only be meant as a
-    number."""
+    """Yields a warning about each number for a parameter of these names that a template prints in
+    another form than the file: about 1.10, which prints as 1.1, but not about 1e-4, which can only
+    be meant as a number."""
     for path, value in _numbers({key: document.data.get(key) for key in ("params", "sweep")}, ()):
         written = document.written(path, value)
         is_named = path[0] == "params" or not {*path[-2:]}.isdisjoint(names)
@@ -229,7 +230,8 @@ def place_of(document: Document, name: str) -> str:
 
 
 def _place(what: str, names: str, hint: str) -> AfterValidator:
-    """Checks that a text is NAME:PATH, and returns it unchanged."""
+    """Returns a validator that raises FieldError for a text that is not NAME:PATH, or whose path
+    has a part `..`."""
 
     def check(value: str) -> str:
         name, colon, path = value.partition(":")

@@ -76,7 +76,7 @@ class Launchers:
             use.require(job_file, launcher.file, launcher.environment, launcher.source)
 
     def needs(self) -> list[str]:
-        """Programs that the launchers so far need on the main host's PATH."""
+        """Returns the programs that the launchers so far need on the main host's PATH."""
         return [tool for launcher in self._ready.values() for tool in launcher.front_matter.needs]
 
     def render(self, job_file: JobFile, job: Job) -> str:

@@ -1,4 +1,4 @@
-"""Finds parameters of a job that nothing reads, or that have no effect."""
+"""Search for parameters of a job that nothing reads, or that have no effect."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class ParamUse:
 
     @cached_property
     def _fields(self) -> _Reading:
-        """Finds the parameters that the job's own fields read."""
+        """Parameters that the job's own fields read."""
         found = _Reading()
         data = {k: v for k, v in self._document.data.items() if k not in LITERAL_FIELDS}
         for text in _texts(data):

@@ -200,7 +200,8 @@ def _below(
     around: tuple[os.stat_result, ...],
     link: str = "",
 ) -> Iterator[Found]:
-    """Walks a folder; `around` are the folders that contain it, and itself; `link` has led here."""
+    """Yields everything below a folder, like `walk`; `around` are the folders that contain it, and
+    itself; `link` has led here."""
     is_empty = True
     for entry, path, status in _kept(folder, prefix, leaves_out):
         is_empty = False

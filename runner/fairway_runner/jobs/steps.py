@@ -270,7 +270,7 @@ def _input(document: Document, name: str, key: str, value: Any, run: str, before
 
 
 def inputs_of_runs(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Returns the reference to the other run for each input that another run has kept, by name."""
+    """Yields the reference to the other run for each input that another run has kept, by name."""
     inputs = document.data.get("inputs")
     for name, value in inputs.items() if isinstance(inputs, dict) else ():
         if isinstance(value, dict) and (value.get("from") == "run" or "best" in value):

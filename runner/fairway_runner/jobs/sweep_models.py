@@ -293,7 +293,7 @@ class Sweep(Model):
         return self
 
     def generators(self) -> Iterator[tuple[DataPath, Generator]]:
-        """Returns the generators, each with the path of its value below the section."""
+        """Yields the generators, each with the path of its value below the section."""
         if isinstance(self.points, Generator):
             yield ("points", self.points.key), self.points
             return

@@ -170,7 +170,8 @@ class JobSweep:
             raise self.document.error("bad-sweep", path, message, error.hint) from None
 
     def inputs(self) -> Iterator[tuple[DataPath, str]]:
-        """Inputs whose files are points, each with the path of its name in the document."""
+        """Yields the inputs whose files are points, each with the path of its name in the
+        document."""
         for path, generator in self.section.generators():
             if generator.key == "files" and (name := _input_of(generator)) is not None:
                 yield ("sweep", *path, "input"), name

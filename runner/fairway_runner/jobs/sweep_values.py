@@ -98,8 +98,8 @@ def _filled(values: list[Any]) -> list[Any]:
 
 
 def by_shape(plain: type, expected: str) -> Discriminator:
-    """Chooses between a value of the type `plain`, tagged "as it is", and a model, tagged "as a
-    mapping"; an error for anything else says what was `expected`."""
+    """Returns a discriminator between a value of the type `plain`, tagged "as it is", and a model,
+    tagged "as a mapping"; an error for anything else says what was `expected`."""
 
     def shape(value: Any) -> str | None:
         if isinstance(value, plain):
@@ -196,8 +196,8 @@ class Called:
 def _parameters(
     *names: str, above_zero: Sequence[str] = (), order: Sequence[str] = ()
 ) -> AfterValidator:
-    """Checks that there is a number for each name, that those `above_zero` are, and that those of
-    the `order` are ascending."""
+    """Returns a validator that checks that there is a number for each name, that those `above_zero`
+    are, and that those of the `order` are ascending."""
 
     def check(values: list[Any]) -> list[Any]:
         if len(values) != len(names):

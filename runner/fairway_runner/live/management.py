@@ -202,8 +202,8 @@ class Management:
 
     def _wait_for_state(self, path: str, version: str) -> None:
         """Waits for the end of operations on a resource, by its own state: operations belong to the
-        subscription, where somebody with a role on one machine may not read them. Raises UserError
-        if that takes longer than the command's deadline."""
+        subscription, where somebody with a role on one machine may not read them. Raises Refused if
+        the state is `Failed`, UserError if that takes longer than the command's deadline."""
         seconds = deadline()
         until = time.monotonic() + seconds
         while True:

@@ -241,7 +241,7 @@ class Subscription:
     usages: Sequence[Mapping[str, Any]]
 
     def offers(self, machines: Sequence[Machines]) -> Iterator[Offer]:
-        """Returns an offer for each part of an environment that asks for VMs."""
+        """Yields an offer for each part of an environment that asks for VMs."""
         for each in machines:
             size = vm_size(each.size)
             refusal, zones = self._may_have(size.name)

@@ -82,7 +82,7 @@ class StoppedMachine:
 
     @property
     def finding(self) -> Finding:
-        """Returns the finding for the stopped VM, with the command that starts it."""
+        """Finding for the stopped VM, with the command that starts it."""
         message = (
             f"`{self.name}` is stopped, and Azure cannot change the extensions of a stopped VM"
         )
@@ -113,7 +113,7 @@ def is_stopped(azure: Management, machine: str) -> bool:
 
 
 def _with_changed_extensions(plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Returns the unchanged VMs, by id, whose extensions change; each with its cluster."""
+    """Yields the unchanged VMs, by id, whose extensions change; each with its cluster."""
     changes = [each for each in plan.get("resource_changes") or () if isinstance(each, dict)]
     # One that is made anew runs when its extensions are made, and goes with them.
     known = {

@@ -171,9 +171,8 @@ class Settings:
 
     @cached_property
     def known(self) -> list[Finding]:
-        """Returns the findings of `fairway check` on these answers, except those about the
-        placeholders for a key and an address. Raises UserError for an error that only another
-        answer can fix."""
+        """Findings of `fairway check` on these answers, except those about the placeholders for a
+        key and an address. Raises UserError for an error that only another answer can fix."""
         from fairway_core.checks import check_environment
         from fairway_core.environment import read_environment
 
@@ -232,7 +231,7 @@ def name_from(folder: Path) -> str:
 
 
 def project_files(settings: Settings, *, in_git: bool) -> Iterator[tuple[Path, bytes]]:
-    """Returns each file of the project by its path; `in_git` says that it is in a work tree."""
+    """Yields each file of the project by its path; `in_git` says that it is in a work tree."""
     replacements = {**settings.replacements(), "GITIGNORE": "" if in_git else "# "}
     for file in sorted(_FILES.rglob(f"*{_SUFFIX}")):
         parts = [_RENAMED.get(part, part) for part in file.relative_to(_FILES).parts]

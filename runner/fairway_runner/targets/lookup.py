@@ -197,8 +197,8 @@ def _synced(file: Path) -> Iterator[Target]:
 
 
 def processes_per_node(target: Target) -> int:
-    """Returns the value of `processes_per_node: gpus` on a target: a process per GPU, or on a size
-    without GPUs the catalogue's ranks per node."""
+    """Returns the value of `processes_per_node: gpus` on a target: a process per GPU; without GPUs
+    one per core, of this machine or of the VM size. Raises UserError if the VM size is unknown."""
     if runs_here(target.engine):
         gpus = [each for each in Path("/dev").glob("nvidia[0-9]*") if each.name[6:].isdecimal()]
         return len(gpus) or len(os.sched_getaffinity(0))

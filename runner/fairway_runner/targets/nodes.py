@@ -170,7 +170,7 @@ def _of_file(file: Path) -> Iterator[Any]:
 
 
 def _in_outputs(outputs: Any) -> Iterator[Any]:
-    """Returns the records in a mapping of outputs, or of stacks with outputs."""
+    """Yields the records in a mapping of outputs, or of stacks with outputs."""
     if not isinstance(outputs, dict):
         return
     found = outputs.get("targets")
