@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FILES_AT_ONCE = 16
-BLOCKS_AT_ONCE = 16  # of one file
-BLOCK = 4 * 2**20  # bytes; a large file travels in pieces of this size
-_MOST_BLOCKS = 40_000  # of one blob; the service takes 50,000
+BLOCKS_AT_ONCE = 16  # per file
+BLOCK = 4 * 2**20  # bytes; a large file is transferred in blocks of this size
+_MOST_BLOCKS = 40_000  # per blob; the service allows 50,000
 
 Report = Callable[[int], None]
-"""Called with each number of bytes that have arrived."""
+"""Callback that receives each number of bytes that have arrived."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from fairway_runner.submit.submission import submit
 if TYPE_CHECKING:
     from fairway_core.target import Target
 
-# Of a job, what is for runs that do something by themselves, and what a session has its own of.
+# Fields of a job that only make sense for batch runs, or that a session sets itself.
 _DROPPED = (
     *("sweep", "finally", "after", "retries", "retry", "metrics", "max_duration", "target"),
     *("template", "options", "idle_gpu"),
@@ -66,7 +66,7 @@ def session_job(wanted: Wanted, target: Target) -> JobFile:
         given = JobFile(document.override(wanted.assignments, Job), Path.cwd())
     else:
         given = load_job(wanted.job, wanted.assignments)
-    # Of a sweep, the first point: its values are those of the job's `params`.
+    # A session of a sweep takes the values of its first point.
     given = next(given.tasks())
     given.resolve(target)
     data = {key: value for key, value in given.document.data.items() if key not in _DROPPED}
@@ -80,7 +80,7 @@ def session_job(wanted: Wanted, target: Target) -> JobFile:
     }
     if wanted.jupyter:
         data["options"]["jupyter"] = True
-    # YAML has its own escapes for what JSON writes as pairs of surrogates.
+    # JSON escapes non-BMP characters as surrogate pairs, which YAML does not accept.
     text = json.dumps(data, indent=1, ensure_ascii=False)
     text = re.sub(r"[^\n -~]", lambda each: f"\\U{ord(each[0]):08x}", text)
     file = given.document.file
@@ -95,7 +95,7 @@ def begin(wanted: Wanted, target: Target, store: RunStore) -> tuple[Run, Sequenc
         message = f"a session on `{target.name}` has one node: its engine is `{target.engine}`"
         hint = "its nodes have separate copies of the code, which cannot be kept in sync: --nodes 1"
         raise UserError.of("not-supported", message, hint)
-    # Before the code is collected: what changes from now on is sent.
+    # Before the code is collected, so that changes from now on are sent.
     known = Known.of(
         job_file.folder / job.code.path, job.code.exclude, gitignore=job.code.gitignore is True
     )
@@ -149,7 +149,7 @@ def chosen(store: RunStore, name: str | None) -> Run:
     return found[0]
 
 
-# Before the session's script begins, what prepares it has its name, and may be in any folder.
+# Before the session's script starts, its preparation has the name, and may be in any folder.
 _QUESTION = """
 [ -n "${FAIRWAY_SESSION-}" ] || { printf "\\nfairway-begun=no\\n"; exit 0; }
 printf "\\nfairway-%s=%s\\n" user "$(id -un)" folder "$FAIRWAY_SESSION" \\
@@ -194,7 +194,7 @@ def look(beside: Beside) -> SessionAccess | None:
 
 FOLDER = "fairway.d"
 INCLUDE = f"Include {FOLDER}/*.conf"
-"""The line of ~/.ssh/config by which every session is a host."""
+"""Line of ~/.ssh/config that makes every session a host."""
 
 _BLOCK = """\
 # {folder}
@@ -210,8 +210,8 @@ Host {run}
     ServerAliveInterval 15
 """
 
-# Whatever a connection needs lies in a folder of its own, which goes with it. The shell stays, so
-# that its environment, which says that the session is used, can be read.
+# Each connection has its own temporary folder, removed with it. The shell is not replaced, because
+# its environment shows that the session is in use.
 _SERVER = r"""
 set -eu
 umask 077
@@ -292,7 +292,7 @@ def write_host(run: Run, access: SessionAccess, program: Sequence[str]) -> Host:
     hint = f"work in the session with: fairway exec {run.id} -- bash"
     with writing(f"{folder} cannot be written", hint):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for file in folder.glob("*.conf"):  # of runs that are no more
+        for file in folder.glob("*.conf"):  # of runs that no longer exist
             with suppress(OSError, ValueError):
                 first = file.read_text(encoding="utf-8").partition("\n")[0]
                 if first.startswith("# /") and not Path(first.removeprefix("# ")).is_dir():

@@ -65,7 +65,7 @@ class Beside:
             input=data,
             capture_output=True,
             env=self.environment(),
-            # Ctrl-C is for this program alone, which ends what is under way and says nothing of it.
+            # Ctrl-C is meant for this program alone, which ends the transfer quietly.
             start_new_session=True,
             check=False,
         )
@@ -75,17 +75,17 @@ class Beside:
         return {**os.environ, VARIABLE: str(self.run.folder.parents[2])}
 
 
-# Of this machine alone, as the points say.
+# Leading dots: these files belong to this machine alone.
 _KNOWN = ".sent.json"
 _LOCK = ".sent.lock"
-_UNUSED = ["env", "-u", "FAIRWAY_PID"]  # by which it would count as use of the session
-# Links here are followed, and empty folders and owners left out. What is named and is not here is
-# removed there.
+_UNUSED = ["env", "-u", "FAIRWAY_PID"]  # the variable would make this count as use of the session
+# Follows links, skips empty folders and owners. Deletes named files there that no longer exist
+# here.
 _RSYNC = ["rsync", "-LEtzs", "--files-from=-", "--from0", "--delete-missing-args"]
-_VANISHED = 24  # a file went while the folder was read, which the next look sees
+_VANISHED = 24  # a file vanished during the transfer; the next scan notices that
 
 Stamp = tuple[int, int, bool]
-"""A file's size, when it was changed, and whether it is executable."""
+"""A file's size, modification time, and whether it is executable."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Known:
         except FileNotFoundError:
             return None
         except (UserError, Unfit, KeyError, TypeError, ValueError, AttributeError):
-            # Once the file is removed, all of it is sent again.
+            # Without the file, everything is sent again.
             message = f"{run.folder / _KNOWN} cannot be read"
             hint = "remove it and start another session, or: --no-sync"
             raise UserError.of("damaged-run", message, hint) from None
@@ -150,7 +150,7 @@ class Sync:
     there: str
     has_rsync: bool = True
     took: float = 0.0
-    """The seconds of the last look at the folder."""
+    """Seconds that the last scan of the folder took."""
 
     def look(self) -> tuple[Changes, dict[str, Stamp]]:
         """Returns the changes since the last look, and the folder's files; raises UserError if it
@@ -185,7 +185,7 @@ class Sync:
     def _sent_by_rsync(self, changes: Changes) -> bool:
         if shutil.which("rsync") is None:
             return False
-        # rsync takes a host's name as a word of the command: `env`, which runs what follows.
+        # rsync wants a host name, which it adds to the command: `env` then runs the rest.
         through = shlex.join(self.beside.command(_UNUSED))
         names = b"".join(os.fsencode(path) + b"\0" for path in (*changes.written, *changes.removed))
         words = [*_RSYNC, "-e", through, "--", f"{self.known.folder}/", f"env:{self.there}/"]

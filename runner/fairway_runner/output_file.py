@@ -17,12 +17,12 @@ _OPEN = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
 def write_output(file: Path, text: str) -> Path:
     """Writes the file atomically, and returns it. Raises UserError if that fails. To a pipe, a
     device or an open file such as /dev/stdout it appends; of a link it writes the target."""
-    if file.is_dir():  # `.` has no name of which a draft's could be made
+    if file.is_dir():  # `.` has no name to derive a draft's from
         hint = f"name a file in it, for example {file / 'result'}"
         raise UserError.of("unwritable-file", f"{file} is a directory", hint)
     try:
         is_open = str(file).startswith(_OPEN)
-        # A draft would replace the device itself, or the file that a shell has opened to add to it.
+        # A draft would replace the device itself, or the file that a shell has opened to append to.
         if is_open or (file.exists() and not file.is_file()):
             with file.open("ab") as stream:
                 stream.write(text.encode())
@@ -35,7 +35,7 @@ def write_output(file: Path, text: str) -> Path:
 
 
 _NO_TOOL, _SERVICE_FAILED = 4, 5
-_LONGEST = 120.0  # seconds for Graphviz; only one that hangs takes so long
+_LONGEST = 120.0  # seconds for Graphviz; only a hanging one takes so long
 
 
 def require_writable(file: Path) -> None:

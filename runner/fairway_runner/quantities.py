@@ -57,7 +57,7 @@ def duration(seconds: float | None) -> str:
     """
     if seconds is None:
         return ""
-    seconds = max(0.0, seconds)  # a clock may have been set back meanwhile
+    seconds = max(0.0, seconds)  # the clock may have been set back
     if seconds < 60:
         return f"{seconds:.1f}s"
     minutes, rest = divmod(int(seconds), 60)
@@ -135,7 +135,7 @@ def seconds(state: str, started: float | None, ended: float | None) -> float | N
     is unknown."""
     if started is None or (ended is None and state != "running"):
         return None
-    # The clock may have been set back meanwhile.
+    # The clock may have been set back.
     return max(0.0, round(float(ended or time.time()) - float(started), 3))
 
 

@@ -30,11 +30,11 @@ from fairway_runner.engines import outage
 
 T = TypeVar("T")
 
-CPU = 300.0  # seconds of processor time that a call may take: a sweep has up to 100,000 tasks
-MEMORY = 1 << 30  # bytes that it may take
-_LARGEST = 32 << 20  # bytes of what it returns
-_GROWN = 128 << 20  # bytes that a process may keep between two calls
-_KEPT = 2  # processes that wait for their next call
+CPU = 300.0  # seconds of processor time per call: a sweep has up to 100,000 tasks
+MEMORY = 1 << 30  # bytes of memory per call
+_LARGEST = 32 << 20  # bytes of a result
+_GROWN = 128 << 20  # bytes by which a process may grow between two calls
+_KEPT = 2  # idle processes
 _HEAD = struct.Struct("!?Q")
 
 _idle: list[_Process] = []
@@ -111,7 +111,7 @@ class _Process:
             [sys.executable, "-P", "-c", f"from {__name__} import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is not meant for it
+            start_new_session=True,  # protects it from Ctrl-C
         )
 
     @property
@@ -145,7 +145,7 @@ class _Process:
 
 
 _usual: tuple[int, int] | None = None
-"""The limit on memory that this process was started with, if it is one that `call` started."""
+"""The memory limit that this process was started with, if `call` started it."""
 
 
 def main() -> None:
@@ -153,7 +153,7 @@ def main() -> None:
     global _usual
     _usual = resource.getrlimit(resource.RLIMIT_DATA)
     orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    # What a call prints or starts has nothing to do with either.
+    # The output and input of a call's code must not mix with these.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
@@ -170,7 +170,7 @@ def main() -> None:
             os.environ.update(environment)
         process_limits.CPU_LIMIT = limits[2]
         outage.choose(limits[3], offered=limits[4])
-        # During a call nothing comes but the end of the input, and its signal ends us.
+        # Between orders only the end of the input arrives, and its signal ends this process.
         fcntl.fcntl(orders, fcntl.F_SETFL, usual | os.O_ASYNC)
         if select.select([orders], [], [], 0)[0]:
             return

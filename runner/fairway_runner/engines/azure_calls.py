@@ -37,15 +37,15 @@ T = TypeVar("T")
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 10.0  # seconds
 _BUSY = frozenset({408, 429, 500, 502, 503, 504})
-_SKEW = 600  # seconds; requests that are signed with a time further off are refused
-_UNKNOWN_NAME = 20.0  # seconds for which a name that nobody knows is looked up again
+_SKEW = 600  # seconds; Azure refuses requests whose timestamp differs by more
+_UNKNOWN_NAME = 20.0  # seconds during which an unresolvable host name is retried
 SOON = 30.0
-"""Seconds for which a service that is away is asked by a command that only looks."""
+"""Seconds for which read-only commands retry an unavailable service."""
 
 _START = "start the simulator: bin/batch-simulator --background, and then: source ./sim.env"
 
-# What storage says to somebody whom it knows. Source: Azure documentation, troubleshoot 403 errors
-# in Azure Blob Storage.
+# Errors of storage for a caller that it could authenticate. Source: Azure documentation,
+# troubleshoot 403 errors in Azure Blob Storage.
 _KNOWN_TO_IT = {
     "AuthorizationFailure": (
         "is closed to this machine's address",
@@ -108,7 +108,7 @@ class Calls(Patient):
     skew: float | None = None
     address: str = ""
     stopped: threading.Event = field(default_factory=threading.Event)
-    """Set when waiting is pointless, because another call has given up."""
+    """Set when another call has given up, so that waiting is pointless."""
     clock: Callable[[], float] = time.monotonic
     silence: Silence = field(default_factory=Silence)
 
@@ -135,11 +135,11 @@ class Calls(Patient):
                 return operation()
             except AzureError as error:
                 if isinstance(error, ClientAuthenticationError) and self.has_token and tokens < 2:
-                    tokens += 1  # it ran out on the way: the next request has a new one
+                    tokens += 1  # expired on the way: the next request gets a new token
                     continue
                 if self.skew is not None and not dated and abs(_skew(error)) > _SKEW:
                     dated = _facts(error)[0] in (401, 403)
-                    if dated:  # the same again, dated as the service would
+                    if dated:  # retry once, dated by the service's clock
                         self.skew = _skew(error)
                         continue
                 is_unknown = self.clock() > asked_until and _failed_by(error, socket.gaierror)
@@ -183,7 +183,7 @@ class Calls(Patient):
         if status in (401, 403) or isinstance(error, ClientAuthenticationError):
             if why := sign_in_again(error):
                 message, hint = f"{self.service} was not asked: {why}", "az login"
-            elif not status:  # no answer of a service: the SDK has nothing to ask it with
+            elif not status:  # no answer from a service: the SDK has no credentials
                 why = why_not_signed_in(error)
                 message = f"{self.service} was not asked: not signed in to Azure: {why}"
                 hint = how_to_sign_in(error, self.hint)
@@ -204,8 +204,8 @@ class Calls(Patient):
                 f"this machine's clock is {abs(skew) / 60:.0f} minutes {word} {self.service}'s"
             )
             return message, "set it, for example with: sudo timedatectl set-ntp true"
-        # Azurite has the first of these codes for a wrong key too, with Azure's words for that; an
-        # answer to HEAD has no words.
+        # Azurite returns the first of these codes for a wrong key too, with Azure's text for that;
+        # an answer to HEAD has no text.
         known = code == "AuthorizationPermissionMismatch" or "not authorized" in text
         if code in _KNOWN_TO_IT and known:
             why, hint = _KNOWN_TO_IT[code]
@@ -229,7 +229,7 @@ def _is_transient(error: AzureError) -> bool:
         return False
     if isinstance(error, HttpResponseError) and error.status_code is not None:
         return error.status_code in _BUSY
-    # Without a status the connection ended in the middle of an answer.
+    # An error without a status means that the connection broke in the middle of an answer.
     lost = (ServiceRequestError, ServiceResponseError, IncompleteReadError, HttpResponseError)
     return isinstance(error, lost)
 
@@ -254,7 +254,7 @@ def _facts(error: AzureError) -> tuple[int, str, str]:
     """Returns HTTP's status, the service's code, and its message; 0 and "" if there are none."""
     status = int(getattr(error, "status_code", None) or 0)
     code = getattr(error, "error_code", None) or ""
-    code = str(getattr(code, "value", code))  # storage's is an enumeration
+    code = str(getattr(code, "value", code))  # an enumeration in storage's SDK
     detail = getattr(error, "error", None)
     if not code and detail is not None:
         code = str(getattr(detail, "code", None) or "")

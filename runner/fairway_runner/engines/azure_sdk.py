@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
 
 
-# It warns on standard error of each answer that breaks off, which `Calls` asks for again.
+# It warns on standard error about each broken answer, which `Calls` retries.
 logging.getLogger("azure.core.pipeline.transport").setLevel(logging.ERROR)
 
-_FAILED = "open failed: "  # what OpenSSH says of a connection that the far side could not make
+_FAILED = "open failed: "  # OpenSSH's message if the far side could not connect
 _PROHIBITED = "administratively prohibited"
 
 
@@ -70,9 +70,9 @@ class Gateway:
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for this program, which may end in words
+                start_new_session=True,  # Ctrl-C is for this program, which may end with a message
             )
-        # It ends with its connection, and leaves no dead process behind.
+        # The process ends with its connection; waiting for it leaves no zombie.
         threading.Thread(target=process.wait, name="gateway", daemon=True).start()
         return ours
 
@@ -93,7 +93,7 @@ class Gateway:
 
 
 HOSTS, KEPT = 4, 64
-"""Numbers of hosts, and of connections to each, that an adapter keeps: by default ten each."""
+"""Numbers of hosts, and of connections to each, in an adapter's pool; the default is ten each."""
 
 
 def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
@@ -103,7 +103,7 @@ def adapter_for(target: Target, url: str, deadline: float) -> HTTPAdapter:
     where = urlsplit(url)
     gateway = target.gateway if target.gateway and target.gateway.host else None
     if gateway is None or where.hostname is None or _is_near(where.hostname):
-        # A proxy that the environment names is used as ever; loopback needs none.
+        # A proxy from the environment is used as usual; loopback needs no gateway.
         return HTTPAdapter(pool_connections=HOSTS, pool_maxsize=KEPT)
     way = Gateway(shared(gateway.host, gateway.user, target.reach), deadline)
     way.reach()
@@ -159,8 +159,8 @@ def _pools(gateway: Gateway) -> dict[str, Any]:
     return {"http": through(HTTPConnectionPool, 80), "https": through(HTTPSConnectionPool, 443)}
 
 
-_BLOCK = 1 << 20  # bytes of a file that are read at a time
-_TIMEOUT = 60.0  # seconds without a byte of an answer
+_BLOCK = 1 << 20  # bytes read from a file at a time
+_TIMEOUT = 60.0  # seconds without receiving a byte
 
 
 def token_credential() -> TokenCredential:
@@ -170,7 +170,7 @@ def token_credential() -> TokenCredential:
 
     from azure.identity import DefaultAzureCredential
 
-    # It would print each way in that it has tried; what is refused is said in one message.
+    # It would print every credential that it tried; a refusal is reported in one message instead.
     logging.getLogger("azure").addHandler(logging.NullHandler())
     return DefaultAzureCredential()
 
@@ -190,7 +190,7 @@ def transport(target: Target, url: str, deadline: float) -> RequestsTransport:
     )
 
 
-# What Microsoft Entra ID answers where signing in again helps, and a second try does not. Source:
+# Errors of Microsoft Entra ID that signing in again fixes, and a retry does not. Source:
 # learn.microsoft.com/entra/identity-platform/reference-error-codes.
 _EXPIRED = re.compile(r"AADSTS(?:70043|700082|70008|50173|700084)\b")
 _INSTALL_CLI = (

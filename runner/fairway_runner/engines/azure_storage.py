@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 OUTPUTS, CODE = "outputs", "code"
-"""The containers: what tasks keep, and what they are made of (private to the account)."""
+"""The account's private containers: what tasks keep, and what they are made of."""
 
 _HINT = "log in with `az login`, or set AZURE_STORAGE_CONNECTION_STRING"
 
@@ -99,7 +99,7 @@ class Storage:
             data: bytes = self._call(container, f"the blob {name}", download, brief=False)
             return data
         except ServiceError as error:
-            if error.status == 416:  # nothing is there from `first` on
+            if error.status == 416:  # the blob ends before `first`
                 return b""
             raise
 

@@ -28,21 +28,21 @@ class Capabilities:
     """Capabilities that differ between engines; each field is a row of the table."""
 
     runs_here: bool = _row("Runs on this machine", False)
-    """Its tasks are processes of this machine, and a run's folder here is where they work."""
+    """True if tasks are processes of this machine that work in the run's local folder."""
     setup_as_admin: bool = _row("`setup: {command, admin: true}`", False)
     releases: bool = _row("`setup: {command, release}`", False)
-    """True if something runs on the nodes of a run that has ended: elsewhere others have them."""
+    """True if a command can run on the nodes after the run: other engines pass them on at once."""
     after: bool = _row("`after:`", True)
     begins_steps: bool = _row("`steps:` start without a command that follows", True)
-    """True if a run waits there for others, also where no machine of the user's is on; why it does
-    not on Batch is in docs/batch.md."""
+    """True if runs wait for others there, even while no machine of the user's is on; docs/batch.md
+    explains why Batch cannot."""
     priorities: bool = _row("`priority:`", False)
-    """True if a run can overtake others that wait."""
+    """True if a run can overtake waiting runs."""
     accounts: bool = _row("`account:` and `qos:`", False)
     tells_waiting: bool = _row("`notify: {on: waiting}`", True)
-    """True if something there sees that a run waits."""
+    """True if something there notices that a run waits."""
     tells_secretly: bool = _row("`notify: {on: waiting}` with a receiver in `secrets:`", True)
-    """True if the program that tells of a waiting run has the job's secrets."""
+    """True if the program that reports a waiting run has the job's secrets."""
     idle_parts: bool = _row("`idle_gpu:` with `gpus:`", True)
     """True if samples number GPUs as a task with only some of a node's GPUs does."""
     checks_gpus: bool = _row("`preflight: gpus` by default", False)
@@ -50,18 +50,18 @@ class Capabilities:
     mounts_topology: bool = _row(
         "NCCL's topology file is mounted, with `NCCL_NET_GDR_LEVEL: SYS`", False
     )
-    """True if tasks have no file of the HPC image, but the topology files that Fairway mounts."""
+    """True if tasks lack the HPC image's topology files, but have those that Fairway mounts."""
     schedules: bool = _row("`fairway schedule`", False)
     resizes: bool = _row("`fairway pool resize`", False)
     shell: bool = _row("`fairway ssh` and `tunnel`", True)
     one_copy: bool = _row("The nodes of a task share the job's code", True)
-    """True if a file written into the code's folder on one node is there on all."""
+    """True if a file written into the code's folder on one node is visible on all."""
     node_actions: tuple[str, ...] = _row("`fairway nodes`", ())
-    """Possible actions on a node, of drain, resume, reboot and reimage."""
+    """Supported actions on a node: drain, resume, reboot, reimage."""
     prepares: bool = _row("`fairway targets prepare`", False)
-    """True if a target by hand needs something of Fairway's own there before jobs run."""
+    """True if a target defined by hand needs something of Fairway's there before jobs run."""
     machines: bool = _row("`fairway nodes report`", False)
-    """True if the engine knows which VM a node is."""
+    """True if the engine knows the VM of a node."""
 
 
 ENGINES = {
@@ -97,10 +97,10 @@ ENGINES = {
         machines=True,
     ),
 }
-"""Of each engine that there is."""
+"""Capabilities by engine."""
 
 HERE = next(name for name, able in ENGINES.items() if able.runs_here)
-"""The engine of this machine."""
+"""Name of this machine's engine."""
 
 _NONE = Capabilities(
     after=False,
@@ -285,7 +285,7 @@ def _node_of(target: Target) -> dict[str, int] | None:
         from fairway_agent.kubernetes.settings import counts
         from fairway_core.kubernetes.pools import of_node
 
-        gpus, cores = counts(of_node(target))  # as many of each as pods can have
+        gpus, cores = counts(of_node(target))  # the most of each that a pod can have
         return {"gpus": gpus, "cores": cores}
     if not target.vm_size:
         return None

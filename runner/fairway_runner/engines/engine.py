@@ -232,7 +232,7 @@ def engine_of_steps() -> Engine:
 
 def _made(name: str, target: Target, deadline: float | None) -> Engine:
     module = import_module(f"fairway_runner.engines.{name}")
-    if hasattr(module, "__path__"):  # a folder of modules
+    if hasattr(module, "__path__"):  # a package
         module = import_module(f"{module.__name__}.engine")
     seconds = outage.deadline() if deadline is None else deadline
     return cast("Engine", module.ENGINE(target, seconds))
@@ -244,7 +244,7 @@ def inside_words(run: str, task: str, command: Sequence[str], python: str = "pyt
     import fairway_agent
 
     source = Path(fairway_agent.__file__).with_name("inside.py").read_text(encoding="utf-8")
-    # -I: neither the shell's folder nor its variables change what is imported.
+    # -I: neither the shell's folder nor its variables affect imports.
     return [python, "-I", "-c", source, run, task, *command]
 
 
@@ -292,7 +292,7 @@ def new_key(comment: str) -> tuple[bytes, str]:
             message = "`ssh-keygen` is not on this machine's PATH"
             hint = "install OpenSSH's client"
             raise UserError.of("missing-tool", message, hint, exit_code=4) from None
-        except subprocess.CalledProcessError as error:  # as where the user has no name
+        except subprocess.CalledProcessError as error:  # for example, the user has no name
             said = error.stderr.decode(errors="replace").strip() or f"exit code {error.returncode}"
             message = f"`ssh-keygen` has made no key: {said}"
             hint = "see what it says: ssh-keygen -t ed25519 -f key"

@@ -37,7 +37,7 @@ def search_path() -> str:
     return f"{path}:{own}" if activated else f"{own}:{path}"
 
 
-# What a run, an MPI program or a batch system around this process was told about itself.
+# Variables of a run, an MPI program or a scheduler around this process.
 _OUTER = ("FAIRWAY_", "OMPI_COMM_WORLD_", "PMIX_", "PRTE_", "PMI_", "SLURM_")
 
 
@@ -72,7 +72,7 @@ class LocalEngine(Engine):
 
             if container.find_runtime() is None:
                 raise UserError.of("no-containers", *container.missing("this machine"), exit_code=4)
-            return  # all else is in the image
+            return  # everything else is in the image
         path = search_path()
         for tool in needs:
             if shutil.which(tool, path=path) is None:
@@ -87,17 +87,17 @@ class LocalEngine(Engine):
         """Returns the variables of every task on this machine; the user's own settings win."""
         try:
             home = str(Path.home())
-        except RuntimeError:  # a user without an entry in the machine's list of users
+        except RuntimeError:  # a user without a passwd entry
             home = tempfile.gettempdir()
         defaults = {
-            # Shared memory alone: probing for fabrics takes Open MPI's wheel a second at start.
+            # Only shared memory: probing for fabrics takes Open MPI's wheel a second at start.
             "OMPI_MCA_pml": "ob1",
             "OMPI_MCA_btl": "self,sm",
-            # Open MPI cannot start without one, and a service or a container may have none.
+            # Open MPI needs it, and a service or a container may have none.
             "HOME": home,
         }
         if os.geteuid() == 0:
-            # Open MPI refuses root by default; in a container there is often no other user.
+            # Open MPI refuses root by default; a container often has no other user.
             defaults |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return {
             "PATH": search_path(),
@@ -108,8 +108,8 @@ class LocalEngine(Engine):
     def task_environment(self, ranks: int) -> dict[str, str]:
         if ranks == 1 or "OMPI_MCA_mpi_yield_when_idle" in os.environ:
             return {}
-        # Ranks that share cores must let others run while they wait: 100 times faster. Few ranks
-        # share them too, with whatever else runs here: 13 times with two ranks on two busy cores.
+        # Ranks that share cores must yield while they wait: 100 times faster. Few ranks share them
+        # with other programs here: 13 times faster with two ranks on two busy cores.
         return {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
     def predecessor(self, run: RunFolder) -> str:
@@ -143,7 +143,7 @@ class LocalEngine(Engine):
                 raise gone_input(each.name, each.path)
         if retry and run.state_at_end == "lost":
             _end_all(run)
-        # One that was killed before it began has none, or half of it.
+        # A run that was killed before it started has no copy of the code, or a partial one.
         if not (run.folder / "code").exists():
             try:
                 _copy_code(snapshot, run.folder)
@@ -192,7 +192,7 @@ class LocalEngine(Engine):
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         words = inside_words(run.id, run.task_name(task), command, sys.executable)
-        # In a session of its own: what is left of a run is ended by its sessions.
+        # In its own session: remnants of a run are ended by their sessions.
         if os.isatty(0) and os.isatty(1):
             import pty
 
@@ -231,8 +231,8 @@ def _supervise(run: RunFolder, lock: int, secrets: Secrets, *, retry: bool) -> N
     from fairway_agent import control
 
     inherited = inherited_environment()
-    # Also the variables that they were read from: nobody finds them in /proc/PID/environ, and
-    # one that Python or the loader reads (LD_PRELOAD) changes nothing in the supervisor.
+    # Also the variables that secrets were read from: hidden from /proc/PID/environ, and without
+    # effect on the supervisor if Python or the loader reads them (LD_PRELOAD).
     values = set(secrets.values())
     kept = {name: value for name, value in inherited.items() if value not in values}
     apart = {name: value for name, value in inherited.items() if value in values}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 USUAL = 600.0  # seconds
 LEAST = 5.0
-"""Seconds that one try has, however soon the deadline is: what answers at all does so by then."""
+"""Minimum seconds of one try, however soon the deadline is: enough for any working service."""
 
 
 class _Choice:
@@ -69,7 +69,7 @@ class Patient:
 
 
 FAILED_PREDECESSOR = "failed-predecessor"
-"""ID of the finding that a run has ended in another way than a run that waits for it requires."""
+"""ID of the finding that a run did not end as a run that waits for it requires."""
 
 
 class Unavailable(UserError):
@@ -170,10 +170,10 @@ def _until(seconds: float) -> str:
     return f"{datetime.now().astimezone() + timedelta(seconds=seconds):%H:%M:%S}"
 
 
-_QUIET = 5.0  # seconds of silence that need no words
-_FIRST = 0.5  # seconds until the second try; each pause is twice as long as the one before
+_QUIET = 5.0  # seconds of silence before a message
+_FIRST = 0.5  # seconds until the second try; each pause is twice the last one
 _LONGEST = 15.0
-_UNKNOWN = 3  # tries of a host that has never answered: its name or the network may be wrong
+_UNKNOWN = 3  # tries of a host that never answered: its name or the network may be wrong
 
 
 @dataclass(eq=False)
@@ -217,7 +217,7 @@ class Silence:
     """Reports once that a service does not answer, and again only after it has answered."""
 
     def __init__(self) -> None:
-        import threading  # commands that only read what is known here need none
+        import threading  # commands that only read local state need none
 
         self._open: set[Watched] = set()
         self._lock = threading.Lock()

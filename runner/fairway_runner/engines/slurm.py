@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
 
-# With what the scheduler of a Fairway environment begins the reasons that it gives.
+# Prefixes of the reasons that the scheduler of a Fairway environment gives.
 _OURS = ("fairway:", "Azure:")
 _UNFIT = ("down", "drain", "fail", "unknown", "inval")
 
@@ -44,7 +44,7 @@ class SlurmEngine(ScheduledEngine[SlurmAccess]):
         "act_on_node": "delete its instance: Slurm starts another when a job needs it",
         "resize": "Slurm scales it between the limits of `nodes:` in the environment file",
     }
-    # Refused before anything of it was started.
+    # Findings of a submission that was refused before anything started.
     REFUSALS: ClassVar = frozenset(
         {"refused-job", "no-share", "no-partition", "failed-predecessor"}
     )
@@ -65,14 +65,14 @@ class SlurmEngine(ScheduledEngine[SlurmAccess]):
         connection = self.remote_host.connection
         if node is None:
             return connection.interactive(command, forward=forward)
-        # ssh begins at home, and so does a path that a shell would expand.
+        # ssh starts in the home directory, so a path below `~` is relative.
         files = f"{self.access.shared.removeprefix('~/')}/fairway/{archives.agent_digest()}"
         enter = ["python3", "-s", files, f"{self.NODE}.nodes"]
         enter += [self.access.partition, self.find_node(node).name]
         if not forward:
             return connection.interactive([*enter, "shell", *command])
-        # What listens on the node may listen there on its loopback alone: a socket on the login
-        # host, in a folder that nobody else can look into, is in between.
+        # A server on the node may listen only on the loopback there. So a socket on the login host
+        # is in between, in a folder that nobody else can access.
         here, _, there = forward.partition(":")
         socket = f"/tmp/fairway-{random.token_hex(8)}/s"  # noqa: S108 - cannot be guessed
         relay = [*enter, "relay", socket, there.rpartition(":")[2]]
@@ -114,7 +114,7 @@ class SlurmEngine(ScheduledEngine[SlurmAccess]):
             partition=self.access.partition,
             vm_size=size.name if size else "",
             gpus=size.gpu.count if size and size.gpu else 0,
-            # Never below 0, which is for operators alone.
+            # Never below 0, which only operators may use.
             nice=_MOST_PRIORITY - job.priority_number,
             account=job.account or "",
             qos=job.qos or "",

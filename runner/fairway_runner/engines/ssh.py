@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder
 
-# Seconds: the run's copy of its code may be many small files on a slow file system.
+# Seconds: copying the code may mean many small files on a slow file system.
 _START_TIMEOUT = 1800.0
 
 
@@ -67,8 +67,8 @@ class SshEngine(RemoteEngine[SshAccess]):
         if not forward:
             onwards = [host.address, shlex.join(command)] if command else [host.address]
             return connection.interactive(["ssh", *([] if command else ["-t"]), "--", *onwards])
-        # What listens on the node may listen there on its loopback alone: a socket on the main
-        # host, which nobody else can open, is in between.
+        # A server on the node may listen only on the loopback there. So a socket on the main host
+        # is in between, which nobody else can open.
         port, _, there = forward.partition(":")
         socket = f"/tmp/fairway-{secrets.token_hex(8)}"  # noqa: S108 - cannot be guessed
         way = ["-o", "ExitOnForwardFailure=yes", "-L", f"{socket}:{there}"]

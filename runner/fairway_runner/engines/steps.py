@@ -94,7 +94,7 @@ class StepsEngine(Engine):
 
     def _go_on(self, workflow: WorkflowState, *, logs: bool = False, begins: bool = True) -> None:
         going = workflow.going() if begins else []
-        # Those that wait for others end before these: else they might begin.
+        # Dependent steps are ended first, because they might start otherwise.
         for index in reversed(going) if workflow.is_cancelled else going:
             with workflow.collecting_errors(index):
                 self._complete(workflow, index)
@@ -115,7 +115,7 @@ class StepsEngine(Engine):
         if workflow.is_cancelled:
             own.cancel()
         elif own.cut_off:
-            with suppress(Refused):  # nothing is left of it: it begins anew, or fails
+            with suppress(Refused):  # nothing of it exists: it starts anew, or fails
                 resume(own)
 
     def _again(self, run: RunFolder) -> Mapping[int, UserError]:

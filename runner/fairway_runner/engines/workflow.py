@@ -78,7 +78,7 @@ def start_step(workflow: Run, step: StepRecord, store: RunStore, before: Sequenc
             run: how for run, how in wanted.items() if run in known and how != "succeeded"
         }
         prepared = prepare(job_file, target, store, run_id=step.run, **options)
-        # Writes down of which run the step is, and its job alone, so that it can be run again.
+        # Records the step's origin, and only its own job, so that it can be run again.
         names = ("git", "folder", *(("by", "user") if "by" in facts else ()))
         kept = {name: facts[name] for name in names if name in facts}
         origin = {"step": {"of": workflow.id, "name": step.name}, "set": []}
@@ -101,11 +101,11 @@ class WorkflowState:
     steps: list[StepRecord]
     states: list[TaskState]
     errors: dict[int, UserError] = field(default_factory=dict)
-    """Errors by the index of a step that stand in its way now, and do not have to later."""
+    """Errors by the step's index that block it now, but maybe not later."""
     away: list[Finding] = field(default_factory=list)
     late: set[int] = field(default_factory=set)
-    """Steps that were to wait for others on their target, where one of these has just failed: what
-    becomes of them is clear once that is known here."""
+    """Steps that waited on their target for a step that has just failed: what becomes of them is
+    settled once that failure is known here."""
 
     @classmethod
     def of(cls, run: RunFolder) -> WorkflowState:
@@ -287,13 +287,13 @@ class WorkflowState:
         """Records the state of a step's run."""
         status = own.status
         if own.never_began:
-            shutil.rmtree(own.folder)  # what began it was killed before it did
+            shutil.rmtree(own.folder)  # the command that started it was killed before it did
             return
         ended = status.is_final
         begun = not ended or status.state == "succeeded" or has_begun(own)
         if not begun and (step := self.steps[index]).waits:
             if not all(self.states[self._index(name)].is_final for name in step.after):
-                return  # how these have ended is seen next time
+                return  # the next poll sees how these have ended
             if unmet := self._unmet(step):
                 self._leave_out(index, unmet)
                 return

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
 
-# Which row of a fabric's `mpirun` table a launcher takes, where its own is missing.
+# Row of a fabric's `mpirun` table for a launcher without its own row.
 _FALLBACK = {"hpcx": "openmpi"}
 
 
@@ -62,7 +62,7 @@ def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricPr
     if is_mounted and fabric.topology is None:
         environment.pop("NCCL_TOPO_FILE", None)
     if is_mounted or not whole:
-        environment.pop("NCCL_GRAPH_FILE", None)  # of all the GPUs, and never mounted
+        environment.pop("NCCL_GRAPH_FILE", None)  # describes all GPUs, and is never mounted
     if is_mounted and size.rdma and "NCCL_TOPO_FILE" in environment:
         # Source: Azure/aks-rdma-infiniband, tests/scenarios/k8s/values.yaml.
         environment.setdefault("NCCL_NET_GDR_LEVEL", "SYS")
@@ -80,10 +80,10 @@ def _environment(size: VmSize, fabric: Fabric, *, sharp: bool) -> dict[str, str]
     InfiniBand."""
     settings = {**fabric.environment, **(fabric.sharp if sharp and size.rdma else {})}
     if size.rdma:
-        # Whatever a table says: a fabric that is there is never switched off.
+        # Even if a table says so, an existing fabric is never switched off.
         settings.pop("NCCL_IB_DISABLE", None)
         return {**infiniband_settings(), **settings}
-    # A near size without InfiniBand shares its series' topology, but not its transports.
+    # A similar size without InfiniBand has its series' topology, but not its transports.
     ethernet = fabrics()["ethernet"].environment
     transports = {name for name in settings if name.startswith(("UCX_", "SHARP_"))}
     kept = {name: value for name, value in settings.items() if name not in transports}
@@ -95,7 +95,7 @@ def _mpirun(kind: str, size: VmSize, fabric: Fabric, job: Job) -> tuple[str, ...
     width = job.processes_per_node
     arguments = fabric.mpirun_arguments(row, processes_per_node=width, size=size)
     if job.wanted is not None:
-        # A task that shares its node has cores of its own, whichever they are.
+        # A task that shares its node has its own cores, which are unknown here.
         kept = list(arguments)
         for option in ("--map-by", "--bind-to"):
             if option in kept:
@@ -105,8 +105,8 @@ def _mpirun(kind: str, size: VmSize, fabric: Fabric, job: Job) -> tuple[str, ...
     by_numa = any(argument.startswith("ppr:") and ":numa" in argument for argument in arguments)
     if not by_numa or width % (size.numa_domains or 1) == 0:
         return arguments
-    # Ranks that do not divide evenly among the NUMA domains would all crowd onto the first
-    # nodes: place them by node, and leave the cores to the kernel.
+    # If the ranks do not divide evenly among the NUMA domains, they would all be placed on the
+    # first nodes: place them by node, and leave the cores to the kernel.
     at = arguments.index("--map-by") + 1
     by_node = (*arguments[:at], f"ppr:{width}:node", *arguments[at + 1 :])
     return (*by_node, "--bind-to", "none")

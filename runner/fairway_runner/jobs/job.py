@@ -25,17 +25,17 @@ from fairway_runner.jobs.job_fields import (
 if TYPE_CHECKING:
     from fairway_core.notifications import Notify
     from fairway_runner.jobs.sweep_models import Sweep
-else:  # most jobs have neither
+else:  # most jobs need neither
     Notify = Later.of("fairway_core.notifications", "Notify")
     Sweep = Later.of("fairway_runner.jobs.sweep_models", "Sweep")
 
-# Bash refuses to set the first, and gives the others values of its own or reads by them.
+# Bash refuses to set the first ones, and sets the others itself or changes its behavior with them.
 _SHELL_KEEPS = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
 _SHELL_KEEPS |= {"BASHPID", "DIRSTACK", "FUNCNAME", "GROUPS", "IFS", "LINENO", "RANDOM"}
 _SHELL_KEEPS |= {"EPOCHREALTIME", "EPOCHSECONDS", "SECONDS", "SRANDOM", "_"}
 
 JOB_NAME = r"[a-z][a-z0-9-]{0,39}"
-"""The form of a job's name."""
+"""Pattern of job names."""
 _SECRET_SOURCE = r"env:[A-Za-z_][A-Za-z0-9_]*|keyvault:[A-Za-z0-9-]{1,127}"  # noqa: S105 - how one is named
 
 
@@ -64,7 +64,7 @@ def _output_pattern(value: str) -> str:
     if not parts:
         hint = "name files in the folder of outputs, for example model/**"
         raise FieldError(f"`{value}` names no file", hint)
-    # Python before 3.13 knows no such pattern, and would say so when the task has ended.
+    # Python before 3.13 lacks such patterns, and would only report them after the task.
     if any("**" in part and part != "**" for part in parts):
         hint = "`**` stands for folders and is alone between slashes, as in model/**/*.npz"
         raise FieldError(f"`{value}` is not a pattern of files", hint)
@@ -463,7 +463,7 @@ class Job(Model):
     @property
     def priority_number(self) -> int:
         """The priority from −1000 to 1000; 0 is normal."""
-        from fairway_agent.job_facts import PRIORITIES  # what looks at a job asks for none
+        from fairway_agent.job_facts import PRIORITIES  # most readers of a job need none
 
         return PRIORITIES[self.priority] if isinstance(self.priority, str) else self.priority
 

@@ -29,7 +29,7 @@ Scalar = str | int | float | bool
 ParamValue = Scalar | list[Scalar]
 
 IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
-"""The form of a parameter's name."""
+"""Pattern of parameter names."""
 
 
 def written_like(pattern: str, fault: str, hint: str) -> AfterValidator:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _SHELL_FIELDS = {("command",), ("setup",), ("setup", "command"), ("finally", "command")}
 _SHELL_FIELDS |= {("setup", "release")}
-# What the templates draw on is itself taken as it stands.
+# Fields that provide the templates' values are taken literally.
 LITERAL_FIELDS = {"params", "sweep", "target"}
 
 _EXAMPLE = """add for example
@@ -49,9 +49,9 @@ class JobFile:
     index: int = 0
     assignments: tuple[str, ...] = ()
     listed: Listed = field(default_factory=dict)
-    """The files of inputs on a target, for the points of a sweep."""
+    """Files of inputs on a target, for the points of a sweep."""
     drawn: Sequence[Mapping[str, ParamValue]] = ()
-    """The parameters of each task of a run that had the same sweep, which are not drawn again."""
+    """Parameters of each task of an earlier run with the same sweep, which are not drawn again."""
 
     @cached_property
     def sweep(self) -> JobSweep | None:
@@ -152,7 +152,7 @@ class JobFile:
 
     def _fault(self, fault: templating.TemplateFault, path: DataPath) -> UserError:
         start = self.document.location(path)
-        # The text of a block scalar begins in the line below its `|` or `>`.
+        # The text of a block scalar starts on the line below its `|` or `>`.
         block = start.text[start.column - 1 :].startswith(("|", ">"))
         line = self._line(start, start.line + fault.line - (0 if block else 1))
         location = templating.expression_of(fault, line)

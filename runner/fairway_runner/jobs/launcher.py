@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job import Job
     from fairway_runner.jobs.param_use import ParamUse
 
-# The exit code of a script whose nodes did not pass: EX_UNAVAILABLE of sysexits.h, which
-# neither a shell nor an MPI launcher uses.
+# Exit code of a script if nodes failed their checks: EX_UNAVAILABLE of sysexits.h, which neither
+# shells nor MPI launchers use.
 UNFIT_NODES = 69
-_CHECKS = '{% include "_preflight.sh.j2" %}'  # found as any template is
+_CHECKS = '{% include "_preflight.sh.j2" %}'  # found like any template
 
 
 @dataclass(frozen=True)
@@ -120,14 +120,14 @@ class Launchers:
         )
 
 
-_MOST_SHARED = 100  # scripts that are kept: where all tasks differ, none is wanted again
+_MOST_SHARED = 100  # cached scripts: if all tasks differ, none is used again
 
 
 def _script(launcher: Launcher, job: Job, params: Any, target: Target, document: Document) -> str:
     declared = launcher.front_matter.options
     options = resolve_options(job.options, declared, job.template, document)
     refuse, fabric = Refusals(document), None
-    if target.vm_size:  # else the catalogue is not read
+    if target.vm_size:  # otherwise the catalogue is not needed
         from fairway_runner.jobs.fabric import fabric_profile
 
         fabric = fabric_profile(target, job, sharp=options.get("sharp") is True)
@@ -147,7 +147,7 @@ def _script(launcher: Launcher, job: Job, params: Any, target: Target, document:
     try:
         script = templating.render(launcher.template, context)
         if _preflight(job, target) != "none":
-            # After its opening comments; the checks end it where a node fails.
+            # After the opening comments, so that a failed check ends the script.
             checks = templating.compile_text(launcher.environment, _CHECKS)
             text = templating.render(checks, {**context, "unfit_nodes": UNFIT_NODES})
             lines = script.splitlines(keepends=True)
@@ -171,7 +171,7 @@ def _preflight(job: Job, target: Target) -> str:
     from fairway_core.catalog import vm_size
 
     gpu = vm_size(target.vm_size).gpu
-    # AMD's program for that is the image's own, if it has one.
+    # A program for AMD's GPUs is only present if the image has one.
     return "gpus" if gpu and gpu.vendor == "nvidia" else "none"
 
 
@@ -188,7 +188,7 @@ def _made_ready(job_file: JobFile, job: Job) -> Launcher:
     source = template_source(file)
     front = front_matter(file, source)
     folders = (file.parent, *filter(is_own, template_paths(job_file.folder)))
-    # What it imports is the same for all tasks: no file is looked at again for each of them.
+    # Imports are the same for all tasks, so files are not checked again for each of them.
     environment = templating.shell_environment(folders).overlay(auto_reload=False, cache_size=50)
     try:
         template = templating.compile_file(environment, file.name)
@@ -205,8 +205,8 @@ def render_once_a_node(when: str, command: str, job: Job) -> str:
     return templating.render(template, {"title": title, "setup": command, "env": job.env})
 
 
-# Bytes of one argument, or of a variable with its name, and of all that a program is given: Linux
-# takes 128 KiB, and 2 MiB in all, where there are other variables too.
+# Bytes of one argument, or of a variable with its name, and of all arguments and variables. Linux
+# allows 128 KiB, and 2 MiB in total, which includes other variables.
 _LONGEST, _LARGEST = 131_000, 1_500_000
 
 
@@ -224,7 +224,7 @@ def _require_room(job: Job, document: Document) -> None:
     ]
     variables = sum(size for path, size in sizes.items() if path[0] == "env")
     command = len(job.command.encode())
-    # Variables are there twice, once to be passed on to other nodes.
+    # Variables are passed twice, once for forwarding to other nodes.
     if not found and 2 * variables + command > _LARGEST:
         message = f"`env` has {variables:,} bytes and `command` {command:,}: too much for a program"
         found = [(("command" if command > variables else "env",), message)]

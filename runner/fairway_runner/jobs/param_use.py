@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fairway_core.yaml_text import DataPath
 
-# Every point of these has them, wanted or not.
+# Every point of these generators has them, even if unused.
 _OF_POINTS = {"files": {"file", "name", "stem"}, "shards": {"shard", "shards", "shard_input"}}
 
 
@@ -32,14 +32,14 @@ class _Reading:
     names: set[str] = field(default_factory=set)
     everything: bool = False
     _seen: set[str] = field(default_factory=set)
-    """The templates that were included: one may include itself."""
+    """Templates that were already included, since one may include itself."""
 
     def look(self, environment: SandboxedEnvironment, source: str) -> None:
         """Adds the parameters that a template reads, and those that its includes read."""
         try:
             tree = environment.parse(source)
         except TemplateError:
-            return  # rendering it says why
+            return  # rendering reports the error
         bound: list[tuple[nodes.Node, str | None]] = [
             (each.node, each.attr) for each in tree.find_all(nodes.Getattr)
         ]
@@ -55,7 +55,7 @@ class _Reading:
 
         for part in meta.find_referenced_templates(tree):
             if part is None or environment.loader is None:
-                self.everything = True  # which one is known when it is rendered
+                self.everything = True  # the name is only known when it is rendered
                 continue
             if part in self._seen:
                 continue
@@ -100,7 +100,7 @@ class ParamUse:
         self._require_effect(task.document.data.get("params", {}))
         names = set(task.document.data.get("params", {})) - self._declared
         if not names or self._fields.everything or names <= self._fields.names:
-            return  # the templates need not be read
+            return  # the templates need not be parsed
         reading = self._launchers.get(file)
         if reading is None:
             reading = _Reading(set(self._fields.names), self._fields.everything)

@@ -18,7 +18,7 @@ from fairway_runner.quantities import few
 
 T = TypeVar("T")
 
-# What no job needs from a folder: version control, environments, caches, earlier runs.
+# Files that no job needs: version control, environments, caches, earlier runs.
 NEVER: tuple[str, ...] = (
     *(".git", ".fairway", ".venv", "venv", "__pycache__", "*.pyc", ".ipynb_checkpoints"),
     *("node_modules", "cdktf.out", ".terraform", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
@@ -141,7 +141,7 @@ def require_lasting(directory: str) -> None:
 
 
 LeavesOut = Callable[[str, os.DirEntry[str]], bool]
-"""Function that says if a path, with its folder's entry, is left out with all that is below it."""
+"""Returns True if a path, with its directory entry, is excluded with everything below it."""
 
 _KINDS = {stat.S_IFSOCK: "a socket", stat.S_IFIFO: "a pipe"}
 _LOOP = "it leads back to a folder that it lies in"

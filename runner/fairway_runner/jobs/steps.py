@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 _MOST_STEPS = 100
 
-# What is one thing of the whole, and no step has of its own.
+# Fields of the entire run that no step can have.
 OF_THE_WHOLE = ("name", "tags", "note", "code")
 
 StepName = Annotated[
@@ -79,7 +79,7 @@ class Ended(Model):
 
 _CONDITIONS = "`succeeded`, `failed`, `ended` or {exit_code: 3}"
 Condition = Ending | Annotated[Ended, Called(_CONDITIONS)]
-"""Required end of a step before another begins; `ended` is met by any end."""
+"""Required result of a step before another begins; any result satisfies `ended`."""
 
 
 def _after(value: Any) -> Any:
@@ -238,7 +238,7 @@ def _document_of(document: Document, name: str, run: str, before: set[str]) -> D
 
 def _fields_of(data: Any, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Splits the fields into those of all steps, and those of one."""
-    own = data["steps"].get(name) or {}  # `-s` may have made it
+    own = data["steps"].get(name) or {}  # `-s` may have created it
     common = {key: value for key, value in data.items() if key != "steps"}
     return common, {key: value for key, value in own.items() if key != "after"}
 
@@ -277,7 +277,7 @@ def inputs_of_runs(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, value
 
 
-# A value may be written by a template, see `job_file`.
+# A template may produce any value, see `job_file`.
 _TEMPLATE = r"\{[{%#]"
 _STEPS = "Jobs that begin when others have ended; what stands beside them holds for all."
 
@@ -287,10 +287,10 @@ def job_schema() -> dict[str, Any]:
     value."""
     schema = schema_of(Job, title="Fairway job", reference=_TEMPLATE)
     per_node = schema["properties"]["processes_per_node"]
-    # `job_file` puts a number in its place before the model sees it.
+    # `job_file` replaces it by a number before the model is validated.
     words = {key: per_node.pop(key) for key in ("description", "default") if key in per_node}
     schema["properties"]["processes_per_node"] = {**words, "anyOf": [{"const": "gpus"}, per_node]}
-    # Lets the file have several jobs in place of one.
+    # A file may have several jobs instead of one.
     definitions = schema["$defs"]
     own = schema_of(Step, title="")
     definitions |= own["$defs"]
@@ -310,7 +310,7 @@ def job_schema() -> dict[str, Any]:
     ]
     fields: Schema = {**deepcopy(step), "inputs": inputs, "after": own["properties"]["after"]}
     for each in fields.values():
-        each.pop("default", None)  # it is what stands beside the steps
+        each.pop("default", None)  # the default is the field's value beside `steps:`
     definitions["Step"] = {
         "type": "object",
         "description": "One step: a job, and after which others it begins.",

@@ -42,11 +42,11 @@ def _name_pattern(value: str) -> str:
 
 
 FilePattern = Annotated[str, AfterValidator(_pattern)]
-"""A shell pattern, relative to the job's folder or absolute; `**` is any depth of folders,
-linked ones too."""
+"""Shell pattern, absolute or relative to the job's folder; `**` matches any depth of folders,
+including linked ones."""
 
 NamePattern = Annotated[str, AfterValidator(_name_pattern)]
-"""A shell pattern of names below a folder; `**` is any depth of folders, linked ones too."""
+"""Shell pattern of names below a folder; `**` matches any depth, including linked folders."""
 
 _NAME = r"[^\W\d]\w*"
 FunctionReference = Annotated[
@@ -57,11 +57,11 @@ FunctionReference = Annotated[
         "write module:function, for example my_points:generate",
     ),
 ]
-"""`module:function`; the module lies in the job's folder."""
+"""`module:function` of a module in the job's folder."""
 
-# Beyond this a count is only called large: nobody reads its digits.
+# A larger count is only called large: nobody reads its digits.
 _COUNTABLE = 10**15
-_MOST_SHOWN = 20  # values of a parameter that a hint repeats
+_MOST_SHOWN = 20  # values of a parameter in a hint
 
 
 def _named(axes: dict[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def generate(generator: Generator, folder: Path, listed: Listed) -> Iterator[Poi
     key, value = generator.key, generator.value
     if key not in ("files", "python"):
         return _GENERATORS[key](value)
-    from fairway_runner.jobs import sweep_sources  # of no use to most sweeps
+    from fairway_runner.jobs import sweep_sources  # most sweeps do not need it
 
     if key == "python":
         return sweep_sources.function_points(value, folder)

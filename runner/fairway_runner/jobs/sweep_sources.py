@@ -112,7 +112,7 @@ def matching_files(pattern: str, folder: Path) -> list[str]:
 
 def _parts(pattern: str) -> list[str]:
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
-    # Several `**` in a row are one, and one at the end has every file.
+    # Consecutive `**` are equal to one, and one at the end matches every file.
     parts = [
         part
         for part, last in zip(parts, ["", *parts], strict=False)
@@ -170,7 +170,7 @@ class _UserCode:
         result = self._run(function, function)
         if isinstance(result, dict | str) or not hasattr(type(result), "__iter__"):
             if inspect.iscoroutine(result):
-                result.close()  # it would warn that nobody awaited it
+                result.close()  # avoids the warning that it was never awaited
             message = f"returns {_kind(result)}: expected one mapping after another"
             raise self._fault(message, _line_of(function), "write `yield {…}` for each point")
         iterator = self._run(function, iter, result)
@@ -239,13 +239,13 @@ class _UserCode:
     def _imports(self) -> Iterator[None]:
         path, quiet = sys.path[:], sys.dont_write_bytecode
         sys.path[:] = self._path
-        # The job's folder is left as it is.
+        # No bytecode in the job's folder.
         sys.dont_write_bytecode = True
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 yield
         finally:
-            # What the user's code added to the path is there when it goes on.
+            # The user's code finds its own changes of the path when it continues.
             self._path = sys.path[:]
             sys.path[:] = path
             sys.dont_write_bytecode = quiet
@@ -272,7 +272,7 @@ class _UserCode:
             if file.startswith(here):
                 line_at = file, step.tb_lineno
             step = step.tb_next
-        # Python wraps a StopIteration that leaves a generator in an error without a line.
+        # Python wraps a StopIteration from a generator in an error without a line.
         return line_at or (self._line_at(error.__cause__) if error.__cause__ else None)
 
     def _fault(self, message: str, line_at: tuple[str, int] | None, hint: str = "") -> UserError:

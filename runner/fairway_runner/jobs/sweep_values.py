@@ -27,7 +27,7 @@ from fairway_runner.jobs.job_fields import ParamValue, Scalar
 T = TypeVar("T")
 
 MOST_POINTS = 100_000
-"""More points than this are taken for a mistake; so is a longer list of values."""
+"""Maximum number of points, and of a list's values: more is taken for a mistake."""
 
 
 class Range(Model):
@@ -77,7 +77,7 @@ class Range(Model):
         start, step = _exact(self.start), _exact(self.step)
         if all(isinstance(each, int) for each in (self.start, self.stop, self.step)):
             return [self.start + index * self.step for index in range(self.count)]
-        # Over one denominator, Python's division of whole numbers is exact to the last bit.
+        # With a common denominator, Python's integer division is exact to the last bit.
         below = start.denominator * step.denominator
         first = start.numerator * step.denominator
         each = step.numerator * start.denominator
@@ -116,10 +116,10 @@ Scalars = Annotated[list[Scalar], AfterValidator(_filled)]
 
 _AsRange = Annotated[Range, Tag("as a mapping")]
 Axis = Annotated[Annotated[ParamValues, Tag("as it is")] | _AsRange, _BY_SHAPE]
-"""A parameter's values."""
+"""Values of a parameter."""
 
 ScalarAxis = Annotated[Annotated[Scalars, Tag("as it is")] | _AsRange, _BY_SHAPE]
-"""Values that lists are made of."""
+"""Values for lists to be made of."""
 
 
 def values_of(axis: Sequence[T] | Range) -> Sequence[T | float]:
@@ -288,7 +288,7 @@ class Distribution(OneKey):
             except (OverflowError, ZeroDivisionError):
                 message = f"a value of {{{key}: {values}}} is too large for a number"
                 raise FieldError(message, "use parameters that are less extreme", (key,)) from None
-            rounded = float(f"{value:.12g}") + 0.0  # which makes 0.0 of -0.0
+            rounded = float(f"{value:.12g}") + 0.0  # turns -0.0 into 0.0
             if key in ("uniform", "loguniform", "triangular"):
                 rounded = min(max(rounded, values[0]), values[1])
             yield rounded

@@ -165,7 +165,7 @@ def find_template(name: str, job_folder: Path) -> Path:
     try:
         path = (root / name).resolve()
         exists = path.is_file()
-    except (OSError, RuntimeError, ValueError):  # no name of a file, or a loop of links
+    except (OSError, RuntimeError, ValueError):  # invalid file name, or a loop of links
         raise FieldError(f"`{name[:60]}` cannot be the name of a file", _LIST) from None
     if Path(name).is_absolute() or not path.is_relative_to(root):
         hint = "put it beside the job file, or into job_templates/ and use its name alone"
@@ -184,7 +184,7 @@ _LIST = "list them with: fairway templates"
 
 _ENGINE = "`{}` is a kind of target, not a template: fairway submit JOB --target NAME"
 _PLAIN = "use `template: plain`, which runs the command as it is"
-# What people name who come from elsewhere.
+# Names that users of other tools expect.
 _FOREIGN = {
     **dict.fromkeys(("mpi", "mpirun", "mpiexec"), "use `openmpi`, `mpich` or `intelmpi`"),
     **dict.fromkeys(("pytorch", "ddp", "accelerate"), "use `torchrun`"),
@@ -222,14 +222,14 @@ class FrontMatter(Model):
     example: dict[str, Any] = Field(default_factory=dict)
 
 
-@lru_cache(maxsize=32)  # a sweep renders the same template for each of its points
+@lru_cache(maxsize=32)  # a sweep renders the same template for all its points
 def front_matter(file: Path, source: str) -> FrontMatter:
     """Returns the mapping in the template's first comment. Raises UserError if it is none."""
     comment = re.match(r"\s*\{#(.*?)#\}", source, re.DOTALL)
     if comment is None:
         hint = "begin it with a comment such as {# description: what it launches #}"
         raise UserError.of("bad-template", f"{file}: the template has no description", hint)
-    # The lines before the comment's text keep their number, so that errors point right.
+    # Line numbers are kept, so that errors point to the right line.
     parsed = parse_yaml("\n" * source[: comment.start(1)].count("\n") + comment.group(1), str(file))
     return Document(parsed, parsed.data).validate(FrontMatter)
 
@@ -290,7 +290,7 @@ def _flow(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
     words = isinstance(value, str) and re.fullmatch(r"[A-Za-z./][\w./ -]*", value)
-    # YAML takes these for something else than text.
+    # YAML does not parse these as text.
     if words and value.lower() not in ("true", "false", "null", "yes", "no", "on", "off", "."):
         return str(value)
     return json.dumps(value)

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 _LARGEST_PRODUCT = 1_000_000
 _LARGEST_POWER = 1_000
-_MEMORY = 256 << 20  # bytes that a template may take
+_MEMORY = 256 << 20  # bytes of memory for a template
 _OF_ALL_MODELS = frozenset(dir(BaseModel))
-# For texts of a job: `${#array[@]}` is the shell's. No text has a U+0000.
+# For a job's texts, because the shell has `${#array[@]}`. No text contains U+0000.
 _NO_COMMENTS = {"comment_start_string": "\0{#", "comment_end_string": "#}\0"}
 _RAW_OR_COMMENT = re.compile(r"\{%[-+]?\s*raw\s*-?%\}.*?\{%[-+]?\s*endraw|(?<!\$)\{#", re.DOTALL)
 _OWN_MARKS = "put text that has these marks itself between {% raw %} and {% endraw %}"
@@ -110,7 +110,7 @@ class _Undefined(StrictUndefined):
 
 
 class _Environment(SandboxedEnvironment):
-    # Two operators that make values of any size out of nothing.
+    # Two operators that make values of any size from small ones.
     intercepted_binops = frozenset({"*", "**"})
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -120,18 +120,18 @@ class _Environment(SandboxedEnvironment):
             raise ValueError(f"the product has over {_LARGEST_PRODUCT:,} parts")
         if operator == "**" and isinstance(right, int) and right > _LARGEST_POWER:
             raise ValueError(f"the exponent is above {_LARGEST_POWER:,}")
-        # No signal stops Python while it computes with one huge number.
+        # No signal interrupts Python within one operation on huge numbers.
         if any(each.bit_length() > _LARGEST_POWER for each in counts):
             raise ValueError(f"the number has over {_LARGEST_POWER:,} bits")
         return super().call_binop(context, operator, left, right)
 
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
-        # Jinja makes a ChainMap, whose items every render and every import copies in Python.
+        # Jinja would make a ChainMap, which every render and import copies slowly in Python.
         return {**self.globals, **(d or {})}
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        # What these have is told by its name alone; Jinja asks much more, for each task anew. What
-        # all models have is pydantic's, and some of that reads files, or runs what it is given.
+        # For these the name alone decides: Jinja's own checks take longer, for each task again. The
+        # methods of every model are pydantic's: some read files, or run what they are given.
         if isinstance(obj, BaseModel | TemplateModule):
             return not attr.startswith("_") and attr not in _OF_ALL_MODELS
         return super().is_safe_attribute(obj, attr, value)
@@ -151,7 +151,7 @@ class _Environment(SandboxedEnvironment):
 
 
 GAP = "\0"
-"""Stands before and behind the number of a gap in what a template makes; no text has it."""
+"""Delimiter around the number of a gap in a template's output; no text contains it."""
 
 
 class Gap:
@@ -234,7 +234,7 @@ def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
     return environment
 
 
-_MOST_COMPILED = 500  # files of bytecode, of some 12 KiB: those of twenty installations
+_MOST_COMPILED = 500  # files of bytecode, about 12 KiB each: enough for twenty installations
 
 
 class _CompiledFiles(FileSystemBytecodeCache):
@@ -242,12 +242,12 @@ class _CompiledFiles(FileSystemBytecodeCache):
     write: compiling them takes a tenth of a submission. A full disk is no reason to fail."""
 
     def get_bucket(self, environment: Environment, name: str, filename: Any, source: str) -> Bucket:
-        # One a name: the code that people send to a server is in another folder each time. And one
-        # an installation: two that are used in turn would write each other's anew.
+        # The key has no folder, because code that users send to a server gets a new one each time.
+        # It has the installation: two used in turn would overwrite each other's files.
         return super().get_bucket(environment, name, __file__, f"{filename}\n{source}")
 
     def get_source_checksum(self, source: str) -> str:
-        # What is constant in a template is quoted as it is compiled, by this module.
+        # Constants in a template are quoted when it is compiled, by this module.
         made_by = (jinja2.__version__, fairway_core.__version__, Path(__file__).stat().st_mtime_ns)
         return super().get_source_checksum(f"{made_by}\n{source}")
 
@@ -293,7 +293,7 @@ def compile_file(environment: SandboxedEnvironment, name: str) -> Template:
 @contextmanager
 def _compiling() -> Iterator[None]:
     try:
-        # Jinja evaluates what is constant here already.
+        # Jinja already evaluates constants here.
         with process_limits.cpu_limit(), memory_limit(_MEMORY):
             yield
     except process_limits.OverLimit:
@@ -304,7 +304,7 @@ def _compiling() -> Iterator[None]:
         message = f"this is not a Jinja template: {error.message}"
         raise TemplateFault(message, error.lineno, hint=_OWN_MARKS) from None
     except (SyntaxError, RecursionError) as error:
-        # Jinja writes Python, which has limits of its own on nesting.
+        # Jinja generates Python, which limits nesting.
         hint = "split it into shorter expressions"
         raise TemplateFault(f"this template is too complex: {error}", 1, hint=hint) from None
 

@@ -83,7 +83,7 @@ class _Asking:
             return
         with self._allowed("the version of Kubernetes was"):
             path = f"providers/Microsoft.ContainerService/locations/{location}/kubernetesVersions"
-            # A plain list, not one of pages, and by another name than all others.
+            # A plain list without pages, under another name than usual.
             offered = (self.azure.get(path, _KUBERNETES) or {}).get("values") or ()
             self.findings += rules.kubernetes_offered(spec.version, location, offered)
 
@@ -211,9 +211,9 @@ class _Asking:
                     f"{image.publisher}/artifacttypes/vmimage/offers/{image.offer}"
                     f"/skus/{image.sku}/versions"
                 )
-                # A plain list, not one of pages.
+                # A plain list without pages.
                 versions = self.azure.get(stem, _COMPUTE) or ()
-                # Only a version by itself says until when it is kept.
+                # Only a request for a single version returns its end of support.
                 version = self.azure.get(f"{stem}/{image.version}", _COMPUTE) or {}
                 today = datetime.now(UTC).date()
                 for path in paths:

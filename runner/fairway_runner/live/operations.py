@@ -94,7 +94,7 @@ def _ask(name: str, machines: str, action: str) -> None:
 
 _REPORTS = "2023-02-01-preview"
 _INSIGHTS = "2025-01-01-preview"
-_PAUSE = 15.0  # seconds between two looks at the answer
+_PAUSE = 15.0  # seconds between two polls for the answer
 _UNREGISTERED = ("MissingSubscriptionRegistration", "SubscriptionNotRegistered")
 
 

@@ -16,7 +16,7 @@ from fairway_core.environment.cluster import Cluster
 if TYPE_CHECKING:
     from fairway_core.environment import Environment
 
-# What every environment uses, see the stacks.
+# Resource providers that every environment uses, see the stacks.
 _ALWAYS = (
     "Microsoft.Authorization",
     "Microsoft.Compute",
@@ -25,17 +25,17 @@ _ALWAYS = (
     "Microsoft.Storage",
 )
 
-# The cluster, and Flux in it.
+# For the cluster, and for Flux in it.
 _OF_NODE_POOLS = ("Microsoft.ContainerService", "Microsoft.KubernetesConfiguration")
 
-# Where parts stand in the file that are none of a section with names.
+# Paths in the environment file of parts outside the named sections.
 _AKS_NODES = "Kubernetes system nodes"
 _PATHS = {"gateway": "access.gateway", _AKS_NODES: "kubernetes.system"}
 
 # Source: Azure/aks-rdma-infiniband.
 _INFINIBAND_OF_NODE_POOLS = "Microsoft.ContainerService/AKSInfinibandSupport"
 
-# Versions of the interfaces by which Azure says what is there.
+# API versions of the requests about existing resources.
 _GROUPS = "2021-04-01"
 _STORAGE = "2023-01-01"
 _REGISTRIES = "2023-07-01"
@@ -199,7 +199,7 @@ def _path(resource: str) -> str:
     return f"{section}.{name}" if section else "slurm"
 
 
-# As Microsoft.Compute/usages calls the quotas that all sizes share.
+# Names in Microsoft.Compute/usages of the quotas that all sizes share.
 _REGION, _SPOT = "cores", "lowPriorityCores"
 
 

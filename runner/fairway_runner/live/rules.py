@@ -115,7 +115,7 @@ def is_stopped(azure: Management, machine: str) -> bool:
 def _with_changed_extensions(plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yields the unchanged VMs, by id, whose extensions change; each with its cluster."""
     changes = [each for each in plan.get("resource_changes") or () if isinstance(each, dict)]
-    # One that is made anew runs when its extensions are made, and goes with them.
+    # A replaced VM is new when its extensions are created, and is destroyed with the old ones.
     known = {
         str(each["change"]["before"].get("id", "")).lower(): str(each.get("address", ""))
         for each in changes
@@ -236,7 +236,7 @@ def pool_quota_suffices(
 
 _SERVER_HINT = "use a newer version of Fairway: its catalogue names the image of servers"
 
-# Long enough to try jobs on another image before nodes can no longer be made.
+# Long enough to test jobs on another image before nodes can no longer be created.
 _NOTICE_DAYS = 60
 
 

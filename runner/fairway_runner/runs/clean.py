@@ -53,7 +53,7 @@ def removable(
         except FileNotFoundError:
             if names:
                 raise
-            continue  # another command has removed it just now
+            continue  # another command has just removed it
         if state not in FINAL_STATES and state != DAMAGED:
             if names:
                 hint = f"end it first: fairway cancel {run.id}"
@@ -111,7 +111,7 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
         try:
             lock = run.take_lock()
         except FileNotFoundError:
-            continue  # another command has removed it just now
+            continue  # another command has just removed it
         except UserError as error:
             if error.findings[0].id != _DAMAGED_RUN:
                 continue
@@ -121,7 +121,7 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
             removed.append(run.id)
         except UserError as error:
             if error.findings[0].id not in (_DAMAGED_RUN, _NOT_REMOVED):
-                raise  # its target is away: the others of that target would fail alike
+                raise  # its target is unavailable: its other runs would fail alike
             kept += error.findings
         finally:
             if lock is not None:
@@ -137,7 +137,7 @@ def _remove(run: Run) -> int:
         if not run.is_unsent:
             run.engine.remove(run)
         size = _size(run.folder)
-        # Out of sight at once, so that nobody finds a run with half of its files.
+        # Renamed first, so that nobody finds a run with only some of its files.
         gone = run.folder.with_name(f".{run.id}.removed")
         run.folder.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
@@ -154,7 +154,7 @@ def _remove_drafts(store: RunStore) -> int:
     if not store.folder.is_dir():
         return size
     for folder in store.folder.iterdir():
-        with suppress(OSError):  # another is removing it, too
+        with suppress(OSError):  # another command is removing it, too
             is_old = time.time() - folder.lstat().st_mtime > _DRAFT_AGE
             if is_old and folder.name.startswith(".") and folder.is_dir():
                 size += _size(folder)

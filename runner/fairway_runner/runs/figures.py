@@ -15,9 +15,9 @@ from fairway_agent.spec import FIGURES
 if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
 
-# What a node may be called, as it becomes a file's name here.
+# Permitted names of nodes, which become file names here.
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
-_LONGEST_LINE = 1 << 16  # bytes; a sample of sixteen GPUs has 2,000
+_LONGEST_LINE = 1 << 16  # bytes; a sample of sixteen GPUs has about 2,000
 
 
 def _known(found: Fields, name: str) -> float | None:
@@ -28,7 +28,7 @@ def _known(found: Fields, name: str) -> float | None:
 
 
 Known = Annotated[float | None, _known]
-"""A number that is not negative; None for all else."""
+"""A number that is not negative; anything else becomes None."""
 
 
 @dataclass(frozen=True)
@@ -144,4 +144,4 @@ def _parsed(line: bytes) -> Sample | None:
     try:
         return Sample.from_json(json.loads(line))
     except (ValueError, RecursionError, Unfit):
-        return None  # the disk was full, or it is being written
+        return None  # the disk was full, or the line is still being written

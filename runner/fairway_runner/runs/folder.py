@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     Content = str | Iterable[bytes]
     """Content of a file to write: a text, or bytes in pieces, where it may be very large."""
 
-# Letters and digits that cannot be taken for one another when read aloud.
+# Letters and digits that are not confused with one another when read aloud.
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 MIRROR_LOCK = "mirror.lock"
-_ANSWERED = ".answered"  # of this machine alone, as the point says
+_ANSWERED = ".answered"  # a leading dot: of this machine alone
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class RunFolder:
     folder: Path
 
     def __getstate__(self) -> dict[str, Path]:
-        return {"folder": self.folder}  # what was read of it is no part of it, nor is a connection
+        return {"folder": self.folder}  # neither cached records nor a connection
 
     @property
     def id(self) -> str:
@@ -93,7 +93,7 @@ class RunFolder:
             return status if status.reason else replace(status, reason=self.not_sent or None)
         if self._is_watched():
             return status
-        # It may have ended between the two looks.
+        # The run may have ended between the two reads.
         status = self._recorded()
         if status.is_final:
             return status
@@ -113,7 +113,7 @@ class RunFolder:
         if status.started is not None:
             return False
         folders = chain([self.folder / "setup"], (self.folder / "tasks").glob("*"))
-        # A script is written before it is started, and its state only after.
+        # A script is written before its task starts, and the state only afterwards.
         names = ("launch.sh", "state.json")
         return not any((each / name).exists() for each in folders for name in names)
 
@@ -145,7 +145,7 @@ class RunFolder:
 
         try:
             lock = self.take_lock()
-        except UserError:  # a command is about to send it
+        except UserError:  # a command is about to submit it
             return False
         try:
             if self.is_unsent and not known_state(self.folder).is_final:
@@ -204,7 +204,7 @@ class RunFolder:
 
     def note_answer(self) -> None:
         """Records that its target has just reported its state."""
-        with suppress(OSError):  # a disk that is full loses no run
+        with suppress(OSError):  # a full disk must not fail the command
             (self.folder / _ANSWERED).touch()
 
     @property
@@ -296,10 +296,10 @@ class RunFolder:
         """Why its submission to another machine is incomplete, and how to continue; "" if it is
         complete, or under way right now."""
         try:
-            # Once more behind the look at the lock, which is let go once it is complete.
+            # Checked again after the lock, which is released once the submission is complete.
             if self._is_handed_over or self._is_watched() or self._is_handed_over:
                 return ""
-        except UserError:  # who reads the run says what is wrong with it
+        except UserError:  # reading the run reports the error
             return ""
         return f"submission was interrupted; {self._how_to_resume}"
 
@@ -323,7 +323,7 @@ class RunFolder:
             return read_as(path, RunState.from_json)
         except FileNotFoundError:
             if not self.folder.exists():
-                raise  # it was removed just now
+                raise  # it was just removed
             raise damaged(path, "missing") from None
 
     def _is_watched(self) -> bool:
@@ -335,7 +335,7 @@ class RunFolder:
             return os.open(path, os.O_RDONLY)
         except OSError as error:
             if not self.folder.exists():
-                raise  # it was removed just now
+                raise  # it was just removed
             raise damaged(path, str(error.strerror)) from None
 
 
@@ -370,7 +370,7 @@ class RunFolders:
         with self.recording():
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.base / ".gitignore").write_text("*\n", encoding="ascii")
-            # Nobody else's: of one that was killed the half of a folder may be left.
+            # A unique name: a killed process may have left a partial folder.
             draft = self.folder / f".{record.id}.{os.urandom(4).hex()}"
             draft.mkdir()
             try:
@@ -420,7 +420,7 @@ class RunFolders:
             return
         with os.scandir(self.folder) as entries:
             for entry in entries:
-                # A folder without a record is what was left when a run was half removed.
+                # A folder without a record is left over from an interrupted removal.
                 if not entry.name.startswith(".") and _has_record(Path(entry.path)):
                     yield RunFolder(Path(entry.path))
 
@@ -429,7 +429,7 @@ def _has_record(folder: Path) -> bool:
     try:
         return (folder / "run.json").is_file()
     except PermissionError:
-        return True  # somebody else's: who reads it is told so
+        return True  # another user's: reading the run reports that
 
 
 def chosen_task(run: RunFolder, task: str | int) -> int:

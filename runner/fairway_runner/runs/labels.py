@@ -76,7 +76,7 @@ def labelled(record: RunRecord, tags: Iterable[str] = (), note: str | None = Non
 
 
 def _checked(kind: str, value: str) -> str:
-    # Reading labels takes no pydantic.
+    # Imported here, because reading labels needs no pydantic.
     from fairway_core.documents import FieldError
     from fairway_runner.jobs import job_fields
 
@@ -87,7 +87,7 @@ def _checked(kind: str, value: str) -> str:
 
 
 FILE = "actions.jsonl"
-_MOST = 1 << 20  # bytes that are read of it, the last ones
+_MOST = 1 << 20  # bytes that are read, from the end of the file
 
 
 def append(file: Path, facts: dict[str, Any]) -> None:

@@ -23,11 +23,11 @@ from fairway_core.findings import UserError
 from fairway_runner.runs.folder import RunFolder, chosen_task, require_one_job
 from fairway_runner.runs.records import legible_facts, read_specs
 
-# The function or the variable by which a launcher's script labels its ranks' output.
+# Function or variable that labels the output of ranks in a launcher's script.
 _LABELS = re.compile(r"^label_ranks(?:\(\) \{|=\()", re.MULTILINE)
-_BATCH = 1000  # lines that are searched under one limit of processor time
-_BEGINNING = 1 << 20  # bytes of a log in which labels are looked for
-_PIECE = 1 << 20  # bytes that are read at once; a line that is longer comes as several
+_BATCH = 1000  # lines that are searched within one limit of processor time
+_BEGINNING = 1 << 20  # bytes at the start of a log that are searched for labels
+_PIECE = 1 << 20  # bytes that are read at once; a longer line is split
 
 
 @dataclass(frozen=True)
@@ -206,15 +206,17 @@ def ranks_wanted(
     """Returns the requested ranks, or None for all. Raises UserError for an unknown one."""
     if rank is None and node is None:
         return None
-    from fairway_runner.runs.results import task_results  # most lines are shown of no chosen rank
+    from fairway_runner.runs.results import (
+        task_results,
+    )  # rarely needed: usually all ranks are shown
 
     require_one_job(run)
     each = task_results(run)[0 if task is None else chosen_task(run, task)]
     each.require_place(rank, node)
     count = each.world_size
     if count == 1 and run.record.tasks == 1:
-        return None  # all of it is of rank 0
-    # Launchers fill one node after the other.
+        return None  # everything is rank 0's
+    # Launchers fill one node after another.
     width = each.processes_per_node
     ranks = range(count) if node is None else range(node * width, (node + 1) * width)
     return {each for each in ranks if rank in (None, each)}

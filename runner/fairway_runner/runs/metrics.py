@@ -32,12 +32,12 @@ from fairway_core.findings import UserError
 from fairway_runner.runs.records import legible_facts
 
 _KEPT = ".metrics.json"
-_WORTH = 1 << 20  # this many bytes of a log take longer to read than to keep what they say
-_BEFORE = 1 << 16  # bytes by which a log is known again
+_WORTH = 1 << 20  # larger logs take longer to read than a cache of their values
+_BEFORE = 1 << 16  # last bytes that identify a log
 _ALONE = threading.Lock()
 _SLOW: dict[str, None] = {}
-"""Patterns that were stopped: as such a run prints on, who looks at it does not wait each time, nor
-does anybody who looks at other runs of a server meanwhile."""
+"""Patterns that ran into the limit: reading a growing log does not wait for them each time, and
+neither do other readers on a server meanwhile."""
 _MOST_SLOW = 1000
 
 
@@ -50,7 +50,7 @@ def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
     """Returns the values of a metric in some texts. Raises UserError if its pattern takes too
     long."""
     known = pattern.pattern
-    # In another thread nothing could stop it, nor would any thread go on meanwhile.
+    # In another thread nothing could stop it, and it would block all other threads.
     is_apart = threading.current_thread() is not threading.main_thread()
     try:
         with _ALONE if is_apart else nullcontext():
@@ -58,7 +58,7 @@ def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
                 raise process_limits.OverLimit
             if not is_apart:
                 return _limited(pattern, texts)
-            from fairway_runner import worker  # commands have one thread, and take long without it
+            from fairway_runner import worker  # commands have one thread and never need it
 
             return worker.call(_limited, pattern, texts)
     except process_limits.OverLimit:
@@ -105,9 +105,9 @@ def all_values(path: Path, patterns: Patterns) -> dict[str, Values]:
             "before": _before(path, log.offset),
             "values": {name: astuple(each) for name, each in found.items()},
         }
-        with suppress(OSError):  # who cannot keep it reads it again
+        with suppress(OSError):  # without a cache the log is read again
             write_json(path.with_name(_KEPT), facts)
-    _take(log.read(), found)  # the last line may go on
+    _take(log.read(), found)  # the last line may be incomplete
     return {name: found[name] for name in patterns if name in found}
 
 
@@ -146,10 +146,10 @@ def _before(path: Path, offset: int) -> list[int]:
 
 
 PIECE = 1 << 18
-"""Bytes of a log that are read together where not all of it is."""
+"""Bytes of a log per sample, if only parts are read."""
 
-# How programs name their steps, where the job does not say how; what counts most often first.
-# Each begins with letters that a line seldom has, which are looked for ten times as fast.
+# Common names of steps, for jobs that do not define their own; the most frequent first. Each starts
+# with rare letters, because searching for these is ten times as fast.
 _USUAL = {
     name: re.compile(rf"{words}[\s=:\[(#]*([0-9]+)")
     for name, words in (
@@ -158,7 +158,7 @@ _USUAL = {
         ("epoch", "poch(?<=[eE]poch)"),
     )
 }
-# Before the names of steps among those of metrics, which have no spaces.
+# Prefix of steps' names among those of metrics, which have no spaces.
 _MARK = "step of "
 
 
@@ -242,7 +242,7 @@ def series(
     read, in pieces from its beginning to its end."""
     found = {name: Series(most) for name in patterns}
     own = {name: pattern for name, pattern in (steps or {}).items() if pattern is not None}
-    # Steps first, so that a line's own step is known when its value comes.
+    # Steps first, so that a line's own step is known before its value.
     usual = {} if own.keys() >= patterns.keys() else _USUAL
     marked = {_MARK + name: pattern for name, pattern in {**usual, **own}.items()}
     seen: dict[str, float] = {}
@@ -275,7 +275,7 @@ def _pieces(path: Path, budget: int | None) -> list[tuple[int, int | None]]:
     return [*((start, start + PIECE) for start in starts[:-1]), (starts[-1], None)]
 
 
-# Parts of names that say by themselves which value is better.
+# Parts of names that imply which values are better.
 _LOWER = frozenset({"loss", "error", "err", "perplexity", "ppl", "wer", "cer", "nll"})
 _LOWER |= {"mse", "rmse", "mae", "latency", "seconds", "time"}
 _HIGHER = frozenset({"accuracy", "acc", "f1", "bleu", "auc", "precision", "recall"})

@@ -30,7 +30,7 @@ def expected(run: RunFolder) -> Iterator[tuple[int, str]]:
     path = run.folder / "tasks.jsonl"
     first = next(read_specs(path), None) if path.exists() else None
     count = run.record.tasks - run.has_last
-    # Those of a sweep have the same outputs.
+    # The tasks of a sweep have the same outputs.
     for spec, indices in (
         (first, range(count)),
         (next(read_last(run.folder), None), range(count, run.record.tasks)),
@@ -146,7 +146,7 @@ def _fetch_steps(
         except UserError as error:
             if error.findings[0].id != _NOTHING:
                 raise
-            continue  # it waits, or was left out: the others have kept something all the same
+            continue  # it waits, or was left out; the others may have outputs
         files += [f"{name}/{file}" for file in found.files]
         lacking += found.lacking
         size, unchanged = size + found.size, unchanged + found.unchanged
@@ -210,7 +210,7 @@ def _bring_all(
     for file in sorted(new, key=lambda each: each.source.is_symlink()):
         source, target = file.source, folder / file.name
         known = there.get(_same_file(source))
-        if known is None and is_mirror and not (file.is_log or source.is_symlink()):  # a log grows
+        if known is None and is_mirror and not (file.is_log or source.is_symlink()):  # logs grow
             known = source
         size += _bring(source, target, known)
         there.setdefault(_same_file(source), target)
@@ -221,7 +221,7 @@ def _same_file(path: Path) -> tuple[int, int] | Path:
     """Returns a key that all names of one file share, and links to it too."""
     try:
         status = path.stat()
-    except OSError:  # a link that leads nowhere
+    except OSError:  # a broken link
         return path
     return status.st_dev, status.st_ino
 

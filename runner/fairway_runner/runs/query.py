@@ -30,7 +30,7 @@ T = TypeVar("T")
 # A run with its recorded state.
 Found = tuple["Run", "RunState"]
 
-# Column by fact of a run.
+# Columns by facts of a run.
 FACTS = {
     **{name: name for name in ("name", "state", "target", "tasks", "created", "started", "ended")},
     "id": "run_id",
@@ -79,13 +79,13 @@ class Column:
         values, each once."""
         if self.title in FACTS:
             return run_facts(run, status)[FACTS[self.title]]
-        from fairway_runner.runs.results import task_results  # most lists show none of it
+        from fairway_runner.runs.results import task_results  # most lists do not show results
 
         kind, _, name = self.title.partition(":")
         tasks = [task for task in task_results(run, status.state) if not task.is_last]
         if kind == "param":
             params = [task.params[name] for task in tasks if name in task.params]
-            each_once = list({repr(value): value for value in params}.values())  # 1 is not true
+            each_once = list({repr(value): value for value in params}.values())  # 1 is not True
             return each_once[0] if len(each_once) == 1 else each_once or None
         if name not in run.record.metrics:
             return None
@@ -272,7 +272,7 @@ def spending(
     """Returns the usage of runs submitted `since`, on targets of one environment or on any. Runs
     that other machines have submitted to the targets to `ask` get a folder here; targets of another
     environment are left out. If `ask` is None no target is asked, and runs count as last seen."""
-    from fairway_runner.runs.accounting import environment_of, uses  # of no use to a list
+    from fairway_runner.runs.accounting import environment_of, uses  # lists do not need it
 
     unanswered: list[Finding] = []
     if ask is not None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_MOST_TASKS = 1_000_000  # ten times what a sweep may have
+_MOST_TASKS = 1_000_000  # ten times the largest sweep
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RunRecord(JsonRecord, called="run.json"):
 
 
 SESSION = "dev"
-"""The template of every session of `fairway dev`."""
+"""Template of every session of `fairway dev`."""
 LONGEST_ID = 63
 
 
@@ -138,7 +138,7 @@ def kept_as(path: Path, make: Callable[[Any], T]) -> T:
 
 
 GONE = "its folder is gone"
-"""The reason of a lost run whose files at its target somebody has removed."""
+"""Reason of a lost run whose files at its target were removed."""
 
 
 def known_state(folder: Path) -> RunState:
@@ -148,7 +148,7 @@ def known_state(folder: Path) -> RunState:
 
 def known_task(folder: Path) -> TaskState | None:
     """Reads the state of the task, or the setup, in a folder; None if there is none."""
-    from fairway_agent.state_files import TaskState  # a list of runs needs none
+    from fairway_agent.state_files import TaskState  # listing runs needs none
 
     return known_as(folder / "state.json", TaskState.from_json)
 
@@ -235,12 +235,11 @@ def read_last(folder: Path) -> Iterator[TaskSpec]:
     return read_specs(path) if path.exists() else iter(())
 
 
-# The steps of a run, in an order in which each is behind those that it comes after; held by the
-# command that begins steps; there once the run is to end. Each step is a run of its own, and a task
-# of the run.
+# Files of a run with steps: the steps in topological order; the lock of the command that starts
+# steps; a mark that the run is to end. Each step is a run of its own, and a task of this run.
 STEPS_FILE, STEPS_LOCK, STEPS_CANCELLED = "steps.json", "steps.lock", "steps.cancelled"
 STEPS_ENGINE = "steps"
-"""The engine's name in the record of a run of several steps."""
+"""Name of the engine in the record of a run with steps."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +264,7 @@ class StepRecord(JsonRecord, called="a step"):
 
     def is_met(self, other: str, state: str, exit_code: int | None) -> bool:
         """Returns True if another step has ended as this one requires."""
-        from fairway_agent.predecessors import is_met  # a list of runs asks nothing of the kind
+        from fairway_agent.predecessors import is_met  # listing runs does not need it
 
         return is_met(self.after[other], state, exit_code)
 

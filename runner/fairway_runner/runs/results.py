@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.folder import RunFolder
 
-# What a task printed before it failed, or was ended, is no result.
+# The metrics of a task that failed, or was ended, are no results.
 _COUNTED = ("succeeded", "running")
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.log_lines import LogLine
     from fairway_runner.runs.results import TaskResult
 
-_SLACK = 60.0  # seconds beyond a task's grace in which its end is known
+_SLACK = 60.0  # seconds beyond a task's grace until its end is recorded
 
 __all__ = ["FINAL_STATES", "Run", "RunRecord", "RunStore"]
 
@@ -191,7 +191,7 @@ class Run(RunFolder):
             took = time.monotonic() - seen
             time.sleep(max(0.0, min(max(pause, 9 * took), left)))
         if runs_here(self.record.engine):
-            self.await_lock()  # what watched over it has its last things to do
+            self.await_lock()  # its supervisor has yet to finish
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class RunStore(RunFolders):
         matches = sorted(run_id for run_id in known if text and run_id.startswith(text))
         if len(matches) == 1:
             return Run(self.folder / matches[0])
-        if matches and has_steps(self.folder / matches[0]):  # the shortest of them
+        if matches and has_steps(self.folder / matches[0]):  # the shortest match
             whole, *others = matches
             if all(is_step_of(self.folder / each, whole) for each in others):
                 return Run(self.folder / whole)
@@ -281,16 +281,16 @@ def refresh_all(
         try:
             elsewhere = not runs_here(run.record.engine) and not run.is_unsent
             printed = logs and bool(run.record.metrics)
-            # Runs of steps ask the targets of these, each for itself.
+            # A run with steps queries the targets of its steps itself.
             place = run.id if has_steps(run.folder) else run.record.target
             if elsewhere and (printed or not run.status.is_final):
                 key = (run.record.engine, printed)
                 by_target.setdefault(place, {}).setdefault(key, []).append(run)
         except (UserError, OSError):
-            continue  # the next to read it says what is wrong with it
+            continue  # reading the run reports the error
     look, places = partial(_look, patience=patience), by_target.values()
     if len(places) > 1:
-        from concurrent.futures import ThreadPoolExecutor  # it takes long to import
+        from concurrent.futures import ThreadPoolExecutor  # slow to import
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             found = list(pool.map(look, places))

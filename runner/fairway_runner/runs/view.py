@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
 BEST = "the best"
-"""Task of an input that is chosen when the other run has ended."""
+"""Task of an input that is only chosen when the other run has ended."""
 
 
 def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _decided(run: Run) -> BestTasks:
 
 def action_facts(run: Run) -> dict[str, Any]:
     """Returns the submitter of the run, and people's actions on it, if they share a server."""
-    from fairway_runner.runs.labels import actions  # a run that begins has none
+    from fairway_runner.runs.labels import actions  # a new run has none
 
     done = actions(run.folder, run.record.created)
     return {"actions": [{**each, "at": iso(each["at"])} for each in done]}
@@ -152,7 +152,7 @@ def reason_of(run: Run, status: RunState) -> str | None:
             if task.timed_out and task.reason:
                 return task.reason
             took = seconds(task.state, task.started, task.ended) or 0.0
-            # Of what watches its time, not all tell the two apart.
+            # Some supervisors of the timeout do not distinguish the two.
             if job.get("template") == SESSION and took < (limit or took + 1):
                 idle = job["options"].get("idle")
                 return f"unused for {duration(idle)}" if idle else None
@@ -164,7 +164,7 @@ def reason_of(run: Run, status: RunState) -> str | None:
 def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
     """Returns the facts of tasks: parameters, state, exit code, times, last metrics, unreadable
     metrics, and the path of the log."""
-    from fairway_agent.spec import LAST  # a list of runs needs none
+    from fairway_agent.spec import LAST  # listing runs needs none
 
     known = ((task, *task.known_metrics()) for task in tasks)
     return [
@@ -263,5 +263,5 @@ def varying(points: Sequence[Mapping[str, ParamValue]]) -> list[str]:
     ['lr']
     """
     names = dict.fromkeys(name for point in points for name in point)
-    # repr tells 1 from 1.0 and from true.
+    # repr distinguishes 1 from 1.0 and from true.
     return [name for name in names if len({repr(point.get(name)) for point in points}) > 1]

@@ -16,7 +16,7 @@ from fairway_core.catalog.limits import regions_without_zones
 from fairway_core.fields import PLACEHOLDER, Email
 from fairway_core.findings import Finding, UserError
 
-# Of each engine for clusters, the usual one first, a size and how many nodes of it.
+# For each cluster engine, the default first: a VM size, and a number of such nodes.
 ENGINES = {
     "ssh": ("Standard_NC40ads_H100_v5", 1),
     "slurm": ("Standard_ND96isr_H100_v5", 4),
@@ -155,7 +155,7 @@ _CHECKS = {
 }
 
 _HPC = "ubuntu-hpc-2404"
-# Sizes of a file server, the usual one first, and how many disks it has then.
+# Sizes of a file server, the default first, with their numbers of disks.
 _SERVERS = (
     ("Standard_D16s_v6", 4),
     ("Standard_D32s_v6", 4),
@@ -163,7 +163,7 @@ _SERVERS = (
     ("Standard_D96s_v6", 8),
     ("Standard_D128s_v6", 8),
 )
-# MB/s and IOPS of each of its disks at the least. Source: Azure documentation, Premium SSD v2.
+# Minimum MB/s and IOPS of each disk. Source: Azure documentation, Premium SSD v2.
 _LEAST_MBPS, _LEAST_IOPS, _IOPS_FOR_A_MBPS = 125, 3000, 4
 _FILESYSTEM = """\
 filesystems:

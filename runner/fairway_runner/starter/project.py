@@ -26,12 +26,12 @@ from fairway_runner.submit.snapshot import is_kept_by_git
 
 DISTRIBUTION = "fairway-hpc"
 WHEELS = Path("wheels")
-"""The folder of a project that holds the wheel, where it came from no server."""
+"""Folder of a project that holds the wheel, if no server has it."""
 
-# With a Node.js for cdktf.
+# The extra brings a Node.js for cdktf.
 _NAME = f"{DISTRIBUTION}[node]"
-# In a clone; in a wheel there is no such file.
-_OVER_SSH = ("ssh", "git")  # schemes of a remote
+# Only exists in a clone, not in a wheel.
+_OVER_SSH = ("ssh", "git")  # schemes of remotes
 _CLONE = Path(__file__).resolve().parents[3]
 
 
@@ -86,7 +86,7 @@ def from_record(record: dict[str, Any] | None) -> Source:
     wheel = _path(url)
     found = hashlib.sha256(wheel.read_bytes()).hexdigest() if wheel.is_file() else ""
     digest = digest or found
-    # pip replaces ${PWD} in requirements files, and takes no hash of a relative path.
+    # pip expands ${PWD} in requirements files, but accepts no hash for a relative path.
     line = f"{_NAME} @ file://${{PWD}}/{WHEELS}/{wheel.name}"
     if digest:
         line += f"#sha256={digest}"
@@ -137,10 +137,10 @@ def _git(root: Path, *arguments: str) -> str:
 
 _FILES = Path(__file__).with_name("files")
 _SUFFIX = ".in"
-# In the folder that the templates lie in they would be git's and GitHub's own.
+# Under their own names, git and GitHub would use them in this repository.
 _RENAMED = {"gitignore": ".gitignore", "github": ".github"}
 
-# Errors of a check that says itself when to ignore it.
+# Errors of a check that itself explains when to ignore it.
 _MAY_BE_MEANT = frozenset({"no-infiniband"})
 _NOBODYS_COMMENT = (
     " Nobody has the private half of this key: put your own\n"
@@ -184,7 +184,7 @@ class Settings:
             try:
                 found = check_environment(read_environment(file).environment)
             except UserError as error:
-                # The file that is named there is nobody's.
+                # The named file is temporary.
                 raise UserError(replace(each, location=None) for each in error.findings) from None
         errors = [
             each
@@ -205,7 +205,7 @@ class Settings:
             "NAME": self.name,
             "LOCATION": self.answers.location,
             "ZONE": answers.zone(self.answers),
-            # As most are, or quoted: one may begin as an alias of YAML's does.
+            # Plain if possible, otherwise quoted: an address may start like a YAML alias.
             "EMAIL": email if re.fullmatch(r"\w[\w.+-]*@[\w.-]+", email) else json.dumps(email),
             "BUDGET": str(self.answers.budget),
             "CLUSTER": self.answers.cluster,
@@ -213,7 +213,7 @@ class Settings:
             "WAYS": answers.ways_in(self.answers),
             "REQUIREMENT": self.source.requirement,
             "PROJECT_ID": self.project_id,
-            # JSON's quoting is YAML's: the comment of a key may hold anything.
+            # JSON's quoting is valid YAML, and the comment of a key may contain anything.
             "KEYS": "\n".join(f"    - {json.dumps(key, ensure_ascii=False)}" for key in keys),
             "KEY_COMMENT": "" if self.ssh_keys else _NOBODYS_COMMENT,
         }
@@ -265,7 +265,7 @@ def write_project(folder: Path, settings: Settings) -> list[Path]:
                 if not parent.exists():
                     parent.mkdir()
                     made.append(parent)
-            # `x`: what came there since we looked is nobody's to write over.
+            # `x`: never overwrite a file that appeared after the check.
             with (folder / path).open("xb") as file:
                 made.append(folder / path)
                 file.write(content)

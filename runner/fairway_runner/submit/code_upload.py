@@ -23,7 +23,7 @@ from fairway_runner.jobs.templates import SUFFIX
 from fairway_runner.submit import snapshot
 
 PIECE = 1 << 20
-"""Bytes of a piece, at most."""
+"""Maximum bytes of a piece."""
 _FOLDER = "job_templates"
 
 
@@ -49,7 +49,7 @@ class CodeUpload:
 
             steps = read_steps(job_file.document, "run")
             jobs = [JobFile(step.document, job_file.folder) for step in steps]
-        # By their paths here; that of an empty folder ends with `/`.
+        # By their paths here; an empty folder's path ends with `/`.
         found: dict[str, snapshot.CodeFile] = {}
         sources: dict[str, Path] = {}
         folders, warnings = [job_file.folder], list[Finding]()
@@ -186,7 +186,7 @@ def _matching(folder: Path, pattern: str) -> Iterator[Path]:
     try:
         found = matching_files(pattern, folder)
     except FieldError:
-        return  # said there, at its line
+        return  # the server reports it, with its line
     for path in found:
         if not any(fnmatch(part, each) for part in path.split("/") for each in NEVER):
             yield Path(os.path.normpath(folder / path))

@@ -248,7 +248,7 @@ def _within_limits(
 def _secrets_and_code(
     job_file: JobFile, job: Job, folder: Path, *, is_kept: bool
 ) -> tuple[dict[str, str], code.Code]:
-    # What was sent or kept here was chosen where it came from.
+    # Uploaded or stored code was already filtered at its source.
     gitignore = False if is_kept or known_git() is not None else job.code.gitignore
     with job_file.document.locating():
         secrets = secret_values(job.secrets, os.environ)
@@ -342,7 +342,7 @@ def _with_receiver(job: Job, target: Target) -> Job:
         if default is not None and not capabilities(target.engine).tells_waiting:
             on = tuple(event for event in default.on if event != "waiting")
             default = default.model_copy(update={"on": on}) if on else None
-        # A default with a secret is for jobs that have the secret.
+        # A default with a secret only applies to jobs that have the secret.
         if default is not None and set(default.secrets.values()) <= set(job.secrets):
             job = job.model_copy(update={"notify": default})
     for key, name in job.notify.secrets.items() if job.notify else ():

@@ -213,13 +213,13 @@ def job_file_of(
 ) -> JobFile:
     """Returns the job with the folder of its templates and of its sweep's files: that of the code,
     unless the code was only a part of it."""
-    if facts.get("sent") is True:  # and the job's folder has gone since
+    if facts.get("sent") is True:  # and the job's folder no longer exists
         return JobFile(document, snapshot)
     folder = Path(facts.get("folder") or snapshot)
     is_all = section_of(document.data, "code").get("path", ".") == "."
     kept = section_of(document.data, "checkpoint").get("directory")
     if runs_here(target.engine) and isinstance(kept, str) and not re.match(r"/|[a-z0-9-]+:", kept):
-        # It outlives the runs, and lies beside the job's file.
+        # The directory outlives runs, and is relative to the job file.
         document = document.override([f"checkpoint.directory={folder / kept}"], Job)
     return JobFile(document, snapshot if is_all or not folder.is_dir() else folder)
 
@@ -227,10 +227,10 @@ def job_file_of(
 def _provenance(run: Run, **facts: Any) -> dict[str, Any]:
     """Returns the provenance of the new run's code, with other `facts` about the run itself."""
     found = {**recorded_facts(run, "provenance.json"), **facts, "rerun_of": run.id}
-    for name in ("by", "passed_over"):  # these are of how the earlier one was submitted
+    for name in ("by", "passed_over"):  # they describe the earlier submission
         found.pop(name, None)
     if not found.get("inputs"):
-        found.pop("inputs", None)  # it read what other runs have kept, and does so no more
+        found.pop("inputs", None)  # recorded inputs from other runs are no longer read
     return found
 
 
@@ -245,7 +245,7 @@ def _snapshot(run: Run) -> Path:
 def _changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
     """Yields the values that differ, by their dotted paths."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
-        # repr tells 1 from 1.0 and from true.
+        # repr distinguishes 1 from 1.0 and from true.
         if repr(before) != repr(after):
             yield path, (before, after)
         return
@@ -286,7 +286,7 @@ def retry(run: Run, *, failed_only: bool = False) -> dict[int, int]:
             only=tuple(task.index for task in own if task.index in attempts),
             done=Counter(task.state for task in own if task.index not in attempts),
             is_set_up=setup is None or setup.state == "succeeded",
-            after=() if has_begun else None,  # what it came after was there when it began
+            after=() if has_begun else None,  # these had ended when it started
         )
         write_json(run.folder / "retry.json", wanted.to_json())
     except BaseException:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run, RunStore
 
 WHICH_BETTER = "write better: lower, or better: higher, beside the metric's name"
-"""Hint where nothing says which values of a metric are better."""
+"""Hint if it is unknown which values of a metric are better."""
 
 
 class OutputMissing(UserError):
@@ -110,7 +110,7 @@ def find_kept(
     run = store.find(wanted.run)
     is_there = run.id not in going
     if is_there and not asks:
-        # As far as is known here: one that goes on may have ended meanwhile.
+        # As last recorded: a running run may have ended meanwhile.
         is_there = run.state in FINAL_STATES
     elif is_there:
         run.refresh(logs=isinstance(source, BestInput))
@@ -245,7 +245,7 @@ def with_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFi
         if asks or runs_here(target.engine)
         else None
         for name, path in wanted.items()
-        if isinstance(known, dict) and name in known  # what is missing is said by the sweep
+        if isinstance(known, dict) and name in known  # the sweep reports missing ones
     }
     return replace(job_file, listed=listed)
 

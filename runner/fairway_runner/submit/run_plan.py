@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job import Output as JobOutput
     from fairway_runner.jobs.job_file import JobFile
 
-_MOST = 2 << 30  # bytes of all lines: they lie on a disk, here and on the target
-_PIECE = 1 << 18  # bytes that are compressed together, and at hand at once
-_LEVEL = 1  # lines that differ in a number shrink nearly as much as with 9, in a part of the time
+_MOST = 2 << 30  # bytes of all lines, which are stored on disk here and on the target
+_PIECE = 1 << 18  # bytes that are compressed, and held in memory, at once
+_LEVEL = 1  # similar lines compress nearly as well as with 9, in much less time
 
 
 class TaskLines:
@@ -134,7 +134,7 @@ def hourly_price(target: Target, path: str, instead: str) -> float:
     raise UserError([Finding("no-price", message, hint, path)])
 
 
-# What is shorter stands in any log by chance, and masking it would blot out the rest.
+# Shorter secrets occur by chance in any log, and masking them would make it unreadable.
 _SHORTEST = 4
 
 

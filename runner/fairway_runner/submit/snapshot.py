@@ -147,7 +147,7 @@ def snapshot(code: Code, store: Path) -> Path:
             try:
                 draft.rename(target)
             except OSError:
-                if not target.is_dir():  # else another submission of the same code was faster
+                if not target.is_dir():  # otherwise another submission of the same code was faster
                     raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -262,14 +262,14 @@ def ignored_yet_sent(folder: Path, paths: Iterable[str]) -> list[Finding]:
 def _ignored(folder: Path) -> set[str] | None:
     """Returns the paths below a folder that Git ignores, a completely ignored folder as one path;
     None if it is in no work tree."""
-    # A repository's own settings may name a program that watches its files.
+    # A repository's own settings may name a program for git to run (fsmonitor).
     safe = ("-c", "core.fsmonitor=false")
     itself = ask_git(folder, *safe, "check-ignore", "--quiet", "--", ".")
     if itself is not None and b"not a git repository" in itself.stderr:
         return None
     if itself is None or itself.returncode not in (0, 1):
         raise _unknown(folder, "" if itself is None else itself.stderr.decode(errors="replace"))
-    # Within an ignored folder, git cannot name the folders that it ignores.
+    # Within an ignored folder, git cannot list ignored folders.
     folders = ("--directory",) if itself.returncode else ()
     words = ("ls-files", "--others", "--ignored", "--exclude-standard", "-z", *folders)
     listed = ask_git(folder, *safe, *words)
@@ -294,8 +294,8 @@ def provenance(folder: Path, template: str, code_digest: str) -> tuple[dict[str,
     import getpass
 
     try:
-        user = getpass.getuser()  # the name by which the submitter is logged in on this machine
-    except (OSError, KeyError):  # a number that nobody has, as in some containers
+        user = getpass.getuser()  # the submitter's login name on this machine
+    except (OSError, KeyError):  # a uid without an entry, as in some containers
         user = None
     git, diff = git_facts(folder)
     facts = {

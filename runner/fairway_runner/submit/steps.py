@@ -85,7 +85,7 @@ def _name_of(job_file: JobFile) -> str:
 def _require_ids(workflow_id: str, named: Sequence[NamedStep], store: RunStore) -> None:
     """Raises UserError for a step whose run cannot have its ID, or if another run has it."""
     if not is_run_id(workflow_id) or (store.folder / workflow_id / "run.json").is_file():
-        return  # `earlier` says what is wrong with it, or whether it is the same
+        return  # `earlier` checks whether it is damaged, or the same
     for step in named:
         run = step_run(workflow_id, step.name)
         if not is_run_id(run):
@@ -124,7 +124,7 @@ def _prepared(
     folder = made.code.folder
     if known_git() is None or folder == job_file.folder:
         return made
-    # Of sent code the snapshot alone is there when the step begins.
+    # Of uploaded code only the snapshot exists when the step begins.
     own = replace(job_file, folder=folder)
     options: dict[str, Any] = {"code_folder": folder, "coming": coming}
     return prepare(own, target, store, run_id=run_id, asks=asks, copies=copies, **options)
@@ -162,7 +162,7 @@ def _workflow(
         TaskSpec(index=index, nodes=0, params={"step": each.name})
         for index, each in enumerate(records)
     ]
-    # What earlier runs have kept that steps read: `clean` leaves it until the whole has ended.
+    # Outputs of earlier runs that steps read: `clean` keeps them until this run has ended.
     inputs = {
         f"{step}.{name}": facts
         for step, each in found.items()

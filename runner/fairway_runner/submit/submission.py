@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fairway_runner.submit.prepare import PreparedRun
 
 MANY = 1_000
-"""Tasks of which more are started only where that is confirmed."""
+"""Number of tasks above which a submission needs confirmation."""
 
 
 def prepare_submission(
@@ -87,7 +87,7 @@ def submit(prepared: PreparedRun, store: RunStore) -> Run:
     try:
         return _submit(prepared, store)
     except TakenId:
-        return _submit(prepared, store)  # another command has recorded it just now
+        return _submit(prepared, store)  # another command has just recorded it
 
 
 def _submit(prepared: PreparedRun, store: RunStore) -> Run:
@@ -136,7 +136,7 @@ def _start(prepared: PreparedRun, store: RunStore, forgets: type[UserError]) -> 
                 prepared.engine.start(run, lock, snapshot, prepared.secrets)
         except UserError as error:
             raise cut_off(run, error) from None
-        except KeyboardInterrupt:  # nobody learns its ID otherwise
+        except KeyboardInterrupt:  # otherwise the user never sees its ID
             _warn("%s is recorded, and may have started; see: fairway show %s", run.id, run.id)
             raise
         return run
@@ -176,7 +176,7 @@ def recorded_lines(run: Run, name: str) -> Iterator[bytes]:
     try:
         with (run.folder / name).open("rb") as lines:
             for line in lines:
-                line.decode()  # what is no text is not copied either
+                line.decode()  # text only: anything else raises
                 yield line
     except (OSError, ValueError):
         raise _unusable(run, name) from None
@@ -192,7 +192,7 @@ def recorded_snapshot(run: Run) -> Path:
     return code.stored(recorded_facts(run, "provenance.json")["code"], snapshots_of(run))
 
 
-# What a run's scripts and its plan are made for.
+# Properties of a target that a run's scripts and plan depend on.
 _FIXED = ("engine", "vm_size", "mounts", "storage")
 
 
@@ -238,7 +238,7 @@ def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
     submits it; a run that raises one of the `forgets` is removed."""
     here = runs_here(run.record.engine)
     if not run.never_began if here else run.status.is_final:
-        return run  # elsewhere one may have been cancelled before anything of it was sent
+        return run  # elsewhere, a run may be cancelled before it is submitted
     with forgetting(run, forgets):
         lock = run.take_lock()
         try:
@@ -250,7 +250,7 @@ def resume(run: Run, forgets: type[UserError] = Refused) -> Run:
         except BaseException:
             os.close(lock)
             raise
-        if run.status.is_final:  # it was cancelled, or began and ended, just now
+        if run.status.is_final:  # it was just cancelled, or has ended meanwhile
             os.close(lock)
             return run
         run.engine.start(run, lock, snapshot, secrets)
@@ -271,7 +271,7 @@ def forgetting(run: Run, forgets: type[UserError] = Refused) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        # A retry that is refused has the results of what came before.
+        # A refused retry keeps the results of earlier submissions.
         if isinstance(error, forgets) and not (run.folder / "retry.json").exists():
             shutil.rmtree(run.folder, ignore_errors=True)
             raise

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from fairway_core.documents import Document
     from fairway_core.target import Target
 
-# Seconds for which a target that does not answer is asked, where there is another.
+# Seconds to retry an unavailable target, if there is another.
 _BRIEF = 60.0
 
-# The ids of errors that say of a target: there is no host, or the pool cannot grow, or is broken.
+# IDs of findings that a target has no room: no host, or a pool that cannot grow or is broken.
 _NO_ROOM = frozenset({"no-address", "resize-error", "unfit-nodes", "pool-disabled"})
 
 _IN_ORDER = "give an order of your own: -s 'target=[FIRST, SECOND]'"
@@ -112,7 +112,7 @@ def prepare_for(
     first.provenance |= {PASSED: passed} if passed else {}
     hints = [passed_over_warning(name, why) for name, why in passed.items()]
     known = [*choice.warnings, *hints, *(found for one in each for found in one.warnings)]
-    first.warnings = list(dict.fromkeys(known))  # though it is one of every target
+    first.warnings = list(dict.fromkeys(known))  # once each: every target has the same ones
     return first
 
 
@@ -153,7 +153,7 @@ def with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[
                 away.append(error)
                 passed[each.record.target] = error.findings[0].message
                 continue
-            why = ""  # what else is wrong there is said by the start itself
+            why = ""  # other errors are reported by the start itself
         if not why:
             return [*prepared[position:], *waits], passed
         waits.append(each)
@@ -171,7 +171,7 @@ def _has_no_room(error: UserError) -> bool:
 
 
 PASSED = "passed_over"
-"""The fact of a run's provenance that says why it does not go to other targets, by their names."""
+"""Fact of a run's provenance: the reasons against other targets, by their names."""
 
 
 def passed_over_warning(name: str, why: str) -> Finding:
@@ -222,7 +222,7 @@ def _figure(store: RunStore, name: str, target: str, metric: str) -> float | Non
         try:
             if (run.record.name, run.record.target, run.state) != (name, target, "succeeded"):
                 continue
-            # One that is away is not waited for again: it has told what it told.
+            # An unavailable target is not waited for again: its recorded values count.
             try:
                 if is_asked:
                     run.refresh(logs=True)
@@ -235,7 +235,7 @@ def _figure(store: RunStore, name: str, target: str, metric: str) -> float | Non
             ]
             found = sum(values) / len(values) if values else None
         except (UserError, OSError):
-            continue  # it is damaged, and the others count
+            continue  # damaged; the other runs count
         if found is not None:
             return found
     return None

@@ -1,4 +1,4 @@
 """Targets: the places to which jobs can be sent."""
 
 LOCAL = "local"
-"""The name of the target that always exists: this machine."""
+"""Name of the target that always exists: this machine."""

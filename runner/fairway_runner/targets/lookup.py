@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fairway_core.project import Serve
     from fairway_runner.runs.folder import RunFolder
 
-_PATIENCE = 30.0  # seconds for ssh to say what its configuration has of a host
+_PATIENCE = 30.0  # seconds for ssh to print its configuration of a host
 
 
 def uses_this_machine(target: Target) -> bool:
@@ -48,9 +48,9 @@ def _leads_here(target: Target, host: str, user: str) -> bool:
     from fairway_runner.engines.remote.connection import is_here
 
     if is_here(host):
-        return True  # without ssh, as ourselves
+        return True  # as the current user, without ssh
     if target.reach is not None:
-        return False  # its network may have our addresses
+        return False  # its network may use the same addresses
     host, user = _as_ssh_has_it(host, user)
     return _is_own_account(user) and _is_own_address(host)
 
@@ -71,7 +71,7 @@ def _as_ssh_has_it(host: str, user: str) -> tuple[str, str]:
             timeout=_PATIENCE,
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
-        return host, user  # without ssh nothing is started there
+        return host, user  # without ssh nothing can start there
     facts = dict(line.split(" ", 1) for line in told.splitlines() if " " in line)
     return facts.get("hostname", host), facts.get("user", user)
 
@@ -136,7 +136,7 @@ def as_known_now(recorded: Target) -> Target:
     try:
         found = all_targets().get(recorded.name)
     except (UserError, OSError):
-        return recorded  # what is wrong with the files is said where a target is asked for
+        return recorded  # errors in the files are reported to commands that name a target
     if found is None or not recorded.is_same_cluster(found.target):
         return recorded
     known, access = found.target, recorded.access
@@ -221,7 +221,7 @@ def submitted_to(run: RunFolder) -> Target:
     path = run.folder / "target.json"
     try:
         target = kept_as(path, target_of)
-    except ValueError:  # pydantic's ValidationError is one
+    except ValueError:  # includes pydantic's ValidationError
         raise damaged(path, "it is not a target") from None
     return as_known_now(target)
 

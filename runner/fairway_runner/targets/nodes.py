@@ -71,7 +71,7 @@ def _facts(target: Target) -> dict[str, Any]:
     if target.vm_size:
         from fairway_core.catalog import vm_size
 
-        with suppress(UserError):  # a size of the user's in fairway.yaml need not be known
+        with suppress(UserError):  # a custom size in fairway.yaml may be unknown
             size = vm_size(target.vm_size)
     fabric = size.infiniband if size and size.rdma else None
     return {
@@ -92,7 +92,7 @@ def _facts(target: Target) -> dict[str, Any]:
 
 
 def _nodes_now(target: Target) -> int | None:
-    if not is_addressed(target):  # to say so, its engine would import all of an SDK
+    if not is_addressed(target):  # avoids importing an SDK only to report that
         return None
     try:
         return len(engine_for(target, brief()).nodes())
@@ -153,7 +153,7 @@ def _written_for(file: Path) -> str:
     try:
         before = [Target.model_validate(record) for record in json.loads(file.read_bytes())]
     except (OSError, ValueError, TypeError, RecursionError):
-        return ""  # it is written anew
+        return ""  # the file is written anew
     return next((each.user for each in before if each.user in (each.users or {})), "")
 
 
@@ -174,7 +174,7 @@ def _in_outputs(outputs: Any) -> Iterator[Any]:
     if not isinstance(outputs, dict):
         return
     found = outputs.get("targets")
-    if isinstance(found, dict) and "value" in found:  # as `terraform output -json` has it
+    if isinstance(found, dict) and "value" in found:  # the format of `terraform output -json`
         found = found["value"]
     if isinstance(found, list):
         yield from found
@@ -201,7 +201,7 @@ def _of_folder(folder: Path) -> Iterator[Any]:
             check=False,
         )
         why = _first_error(done.stderr) if done.returncode else ""
-        # Before a deployment, and in a fresh clone: "Backend initialization required, please …".
+        # Not deployed, or a fresh clone: "Backend initialization required, please …".
         if "initialization required" in why or (not why and done.stdout.split() == ["{}"]):
             name = stack.name.removesuffix("-compute")
             message = f"the environment `{name}` is not deployed yet, or not from this folder"

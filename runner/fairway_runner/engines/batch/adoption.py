@@ -95,7 +95,7 @@ def _tasks(
     for task in account.tasks(str(job["id"]), _WANTED):
         number = run.index_of(str(task["id"]))
         if number is None:
-            continue  # somebody has added it by hand
+            continue  # somebody added it by hand
         settings = {str(each["name"]): each for each in task.get("environmentSettings") or ()}
         found[number] = (task, _number(settings.get("FAIRWAY_FIRST", {}).get("value")))
     return found
@@ -125,9 +125,9 @@ def note_later(
             return
         lock = run.take_lock()
     except (UserError, OSError):
-        return  # it is damaged, is being removed, or is about to be retried here too
+        return  # damaged, being removed, or about to be retried here
     try:
-        # Somebody here may have retried it once more since the jobs were listed.
+        # Another command may have retried the run since the jobs were listed.
         if _is_behind(run, jobs):
             _take_over(run, account, storage, jobs)
     finally:
@@ -200,13 +200,13 @@ def _adopt(
     try:
         files = _unpacked(storage.read(OUTPUTS, client.record_blob(submitted)))
     except ServiceError as error:
-        if error.is_missing:  # it was cleaned, or is being submitted just now
+        if error.is_missing:  # it was cleaned, or is just being submitted
             return
         raise
     record, _ = adopted(submitted, files)
     if record.engine != account.target.engine:
         raise Unfit(f"its engine is {record.engine}")
-    # The way from here to the account, which need not be that from where it was submitted.
+    # This machine may reach the account another way than the one that submitted the run.
     files["target.json"] = json.dumps(account.target.record(), indent=1)
     store.folder.mkdir(parents=True, exist_ok=True)
     draft = store.folder / f".{run}.{os.getpid()}"
@@ -219,7 +219,7 @@ def _adopt(
         write_history(draft, account, storage, jobs)
         (draft / "state.json").write_text(json.dumps({"state": "queued"}), encoding="ascii")
         (draft / "lock").write_text("", encoding="ascii")
-        with contextlib.suppress(OSError):  # somebody else has adopted it meanwhile
+        with contextlib.suppress(OSError):  # another command has adopted it meanwhile
             draft.rename(store.folder / run)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
 
 CONCURRENCY = 32
-"""Number of requests that are sent at once where many things are asked."""
+"""Number of parallel requests when many things are queried."""
 
 NO_JOB = "JobNotFound"
-"""The service's own word for a job that there is not: whatever else answers with 404 in its place,
-such as a proxy, does not end a run."""
+"""The service's error code for a missing job. Any other 404, for example from a proxy, does not end
+a run."""
 
 _VERSION = "2025-06-01"
 _JSON = "application/json; odata=minimalmetadata"
 
-# It warns, with a traceback, that the error of a file that is not there has no body it can read.
+# It warns, with a traceback, that the error for a missing file has no readable body.
 logging.getLogger("azure.batch._utils.model_base").setLevel(logging.CRITICAL)
 
 _HINT = (
@@ -96,7 +96,7 @@ class Account:
         return BatchClient(
             self.endpoint,
             credential,
-            # It gives up early on some failures and never on others: `Calls` asks again.
+            # The SDK gives up early on some failures and never on others: `Calls` retries instead.
             retry_policy=RetryPolicy.no_retries(),
             per_call_policies=[_Dates(self.calls)],
             transport=transport(self.target, self.endpoint, self.calls.deadline),
@@ -187,8 +187,8 @@ class Account:
     def add_tasks(self, job_id: str, tasks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Adds up to 100 tasks in one request; returns an answer for each. Raises ServiceError 413
         for too much."""
-        # The SDK's own method makes a model object of each answer, which takes as long as all
-        # the rest of it.
+        # The SDK's own method makes a model object of each answer, which takes as long as
+        # everything else together.
         request = self._request("POST", f"/jobs/{job_id}/addtaskcollection", {"value": tasks})
 
         def ask() -> list[Mapping[str, Any]]:
@@ -250,7 +250,7 @@ class Account:
         )
 
     def _read(self, download: Any, first: int, last: int) -> bytes:
-        # A file download has no parsed error: `Calls` looks at the status alone.
+        # A file download has no parsed error: `Calls` looks only at the status.
         data: bytes = self.calls.call(
             "a file", lambda: b"".join(download(f"bytes={first}-{last}")), brief=False
         )
@@ -268,14 +268,14 @@ class Account:
         return self.calls.pages("the pool's nodes", self.client.list_nodes(self.pool))
 
 
-_LONGEST = 64  # characters of a job's id
+_LONGEST = 64  # characters of a job ID
 
 RUN = "fairway_run"
 SUBMISSION = "fairway_submission"
 PLAN = "fairway_plan"
 SCHEDULE = "fairway_schedule"
-"""Metadata of a job: the run's id, which time it runs (retries count), the digest of its plan,
-and the schedule that made it, whose jobs have its name in place of a run's."""
+"""Metadata of a job: the run's ID, the submission's number, the digest of its plan, and the
+schedule that created it. The jobs of a schedule have its name instead of a run ID."""
 
 
 def job_id(run: str, submission: int = 0) -> str:

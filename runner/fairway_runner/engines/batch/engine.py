@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.results import KeptOutput
 
-# A program that is killed cannot remove its user on a node, who then expires.
+# A killed program cannot remove its user from a node, so the user expires.
 _LIFE = timedelta(hours=1)
 _RENEWAL = 20 * 60.0  # seconds
 _SSH_PORT = 22
@@ -72,7 +72,7 @@ def shell(account: Account, node: str | None, command: Sequence[str], *, forward
                     lambda: account.client.create_node_user(account.pool, name, options),
                 )
             except ServiceError:
-                ends.pop_all()  # there is none, or it expires: what was refused is to be said
+                ends.pop_all()  # unknown or expired: report the original refusal
                 raise
             with _renewed(account, name, user, public):
                 return on_terminal(_words(key, user, host, port, command, forward, way))
@@ -89,7 +89,7 @@ def _renewed(account: Account, node: str, user: str, public: str) -> Iterator[No
 
     def renew() -> None:
         while not done.wait(_RENEWAL):
-            # One that fails is made good by the next: a life has three of them.
+            # The next renewal makes up for a failed one: there are three within a lifetime.
             with suppress(UserError):
                 account.calls.call(f"a user on {node}", again)
 
@@ -112,7 +112,7 @@ def _words(
     options = {
         "IdentityFile": str(key),
         "IdentitiesOnly": "yes",
-        # Nodes come and go with their host keys; the way to them is the account's own answer.
+        # Nodes come and go with their host keys; the account itself supplies their addresses.
         "StrictHostKeyChecking": "accept-new",
         "UserKnownHostsFile": str(key.with_name("known_hosts")),
         "LogLevel": "ERROR",
@@ -224,11 +224,11 @@ class BatchEngine(Engine):
         try:
             state = State.read(run)
             if state is None:
-                self.account.pool_facts()  # where nobody answers, the run stays unsent
+                self.account.pool_facts()  # if the service does not answer, the run stays unsent
             if retry:
                 if state is not None:
                     adoption.require_latest(run, state, self.account, self.storage)
-                # The next time writes over some of them.
+                # The next submission overwrites some of the logs.
                 self._poller.refresh([run], logs=True)
                 reopen_logs(run)
             elif state is not None and state.complete:
@@ -237,7 +237,7 @@ class BatchEngine(Engine):
                 if retry:
                     state = _again(run, state)
                 state = state or State(client.job_id(run.id), 0)
-                # First: a run that has ended is not gone on with.
+                # Written first: an ended run would not be continued.
                 state_files.write(run.folder, RunState())
                 (run.folder / "setup" / "state.json").unlink(missing_ok=True)
                 state.write(run)

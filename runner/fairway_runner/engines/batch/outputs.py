@@ -39,7 +39,7 @@ def collect(
         prefix = client.task_folder(run.id, run.task_name(number))
         target = run.task_folder(number) / Path(name.removeprefix(prefix))
         if not target.resolve().is_relative_to((run.task_folder(number) / _FOLDER).resolve()):
-            continue  # no task of ours names a file so
+            continue  # no task of ours would write such a name
         if not target.exists() or known.get(name) != [etag, *_stamp(target)]:
             wanted.append((name, etag, target))
 
@@ -90,7 +90,7 @@ def _kept(run: RunFolder, storage: Storage, tasks: Sequence[int]) -> list[tuple[
     """Returns name, version and task of each file that these tasks have kept."""
     found = []
     wanted = set(tasks)
-    # One list of all is quicker than one for each of many.
+    # One list of everything is faster than one list per task.
     prefixes = (
         [f"{client.task_folder(run.id, run.task_name(number))}{_FOLDER}" for number in tasks]
         if len(tasks) == 1

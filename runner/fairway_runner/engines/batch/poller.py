@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SETUP_LOG = 8 << 20  # bytes
 
-# With this many runs, one list of all jobs is quicker than a question for each.
+# From this many runs on, listing all jobs is faster than one request per run.
 _MANY = 4
 
 
@@ -68,7 +68,7 @@ class Poller:
             if reason and not before.is_final:
                 write_state(run, replace(before, state="queued", reason=reason))
             return
-        # One that is not listed may have been made since by another command.
+        # Another command may have created a job that is not listed since.
         job = jobs.get(state.job) or self.account.find_job(state.job)
         if job is None or states.is_being_deleted(job):
             lost = replace(known_state(run.folder), state="lost", reason="its job was deleted")
@@ -76,12 +76,12 @@ class Poller:
         elif brief and not logs and not states.has_ended(job):
             self._write(run, state, {}, _held(self._counted(run, state), job))
         else:
-            # Brings all of a run up to date with its job.
+            # Updates the entire run from its job.
             ended = states.has_ended(job)
             found, over = self._tasks(run, job, state, logs=logs)
             setup = _watch_setup(run, self.account, state.job, ended=ended)
             if ended:
-                with suppress(ServiceError):  # who may not look there says nothing of it
+                with suppress(ServiceError):  # without permission to read there, report nothing
                     note_empty(run, self.storage, found)
             counts = Counter(status.state for status in found.values())
             counts["queued"] += run.record.tasks - len(found)
@@ -121,7 +121,7 @@ class Poller:
         add_shares(files, new)
         if logs:
             for number, attempt in follow_logs(files, found).items():
-                if number in new:  # there may be more attempts than Batch tells of
+                if number in new:  # there may be more attempts than Batch reports
                     new[number] = states.count_up(new[number], attempt)
         over = add_endings(files, state.submission, new)
         return found | new, over
@@ -133,7 +133,7 @@ class Poller:
             try:
                 self.account.terminate_job(str(job["id"]), states.UNPREPARED)
             except ServiceError as error:
-                if not error.exists_already:  # somebody else has seen it too
+                if not error.exists_already:  # another command has noticed it too
                     raise
         if not why:
             return known
@@ -145,7 +145,7 @@ class Poller:
         tasks = {ours: int(counts.get(word, 0)) for word, ours in words.items()}
         tasks = dict(Counter(tasks) + Counter(state.done))
         known, now = known_state(run.folder), states.run_state(tasks, ended=False)
-        # Why it waited is true no more once it runs, or its job is enabled.
+        # The reason for waiting no longer holds once the run starts or its job is enabled.
         stays = known.limit is not None or now == "queued"
         stays = stays and not (known.reason or "").startswith(states.DISABLED)
         reason = known.reason if stays else None
@@ -160,7 +160,7 @@ class Poller:
         for task in self.account.tasks(state.job, states.SELECT):
             number = run.index_of(str(task["id"]))
             if number is None:
-                continue  # somebody has added it by hand
+                continue  # somebody added it by hand
             first = state.first.get(run.task_name(number), 0)
             before = self._known(run, number) if task.get("executionInfo") else None
             is_cancelled = cancelled.has(task)
@@ -224,7 +224,7 @@ class Poller:
                 state_files.write(folder, status)
             if status.is_final:
                 self.written[key] = status
-            else:  # another command may write what it sees of it
+            else:  # another command may write what it sees
                 self.written.pop(key, None)
 
 
@@ -311,18 +311,18 @@ def setup_status(nodes: list[Any], account: Account, log: Path, *, ended: bool) 
         status = TaskState("running", attempt=0, started=started, node=name)
         root = info.get("taskRootDirectory")
         if str(info["state"]).lower() != "completed" or not root:
-            continue  # it goes on, or nothing ran there
+            continue  # it is still running, or nothing ran there
         try:
             said = json.loads(account.node_file(name, f"{root}/wd/setup.json", 0, 4096))
             last = Fields(said, "what the setup says").whole("exit_code")
             log.write_bytes(account.node_file(name, f"{root}/stdout.txt", 0, _SETUP_LOG))
         except (ServiceError, ValueError, RecursionError, Unfit):
-            continue  # the node is gone, and with it what it knew; or a task has written over it
+            continue  # the node is gone with its files, or a task overwrote them
         state, end = "failed" if last else "succeeded", states.seconds(info.get("endTime"))
         status = replace(status, state=state, exit_code=last, ended=end)
         if last:
             break
     if ended and status.state == "running":
-        # Its tasks began; the node that knew more is gone.
+        # Its tasks started, so the setup succeeded; the node that had the details is gone.
         return replace(status, state="succeeded")
     return status

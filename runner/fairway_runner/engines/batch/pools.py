@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.jobs.job import Job
 
-# Nodes on which a task may start sooner or later.
+# States of nodes on which a task may start sooner or later.
 USABLE = frozenset(
     {"idle", "running", "creating", "starting", "waitingforstarttask", "rebooting", "reimaging"}
 )
 _DRAINED = "drained: no task starts there"
-_MOST_COUNTED = 10  # jobs whose tasks are asked for, each by a request of its own
-_TAIL = 2000  # bytes of a start task's stderr that are shown
+_MOST_COUNTED = 10  # jobs whose tasks are counted, with one request each
+_TAIL = 2000  # bytes of a start task's stderr to show
 
 
 def current_nodes(pool: Mapping[str, Any]) -> int:
@@ -68,7 +68,7 @@ def _done_before(account: Account, job: Mapping[str, Any]) -> str:
             waiting = int(account.task_counts(str(each["id"])).get("active", 0))
             tasks, jobs = tasks + waiting, jobs + (waiting > 0)
     except ServiceError:
-        return ""  # the rest is worth telling without
+        return ""  # the rest of the message is useful without it
     if not tasks:
         return ""
     least = "at least " if len(before) > _MOST_COUNTED else ""
@@ -110,14 +110,14 @@ def node_fault(account: Account, node: Mapping[str, Any]) -> str:
         try:
             data = account.node_file(str(node["id"]), "startup/stderr.txt", 0, 8 << 20)
         except ServiceError:
-            data = b""  # it cannot be read
+            data = b""  # unreadable
         words = data[-_TAIL:].decode(errors="replace").strip()
         return f"its start task failed: {words}" if words else "its start task failed"
     errors = [str(error.get("message") or error.get("code")) for error in node.get("errors") or ()]
     return "; ".join(errors) or state
 
 
-# For each action Batch's own verb and body. What runs begins again elsewhere (requeue).
+# Batch's verb and body for each action. Running tasks start again elsewhere (requeue).
 _ACTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "reboot": ("reboot", {"nodeRebootOption": "requeue"}),
     "reimage": ("reimage", {"nodeReimageOption": "requeue"}),
@@ -155,7 +155,7 @@ def act(account: Account, action: str, node: str) -> None:
         account.order(f"to {action} {node}", "POST", path, **body)
     except ServiceError as error:
         if error.code == "NodeAlreadyInTargetSchedulingState":
-            return  # somebody has done so already
+            return  # already done by someone
         if not error.is_missing:
             raise
         raise unknown_node(account, node) from None

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Container, Job
 
-# Docker's own 64 MB make MPI and data loaders crash.
+# Docker's default of 64 MB makes MPI and data loaders crash.
 _SHARED_MEMORY = "8g"
 
-_RETENTION = "P7D"  # of a task's folder on its node; its logs and outputs are in storage
-_MARGIN = 300.0  # seconds after which Batch itself ends a task that is over its time
+_RETENTION = "P7D"  # for a task's folder on its node; logs and outputs are in storage
+_MARGIN = 300.0  # seconds after which Batch itself ends a task that exceeds its timeout
 _SHORTEST_LIMIT = 60.0
 _MOST_RANGES, _LONGEST_IDS = 100, 64_000
 
-# One user for everything on a node: the nodes of a task trust each other by it.
+# All processes on a node have one user, so the nodes of a task trust each other.
 _USER = {"autoUser": {"scope": "pool", "elevationLevel": "nonadmin"}}
 _ADMIN = {"autoUser": {"scope": "pool", "elevationLevel": "admin"}}
 
@@ -114,7 +114,7 @@ class RequestBuilder:
                 self._file(CODE, self.blobs.code, "code.tar.gz"),
                 self._file(OUTPUTS, self.blobs.record, "record.tar.gz"),
                 *(
-                    # A node moves those for a shared folder on.
+                    # Inputs for a shared folder are moved there by a node.
                     self._folder(
                         self.storage.container_url(each.container), each.path, f"inputs/{each.name}"
                     )
@@ -129,7 +129,7 @@ class RequestBuilder:
 
     def _release(self) -> dict[str, Any]:
         scratch = f"{local_disks.FOLDER}/fairway/{self.run}"
-        # What the job says comes last, since the service ends it after 15 minutes.
+        # The job's own command comes last, since the service ends it after 15 minutes.
         steps = [f"rm -rf {scratch}"]
         if self.plan.notify is not None:
             steps.append(f"{_PROGRAM} tell")
@@ -165,7 +165,7 @@ class RequestBuilder:
             "constraints": self._constraints,
             "outputFiles": self._outputs(index, spec.outputs),
             "userIdentity": _USER,
-            # Whatever becomes of it, `finally` comes after it.
+            # `finally` runs afterwards, however the task ends.
             "exitConditions": _SATISFY,
             **self._container,
         }
@@ -186,8 +186,8 @@ class RequestBuilder:
         task = self.task(spec)
         task["environmentSettings"].append({"name": "FAIRWAY_LAST", "value": "1"})
         task["dependsOn"] = _dependencies(others)
-        # All that the run has kept is looked for when this task begins. A task that has kept
-        # nothing is no error then, as it might be in a list that names each.
+        # Downloads everything that the run has kept when this task starts. A list of single files
+        # would fail for a task that kept nothing.
         task["resourceFiles"] = [self._folder(self._outputs_url, f"{self.run}/", BROUGHT)]
         return task
 
@@ -196,7 +196,7 @@ class RequestBuilder:
         retries = self.plan.retries
         constraints: dict[str, Any] = {"maxTaskRetryCount": retries, "retentionTime": _RETENTION}
         if self.plan.timeout is not None:
-            # The node's own program keeps the time, with the job's signal and grace.
+            # The program on the node enforces the timeout, with the job's signal and grace.
             once = self.plan.timeout + self.plan.grace + _MARGIN
             limit = max(_SHORTEST_LIMIT, once) * (retries + 1)
             constraints["maxWallClockTime"] = f"PT{limit:.0f}S"
@@ -236,7 +236,7 @@ class RequestBuilder:
 
     def _outputs(self, index: str, outputs: Mapping[str, Output]) -> list[dict[str, Any]]:
         folder = client.task_folder(self.run, index)
-        # What the task printed; earlier attempts and other nodes of it are below `logs`.
+        # The task's own output; that of earlier attempts and other nodes is in `logs`.
         files = [
             self._kept(each, folder.rstrip("/"), "taskcompletion")
             for each in ("../std*.txt", "logs/*.txt")
@@ -263,7 +263,7 @@ class RequestBuilder:
 
 _CONDITIONS = {"always": "taskcompletion", "success": "tasksuccess", "failure": "taskfailure"}
 
-# By a pattern: a task that was ended from outside has no such file.
+# A pattern, because a task that was ended from outside has no such file.
 _SAID = f"logs/{ENDING.replace('.', '*.')}"
 
 _SATISFY = {
@@ -357,9 +357,9 @@ def container_settings(
         f"--shm-size={container.shm_size or _SHARED_MEMORY}",
     ]
     if not any(option.startswith("--entrypoint") for option in container.options):
-        # An image's own would be started with our command as its arguments.
+        # An image's own entrypoint would get our command as its arguments.
         options.append("--entrypoint=")
-    # NVIDIA's Batch itself gives to containers, and is not to be told: see
+    # Batch itself adds NVIDIA's devices, and must not be told to: see
     # learn.microsoft.com/azure/batch/batch-docker-container-workloads.
     if size is not None and size.gpu and size.gpu.vendor != "nvidia":
         options += ["--device=/dev/kfd", "--device=/dev/dri"]
@@ -367,12 +367,12 @@ def container_settings(
         options.append("--device=/dev/infiniband")
         if size.gpu and size.gpu.vendor == "nvidia":
             # The image's settings for NCCL, and the topology files that they name. Docker would
-            # make a folder of a file that is not there, as on images for other sizes.
+            # create a folder in place of a missing file, as on images for other sizes.
             options += ["--volume=/etc/nccl.conf:/etc/nccl.conf:ro"]
             options += ["--volume=/opt/microsoft:/opt/microsoft:ro"]
     if size is not None and size.nvme_disks and target.environment:
-        # FAIRWAY_SCRATCH_DIR is there. Nodes that no environment of ours made may have no such
-        # folder, which Docker would then make on the system disk.
+        # FAIRWAY_SCRATCH_DIR is there. Nodes without a Fairway environment may lack the folder, and
+        # Docker would then create it on the system disk.
         options.append(f"--volume={local_disks.FOLDER}:{local_disks.FOLDER}")
     for path in target.mounts.values():
         options.append(f"--volume={path}:{path}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fairway_runner.engines.batch.client import Account
     from fairway_runner.submit.prepare import PreparedRun
 
-# What a job's manager task may have of an ordinary task's properties.
+# Properties of an ordinary task that a job manager task may have, too.
 _OF_A_MANAGER = (
     *("id", "commandLine", "environmentSettings", "constraints", "userIdentity"),
     *("containerSettings", "requiredSlots"),
@@ -67,7 +67,7 @@ class BatchSchedules:
             {"name": "FAIRWAY_SCHEDULE", "value": name},
         ]
         manager = {key: task[key] for key in _OF_A_MANAGER if key in task}
-        # The task itself lays what is kept below `kept/<its run>/`: each of its runs has another.
+        # The task itself puts outputs below `kept/<its run>/`: each run of a schedule differs.
         destination = {**task["outputFiles"][0]["destination"]["container"]}
         destination.pop("path")
         manager["outputFiles"] = [
@@ -143,7 +143,7 @@ def _require_one_task(prepared: PreparedRun) -> None:
     for wrong, what in (
         (prepared.plan.tasks > 1 + (job.finally_ is not None), "a sweep"),
         (job.nodes > 1, f"{job.nodes} nodes"),
-        # Batch lets nothing run beside such a task (`runExclusive`).
+        # Batch runs nothing beside a job manager task (`runExclusive`).
         (job.wanted is not None, "a part of one"),
         (job.finally_ is not None, "a `finally:`"),
     ):

@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 
 CANCELLED = "cancelled by fairway"
-"""The reason with which `fairway cancel` ends a job."""
+"""Termination reason of jobs that `fairway cancel` ends."""
 
 UNPREPARED = "no node could be prepared"
-"""The reason with which a job is ended that all nodes of its pool have given up."""
+"""Termination reason of a job that no node of its pool could be prepared for."""
 
 DISABLED = "its job is disabled"
-"""Beginning of the reason of a run whose job somebody has disabled."""
+"""Beginning of a run's reason if somebody has disabled its job."""
 
 PREPARING = "its node is being prepared for the job"
-"""The reason of a task that waits for the job preparation of its node."""
+"""Reason of a task that waits for the job preparation on its node."""
 
 SELECT = ("id", "state", "executionInfo", "nodeInfo")
-"""The properties of a task that are looked at."""
+"""Properties of a task to query."""
 
 _ENDED_BY_REQUEST = {"taskended", "taskterminated"}
 
@@ -64,7 +64,7 @@ def terminate_reason(job: Mapping[str, Any]) -> str:
     return str((job.get("executionInfo") or {}).get("terminateReason") or "")
 
 
-# Any other is what a person has said. Source: BatchJobExecutionInfo.termination_reason of
+# Any other reason was given by a person. Source: BatchJobExecutionInfo.termination_reason of
 # azure-batch.
 _OF_SERVICE = ("AllTasksComplete", "TaskFailed", "MaxWallClockTimeExpiry", "JMComplete", UNPREPARED)
 
@@ -221,7 +221,7 @@ def add_shares(files: TaskFiles, found: dict[int, TaskState]) -> None:
     }
     for number, lent in _read(files, f"wd/logs/{SHARE_FILE}", new, Lent.from_json).items():
         status = found[number]
-        if lent.attempt >= status.attempts - 1:  # not of an attempt before, in the same folder
+        if lent.attempt >= status.attempts - 1:  # not an earlier attempt's, in the same folder
             gpus, cores = ranges(lent.gpus), ranges(lent.cores)
             found[number] = replace(status, gpus=gpus, cores=cores, part=lent.part)
 
@@ -236,7 +236,7 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
     new = {
         number: status
         for number, status in found.items()
-        # One whose outputs were not kept says which, for as long as its node is there.
+        # A task whose outputs were not kept reports which, as long as its node exists.
         if (reported or status.exit_code == IO_ERROR)
         and (
             status.exit_code is not None if status.is_final else warns and status.state == "running"
@@ -254,7 +254,7 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
         if ending.limit is not None and status.is_final:
             over = over or Over(ending.limit, ending.why or ending.limit)
     state = known_state(run.folder)
-    if over is None and state.limit is not None:  # it was found before
+    if over is None and state.limit is not None:  # found earlier
         return Over(state.limit, state.reason or state.limit)
     return over
 
@@ -296,13 +296,13 @@ def _read(
         return {number: report for number, report in found if report is not None}
 
 
-# Batch kills what it terminates. So running tasks are asked first, through the one way in that the
-# service gives: each has this file in its folder, and takes its removal for the order to end.
+# Batch kills the tasks that it terminates. So running tasks are asked to stop first, through the
+# only channel that the service has: each has this file in its folder, and stops when it is removed.
 _FILE = "wd/fairway.running"
 _PAUSE = 0.3
-_MARGIN = 15.0  # seconds beyond the grace, for the way there and for what is kept
+_MARGIN = 15.0  # seconds beyond the grace, for the request and the outputs
 
-# What Batch says where somebody has ended the job, or has kept it from starting more, already.
+# Batch's error codes if somebody has already ended the job, or disabled it.
 _ENDED = frozenset({"JobBeingTerminated", "JobCompleted", "JobBeingDeleted"})
 _DISABLED = frozenset({"JobDisabled", "OperationInvalidForCurrentState"})
 

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
 
 _THREADS = 16
-_PAUSE = 1.0  # seconds between two looks whether a deleted job has gone
-_AT_ONCE = 100  # tasks in one request, which is the most that Batch takes
+_PAUSE = 1.0  # seconds between two checks whether a deleted job has gone
+_AT_ONCE = 100  # tasks in one request, the maximum of Batch
 
-# What Batch says where the account has as many jobs as it may have.
+# Batch's error code if the account has reached its quota of jobs.
 _NO_QUOTA = frozenset({"ActiveJobAndScheduleQuotaReached"})
 
 
@@ -86,13 +86,13 @@ class Submission:
     storage: Storage
     state: State
     total: int = 0
-    """The number of its tasks, once they are known."""
+    """Number of its tasks, once known."""
     accepted: int = 0
 
     def pack(self, snapshot: Path) -> Payload:
         """Returns the run in Batch's terms, without any request."""
         folder, run = self.run.folder, self.run.id
-        # First, while this process is small: starting another doubles it for a moment.
+        # First, while this process is small: forking doubles its memory for a moment.
         key = engine.new_key(f"fairway {run}")[0]
         plan = read_plan(folder)
         job = read_job(folder)
@@ -148,7 +148,7 @@ class Submission:
             except ServiceError as error:
                 state = str(self.account.job(job_id)["state"]) if error.exists_already else ""
                 if state.lower() not in ("completed", "terminating"):
-                    raise  # otherwise it was told before, and has ended since
+                    raise  # otherwise it was terminated before, and has ended since
         except ServiceError as error:
             raise self._cut_off(error) from None
         self.state.complete = True
@@ -194,7 +194,7 @@ class Submission:
                     raise _taken(f"the account has a schedule with the id `{job['id']}`") from None
                 if error.code in _NO_QUOTA:
                     known = self.account.find_job(str(job["id"]))
-                    if known is None:  # no earlier try has made it
+                    if known is None:  # no earlier try has created it
                         findings = self._cut_off(error).findings
                         raise Unavailable(findings, exit_code=error.exit_code) from None
                 elif error.code == "JobExists":
@@ -225,7 +225,7 @@ class Submission:
                 pool.shutdown(cancel_futures=True)
                 raise
             finally:
-                stopped.clear()  # what this account is asked next is another matter
+                stopped.clear()  # later requests to this account are independent
 
     def _add_chunk(self, job_id: str, chunk: Sequence[Mapping[str, Any]]) -> None:
         """Adds up to 100 tasks, and retries those that the service could not take."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _CHUNK = 8 << 20
 _PRINTED = "stdout.txt"
 _SUBTASK_TAIL = 64 << 10
-_MOST_SAMPLED = 64  # tasks at a look: each costs two requests
+_MOST_SAMPLED = 64  # tasks per poll: each costs two requests
 _MARKER = re.compile(r"[0-9]{1,4} \S{1,64}")
 _LATEST = 253_402_300_800.0  # seconds since 1970, the year 10000
 
@@ -152,7 +152,7 @@ def follow_logs(files: TaskFiles, statuses: Mapping[int, TaskState]) -> dict[int
                     for done in [pool.submit(each.follow) for each in begun.values()]:
                         done.result()
                 except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)  # what has begun is waited for
+                    pool.shutdown(wait=False, cancel_futures=True)  # wait for started copies
                     raise
             ended = all(status.is_final for status in statuses.values())
             copies.complete = ended and len(statuses) == run.record.tasks
@@ -183,10 +183,10 @@ class _TaskLog:
         if copy.started != status.started:
             marker = self.files.marker(self.number, ended=ended)
             if not marker and not ended:
-                return  # nothing of it has begun on its node
+                return  # no attempt has started on its node yet
             if marker != copy.marker or ended:
                 self._begin(marker)
-            # A marker of an attempt before it stays until the node has begun this one.
+            # An earlier attempt's marker stays until the node has started this one.
             if ended or _number(marker) >= status.attempts - 1:
                 copy.started = status.started
         found = self._copy(_PRINTED)
@@ -198,7 +198,7 @@ class _TaskLog:
             copy.done, copy.attempt = True, max(copy.attempt, status.attempts - 1)
         if self._log.exists() and self._log.stat().st_size > copy.size:
             with self._log.open("r+b") as file:
-                file.truncate(copy.size)  # of a look that was cut off
+                file.truncate(copy.size)  # left by an interrupted poll
 
     def _begin(self, marker: str) -> None:
         """Moves to the attempt of that marker, after the rest of those before it."""
@@ -206,12 +206,12 @@ class _TaskLog:
         another = bool(copy.marker) and marker != copy.marker
         known = least if self.status.is_final else 0
         latest = max(copy.attempt + another, _number(marker), known)
-        # Of a lost node the service may tell nothing: then it knows of fewer attempts. Where no
-        # node was lost, an attempt without a log may never have begun.
+        # The service may report nothing about a lost node, and so fewer attempts. If no node was
+        # lost, an attempt without a log may never have started.
         lost = bool(self.status.requeues) or latest > least
         why = "lost its node, and the last lines that it printed" if lost else "left no more lines"
         while copy.attempt < latest:
-            # The node of the next attempt has the log of this one where they share a folder.
+            # The next attempt's node has the log of this one if they share a folder.
             if not copy.done and not self._copy(f"wd/logs/stdout.{copy.attempt}.txt"):
                 self._end_line()
                 self._add(f"fairway: attempt {copy.attempt + 1} {why}\n".encode())
@@ -226,9 +226,9 @@ class _TaskLog:
             data = self.files.read(self.number, name, self.copy.offset, ended=ended)
             if data is None:
                 return False
-            moves = name == _PRINTED and not ended  # another attempt begins with an empty file
+            moves = name == _PRINTED and not ended  # the next attempt starts with an empty file
             if data and moves and self.files.marker(self.number, ended=False) != self.copy.marker:
-                return True  # it is of that one: the next look begins with it
+                return True  # the data is the next attempt's: the next poll starts with it
             self._add(data)
             self.copy.offset += len(data)
             if len(data) < _CHUNK:
@@ -257,7 +257,7 @@ class _TaskLog:
         """Appends the last output of a task's other nodes that failed, each line with its node."""
         run, account = self.files.run, self.files.account
         spec = next(islice(read_specs(run.folder / "tasks.jsonl"), self.number, None), None)
-        if spec is None or spec.nodes < 2:  # there is none of `finally:`
+        if spec is None or spec.nodes < 2:  # `finally:` has none
             return
         for subtask in account.subtasks(self.files.job_id, str(self.number)):
             info = subtask.get("nodeInfo") or {}

@@ -169,7 +169,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
                 message = f"the claim {name} cannot be used: {fault}"
                 hint = f"see: kubectl -n {access.namespace} describe pvc {name}"
                 yield Finding("unfit-claim", message, hint)
-        # Rights that the head pod's account lacks, as a release or a person made it.
+        # Rights that the head pod's account lacks, because an older release or a person created it.
         if lacks := [right for right in head.rights(target) if right in health.lacks]:
             message = f"the account of the head pod may not {', '.join(lacks)}"
             hint = f"fairway targets prepare {target.name} --apply, by someone who may create roles"

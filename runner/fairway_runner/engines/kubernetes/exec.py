@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("fairway")
 
-# Runs the command on as many bytes as are announced, and says where its output ends, with which
-# code, and how long what it said beside that is, which follows. Beside it, signs of life.
+# Runs the command on as many bytes as are announced. Marks the end of its output, with the exit
+# code and the length of its standard error, which follows. Meanwhile, sends signs of life.
 _FRAME = """mark=$1; size=$2; beat=$3; shift 3
 said=$(mktemp) || exit
 while printf '%s\\n' "$mark"; do sleep "$beat" || exit; done >&2 2>/dev/null </dev/null &
@@ -59,8 +59,8 @@ printf '\\n%s\\n' "$mark"
 _POD = re.compile(r"(deploy/)?[a-z0-9][a-z0-9.-]*")
 _PIECE = 1 << 16
 _LOOK = 1.0
-# Seconds between two signs of life, and after which one that gives none is taken for lost: where a
-# node dies or a network breaks, nobody ends the stream.
+# Seconds between two signs of life, and without any until the connection counts as lost: if a node
+# dies or a network breaks, nobody closes the stream.
 _BEAT, _SILENCE = 10.0, 60.0
 
 _OWN = str(Path(sys.executable).with_name("kubectl"))
@@ -75,7 +75,7 @@ _OTHER = "; to use that of KUBECONFIG, take `kubeconfig:` out of the target"
 
 _GET_TO_KNOW = "once, with kubectl and kubelogin (az aks install-cli brings both): "
 
-# What no second try helps, by what kubectl says of it: the fault's id, and what to do.
+# Errors that no retry fixes, by patterns in kubectl's message: the fault's ID, and a hint.
 _LASTING = {
     r"context .* does not exist|no context exists": (
         "no-context",
@@ -95,7 +95,7 @@ _LASTING = {
     ),
 }
 
-# Nothing listens at an address of this machine, and nothing starts there by itself.
+# Nothing listens at an address of this machine, and nothing will start there by itself.
 _REFUSED_HERE = re.compile(r"(?:server|dial tcp) (?:127\.|localhost\b|\[::1\]).* refused")
 _NOT_UP = (
     "refused-connection",
@@ -120,7 +120,7 @@ class Exec(Connection):
     def kubectl(self, *words: str) -> list[str]:
         """Returns a command line of kubectl for this cluster and namespace. Raises UserError
         without kubectl."""
-        # Its wheel puts it beside this Python, whose folder need not be on PATH.
+        # kubectl's wheel installs it beside this Python, whose folder may not be on PATH.
         program = shutil.which("kubectl") or shutil.which(_OWN)
         if program is None:
             message = "`kubectl` is not on this machine's PATH"
@@ -241,7 +241,7 @@ class _Call:
         self.process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        # Some of the answer may come before all of the request is taken.
+        # Some of the answer may arrive before the entire request is sent.
         self.sender = threading.Thread(target=self._send, args=(data,), daemon=True)
         self.sender.start()
 
@@ -282,7 +282,7 @@ class _Call:
 
     def _send(self, data: bytes) -> None:
         assert self.process.stdin is not None, "it was started with a pipe"
-        with suppress(OSError, ValueError):  # its end is seen by who reads
+        with suppress(OSError, ValueError):  # the reader notices the end of the process
             self.process.stdin.write(data)
             self.process.stdin.close()
 

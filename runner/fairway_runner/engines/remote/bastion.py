@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
     from fairway_core.fields import Reach
 
-# Seconds until ssh gives a new connection up: az starts, asks Azure, and then connects.
+# Seconds until ssh gives up on a new connection: az has to start, ask Azure, and connect.
 _BASTION_TIMEOUT = 150
 
-# What only their own networks lead to: RFC 1918, and RFC 6598's for providers.
+# Addresses that are only reachable from their own networks: RFC 1918, and RFC 6598's for providers.
 _PRIVATE = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 
-# A pattern of what goes wrong is compiled then.
+# Not compiled here: only errors need it.
 _FAULT = r"^error: (.+) \[([a-z-]+)\]\r?\n  (.+?)\r?$"
 
 
@@ -50,11 +50,11 @@ def settings(reach: Reach | None, host: str) -> dict[str, str]:
         return {"ProxyJump": ",".join(reach.jump)}
     assert reach.bastion is not None, "one of the two ways"
     name = reach.bastion.rpartition("/")[2]
-    # -I and -S: no variable and no package of the user changes what it does, or slows it down.
+    # -I and -S: no variable or package of the user changes its behavior, or slows it down.
     words = shlex.join([sys.executable, "-I", "-S", __file__, reach.bastion])
     return {
         "ProxyCommand": f"{words.replace('%', '%%')} %h %p",
-        # Environments have the same addresses, and each of its hosts is made anew with a new key.
+        # Environments reuse addresses, and each recreated host has a new key.
         "HostKeyAlias": f"{host}.{name}",
         "StrictHostKeyChecking": "accept-new",
         "ConnectTimeout": str(_BASTION_TIMEOUT),
@@ -113,12 +113,12 @@ def is_private(host: str) -> bool:
     return any(address in ipaddress.ip_network(each) for each in _PRIVATE)
 
 
-# A file for what went wrong: a master connection that persists has no standard error to give.
+# A file for errors: a persistent master connection has no standard error.
 FAULTS = "FAIRWAY_BASTION_FAULTS"
-START = 120.0  # seconds in which az listens: it may load slowly, and it asks Azure first
-_CLEAN_UP = 10.0  # seconds in which az closes its session when it is told to end
-_LAST_WORDS = 5.0  # seconds in which it says why it closed a connection
-_TRIES = 3  # of ports that others take before az does
+START = 120.0  # seconds until az listens: it may load slowly, and asks Azure first
+_CLEAN_UP = 10.0  # seconds for az to close its session after a signal
+_LAST_WORDS = 5.0  # seconds for az to report why it closed a connection
+_TRIES = 3  # if another program takes the port before az does
 _BUFFER = 65536
 
 _ID = (
@@ -144,7 +144,7 @@ NO_AZ = Fault(
     "install the Azure CLI, then: az extension add --name bastion; az login",
 )
 
-# What no second try changes: a pattern in what az says, and the fault.
+# Errors that no retry fixes: a pattern in az's output, and the fault.
 _KNOWN = (
     (
         r"requires the extension bastion|'bastion' is misspelled|not in the 'az network'",
@@ -203,7 +203,7 @@ def tunnel_words(bastion_id: str, address: str, port: str, local: int) -> list[s
     return ["az", "network", "bastion", "tunnel", *(word for pair in way.items() for word in pair)]
 
 
-# Az in a group of its own (-m): it is a script around another program, and Ctrl-C its way to end.
+# Az has its own process group (-m): it is a script around another program, and ended by Ctrl-C.
 _GUARD = f"""set -m
 "$@" </dev/null &
 exec >/dev/null 2>&1
@@ -236,17 +236,17 @@ class Tunnel:
 
     def connect(self, local: int) -> socket.socket | None:
         """Returns the connection to its port; None if az or ssh has ended, or time is over."""
-        import socket  # who only asks for the settings needs none
+        import socket  # printing the settings needs none
 
         deadline = time.monotonic() + START
         while time.monotonic() < deadline and not _has_ended(0):
-            # No probe before: az takes the first connection for the one that is meant.
+            # No probe before: az takes the first connection as the real one.
             with suppress(OSError):
                 found = socket.create_connection(("127.0.0.1", local), timeout=10)
                 if found.getsockname() != found.getpeername():
                     found.settimeout(None)
                     return found
-                found.close()  # with itself: both ends are ports of this machine
+                found.close()  # connected to itself: both ends are ports of this machine
             if not self._listen_for(0.1):
                 return None
         return None
@@ -316,8 +316,8 @@ def main(bastion_id: str, address: str, port: str) -> int:
     """Returns the exit code; errors are printed to standard error."""
     import socket
 
-    # What a person types at ssh's terminal is not meant for it: ssh itself ends it.
-    # Handled, and not ignored, which az would inherit.
+    # Ctrl-C at ssh's terminal is not meant for this process: ssh itself ends it. Handled rather
+    # than ignored, because az would inherit that.
     signal.signal(signal.SIGINT, lambda *_: None)
     with suppress(OSError):
         os.setsid()
@@ -337,7 +337,7 @@ def main(bastion_id: str, address: str, port: str) -> int:
         said = tunnel.said.decode(errors="replace")
         if connection or _LOST_PORT not in said:
             break
-    # Where ssh was told to end there is nobody to tell.
+    # If ssh was told to end, nobody reads the message.
     return 1 if _has_ended(0) else _fail(explain(said, words))
 
 
@@ -354,4 +354,4 @@ if __name__ == "__main__":
         sys.exit("usage: bastion.py BASTION_ID ADDRESS PORT")
     code = main(*sys.argv[1:])
     sys.stderr.flush()
-    os._exit(code)  # a thread may still wait for what never comes
+    os._exit(code)  # a thread may still be waiting forever

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import tarfile
 
 STRANGE = "nothing was taken from its answer; is it still the same host?"
-"""The hint where a cluster has sent something of another shape."""
+"""Hint if a cluster sent an answer of an unexpected form."""
 
-# Seconds for one command on the host: what takes longer hangs, as file systems do.
+# Seconds for one command on the host: longer ones hang, as file systems can.
 COMMAND_TIMEOUT = 300.0
 _INTERRUPTED = 130
 
@@ -63,7 +63,7 @@ class Connection:
     copied as tar files, unless something better is available."""
 
     has_rsync: bool = False
-    """True if rsync is on both sides, or may be: nobody has looked yet."""
+    """True if both sides have rsync, or may have it: not checked yet."""
 
     @property
     def name(self) -> str:
@@ -95,7 +95,7 @@ class Connection:
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
         """Copies the content of a folder of this machine into one there, which is created."""
-        import tarfile  # commands that only look copy nothing
+        import tarfile  # read-only commands copy nothing
 
         words = ["bash", "-c", UNPACK, "bash", to]
         buffer = io.BytesIO()
@@ -216,7 +216,7 @@ def die_with_parent(words: Sequence[str]) -> list[str]:
     SIGKILL; on macOS, which has no such signal, the words unchanged."""
     if sys.platform != "linux":
         return list(words)
-    # -I and -S: no variable and no package of the user changes what it does, or slows it down.
+    # -I and -S: no variable or package of the user changes its behavior, or slows it down.
     return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *words]
 
 
@@ -266,26 +266,22 @@ def _renew(source: Path, target: Path) -> None:
     copy_file(source, target, follow_symlinks=False)
 
 
-GARBLED = 2  # what came is not rsync's own: it is of another version, or a shell has printed
+GARBLED = 2  # the data is not rsync's: another version, or a shell's output
 _PIECE = 1 << 16
-COPY_TIMEOUT = (
-    86_400.0  # seconds: a copy may take long, and one that stands still ends by keepalives
-)
+COPY_TIMEOUT = 86_400.0  # seconds: copies may be slow, and keepalives end one that hangs
 
 UNPACK = 'mkdir -p "$1" && exec tar --no-same-owner -xzf - -C "$1"'
-"""Bash for a host: writes the files that come as a tar file into the folder `$1`.
+"""Bash command for a host: unpacks the tar file from its input into the folder `$1`. As root, tar
+would restore the owners, which a file server with root squashing refuses."""
 
-Root's tar would give them to the user who packed them, which a file server that takes root for
-nobody refuses."""
-
-_MARK = b"\0fairway-files\0"  # what a login shell prints comes before it
+_MARK = b"\0fairway-files\0"  # comes after the output of a login shell
 PACK = (
     'printf "\\0fairway-files\\0"; cd "$1" && '
     'while IFS= read -r -d "" n; do [ ! -e "$n" ] || printf "%s\\0" "$n"; done'
     " | tar -cz --null -T -"
 )
-"""Bash for a host: a mark, and a tar file of those of the named files that there are in the folder
-`$1`."""
+"""Bash command for a host: prints a mark, and a tar file of the named files that exist in the
+folder `$1`."""
 
 
 @dataclass
@@ -325,7 +321,7 @@ class Unpacking:
     def _unpack(self, reader: int) -> None:
         import tarfile
 
-        # Python's own guard too, where it has it: since 3.11.4.
+        # Python's own filter too, which exists since 3.11.4.
         guard: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         with os.fdopen(reader, "rb") as data:
             try:
@@ -339,12 +335,12 @@ class Unpacking:
             except Exception as error:  # noqa: BLE001 - it is raised by who waits for the thread
                 self.error = error
             while data.read(_PIECE):
-                pass  # who sends it is not to wait for a reader
+                pass  # drain the input, so that the sender never blocks
 
     def _wanted(self, files: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         for each in files:
             if _is_wanted(each, self.names):
-                # A person may have fetched it, as the same file: writing into it changes that too.
+                # A file that the user fetched may be a hard link to this one: writing changes both.
                 path = self.to / posixpath.normpath(each.name)
                 if path.is_file() and path.parent.resolve().is_relative_to(self.to.resolve()):
                     path.unlink()
@@ -357,7 +353,7 @@ def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
     if not any(path == name or path.startswith(f"{name}/") for name in names):
         return False
     if member.issym():
-        # An absolute one means a file of the host, which is nothing here.
+        # An absolute link means a file of the host, which does not exist here.
         link = posixpath.normpath(posixpath.join(posixpath.dirname(path), member.linkname))
         return not link.startswith(("/", ".."))
     if member.islnk():

@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="JsonRecord")
 A = TypeVar("A", bound="SshAccess | SlurmAccess | KubernetesAccess")
 
-_MOST_SKEW = 30.0  # seconds between two clocks, beyond which times in logs mislead
+_MOST_SKEW = 30.0  # seconds between two clocks; with more, times in logs mislead
 _LEAST_FREE = 1 << 30  # bytes
 
-# Launchers that start all their processes from one command on each node.
+# Launchers that start all their processes with one command per node.
 _ONCE_A_NODE = ("torchrun", "deepspeed", "tensorflow", "every-node")
 
 
@@ -68,7 +68,7 @@ class RemoteEngine(Engine, Generic[A]):
 
     NODE: ClassVar[str]
     NODES: ClassVar[str] = "nodes.nodes"
-    """The function of NODE that reports the nodes."""
+    """Function in NODE that reports the nodes."""
     ROLE: ClassVar[str]
 
     @property
@@ -119,7 +119,7 @@ class RemoteEngine(Engine, Generic[A]):
     def place_of(self, target: Target) -> tuple[str, ...]:
         """Returns a key that is equal for two targets whose runs are in the same shared folder."""
         access = _access(target)
-        # Environments have the same addresses and folders: they alone do not tell clusters apart.
+        # Environments reuse addresses and folders, so these alone do not identify a cluster.
         return access.host, access.shared, target.environment
 
     def start(
@@ -134,7 +134,7 @@ class RemoteEngine(Engine, Generic[A]):
             if submission_state.read(run) is None:
                 self.remote_host.connection.require_answer(deadline=self.deadline)
             elif retry and not self.mirror.require_latest(run):
-                self.request_end(run)  # it may go on all the same
+                self.request_end(run)  # it may continue nevertheless
             submission = submission_state.begin(run, retry=retry)
             if not submission.complete:
                 self.mirror.publish(run, snapshot)
@@ -188,7 +188,7 @@ class RemoteEngine(Engine, Generic[A]):
     ) -> None:
         names = [f"tasks/{run.task_name(index)}/outputs" for index in tasks]
         host = self.remote_host
-        # rsync expands a `~` no more once its arguments are protected: it begins at home.
+        # rsync does not expand `~` with protected arguments, but starts in the home directory.
         there = f"{host.shared.removeprefix('~/')}/runs/{run.id}"
         host.connection.download(there, names, run.folder, deadline=self.deadline)
 
@@ -308,7 +308,7 @@ def _access(target: Target) -> SshAccess | SlurmAccess:
     return access
 
 
-# Seconds beyond a job's grace after which a cancelled one is ended by the scheduler.
+# Seconds beyond a job's grace after which the scheduler ends a cancelled job.
 _CANCEL_SLACK = 20.0
 
 
@@ -323,10 +323,10 @@ class ScheduledEngine(RemoteEngine[A]):
     DOWN: ClassVar[str]
     COLUMNS: ClassVar[tuple[str, str]]
     answered: float = field(default_factory=time.monotonic)
-    """When the scheduler last said where runs stand, on the monotonic clock; at first, when it was
-    first to be asked."""
+    """Time of the scheduler's last answer about runs, on the monotonic clock; initially the time at
+    which it was first needed."""
     told: bool = False
-    """True once the user has been told that the scheduler does not answer."""
+    """True once the user was warned that the scheduler does not answer."""
 
     def request(self, run: RunFolder, submission: Submission, code: str) -> JsonRecord:
         """Returns the request to the scheduler; `code` names the snapshot."""
@@ -376,7 +376,7 @@ class ScheduledEngine(RemoteEngine[A]):
                 self.request_end(run, kill=True)
                 break
             time.sleep(min(self.pause, left))
-        # Of what was not handed over as a whole no end is told.
+        # Nothing reports the end of a run that was not completely submitted.
         if run.cut_off and not known_state(run.folder).is_final:
             end_cancelled(run)
         self.wait(run)

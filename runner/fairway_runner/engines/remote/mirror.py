@@ -143,7 +143,7 @@ def _folders(run: RunFolder) -> Iterator[tuple[str, Path]]:
 
 SHARED = "fairway_agent.shared.runs"
 
-# Of this machine alone: what it knows of the run, and files that nobody there reads.
+# Files of this machine alone: its knowledge of the run, and files that nobody reads there.
 _OWN = ("state.json", "engine.json", "lock", MIRROR_LOCK, "labels.json", "labels.lock")
 
 
@@ -218,7 +218,7 @@ class Mirror:
         while wanted:
             asked, unread = _requests(wanted.values(), logs=logs, samples=samples)
             damaged += unread
-            # What was asked for already does not come, whatever the host says.
+            # A request that was already sent gets no better answer, whatever the host reports.
             asked = {run: each for run, each in asked.items() if each != before.get(run)}
             before = asked
             if not asked:
@@ -364,12 +364,12 @@ def _apply(
             lost = replace(known_state(run.folder), state="lost", reason=GONE, ended=time.time())
             state_files.write(run.folder, lost)
         elif found is None or found.state is None or found.state.submission < last.submission:
-            _say_cut_off(run)  # the cluster has its files, or knows only what is to be run again
+            _say_cut_off(run)  # the cluster has its files, or knows only an earlier submission
         elif known_state(run.folder).is_final:
             add_pieces(run, found)
         else:
             _write(run, found)
-        # One that is not complete is written by the command that submits it, at any time.
+        # An incomplete submission is written by the command that submits it, at any time.
         is_new = samples and now.complete and not now.sampled
         if is_new and found is not None and not found.more and _has_ended(found, now.submission):
             replace(now, sampled=True).write(run)
@@ -401,7 +401,7 @@ def _adopt(
     """Creates the folder of a run that another machine submitted, and perhaps retried."""
     if record.engine != target.engine:
         raise Unfit(f"its engine is {record.engine}")
-    # The way from here to the cluster, which need not be that from where it was submitted.
+    # This machine may reach the cluster another way than the one that submitted the run.
     kept = {**files, "target.json": json.dumps(target.record(), indent=1)}
     last = submission_state.Submission(submission, complete=True)
     kept["engine.json"] = json.dumps(last.to_json())

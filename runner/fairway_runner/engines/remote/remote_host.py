@@ -41,8 +41,8 @@ bundle=$1/fairway/$2
 [ -f "$bundle/__main__.py" ] || exit 66
 exec python3 -s "$bundle" call "$3" "$1" """
 
-# The files appear as a whole, and a second writer leaves them as they are. They are not given
-# to the user who packed them, as root's tar would: see `connection.UNPACK`.
+# The files appear atomically, and a second writer leaves them unchanged. Tar does not restore their
+# owners, even as root: see `connection.UNPACK`.
 SHIP = """case $1 in "~"/*) set -- "$HOME/${1#??}" "$2" ;; esac
 set -e
 mkdir -p "$1/fairway"

@@ -45,32 +45,32 @@ if TYPE_CHECKING:
     from fairway_core.fields import Reach
 
 Program = Callable[[], list[str]]
-"""The command line of a program; made anew for each try, since its connection may be another. It
-is empty where the connection is all that is wanted."""
+"""Returns the command line of a program, for each try anew, since its connection may differ. An
+empty one only connects."""
 
-BROKEN = 255  # what OpenSSH exits with where the connection failed
-# rsync: the connection's start failed, errors in the stream, time-outs; and those of ssh.
+BROKEN = 255  # OpenSSH's exit code for a failed connection
+# rsync: failed to start the connection, error in the stream, timeouts; and those of ssh.
 _RSYNC_BROKEN = (BROKEN, 5, 10, 12, 30, 35)
-_NOT_FOUND = 127  # there is no rsync on the host
+_NOT_FOUND = 127  # the host has no rsync
 
 _OPTIONS = {
-    # A connection whose other side is gone is given up after 45 s.
+    # A connection counts as dead after 45 s without an answer.
     "ServerAliveInterval": 15,
     "ServerAliveCountMax": 3,
 }
 _CONNECT_TIMEOUT = 15.0
-_JUST_NOW = 15.0  # seconds for which an answer of a host holds
-_SLACK = 2.0  # seconds beyond its own time after which an ssh that connects is ended
-_PREFIX = "fairway-ssh-"  # of the private folders, each with the number of its process
-_PERSIST = 60  # seconds that a master waits for another command before it ends
+_JUST_NOW = 15.0  # seconds for which a host's answer stays valid
+_SLACK = 2.0  # seconds beyond its own timeout until an ssh that connects is ended
+_PREFIX = "fairway-ssh-"  # of the private folders, each with a process ID
+_PERSIST = 60  # seconds for which an idle master waits for another command
 
-# What no second try fixes, by what OpenSSH says of it, and how it is fixed.
+# Errors that no retry fixes, by OpenSSH's message, with a hint.
 _REFUSALS = {
     "Permission denied": "is the key loaded (ssh-add), and the user right? try: {ssh}",
     "Host key verification failed": "the host key is unknown, or has changed; see: {ssh}",
     "Bad configuration option": "correct the configuration of ssh, then try: {ssh}",
 }
-# Who follows a run tries again all the same: a laptop that wakes up knows no names at first.
+# Commands that follow a run retry anyway: a laptop that wakes up cannot resolve names at first.
 _PERMANENT = _REFUSALS | {
     "Could not resolve hostname": "is the name right, and the network or tunnel up? try: {ssh}",
 }
@@ -118,13 +118,13 @@ class Ssh(Connection):
     silence: Silence = field(default_factory=Silence, repr=False)
     _opening: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
     _connecting: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
-    """Held by the thread that connects: of two connections with one socket the second has none, and
+    """Held by the thread that connects: of two masters for one socket the second gets none, and
     nothing would ever end it."""
     _failed: tuple[float, Ended] | None = field(default=None, init=False, repr=False)
-    """When it last could not connect, and what ssh said: threads that waited for that do not try
-    again by themselves."""
+    """Time of the last failure to connect, and ssh's output: threads that waited for that
+    connection do not retry it themselves."""
     _answered: float = field(default=-math.inf, init=False, repr=False)
-    """When the host last took a connection, or ended a command."""
+    """Time at which the host last accepted a connection, or completed a command."""
     _untried: list[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ class Ssh(Connection):
 
     def begin(self) -> None:
         if not self._connecting.acquire(blocking=False):
-            return  # another thread connects
+            return  # another thread is connecting
         try:
             if self._opening is None and self.socket is None and not self._has_masters_own():
                 self._opening = self._connect()
@@ -213,7 +213,7 @@ class Ssh(Connection):
             return False
 
         def program() -> list[str]:
-            # Not the owners: they are those of the copying user. The shell sees no arguments (-s).
+            # No owners, which would be the copying user's. -s: the remote shell sees no arguments.
             line = ["rsync", "-rlptz", "-s", "--partial", "-e", shlex.join(self.command("-T"))]
             return [*line, *words()]
 
@@ -230,18 +230,18 @@ class Ssh(Connection):
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
         if self._untried and not self.reached:
-            with suppress(UserError):  # the terminal says what is wrong
+            with suppress(UserError):  # ssh itself reports errors on the terminal
                 self.run(["true"], deadline=_CONNECT_TIMEOUT)
         command = ["ssh", *self._configuration(), *self._options()]
         if self._has_bastion:
-            # One that the user keeps to this address may lead to another environment's host.
-            # A port has a connection of its own: over a shared one `ssh -N` ends at once.
+            # The user's own master for this address may lead to another environment's host. A
+            # forwarded port needs its own connection: over a shared one `ssh -N` ends at once.
             shared = None if forward else self.socket
             command += ["-o", f"ControlPath={shared or 'none'}"]
         name = ("--", self.name)
         if forward:
             command += ["-o", "ExitOnForwardFailure=yes", "-L", forward]
-            # A terminal there, so that what runs ends with this connection; not this one here.
+            # A terminal there (-tt), so that the command ends with this connection; not ours (-n).
             rest = ["-n", "-tt", *name, shlex.join(words)] if words else ["-N", *name]
             return on_terminal([*command, *rest])
         if not words:
@@ -311,11 +311,11 @@ class Ssh(Connection):
         """Starts ssh, which ends once the connection is there, or after these seconds, which are
         divided among all untried hosts."""
         if self.folder is None:
-            # Short: a socket's path has 108 bytes at most, some of which ssh wants itself.
-            # Of processes that were killed, once their connections have ended.
+            # Removes folders of killed processes whose connections have ended. The new path is
+            # short: a socket's has 108 bytes at most, some of which ssh itself needs.
             for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
                 pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
-                with suppress(OSError):  # another's, or removed meanwhile
+                with suppress(OSError):  # another user's, or removed meanwhile
                     if not Path("/proc", pid).exists() and not (folder / "ssh").exists():
                         shutil.rmtree(folder)
             self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
@@ -324,8 +324,8 @@ class Ssh(Connection):
         errors = self._errors
         errors.unlink(missing_ok=True)
         with errors.open("ab") as log:
-            # Not a pipe: the master holds it open for as long as it lives. And -E, as it lets go
-            # of its standard error once it is there, and later says why it forwards nothing.
+            # Not a pipe, which the master would hold open for its lifetime. And -E: it closes its
+            # standard error once connected, and reports only later why a forward failed.
             return subprocess.Popen(
                 [
                     *("ssh", *self._configuration(), *self._options(share), "-o", "BatchMode=yes"),
@@ -353,7 +353,7 @@ class Ssh(Connection):
     def _has_masters_own(self) -> bool:
         """Returns True if the user's own configuration keeps a master connection that is up."""
         if self.folder is not None or self._has_bastion:
-            return False  # asked before, or not to be trusted
+            return False  # checked before, or untrusted
         query = ["ssh", *self._configuration(), *self._options(), "-O", "check", "--", self.name]
         return subprocess.run(query, capture_output=True, check=False).returncode == 0
 
@@ -364,7 +364,7 @@ class Ssh(Connection):
         try:
             subprocess.run(quit_, capture_output=True, timeout=5, check=False)
         except subprocess.TimeoutExpired:
-            time.sleep(0)  # a master that hangs ends by its own keepalive
+            time.sleep(0)  # a hanging master ends by its own keepalive
         self.socket.unlink(missing_ok=True)
         self.socket = None
 
@@ -377,7 +377,7 @@ class Ssh(Connection):
         return ["-F", self.config] if self.config else []
 
     def _options(self, patience: float = math.inf) -> list[str]:
-        seconds = math.ceil(min(_CONNECT_TIMEOUT, patience))  # a Bastion has its own
+        seconds = math.ceil(min(_CONNECT_TIMEOUT, patience))  # a Bastion sets its own
         options = {**_OPTIONS, "ConnectTimeout": seconds, **bastion.settings(self.reach, self.host)}
         return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
 
@@ -394,7 +394,7 @@ class Ssh(Connection):
         return known or any(text in said for text in _PERMANENT)
 
     def _is_refused_here(self, said: str) -> bool:
-        # Nothing starts by itself on this machine. A tunnel that was there may come back.
+        # Nothing starts by itself on this machine, but a tunnel that was there may come back.
         return not self.reached and _REFUSED_HERE.search(said) is not None
 
     def _unreachable(self, said: str) -> UserError:

@@ -127,11 +127,11 @@ def overlay(runs: Sequence[Run]) -> Overlay:
     return Overlay(charts, legend, len(found) - len(shown))
 
 
-MOST_NODES = 64  # that are drawn
-_POINTS = 300  # of each line
+MOST_NODES = 64  # nodes drawn
+_POINTS = 300  # points per line
 _MINUTE = 60.0
 
-# Of each chart its id, its title, and the share of 1 that it shows.
+# ID, title, and value (from 0 to 1) of each chart.
 _CHARTS: tuple[tuple[str, str, Callable[[Sample], float | None]], ...] = (
     ("gpus", "GPUs busy, %", lambda sample: sample.gpu_use),
     ("cpu", "Processors busy, %", lambda sample: sample.cpu),
@@ -336,7 +336,7 @@ def _number_axis(name: str, rows: Sequence[Row]) -> _Axis:
         return float(value)
 
     values = sorted({value_of(row) for row in rows})
-    # Values that people choose for a sweep, such as 0.01, 0.1, 1, are often powers.
+    # Values chosen for a sweep, such as 0.01, 0.1, 1, are often powers.
     scale = scale_of(values, _BOTTOM, _TOP, log=values[0] > 0 and values[-1] / values[0] >= 20)
     marks = values if len(values) <= _MOST_LABELS else scale.ticks()
     ticks = [(scale(v), label(v)) for v in marks]
@@ -359,7 +359,7 @@ def _draw(axis: _Axis, x: float) -> list[Markup]:
     ]
     last = None
     for y, mark in sorted(axis.ticks):
-        if last is None or y - last >= 13:  # labels that would cover one another are left out
+        if last is None or y - last >= 13:  # omit labels that would overlap
             parts.append(line(x - 4, y, x + 4, y, "axis"))
             parts.append(text(x - 8, y + 4, _short(mark, _LONGEST), "end", "tick halo"))
             last = y

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
 MOST_CURVES = 100  # tasks whose metrics are drawn
-_POINTS = 300  # of each curve
-# Bytes that are read of all logs for the curves, a few seconds of work; and of each at least.
+_POINTS = 300  # points per curve
+# Bytes to read of all logs for the curves, a few seconds of work; and the minimum of each.
 _BUDGET, _LEAST = 64 << 20, 1 << 20
 
 
@@ -105,7 +105,7 @@ def read(run: Run) -> Report:
     ended = [name for name in metrics if any(name in row.metrics for row in rows)]
     key = ended[0] if ended and len(rows) > CATEGORIES else None
     settings = metric_settings(run.folder, run.record.metrics)
-    # By rank, and not by the value itself: most of a sweep lies close together.
+    # By rank instead of value: most tasks of a sweep have similar values.
     values = sorted(row.metrics[key] for row in rows if key in row.metrics)
     for index, row in enumerate(rows):
         if key in row.metrics:
@@ -147,7 +147,7 @@ def _read_series(
         row.series = series(run.log(row.task.index), patterns, _POINTS, steps, budget)
 
 
-# Fields of a job that say what else a record has, or follow from its parameters.
+# Fields of a job that repeat other parts of a record, or follow from its parameters.
 _LEFT_OUT = frozenset({"name", "tags", "note", "notify", "command", "params", "metrics", "sweep"})
 
 

@@ -64,7 +64,7 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
 
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-_FEW = 5  # labels that an axis has room for
+_FEW = 5  # labels that fit on an axis
 
 
 @dataclass(frozen=True)
