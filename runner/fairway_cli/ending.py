@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fairway_core.findings import Finding
 
-# Why a disk takes nothing more.
+# Errors of a disk without room.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -35,7 +35,7 @@ def ended(program: Callable[[], object]) -> None:
     except BrokenPipeError as error:
         _end_unread(error)
     except SystemExit as end:
-        # Typer and rich end what nobody reads with 1.
+        # Typer and rich exit with 1 if the output's reader is gone.
         if any(isinstance(each, BrokenPipeError) for each in _behind(end)):
             _end_unread(end)
         raise
@@ -107,7 +107,7 @@ def _open_streams() -> None:
     letter (LC_ALL=C) print its number."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
-            # It takes the lowest number that is free: that of the stream that is closed.
+            # open() returns the lowest free descriptor: that of the closed stream.
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -14,18 +14,18 @@ import sys
 
 def main() -> None:
     """Runs the program; see `fairway_cli.main`."""
-    # Thousands of classes are made on the way to a command, and hardly any garbage.
+    # A command creates thousands of classes, but hardly any garbage.
     gc.set_threshold(100_000, 50, 100)
     before = signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-    # What `cdktf synth --hcl` sets; Node.js would see it too, and write HCL of cdktf's own.
+    # Set by `cdktf synth --hcl`. Node.js would see it too, and write cdktf's own HCL.
     hcl = os.environ.pop("SYNTH_HCL_OUTPUT", "") in ("true", "1")
     if sys.argv[1:2] in (["synth"], ["review"]):
-        # A short life: to look for garbage among thousands of classes is a twentieth of it.
+        # The process is short-lived, and collecting garbage would take a twentieth of its time.
         gc.disable()
     if sys.argv[1:2] == ["synth"]:
         if hcl:
             sys.argv.insert(2, "--hcl")
-        # Node.js takes longer to be ready than all that Python imports meanwhile.
+        # Node.js starts more slowly than Python can import everything meanwhile.
         from fairway_constructs.node import start_node_ahead
 
         start_node_ahead()
@@ -34,11 +34,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, before)
     try:
         run()
-    except KeyboardInterrupt:  # as it was about to end
+    except KeyboardInterrupt:  # while it was already ending
         os._exit(130)
     finally:
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-        gc.freeze()  # or Python looks for garbage in all that was imported, and then ends anyway
+        gc.freeze()  # otherwise Python collects garbage in all modules just before it exits
 
 
 if __name__ == "__main__":

@@ -74,9 +74,9 @@ def take_plainly(command: Any) -> None:
     command.get_params = get_params
 
 
-_LAST = 3  # runs that are named where a command names none
+_LAST = 3  # runs to suggest if a command names none
 
-# Typer has click's exceptions in a module of its own, or in click itself.
+# Typer takes click's exceptions from its own module, or from click itself.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 

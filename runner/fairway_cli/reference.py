@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from fairway_core.checks import Check
 
-# What cdktf asks of every construct.
+# Public members of every construct in cdktf.
 _CDKTF = frozenset({"node", "synth", "to_terraform"})
 
 
@@ -60,7 +60,7 @@ def exported() -> dict[str, ast.ClassDef | ast.FunctionDef]:
             found[name] = node
             bases = [ast.unparse(each) for each in getattr(node, "bases", ())]
             for base in bases:
-                if base in known and base not in fairway_constructs.__all__:  # has no section
+                if base in known and base not in fairway_constructs.__all__:  # no own section
                     bases += map(ast.unparse, getattr(known[base], "bases", ()))
                     node.body += filter(_is_public, known[base].body)
     return found
@@ -220,7 +220,7 @@ def _text(docstring: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", text) + "\n"
 
 
-# What a field takes that takes a value of any kind.
+# Types of a field that accepts any scalar.
 _VALUE = ("text", "whole number", "number", "`true` or `false`")
 _LISTED = re.compile(r"(\w+) {2,}\S")
 _VARIABLE = re.compile(r"\bFAIRWAY_[A-Z_]+<\w+>")

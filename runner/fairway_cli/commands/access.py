@@ -36,7 +36,7 @@ def ssh(
 ) -> None:
     """Open a shell on a node of a target, or run a command there."""
     words = words or []
-    # Click takes the `--` away, which alone says where the command begins.
+    # Click removes the `--`, which alone marks the start of the command.
     wanted = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
     nodes = words[: len(words) - len(wanted)]
     if len(nodes) > 1:
@@ -86,7 +86,7 @@ def exec_(
     raise Exit(enter(found, words, task=task, node=node, rank=rank))
 
 
-_PAUSE = 0.1  # seconds between two looks whether ssh listens
+_PAUSE = 0.1  # seconds between two checks whether ssh listens
 
 
 def tunnel(
@@ -142,7 +142,7 @@ def _taken(port: int) -> OSError | None:
     import socket
 
     with socket.socket() as probe:
-        # As ssh does: what is left of connections that have ended is in nobody's way.
+        # As ssh does: remnants of closed connections do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -224,7 +224,7 @@ def start(
     store, found = run_store(), _target(target)
     options = {"job": job, "set_": set_, "nodes": nodes, "hours": hours, "idle": idle}
     options["jupyter"] = jupyter or None
-    # Not by their truth: 0 hours were typed, and are refused.
+    # Not by truth value: 0 hours were given explicitly, and must be refused.
     given = {name: value for name, value in options.items() if value is not None}
     run = _there(store, found, given)
     if run is None:
@@ -233,8 +233,8 @@ def start(
     if detach:
         print_started(run, json_=json_)
         return
-    # -P: a module in the current folder is the user's own, and not Fairway's.
-    program = [sys.executable, "-P", "-m", "fairway_cli.main"]  # for what runs beside it
+    # -P: a module in the current folder belongs to the user, not to Fairway.
+    program = [sys.executable, "-P", "-m", "fairway_cli.main"]  # for helper processes
     raise Exit(stay(run, program, sync=sync))
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 SERVER_COMMANDS = ("list", "show", "logs", "fetch", "submit", "wait", "cancel")
-"""The commands that work with `--server`."""
+"""Commands that work with `--server`."""
 
 
 class _Server:

@@ -239,7 +239,7 @@ def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:
 
 _MISSING, _FAULTY = 4, 5
 _LACKS = ("missing-tool", "no-kubeconfig")
-"""Findings about a target that are no fault of its own."""
+"""Findings that concern this machine rather than the target."""
 
 
 def doctor(

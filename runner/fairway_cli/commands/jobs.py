@@ -293,7 +293,7 @@ def retry(
         print(json.dumps({"run_id": found.id, "tasks": count}))
         return
     print(f"{found.id} runs again: {counted(count, 'task')}")
-    # Not what earlier attempts have printed.
+    # Skips the output of earlier attempts.
     number, *others = sorted({1} if has_steps(found.folder) else set(attempts.values()))
     options = "-f --tail 10" if others else f"-f --attempt {number}" if number > 1 else "-f"
     print(f"  follow it:  fairway logs {found.id} {options}")

@@ -104,7 +104,7 @@ def list_(
     wanted = Wanted(states(state), name, target, tag or (), first, text)
     shown = Column.listed(columns)
     if not shown and not json_ and set(wanted.states) == {"queued"}:
-        shown = [Column.of("reason")]  # why they wait
+        shown = [Column.of("reason")]  # the reason for waiting
     order = None if sort is None else Column.of(sort)
     logs = any(each.is_metric for each in (*shown, *filter(None, [order])))
     found_there, away = (
@@ -164,7 +164,7 @@ def _adopt(target: str, store: RunStore) -> tuple[Sequence[Finding], bool]:
 
     known = all_targets().get(target)
     if known is None and not select(store, Wanted(target=target), 1).runs:
-        find_target(target)  # which says that there is none, and which was meant
+        find_target(target)  # raises an error with a suggestion if there is none
     if known is None or runs_here(known.target.engine):
         return (), False
     try:

@@ -73,7 +73,7 @@ def plan(
         found = Reviewer(before, allowed(allow), left, prices).review(plans)
         if report:
             write_report(found, report)
-        if summary:  # nothing where it is that of a variable which is not set
+        if summary:  # empty if it comes from an unset variable
             add_summary(found, Path(summary))
         show_review(found, form)
         for finding in [] if offline else _of_stopped_machines([plan.review for plan in plans]):
@@ -90,7 +90,7 @@ def _of_stopped_machines(reviews: Sequence[Path]) -> Iterator[Finding]:
     from fairway_runner.live.rules import stopped_machines
 
     for file in reviews:
-        with suppress(ValueError):  # the log of a plan that was not made
+        with suppress(ValueError):  # the log of a plan that failed
             for machine in stopped_machines(json.loads(file.read_text(encoding="utf-8"))):
                 yield replace(machine.finding, severity=Severity.WARNING)
 

@@ -64,7 +64,7 @@ def logs(
 
     expression = lines.pattern(grep)
     found = run_store().find(run)
-    # Who follows looks again and again. What is printed of a rank is looked for in the log.
+    # Following refreshes anyway. The output of a rank is searched in the log.
     looks = not follow or rank is not None or node is not None
     away = looks and is_away(found, lambda: found.refresh(logs=True))
     named = lines.names_ranks(found)
@@ -91,7 +91,7 @@ def _require_end(run: Run) -> None:
         raise UserError.of("lost-run", message, hint, exit_code=5)
 
 
-_PAUSE = 2.0  # seconds between two looks
+_PAUSE = 2.0  # seconds between two refreshes
 
 
 def top(
@@ -121,7 +121,7 @@ def top(
 
     def drawn() -> tuple[str, bool]:
         samples = _look(found)
-        ended = found.state in FINAL_STATES  # before it is drawn, which shows no less
+        ended = found.state in FINAL_STATES  # read first: the picture shows at least that
         return _text(found, samples, gpus=gpus), ended
 
     redraw(drawn, _PAUSE)

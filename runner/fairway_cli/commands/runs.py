@@ -44,7 +44,7 @@ def show(
     from fairway_runner.runs.view import RunView
 
     found, remote = run_store().find(run), remote_store()
-    # A server has the logs and samples that it shows.
+    # A server has the logs and samples itself.
     logs = remote is None and bool(found.record.metrics)
     away = is_away(found, lambda: found.refresh(logs=logs, samples=remote is None))
     view = RunView.of(found, has_currency=json_) if remote is None else remote.view(found)

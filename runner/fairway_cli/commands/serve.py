@@ -84,7 +84,7 @@ _PACKAGES = {
 }
 
 
-# Options that exclude one another, and the way out.
+# Incompatible options, and what to do instead.
 _WITH_PROXY = (
     "--behind-proxy cannot be combined with --open, nor --socket with --port or --address",
     "people open the address of the proxy",
@@ -116,7 +116,7 @@ def _serve_one(socket: Path | None, port: int, open_: bool) -> None:
             import threading
             import webbrowser
 
-            # One in the terminal returns when it is closed: it is not waited for.
+            # A browser in the terminal only returns when it is closed: do not wait for it.
             threading.Thread(target=webbrowser.open, args=[address.opened], daemon=True).start()
 
     serve(store, address.listener, address.sign_in, ready, address)

@@ -35,7 +35,7 @@ TOKEN_FILE = "FAIRWAY_SERVER_TOKEN_FILE"  # noqa: S105 - as above
 _HTTPS, _HTTP = 443, 80
 _HOST = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?|[0-9a-f:.]*:[0-9a-f:.]*")
 _PATH = re.compile(r"[\x21-\x7e]*")
-_FITS = re.compile(r"[\x21-\x7e]+")  # what a header can have
+_FITS = re.compile(r"[\x21-\x7e]+")  # allowed in a header
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _recorded(address: Address) -> str:
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError, UserError):
         found = json.loads((find_project()[0] / ".fairway" / "serve.json").read_text("ascii"))
         known = Address.of(found["url"])
-        # That of a socket has no port: which ones lead there, only who forwards them knows.
+        # A socket's address has no port: only the user knows which forwarded ports lead to it.
         has_port = urlsplit(found["url"]).port is not None
         is_it = has_port and is_loopback(known.host) and known.port == address.port
         return str(found["token"]) if is_it else ""
@@ -125,12 +125,12 @@ def _shown(url: str) -> str:
     return url[:80] if "@" not in url and "?" not in url else "…"
 
 
-_PATIENCE = 60.0  # seconds without a byte
-_LONG = 1800.0  # seconds for calls that answer when something has ended
-_LARGEST = 256 << 20  # bytes of an answer that is kept in memory
+_PATIENCE = 60.0  # seconds without receiving a byte
+_LONG = 1800.0  # seconds for requests that are answered when something ends
+_LARGEST = 256 << 20  # bytes of an answer in memory
 _CHUNK = 1 << 20
 _MOST_FINDINGS = 100
-_FAILED = 5  # as commands end whose service does not answer
+_FAILED = 5  # the exit code if a service does not answer
 _CODES = {409: 3}
 
 
@@ -248,7 +248,7 @@ class Server:
                     raise TimeoutError("its answer was cut off")
                 return {name.lower(): value for name, value in response.getheaders()}
         except (OSError, HTTPException) as error:
-            if timer and time.monotonic() >= end:  # then it is we who closed the connection
+            if timer and time.monotonic() >= end:  # this process has closed the connection itself
                 late = TimeoutError(f"its answer did not end within {seconds:.3g} s")
                 raise self.away(late) from None
             raise self.away(error) from None
@@ -285,7 +285,7 @@ class Server:
 
 def _shut(opened: socket.socket) -> None:
     with suppress(OSError):
-        socket.socket.shutdown(opened, socket.SHUT_RDWR)  # a TLS one is being read
+        socket.socket.shutdown(opened, socket.SHUT_RDWR)  # TLS sockets are being read
 
 
 def quoted(text: str) -> str:

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder
     from fairway_runner.runs.query import Column, Wanted
 
-_PAGE = 100  # runs that a server tells at once
+_PAGE = 100  # runs in one answer of a server
 _MOST_PAGES = 10_000
-_MOST_BYTES = 16 << 30  # of logs: they are copied to a disk here
+_MOST_BYTES = 16 << 30  # of logs, which are copied to the local disk
 _RECORD = re.compile(r"(?:setup/|tasks/(?:\d{1,9}|finally)/)?[a-z]+\.(?:json|jsonl|yaml)")
 _LOG = re.compile(r"setup|finally|\d{1,9}")
 
@@ -214,7 +214,7 @@ class ServerEngine:
                 raise server.strange("its answer does not end")
         for number, (folder, name, link) in enumerate(wanted, 1):
             file = folder.joinpath(*name[1:])
-            # Through a link that leads out, a file would be written elsewhere.
+            # A file must not be written elsewhere through a link.
             places = [file] if link is None else [file.parent, file.parent / link]
             if not all(Path(os.path.realpath(each)).is_relative_to(folder) for each in places):
                 raise server.strange(f"its output {file.name} leads elsewhere")
@@ -312,7 +312,7 @@ class RemoteStore(RunStore):
             with self.server.understood():
                 found += page
             findings = findings if number else found_beside(answer)
-            # The place of the next page is ours to say; its query is the server's.
+            # The server's link only contributes a query; the address of the next page is our own.
             address, _, kind = answer.headers.get("link", "").partition(">")
             query = parse_qsl(address.partition("?")[2]) if 'rel="next"' in kind else []
             if not page or not query or (limit and len(found) >= limit):
@@ -366,7 +366,7 @@ class RemoteSubmission:
         """Starts it, and prints warnings."""
         facts = {**self.facts(), "yes": yes}
         if self.run_id is None:
-            # An id of our own, so that the same call again starts nothing twice.
+            # Choose the ID here, so that repeating the request starts nothing twice.
             data = self.job.document.data
             name = data.get("name") if isinstance(data, dict) else None
             end = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(6))

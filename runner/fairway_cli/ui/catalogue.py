@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _RED, _GREEN, _YELLOW, _CYAN = "31", "32", "33", "36"
 _NODE_COLOURS = {"idle": _GREEN, "running": _CYAN, "allocated": _CYAN, "mixed": _CYAN}
 _BROKEN = ("unusable", "starttaskfailed", "down", "offline", "drain", "fail", "unknown", "lost")
-# Other sizes are retired, or not for Fairway.
+# Sizes with another status are retired, or unsupported.
 _SIZE_COLOURS = {"current": _GREEN, "retiring": _YELLOW, "no-new-capacity": _YELLOW}
 
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
 _DETACHED = 130
-_PAUSE = 1.0  # seconds between two looks at the code
-_SHORT_PAUSE = 0.2  # and at a session that is about to begin
+_PAUSE = 1.0  # seconds between two scans of the code
+_SHORT_PAUSE = 0.2  # seconds between two polls of a session that is starting
 
 
 def stay(run: Run, program: Sequence[str], *, sync: bool) -> int:
@@ -61,7 +61,7 @@ def _await_start(beside: Beside, absence: Absence) -> SessionAccess | None:
     """Waits until a session has started; returns None if it has ended. Raises UserError if it runs,
     and does not answer until the deadline."""
     run, remarks = beside.run, Remarks(beside.run)
-    silent: float | None = None  # since when
+    silent: float | None = None  # time of the first failure
     while True:
         absence.look(run.refresh)
         if run.state in FINAL_STATES:
@@ -74,7 +74,7 @@ def _await_start(beside: Beside, absence: Absence) -> SessionAccess | None:
                     return access
                 silent = None
             except SessionFailed:
-                # What starts it is about to, or it has just ended: the next look says which.
+                # It is about to start, or has just ended: the next poll shows which.
                 silent = silent or time.monotonic()
                 if time.monotonic() > silent + absence.deadline:
                     raise
@@ -135,7 +135,7 @@ def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
                 if str(error) != told:
                     warn(*error.findings)
                 told = str(error)
-        # Looking at very many files takes a tenth of the time at most; copying them any.
+        # Scanning many files takes at most a tenth of the time; copying them may take longer.
         looked = 0.0 if sync is None else sync.took
         time.sleep(max(_PAUSE, run.engine.pause, 9 * looked))
 
@@ -160,7 +160,7 @@ def _tunnel(beside: Beside, access: SessionAccess) -> Iterator[None]:
         )
     try:
         print(f"  Jupyter:   http://localhost:{here}/lab")
-        # Of a terminal alone: what is kept of this program's output must not hold it.
+        # Only on a terminal: saved output of this program must not contain the token.
         if os.isatty(1):
             print(f"  its token: {access.token}")
         else:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
 _BLOCK = 1 << 16
-_PROBE_PAUSE = 5.0  # seconds between two tries to write beside a run
-# SGR parameters of ECMA-48: colours that can be read on black and on white.
+_PROBE_PAUSE = 5.0  # seconds between two attempts to write beside a run
+# SGR parameters of ECMA-48: colours that are legible on black and on white.
 _COLOURS = (b"36", b"33", b"35", b"32", b"34", b"31", b"96", b"93", b"95", b"92", b"94", b"91")
 
 
@@ -42,7 +42,7 @@ class Shape:
     def shown(self, line: Line, log: LogFile, selection: Selection) -> bytes:
         """Formats a line of one of the logs."""
         if self.json:
-            # ASCII moves no terminal's cursor.
+            # ASCII cannot move a terminal's cursor.
             task = int(log.name) if log.name.isdecimal() else log.name
             facts = {"task": task, "attempt": line.attempt, "rank": line.rank, "text": line.text}
             return json.dumps(facts).encode("ascii") + b"\n"
@@ -74,7 +74,7 @@ def tail_offset(path: Path, lines: int) -> int:
     with file:
         position = file.seek(0, 2)
         file.seek(max(0, position - 1))
-        left = lines + (file.read() == b"\n")  # the end of the last line is none before it
+        left = lines + (file.read() == b"\n")  # a final line break starts no further line
         while position > 0:
             start = max(0, position - _BLOCK)
             file.seek(start)
@@ -122,9 +122,9 @@ class Remarks:
             self._probe()
 
     def _probe(self) -> None:
-        from fairway_agent.shared.runs import write_fault  # most runs end before
+        from fairway_agent.shared.runs import write_fault  # most runs end before the first probe
 
-        folder = self.run.folder.parent  # the run's own may have been removed
+        folder = self.run.folder.parent  # the run's own folder may have been removed
         fault = write_fault(folder)
         if fault != self.fault and fault in map(os.strerror, NO_ROOM):
             place = f"nothing can be written to {folder}: {fault}"
@@ -154,12 +154,12 @@ def copy_logs(
     is_cut = False
     screen = None
     write: Callable[[bytes], object] = out.write
-    if out.isatty():  # many a log goes to a file
+    if out.isatty():  # logs often go to files
         from fairway_cli.ui.screen import Screen
 
         screen = Screen(out)
         write = screen.write
-    # What was printed by a look is read after it.
+    # Reads after each poll what the tasks printed before it.
     for status in run.looks(logs=True) if follow else [None]:
         ended = status is None or status.is_final
         if remarks and not ended:

@@ -58,7 +58,7 @@ def _ends(
             seen = counts
             left = []
             for position, task in enumerate(open_):
-                # Tasks begin in their order: nothing of those behind this one has begun.
+                # Tasks start in order, so none of the following ones has started.
                 if not ended and not (run.task_folder(task.index) / "state.json").exists():
                     left += open_[position:]
                     break
@@ -118,7 +118,7 @@ def _reporter(run: Run, count: int, out: TextIO) -> Iterator[Callable[[str, str]
 Changes = Mapping[str, tuple[Any, Any]]
 
 _DETACHED = 130
-_NAMED = 5  # steps; of more their number is said
+_NAMED = 5  # steps to list; beyond that, only a number
 
 
 def print_started(
@@ -203,7 +203,7 @@ def print_ended(run: Run, *, json_: bool = False) -> None:
 
     status = run.status
     reason = status.reason
-    if json_ or status.state != "succeeded":  # most end well, and are told in a line
+    if json_ or status.state != "succeeded":  # a success is one line
         from fairway_runner.runs.view import brief_facts, reason_of
 
         reason = reason_of(run, status)
@@ -244,7 +244,7 @@ def watch_to_the_end(
                 from fairway_cli.ui.follow import Shape, copy_logs
                 from fairway_runner.runs.log_lines import Selection, logs_of, names_ranks
 
-                # Where the log itself goes to standard error, that has nothing else.
+                # If the log itself goes to standard error, nothing else may.
                 remarks = out is not sys.stderr
                 shape = Shape(named=names_ranks(run), whole=remarks)
                 selection = Selection(logs_of(run))

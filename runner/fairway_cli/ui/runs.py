@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from fairway_runner.runs.view import RunView
 
-# More lines than this nobody reads.
+# Nobody reads more lines than this.
 _MOST_POINTS = 1000
 
 
 def run_table(runs: Sequence[dict[str, Any]]) -> str:
     """A line a run, with the columns that were asked for."""
     more = list(runs[0].get("columns", {})) if runs else []
-    # Metrics and parameters keep their names, facts are in capitals.
+    # Metrics and parameters keep their names; facts are upper case.
     titles = [name.partition(":")[2] or name.upper() for name in more]
     return columns(
         ("RUN", "STATE", "TARGET", "TASKS", "CREATED", "TIME", "TAGS", *titles),
@@ -125,7 +125,7 @@ def print_overview(view: RunView, tasks: Sequence[Any], limit: int) -> None:
     some = tasks[:limit] if limit else tasks
     rows = view.rows(some)
     print(task_table(rows, names, facts["metrics"]))
-    for fault in dict.fromkeys(row.get("metrics_fault") for row in rows):  # a server may be older
+    for fault in dict.fromkeys(row.get("metrics_fault") for row in rows):  # older servers lack it
         if fault:
             print(printable(fault))
     if len(some) < len(tasks):
@@ -140,7 +140,7 @@ def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
         yield "passed  " + printable(f"{target}: {reason}")
     for name, each in facts["inputs"].items():
         yield f"input   {printable(f'{name}: {_origin(each)}')}"
-    for each in facts.get("actions", ()):  # a server may be older
+    for each in facts.get("actions", ()):  # an older server may have none
         yield "by      " + printable(f"{each['by']}, {each['at']}: {each['action']}")
     if facts["tags"]:
         yield f"tags    {printable(' '.join(facts['tags']))}"

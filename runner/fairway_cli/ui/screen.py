@@ -9,9 +9,9 @@ import codecs
 import re
 from typing import BinaryIO
 
-# A control string up to its end: it sets titles, writes to the clipboard, or asks for an answer.
-# What is longer than 4096 characters, or begins with another one, is none, and text: to look for
-# the end of each of many would take time by the square of their number.
+# A complete control string: these set titles, write to the clipboard, or request an answer. One
+# that is longer than 4096 characters, or contains the start of another, counts as text: searching
+# for the end of each of many would take quadratic time.
 _STRING = (
     r"(?:\x1b[]PX^_]|[\x90\x98\x9d-\x9f])"
     r"[^\x07\x18\x1a\x1b\x90\x98\x9c-\x9f\n]{0,4096}"
@@ -41,7 +41,7 @@ class Screen:
         """Writes the next bytes, up to a sequence that may be incomplete."""
         is_begun = self._rest or self._decoder.getstate()[0]
         if not is_begun and data.isascii() and _CONTROL.search(data) is None:
-            self._out.write(data)  # as nearly all of a log is
+            self._out.write(data)  # true for almost all output
             return
         text = self._rest + self._decoder.decode(data)
         cut = _CUT_OFF.search(text)
