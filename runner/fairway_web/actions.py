@@ -83,7 +83,7 @@ def metrics(runs: Runs) -> str:
         try:
             key = (run.record.target, run.state)
         except (UserError, OSError):
-            continue  # `list` says what is wrong with it
+            continue  # `list` reports the error
         counts[key] = counts.get(key, 0) + 1
     lines = ["# HELP fairway_runs Runs of this project.", "# TYPE fairway_runs gauge"]
     for (target, state), count in sorted(counts.items()):
@@ -116,7 +116,7 @@ def retry_run(run: Run) -> dict[int, int]:
     with noted("retry", run):
         if not may_steer(run):
             raise refused("steer-all")
-        require_targets(targets_of(run))  # they may have been an Operator when they submitted it
+        require_targets(targets_of(run))  # the submitter may no longer be an Operator
         return retry(run)
 
 
@@ -157,7 +157,7 @@ def usable(names: Iterable[str]) -> list[str]:
     return [each for each in names if may("here") or each in offered]
 
 
-_PATIENCE = 10.0  # seconds for a target to say which nodes it has
+_PATIENCE = 10.0  # seconds for a target to list its nodes
 _ACTIONS = ("drain", "resume")
 _USUAL = ("name", "state", "address", "run", "reason")
 

@@ -42,7 +42,7 @@ Endpoint = Any
 
 
 class _AnyPath(PathConvertor):
-    regex = r"[\s\S]*"  # the name of an output may have an end of line in it
+    regex = r"[\s\S]*"  # the name of an output may contain a line break
 
 
 register_url_convertor("path", _AnyPath())
@@ -60,9 +60,9 @@ _REFUSALS = {
     503: "the keys of the sign-in cannot be fetched",
 }
 _OF_BODIES = frozenset({409, 413})
-"""Refusals of calls that change something."""
+"""Errors of requests that change something."""
 CALLS: list[tuple[str, str, Endpoint, dict[str, Any]]] = []
-"""The calls in the order of the docs: method, path, function and FastAPI's options."""
+"""Requests in the order of the docs: method, path, function and FastAPI's options."""
 
 
 def call(
@@ -142,11 +142,11 @@ async def _found(request: Request, run: Name) -> Run:
 
 
 Found = Annotated[Run, Depends(_found)]
-"""The run of the path."""
+"""The run in the path."""
 
 
 async def _asked(request: Request) -> Asked:
-    # From the bytes: programs such as curl name another type of content.
+    # Parsed from the bytes: programs such as curl send another content type.
     return read_asked(await request.body())
 
 
@@ -180,7 +180,7 @@ def _routes() -> list[BaseRoute]:
     )
     for method, path, function, options in CALLS:
         made.add_api_route(path, function, **options)
-        if method == "GET":  # HEAD has no place in the document: it is GET without the body
+        if method == "GET":  # HEAD is not documented: it is GET without the body
             also: dict[str, Any] = {"methods": ["HEAD"], "include_in_schema": False}
             made.add_api_route(path, function, **{**options, **also})
     return made.routes
@@ -318,7 +318,7 @@ async def read_log(
 @call("look", "GET /runs/{run}/script", media=("text/plain",))
 async def read_script(found: Found, task: TaskQuery = "0") -> Response:
     """the script of `task`"""
-    logs.log_of(found, task)  # refuses an unknown task
+    logs.log_of(found, task)  # raises an error for an unknown task
     return PlainTextResponse(await reading(runs.script, found, task))
 
 
@@ -343,7 +343,7 @@ async def list_outputs(
 async def read_output(run: Found, path: str) -> Response:
     """one of these files"""
     file = await reading(runs.output, run, path)
-    # Never shown inline: a page in it must not run as ours.
+    # Never shown inline: a page in the file must not run with this site's origin.
     return FileResponse(file, media_type="application/octet-stream", filename=file.name)
 
 

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import RunStore
     from fairway_web.api import Handler
 
-LARGEST_BODY = 1 << 20  # bytes of a request
-_PATIENCE = 60.0  # seconds for all of them
-_MOST_REQUESTS = 64  # of one of several people at once, live logs too
+LARGEST_BODY = 1 << 20  # bytes of a request's body
+_PATIENCE = 60.0  # seconds to receive the entire body
+_MOST_REQUESTS = 64  # at once per user, if there are several; includes live logs
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -42,7 +42,7 @@ _POLICY = (
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
-    # With `no-referrer` browsers send `Origin: null` with our own forms.
+    # With `no-referrer` browsers would send `Origin: null` with this site's forms.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -60,7 +60,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
-        if scope["type"] != "http":  # there are no websockets: the app closes them
+        if scope["type"] != "http":  # no websockets: the app closes them
             await self._app(scope, receive, send)
             return
         receive, send = _bounded(receive), _with_headers(send)
@@ -136,7 +136,7 @@ def _bounded(receive: Receive) -> Receive:
         if limit.cancelled_caught:
             return {"type": "http.disconnect"}
         if not message.get("more_body", False):
-            end = float("inf")  # what comes next is that the caller goes
+            end = float("inf")  # the next message is the caller's disconnect
         left -= len(message.get("body", b""))
         return message if left >= 0 else {"type": "http.disconnect"}
 
@@ -212,7 +212,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _cut_off(request: Request, error: Exception) -> Response:
-    # Where the caller has gone, nobody reads it.
+    # If the caller has disconnected, nobody reads the answer.
     message = f"more than {LARGEST_BODY:,} bytes, or sent for longer than {_PATIENCE:g} s"
     return _refuse(request.scope, 413, "too-large", message)
 

@@ -123,8 +123,8 @@ class ByToken:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
 
-# That of oauth2-proxy's --pass-authorization-header and of programs, that of Container Apps and App
-# Service, and that of oauth2-proxy's --pass-access-token. The first that is there is taken.
+# From oauth2-proxy's --pass-authorization-header and from programs; from Container Apps and App
+# Service; and from oauth2-proxy's --pass-access-token. The first existing one is used.
 TOKEN_HEADERS = ("authorization", "x-ms-token-aad-id-token", "x-forwarded-access-token")
 _NEAR = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -188,8 +188,8 @@ def token_of(headers: Headers) -> str:
     raise Refused(401, "no-token", "nobody has signed in: the proxy passed no token of Entra ID")
 
 
-_FRESH = 3600.0  # seconds after which the keys of a tenant are fetched again
-_COOL_DOWN = 60.0  # between two fetches, however many tokens have an unknown key
+_FRESH = 3600.0  # seconds until the keys of a tenant are fetched again
+_COOL_DOWN = 60.0  # seconds between two fetches, however many tokens have unknown keys
 _TIMEOUT = 10.0
 _LEAST_BITS = 2048
 
@@ -262,8 +262,8 @@ class SigningKeys(jwt.PyJWKClient):
         return found
 
 
-_ALGORITHM = "RS256"  # what Entra ID signs with; a token cannot choose another
-_LEEWAY = 60  # seconds by which clocks differ
+_ALGORITHM = "RS256"  # Entra ID's algorithm; a token cannot choose another
+_LEEWAY = 60  # seconds of clock skew
 _LONGEST = 1 << 14  # bytes of a token
 _NEEDED = ("exp", "iat", "iss", "aud", "sub")
 _ROLES = {role.title: role for role in Role}
@@ -310,7 +310,7 @@ class Verifier:
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError, OverflowError) as error:
             why = next((why for kind, why in _WRONG.items() if isinstance(error, kind)), "")
             raise _not_good(why or "it is damaged") from None
-        # The id of the directory, or of this application, which a person keeps under any name.
+        # The directory's ID, or this application's: it stays the same when a person is renamed.
         known = claims.get("oid", claims["sub"])
         is_text = isinstance(known, str) and known.isprintable()
         if not known or not is_text or len(known) > _LONGEST_NAME:

@@ -30,13 +30,13 @@ from fairway_web.schemas import Pieces
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOST_PIECES = 2_000
 _MOST_KEPT = 1 << 30  # bytes of the pieces of one person
-_AGE = 86_400.0  # seconds
+_AGE = 86_400.0  # bytes of one person's pieces
 _LARGEST_HEAD = 8 << 20  # bytes
-# Every repository has the first, also one without `.git`: its settings are programs, and git looks
-# at the code again when its run is run again.
+# Every git directory has HEAD, even one not named `.git`: its settings can run programs, and git
+# inspects the code again when the run is repeated.
 _NEVER = ("HEAD", *NEVER)
 _LONGEST_NAME, _LONGEST_PATH = 255, 1024  # bytes
-_DEEPEST = 50  # names in a path: each of them is a folder of the server's disk
+_DEEPEST = 50  # components of a path, each of which is a folder on the server's disk
 _AGAIN = "send it again: fairway --server URL submit JOB"
 
 
@@ -142,7 +142,7 @@ class Uploads:
     def _require_room(self, size: int) -> None:
         sizes = []
         for each in self._made().iterdir():
-            with suppress(FileNotFoundError):  # a clean-up has removed it just now
+            with suppress(FileNotFoundError):  # a clean-up has just removed it
                 sizes.append(each.lstat().st_size)
         if sum(sizes) + size > _MOST_KEPT or len(sizes) >= _MOST_KEPT // PIECE * 20:
             message = f"more than {_MOST_KEPT >> 20:,} MiB of code were sent within a day"

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import Run
 
 ALL = "all"
-"""In place of a task: all of them."""
-MOST = 256 << 10  # bytes of logs that are sent at once
-MOST_LOGS = 64  # that are read as one
-_PAUSE = 0.1  # seconds between two looks at a file that somebody follows
-_SILENCE = 15.0  # seconds after which a comment tells that we are still here
-# Colours and cursor movements of terminals.
+"""The value of `task` that selects all tasks."""
+MOST = 256 << 10  # bytes of logs per answer
+MOST_LOGS = 64  # logs that can be read as one
+_PAUSE = 0.1  # seconds between two polls of a followed file
+_SILENCE = 15.0  # seconds of silence until a comment keeps the stream alive
+# Terminal control sequences, such as colours and cursor movements.
 _CONTROL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _UNPRINTED = {c: None for c in [*range(32), 127, *range(128, 160)] if c not in (9, 10)}
 
@@ -72,7 +72,7 @@ class Logs:
             return cls(files)
         if not _NUMBER.fullmatch(rank):
             raise UserError.of("bad-value", "`rank` is not a number", "0 is the first")
-        # A task that has no other rank is read as it is.
+        # A task without other ranks needs no filter.
         if ranks_wanted(run, None if task == ALL else task, int(rank)) is None:
             return cls(files)
         require_labels(run, [path for _, path in files])
@@ -102,7 +102,7 @@ class Logs:
             log.offset = max(0, size - most if starts is None else starts[number])
             lines = list(log.piece(most, ended=ended))
             if size > most and len(lines) > 1:
-                lines.pop(0)  # it begins before; a progress bar may never end its line
+                lines.pop(0)  # incomplete; but a progress bar may be a single line
             shown = b"".join(map(partial(self._shown, log), selection.taken(lines)))
             text = _plain(shown.decode("utf-8", "replace"))
             cut = log.name and text and not text.endswith("\n")
@@ -145,7 +145,7 @@ async def follow(
         try:
             state, found = await reading(_look, run, logs, ends)
         except (UserError, OSError):
-            return  # the next request is told what is wrong with the run
+            return  # the next request reports the error
         if any(now > before for now, before in zip(found.ends, ends, strict=True)):
             ends, silent = found.ends, 0.0
             yield f"id: {found.offsets}\ndata: {json.dumps(found.text)}\n\n"
@@ -161,6 +161,6 @@ async def follow(
 
 
 def _look(run: Run, logs: Logs, starts: Sequence[int]) -> tuple[RunState, Parts]:
-    # The state is read first: what was printed before the end is there by then.
+    # The state is read first, so that the logs are complete if it is final.
     state = run.status
     return state, logs.parts(starts, ended=state.is_final)

@@ -40,7 +40,7 @@ _ASKED = {
     "cancel": ("Cancel runs", "Cancel these runs? Their programs will be stopped."),
     "retry": ("Retry runs", "Run the tasks that did not succeed again?"),
 }
-_MOST_LOGS = 2000  # tasks that can be chosen; others by their address
+_MOST_LOGS = 2000  # tasks in the selection; others are reachable by their address
 
 
 @cache
@@ -116,7 +116,7 @@ async def run_sections(request: Request) -> Response:
     site = site_of(request)
     run = site.runs.find(request.path_params["run"])
     site.refresher.watch(run.id)
-    is_final = run.status.is_final  # before the sections: they show no less than that
+    is_final = run.status.is_final  # read first: the sections then show at least that state
     answer = HTMLResponse(await reading(_sections, run))
     answer.headers["Fairway-Final"] = "yes" if is_final else "no"
     return answer
@@ -164,7 +164,7 @@ def _sections(run: Run) -> Markup:
 
 
 def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
-    # The state is read first, so that what is followed from here on misses nothing.
+    # The state is read first, so that following from here misses nothing.
     is_final = run.status.is_final
     log = logs.Logs.of(run, task, rank).parts(ended=is_final)
     count = run.record.tasks
@@ -177,7 +177,7 @@ def _run_facts(run: Run, task: str, rank: str) -> dict[str, Any]:
     try:
         script = runs.script(run, task)
     except (UserError, OSError):
-        script = ""  # the rest of the page can be read all the same
+        script = ""  # the rest of the page is readable without it
     return {
         "is_final": is_final,
         "may_steer": may_steer(run),

@@ -55,13 +55,13 @@ ACTIONS = {
         "run jobs on all targets and the server's machine, and submit code of its other folders",
     ),
 }
-"""Each thing that can be done: the least role for it, and what it is in words."""
+"""Possible actions: the lowest role that may perform each, and a description."""
 
 OPEN = "open"
-"""For anybody, without a sign-in."""
+"""Action that needs no sign-in."""
 
 ROUTES: dict[str, str] = {}
-"""The action that each route is, by its method and path; each declares its own."""
+"""Actions of the routes, by method and path; each route registers its own."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Person:
 
 
 ALONE = Person("", "", Role.OPERATOR)
-"""The user of this machine, who has the token of this start."""
+"""The user of this machine, who has the token of this server process."""
 
 
 @dataclass(frozen=True)

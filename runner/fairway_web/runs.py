@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 State = Literal["queued", "running", "succeeded", "failed", "cancelled", "lost"]
 STATES = get_args(State)
-MOST = 100  # runs of one page
+MOST = 100  # runs per page
 MOST_COMPARED = 200
-MOST_OUTPUTS = 1000  # files that are listed at once
+MOST_OUTPUTS = 1000  # files per list
 _MOST_FINDINGS = 8  # in a header
 _LONGEST = 300
 
@@ -72,7 +72,7 @@ class Runs(RunStore):
         """Returns the cached run, or this one; None if it does not exist."""
         try:
             found = (run.folder / "run.json").stat()
-        except (OSError, ValueError):  # also of a name that no file can have
+        except (OSError, ValueError):  # includes names that no file can have
             return None
         file = (found.st_ino, found.st_mtime_ns)
         known = self._known.get(run.id)
@@ -150,12 +150,12 @@ def page_of(store: RunStore, query: RunQuery) -> Page:
         before=query.before,
         behind=query.behind,
     )
-    # One more than is shown tells that there are others.
+    # One more than is shown indicates that there are others.
     found = select(store, wanted, query.limit + 1)
     chosen = found.runs[-query.limit :]
     older = ""
     if len(found.runs) > query.limit:
-        # Of those that were submitted at one moment some may be on the next page.
+        # Some runs of the same moment may be on the next page.
         last = chosen[0][0]
         edge = {"before": repr(last.record.created), "behind": last.id}
         kept = query.model_dump(exclude_defaults=True, exclude={"fresh"}) | edge
@@ -231,7 +231,7 @@ def _output_files(run: Run) -> Iterator[dict[str, Any]]:
         for parent, folders, names in os.walk(base):
             folders.sort()
             for path in (Path(parent, name) for name in sorted([*names, *folders])):
-                # A link to the newest of some files is one of them; one that leads out is none.
+                # A link to another output file is listed; a link to the outside is not.
                 leads_to, is_link = Path(os.path.realpath(path)), path.is_symlink()
                 found = {"path": f"{task}/{path.relative_to(base).as_posix()}"}
                 if is_link and not leads_to.is_relative_to(base):
@@ -248,7 +248,7 @@ def output(run: Run, path: str) -> Path:
     task, *parts = PurePosixPath(path).parts or ("",)
     if parts and ".." not in parts:
         base = (run.task_folder(chosen_task(run, task)) / "outputs").resolve()
-        with suppress(OSError, ValueError):  # no file can have that name
+        with suppress(OSError, ValueError):  # not a possible file name
             file = base.joinpath(*parts).resolve()
             if file.is_relative_to(base) and file.is_file():
                 return file
@@ -256,19 +256,19 @@ def output(run: Run, path: str) -> Path:
     raise UserError.of("unknown-output", message, hint)
 
 
-# The files of a run's folder that tell about it, and nothing else of it.
-_TASKS = ("tasks.jsonl", "setup.jsonl", "finally.jsonl")  # without what they run
+# Files of a run's folder that describe the run; no others are sent.
+_TASKS = ("tasks.jsonl", "setup.jsonl", "finally.jsonl")  # without the commands
 _RECORDS = (
     *("run.json", "job.json", "provenance.json", "steps.json", "labels.json"),
     *("actions.jsonl", "retry.json", *_TASKS),
     *("setup/state.json", "tasks/*/state.json"),
 )
-# Of these as much as is needed to read logs and states.
+# Fields of these that are needed to read logs and states.
 _PARTS_OF = {
     "job.json": ("name", "template", "options", "timeout", "metrics"),
     "provenance.json": ("step",),
 }
-_MARGIN = 2_000_000_000  # nanoseconds by which the times of files may be coarse
+_MARGIN = 2_000_000_000  # nanoseconds: resolution of files' times
 
 
 def records(run: Run, since: int) -> dict[str, Any]:
@@ -284,7 +284,7 @@ def records(run: Run, since: int) -> dict[str, Any]:
 def _folder(run: Run, since: int) -> dict[str, Any]:
     logs, files = {}, {}
     with suppress(FileNotFoundError):
-        # Of a step that has just begun nothing is known yet, and its other files may be older.
+        # A step that has just started is new to the client, but may have older files.
         if (run.folder / "run.json").stat().st_mtime_ns >= since:
             since = 0
     for path in (path for pattern in _RECORDS for path in run.folder.glob(pattern)):
@@ -304,7 +304,7 @@ def _folder(run: Run, since: int) -> dict[str, Any]:
         logs[path.parent.name] = path.stat().st_size
     with suppress(FileNotFoundError):
         logs["setup"] = (run.folder / "setup" / "log.txt").stat().st_size
-    # The state as this machine knows it: a run whose process is gone is lost.
+    # The state that this machine determines: a run whose process is gone is lost.
     files["state.json"] = json.dumps(run.status.to_json())
     place = {"folder": str(run.folder), "last_known": run.last_known}
     return {**place, "files": files, "logs": logs}

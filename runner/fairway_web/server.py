@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from fairway_runner.runs.store import RunStore
 
 LOOPBACK = "127.0.0.1"
-_GRACE = 2  # seconds that open streams have at the end
-_BACKLOG = 16  # connections that are taken at once, before there is room for them
+_GRACE = 2  # seconds for open streams at the end
+_BACKLOG = 16  # connections that wait to be accepted
 _RECORD = "serve.json"
 
 _LOG = logging.getLogger("fairway")
@@ -85,7 +85,7 @@ def on_loopback(port: int) -> Address:
     listener = listening(LOOPBACK, port)
     port = listener.getsockname()[1]
     hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
-    # Cookies take no notice of ports: the name has it, so that two servers can run.
+    # Cookies ignore ports: the name contains it, so that two servers can run.
     return Address(listener, f"http://127.0.0.1:{port}", ByToken(hosts, f"fairway-{port}"))
 
 
@@ -93,7 +93,7 @@ def on_socket(path: Path) -> Address:
     """Listens on a socket in the file system that only its owner can use. Raises UserError if that
     fails."""
     listener = socket_file(path)
-    # A browser reaches it through a port that ssh forwards, which may be any.
+    # A browser uses some local port that ssh forwards.
     hosts = {"localhost", "localhost:*", "127.0.0.1:*"}
     return Address(listener, "http://localhost", ByToken(hosts, f"fairway-{secrets.token_hex(4)}"))
 
@@ -131,11 +131,11 @@ def config_of(app: ASGIApp) -> uvicorn.Config:
         app,
         http=Connection,
         log_level="warning",
-        access_log=False,  # the address of the login has the token
+        access_log=False,  # the address of the sign-in contains the token
         server_header=False,
         lifespan="off",
         timeout_graceful_shutdown=_GRACE,
-        # Nothing between us and the browser says who it is.
+        # No proxy between this server and the browser supplies a client's address.
         proxy_headers=False,
         ws="none",
         backlog=_BACKLOG,
@@ -168,18 +168,18 @@ def serve(
     does. The token of an `address` is recorded for programs."""
     follower = Follower(store)
     server = _Server(config_of(application(store, sign_in, follower)))
-    with store.recording():  # git does not look at the folder
+    with store.recording():  # keeps the folder out of git
         store.base.mkdir(parents=True, exist_ok=True)
         (store.base / ".gitignore").write_text("*\n", encoding="ascii")
     recorded = nullcontext() if address is None else _recorded(store, address)
     terminated = False
 
     def end(_number: int, _frame: object) -> None:
-        # No exception: where Python calls it inside of a finalizer, that would be lost.
+        # No exception: Python would discard one in a finalizer.
         nonlocal terminated
         terminated = server.should_exit = True
 
-    # uvicorn ends in order, then raises the signal again: the record must go before we do.
+    # uvicorn shuts down in order, then raises the signal again: by then the record must be gone.
     signal.signal(signal.SIGTERM, end)
     with listener, recorded:
         listener.listen(_BACKLOG)
@@ -223,7 +223,7 @@ def _record(file: Path) -> dict[str, Any]:
 
 def _write(file: Path, facts: dict[str, Any]) -> None:
     with NamedTemporaryFile("w", dir=file.parent, prefix=".", delete=False) as draft:
-        json.dump(facts, draft)  # only its owner reads a file that is made so
+        json.dump(facts, draft)  # created with access for its owner only
     Path(draft.name).replace(file)
 
 
@@ -237,8 +237,8 @@ def _runs(pid: object) -> bool:
     return True
 
 
-PATIENCE = 20.0  # seconds for the head of a request, from the connection or the last answer on
-_MOST = 512  # connections; a program has at least as many files
+PATIENCE = 20.0  # seconds for a request's head, since the connection or the last answer
+_MOST = 512  # connections; processes may open at least as many files
 
 
 def most_connections() -> int:
@@ -251,7 +251,7 @@ class Connection(H11Protocol):
     """One connection, which is closed if it is silent too long, or others need its place."""
 
     waiting: ClassVar[dict[Connection, None]] = {}
-    """Connections that nothing is answered now, the first of them for the longest time."""
+    """Idle connections, ordered from the longest idle one."""
     _limit: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fairway_runner.submit.prepare import PreparedRun
 
 UNNAMED = "job.yaml"
-"""Path of a job that came without a file: beside the project's own."""
+"""Path of a job that was sent without a file: in the project's folder."""
 _LONGEST_NAME = 1024
 
 
@@ -70,14 +70,14 @@ def read_asked(body: bytes) -> Asked:
     fields."""
     try:
         data = json.loads(body)
-        json.dumps(data, ensure_ascii=False).encode()  # fails for the half of a character
+        json.dumps(data, ensure_ascii=False).encode()  # fails for an unpaired surrogate
     except (ValueError, RecursionError):
         hint = 'send {"job": "TEXT OF THE FILE"}'
         raise UserError.of("bad-request", "the request is not JSON", hint) from None
     try:
         return Document(parse_yaml("{}", "request"), data).validate(Asked)
     except UserError as error:
-        # The places of a request are of no use to who made it.
+        # Locations in a request do not help its sender.
         raise UserError([replace(each, location=None) for each in error.findings]) from None
 
 
@@ -191,7 +191,7 @@ def _looked_at(
         if len(file) > _LONGEST_NAME or unfit_character(file) or "\n" in file:
             raise UserError.of("bad-value", "`file` is not the name of a file", "call it job.yaml")
         folder, text = upload.folder, asked.job
-    store = RunStore(runs.base)  # a job may name an earlier run by the beginning of its ID
+    store = RunStore(runs.base)  # a job may name an earlier run by a prefix of its ID
     job = job_of_text(text, file, folder, asked.set)
     ready = prepare_submission(job, store, asked.target, **options)
     require_targets(ready.targets)
@@ -222,7 +222,7 @@ def project_file(runs: Runs, file: str) -> Path:
         path = (root / file).resolve()
         if is_code_of(root, path) and path != root and path.parent.is_dir():
             return path
-    except (OSError, ValueError, RuntimeError):  # no file can have that name
+    except (OSError, ValueError, RuntimeError):  # not a possible file name
         pass
     message = f"`file`: {file[:200]} is not a file of the project"
     raise UserError([Finding("bad-path", message, f"give its path from {root}")])

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _FIELDS = ("job", "file", "run", "set", "target", "tags", "note", "once")
-_MOST_FILES = 200  # job files that are offered
+_MOST_FILES = 200  # job files to choose from
 _MOST_RUNS = 20
-_MOST_LOOKED_AT = 5_000  # files of the project, to find those of jobs
+_MOST_LOOKED_AT = 5_000  # files of the project that are searched for jobs
 _A_JOB = re.compile(rb"^(command|steps):", re.MULTILINE)
 _ONCE = re.compile(r"[a-z0-9]{6}", re.ASCII)
 
@@ -42,7 +42,7 @@ async def submit_page(request: Request) -> Response:
     chosen = request.query_params.get("from", "template:plain")
     once = request.query_params.get("once", "")
     if not _ONCE.fullmatch(once):
-        # In the address, so that going back to it submits no second run.
+        # In the address, so that going back and submitting again starts no second run.
         query = urlencode({"from": chosen, "once": _new_once(site)})
         return RedirectResponse(f"/submit?{query}", 303)
     return await _page(site, {**await reading(_begun, site, chosen), "once": once}, chosen=chosen)
@@ -115,7 +115,7 @@ def _begun(site: Site, chosen: str) -> dict[str, str]:
     if kind == "run":
         run = site.runs.find(name)
         was = submitted(run)
-        # Each assignment is a line for a person to edit; its own further lines are indented.
+        # One assignment per line for editing; continuation lines are indented.
         lines = "\n".join(each.replace("\n", "\n ") for each in was.assignments)
         begun = {"run": run.id, "job": was.text, "set": lines, "target": run.record.target}
     elif kind == "file":

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FAILED = 5  # as commands end
+_FAILED = 5  # exit code of a failed command
 
 _limiters: RunVar[dict[tuple[Room, str], CapacityLimiter]] = RunVar("limiters")
 _LOG = logging.getLogger("fairway")
@@ -71,13 +71,13 @@ class Room:
 
 
 reading = Room(40)
-acting = Room(100)  # on runs: most of the time such a thread sleeps
-checking = Room(4)  # jobs, as often as somebody types: these compute, each in a process
+acting = Room(100)  # on runs: these threads mostly sleep
+checking = Room(4)  # jobs, at each edit: these compute, each in a process
 submitting = Room(16)  # these have a process too, which waits for targets
-verifying = Room(8)  # tokens that are looked at, or wait for keys
+verifying = Room(8)  # tokens; may wait for keys
 
-_PAUSE = 5.0  # seconds between two looks at the targets
-_WATCHED = 30.0  # seconds for which one page that was asked for keeps the looks going
+_PAUSE = 5.0  # seconds between two polls of the targets
+_WATCHED = 30.0  # seconds for which one page view keeps the polls running
 
 
 class Refresher:
@@ -132,7 +132,7 @@ class Refresher:
             try:
                 self._runs.find(name).follow(logs=True)
             except (UserError, OSError):
-                continue  # the look at its target says why
+                continue  # polling its target reports the error
 
 
 def failed_look(error: Exception) -> Finding:
@@ -141,8 +141,8 @@ def failed_look(error: Exception) -> Finding:
     return Finding("no-look", message, hint="this is the last known state")
 
 
-_SELDOM = 6  # looks, of which one takes steps too that begin by themselves
-_AT_ONCE = 8  # runs: one whose target does not answer keeps no other waiting
+_SELDOM = 6  # every sixth poll includes steps that start by themselves
+_AT_ONCE = 8  # runs polled in parallel: an unavailable target delays no others
 
 
 class Follower:
@@ -150,7 +150,7 @@ class Follower:
     own folders: if this process is killed, the next one continues, as commands do."""
 
     def __init__(self, store: RunStore) -> None:
-        self._runs = Runs(store.base)  # its own: one thread at a time has the engine of a run
+        self._runs = Runs(store.base)  # its own, because a run's engine is not thread-safe
         self._ended = threading.Event()
         self._room = threading.Semaphore(_AT_ONCE)
         self._lock = threading.Lock()
@@ -184,7 +184,7 @@ class Follower:
                 if all_ or steps_to_begin(run):
                     due.append(run)
             except (UserError, OSError):
-                continue  # it was removed just now, or `list` says what is wrong with it
+                continue  # it was just removed, or `list` reports the error
         with self._lock:
             self._found = {name: each for name, each in self._found.items() if name in open_}
             due = [run for run in due if run.id not in self._busy]
@@ -198,7 +198,7 @@ class Follower:
         for number in count():
             try:
                 self.look(all_=number % _SELDOM == 0)
-            except OSError as error:  # the folder of the runs cannot be read now
+            except OSError as error:  # the runs' folder is unreadable right now
                 _LOG.warning("%s", printable(failed_look(error).message))
             if self._ended.wait(_PAUSE):
                 return
