@@ -23,9 +23,9 @@ from fairway_boot.files import alone, is_everybodys, try_lock
 if TYPE_CHECKING:
     from pathlib import Path
 
-FRESH = 180.0  # seconds; the timer writes each minute
+FRESH = 180.0  # seconds; the timer writes every minute
 
-_LONGEST = 128  # of a run's name
+_LONGEST = 128  # characters of a run's name
 _TICKET = re.compile(rf"[0-9]{{20}}-([A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST - 1}}})")
 _SOMEBODY = "another run"
 
@@ -81,20 +81,20 @@ def _read(path: Path, now: float, owner: int) -> Host | None:
         return None
     try:
         status = path.lstat()
-        # Before it is opened: a pipe would never be read to its end.
+        # Checked before opening: reading a pipe would block.
         if status.st_uid != owner or not stat.S_ISREG(status.st_mode):
-            return None  # no node has written it
+            return None  # not written by a node
         words = path.read_text(encoding="utf-8").split()
     except (FileNotFoundError, UnicodeDecodeError):
-        return None  # it was removed meanwhile, or no node has written it
+        return None  # removed meanwhile, or not written by a node
     age = max(0.0, now - status.st_mtime)
-    # A file that is being written is empty for a moment.
+    # A file is empty for a moment while it is rewritten.
     return Host(path.name, words[0], age, " ".join(words[3:])) if words else None
 
 
 def server_time(folder: Path) -> float:
     """Returns the time by the file system's clock, which dates the announcements."""
-    # Where people's runs queue, the folder itself is not theirs.
+    # In a shared cluster users cannot write to the folder itself, but to its queue.
     for directory in (folder, folder / "queue"):
         probe = directory / f".now.{own_name()}.{os.getuid()}"
         try:
@@ -143,11 +143,11 @@ def waiting(folder: Path, until: str = "~") -> list[str]:
         try:
             lock = try_lock(ticket)
         except OSError:
-            continue  # none that can be held: somebody has made it by hand
+            continue  # not lockable: somebody created it by hand
         if lock is None:
             found.append(match[1])
             continue
-        # Its run is gone; another person's stays until they look themselves.
+        # Its run is gone. Another user's ticket stays until they list the queue themselves.
         with suppress(FileNotFoundError, PermissionError):
             ticket.unlink()
         os.close(lock)
@@ -177,7 +177,7 @@ def try_node(node: Path) -> int | None:
 def _written(node: Path) -> str:
     """Returns the run that has recorded itself as the user of a node."""
     if not node.is_file():
-        return _SOMEBODY  # a pipe would never be read to its end
+        return _SOMEBODY  # reading a pipe would block
     try:
         with node.open(encoding="utf-8", errors="replace") as file:
             text = file.read(_LONGEST + 1).strip()

@@ -24,7 +24,7 @@ def write_json(path: Path, value: object, *, durable: bool = False) -> None:
 
 def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Replaces a file as `write_json` does, with any bytes."""
-    # Other hosts that share the folder have processes of the same number.
+    # Processes of other hosts that share the folder may have the same ID.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.uname().nodename}")
     try:
         with temporary.open("wb") as draft:
@@ -34,7 +34,7 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
                 os.fsync(draft.fileno())
         temporary.replace(path)
     except OSError:
-        temporary.unlink(missing_ok=True)  # half a file
+        temporary.unlink(missing_ok=True)  # incomplete
         raise
 
 
@@ -88,17 +88,17 @@ def try_lock(lock: Path) -> int | None:
 def open_lock(path: Path) -> int:
     """Opens a lock file, which is created if missing. In a folder that everybody may write to,
     everybody may lock it."""
-    # For writing too: NFS refuses an exclusive lock on a file that is only read.
+    # Also for writing: NFS refuses an exclusive lock on a read-only descriptor.
     if not is_everybodys(path.parent):
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     while True:
-        # Not with O_CREAT: there the kernel refuses it for a file of somebody else's. Source:
+        # Without O_CREAT, with which the kernel refuses to open another user's file there. Source:
         # Linux, Documentation/admin-guide/sysctl/fs (protected_regular).
         with suppress(FileNotFoundError):
             return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-        import tempfile  # takes longer to import than all else here
+        import tempfile  # slower to import than everything else here
 
-        # With its rights from the first moment: others may open it at once.
+        # Created with its final mode: others may open it at once.
         descriptor, draft = tempfile.mkstemp(prefix=".", dir=path.parent)
         try:
             os.fchmod(descriptor, 0o666)
@@ -115,8 +115,7 @@ def is_everybodys(folder: Path) -> bool:
 
 
 NO_CONNECTION, NO_ANSWER = "no-connection", "service-away"
-"""The ids of faults that may pass by themselves: a host cannot be reached, or what is there does
-not answer."""
+"""IDs of faults that may be temporary: a host is unreachable, or a service does not answer."""
 
 
 class Fault(Exception):

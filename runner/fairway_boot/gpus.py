@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 _MEBIBYTE = 1 << 20
 _MICROWATTS = 1e6
-_PATIENCE = 30.0  # seconds for a program that says something once
-_LONGEST = 1 << 20  # bytes without a line's end, of a program that is not what it seems
+_PATIENCE = 30.0  # seconds for a program that prints once and exits
+_LONGEST = 1 << 20  # bytes without a line break, from an unexpected program
 
-# The fields of `nvidia-smi --help-query-gpu`, with our name of each and its unit.
+# Fields of `nvidia-smi --help-query-gpu`, with our names and units.
 _NVIDIA = (
     ("utilization.gpu", "use", 0.01),
     ("memory.used", "memory", _MEBIBYTE),
     ("memory.total", "memory_total", _MEBIBYTE),
     ("power.draw", "power", 1.0),
 )
-# DCGM_FI_PROF_NVLINK_TX_BYTES and …_RX_BYTES of dcgm_fields.h, in bytes a second.
+# DCGM_FI_PROF_NVLINK_TX_BYTES and …_RX_BYTES of dcgm_fields.h, in bytes per second.
 _DCGM = ((1011, "nvlink_sent"), (1012, "nvlink_received"))
 
 Gpu = dict[str, float]
@@ -78,7 +78,7 @@ def use_now(sys: Path = Path("/sys")) -> dict[int, float | None] | None:
         )
         found = filter(None, map(nvidia_line, told.stdout.splitlines()))
         use = {index: gpu.get("use") for index, gpu in found}
-        # With neither it says something that nobody here understands.
+        # Other output is not understood.
         return use if use or "No devices" in told.stdout else None
     return None
 

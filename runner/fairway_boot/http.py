@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _TRIES = 8
-_FIRST_PAUSE = 0.5  # seconds; each pause is twice as long as the one before
+_FIRST_PAUSE = 0.5  # seconds; each pause is twice the last one
 _LONGEST_WAIT = 60.0
-_TIMEOUT = 60.0  # seconds without a byte
+_TIMEOUT = 60.0  # seconds without receiving a byte
 _MOST = 1 << 26  # bytes of an answer
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
-# Another change of the same resource is under way. A quota that is used up is a conflict too.
+# Another change of the same resource is in progress. An exhausted quota is a conflict too.
 _CONFLICTS = frozenset({409, 412})
 _LASTING = re.compile(r"quota|SkuNotAvailable|AllocationFailed", re.IGNORECASE)
 
@@ -94,7 +94,7 @@ def send(
                 text = response.read(most + 1)
                 if len(text) > most:
                     raise Failure(0, "BadAnswer", f"{method} {url}: more than {most:,} bytes")
-                # Which says nothing of an answer that breaks off where it is read to some length.
+                # With a size, read() does not raise this for a truncated answer.
                 if response.length:
                     raise IncompleteRead(text, response.length)
                 head = {name.lower(): value for name, value in response.headers.items()}
@@ -149,14 +149,14 @@ def _open(request: urllib.request.Request, authority: str, timeout: float) -> HT
         context = ssl.create_default_context(cafile=authority or None)
         handlers.append(urllib.request.HTTPSHandler(context=context))
     else:
-        # Never through a proxy: it is this machine's own service, or a loopback address.
+        # Never through a proxy: the service is this machine's own, or on a loopback address.
         handlers.append(urllib.request.ProxyHandler({}))
     try:
         found: HTTPResponse = urllib.request.build_opener(*handlers).open(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         wait = None
         with error:
-            with suppress(ValueError):  # it may be a date, which Azure does not send here
+            with suppress(ValueError):  # may be a date, but not in Azure's answers here
                 wait = max(0.0, float(error.headers.get("Retry-After") or ""))
             raise _failure(error.code, error.reason, error.read(), wait) from None
     return found

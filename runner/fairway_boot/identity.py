@@ -32,10 +32,10 @@ _PUBLIC = "https://login.microsoftonline.com"
 _KIND = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _ASSERTION = re.compile(r"[\x21-\x7e]+")
-_TOKEN = re.compile(r"[\x20-\x7e]+")  # what a header can hold
-_MOST = 1 << 17  # bytes of a token, and of an answer with one
-_LONGEST = 86_400.0 * 7  # seconds that one lasts
-_MARGIN = 300.0  # in which one that ends is used no more
+_TOKEN = re.compile(r"[\x20-\x7e]+")  # allowed in a header
+_MOST = 1 << 17  # bytes of a token, and of an answer that contains one
+_LONGEST = 86_400.0 * 7  # seconds of a token's lifetime
+_MARGIN = 300.0  # seconds before its end from which a token is no longer used
 
 
 @dataclass
@@ -88,7 +88,7 @@ def workload(variables: Mapping[str, str] = os.environ) -> Workload | None:
             raise Failure(0, "NoIdentity", f"{_FILE} is set, and {name} names nothing")
     authority = (variables.get(_AUTHORITY) or _PUBLIC).rstrip("/")
     url = urlsplit(authority)
-    # What is sent there opens all that the identity may read.
+    # The assertion that is sent there gives access to everything that the identity may read.
     if url.scheme != "https" and url.hostname not in ("127.0.0.1", "localhost"):
         raise Failure(0, "NoIdentity", f"{_AUTHORITY} {authority!r} is no address with https://")
     return Workload(Path(file), variables[_CLIENT], variables[_TENANT], authority)

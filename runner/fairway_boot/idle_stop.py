@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from fairway_boot.imds import Metadata
 
 _API = "2024-07-01"
-_WORKS = 0.05  # of a GPU's time; some drivers show a percent or two where nothing runs
-_PATIENCE = 30.0  # seconds for a program that says something once
-_OPEN = ("active", "online")  # sessions; one that closes is of programs that were left behind
+_WORKS = 0.05  # of a GPU's time; idle GPUs show a percent or two with some drivers
+_PATIENCE = 30.0  # seconds for a program that prints once and exits
+_OPEN = ("active", "online")  # sessions; a closing one only has leftover processes
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Watch:
         try:
             last = now if used else float(json.loads(file.read_text(encoding="ascii")))
         except (FileNotFoundError, ValueError, TypeError, OverflowError, RecursionError):
-            last = now  # there is none, or it is damaged
+            last = now  # missing or damaged
         if not last < now:
             files.write_json(file, now)
             return 0.0
@@ -114,7 +114,7 @@ class Watch:
             return ""
         known = cluster.known_hosts(Path(self.settings.folder), self.settings.cluster)
         there = sorted((each for each in known if each.is_fresh), key=cluster.by_name)
-        # Where no node has announced itself, this one is known as "localhost", and alone.
+        # A node that has not announced itself is known only as "localhost".
         if not any(each.is_own and each.address != "localhost" for each in there):
             return "it does not announce itself, so that nobody knows of the other nodes"
         now = cluster.server_time(self._told.parent)
@@ -141,7 +141,7 @@ class Watch:
         if machines != own:
             name = own.removeprefix(f"{machines}/virtualMachineScaleSets/").partition("/")[0]
             own = f"{machines}/virtualMachineScaleSets/{name}"
-        if not own.startswith("/subscriptions/"):  # the token goes to Azure and nowhere else
+        if not own.startswith("/subscriptions/"):  # the token must go only to Azure
             raise http.Failure(0, "BadAnswer", f"the metadata service names no machine: {own!r}")
         url = f"{self.settings.arm}{own}/deallocate?api-version={_API}"
         http.send("POST", url, headers=self.metadata.bearer(f"{self.settings.arm}/"))

@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 ADDRESS = "http://169.254.169.254"
-# Accounts from this number on are people's. Where they are kept from it, another service has some
-# tokens for them.
+# Accounts from this number on are people's. If the metadata service is closed to them, another
+# service gives them some tokens.
 PEOPLE_FROM = 2000
 _IN_ITS_PLACE = Path("/etc/fairway/tokens")
 _INSTANCE_API = "2021-02-01"
 _TOKEN_API = "2018-02-01"  # noqa: S105 - a version
 _EVENTS_API = "2020-07-01"
-# What it says of tokens while it is updated, which takes about a minute. Source: Microsoft
-# Learn, "How to use managed identities on an Azure VM to acquire an access token", Retry guidance.
+# Answers for tokens while the service is updated, for about a minute. Source: Microsoft Learn, "How
+# to use managed identities on an Azure VM to acquire an access token", Retry guidance.
 _UPDATED = frozenset({404, 410})
-# A token is asked for anew while it still has time for a request and its repetitions.
+# Seconds before its end from which a token is renewed: enough for a request and its retries.
 _MARGIN = 300.0
-# The very first question can take two minutes: Azure then switches the service on.
+# The first request can take two minutes, because Azure then starts the service.
 _PATIENCE = 150.0
 _MISSING = 404
 
-# The file is a row of such records, filled up with zeros.
+# The file is a sequence of these records, padded with zeros.
 # Source: Linux, include/uapi/linux/hyperv.h (HV_KVP_EXCHANGE_MAX_KEY_SIZE and …_VALUE_SIZE).
 _KEY, _VALUE = 512, 2048
 _HOST = "PhysicalHostName"
 
-# A freeze only lasts seconds, and memory and network connections outlive it.
+# A freeze lasts only seconds, and memory and connections survive it.
 _ENDINGS = frozenset({"Preempt", "Terminate", "Reboot", "Redeploy"})
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _API = "2024-07-01"
 _GONE = 404
 _FORBIDDEN = frozenset({401, 403})
-# A newer change of the capacity ends an older one. Source: Azure documentation, scale sets' errors.
+# A newer capacity change cancels an older one. Source: Azure documentation, scale sets' errors.
 _OVERTAKEN = "OperationPreempted"
 
 
@@ -114,7 +114,7 @@ class ScaleSetClient:
         named."""
         url = where if "://" in where else f"{self._url}{where}?api-version={_API}"
         arm, authority = f"{self._settings.arm}/", self._settings.authority
-        if not url.startswith(arm):  # a token goes to Azure and nowhere else
+        if not url.startswith(arm):  # the token must go only to Azure
             raise Failure(0, "ForeignUrl", f"{url} is not at {self._settings.arm}")
         headers = self._metadata.bearer(arm)
         return send(method, url, headers=headers, body=body, authority=authority)
@@ -127,7 +127,7 @@ def _finished(operation: dict[str, Any]) -> bool:
         return True
     if status in ("Failed", "Canceled"):
         error = operation.get("error") or {}
-        # Azure wraps the reason in errors that only say that something went wrong.
+        # Azure wraps the reason in generic errors.
         while error.get("details"):
             error = error["details"][0]
         raise Failure(0, str(error.get("code", status)), str(error.get("message", "")))
@@ -223,7 +223,7 @@ class Capacity:
         """Deletes instances by number and waits for it; missing ones are ignored."""
         if not instances:
             return
-        # Azure refuses all where one is not there.
+        # Azure refuses the entire request if one instance does not exist.
         known = {each.id: each for each in self.client.instances()}
         present = [id for id in instances if id in known and not known[id].leaving]  # noqa: A001
         if present:
@@ -231,7 +231,7 @@ class Capacity:
             try:
                 self.client.wait(self.client.delete(present))
             except Failure as failure:
-                # `reconcile` tries again: they stand in the registry.
+                # `reconcile` retries: the instances are in the registry.
                 _log.error("%s: %s", self._name, failure)
                 return
         there = {each.id for each in self.client.instances()}
@@ -280,7 +280,7 @@ class Capacity:
             if size.busy:
                 missing -= absent
             elif absent and missing > 0:
-                # Evicted: Azure would not make them again for a capacity that it has already.
+                # Evicted: Azure would not replace these, since the capacity would not change.
                 size = self._settle(len(instances))
             if missing <= 0:
                 return None

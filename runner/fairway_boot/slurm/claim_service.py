@@ -90,7 +90,7 @@ def claim(settings: Settings, credential: str, address: str) -> str | None:
         return None
     _log.info("%s instance %s at %s is %s", scale_set, instance, address, name or "not needed")
     if name:
-        # The node's comment says which machine it is, for `fairway nodes report`.
+        # The node's comment identifies its machine, for `fairway nodes report`.
         comment = f"comment=host={host},vm={vm},resource={resource}"
         try:
             commands.tell(settings, "scontrol", "update", f"nodename={name}", comment)

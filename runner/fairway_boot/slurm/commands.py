@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fairway_boot.slurm.settings import Settings
 
-# Seconds: the commands themselves wait for long where slurmctld is down.
+# Seconds: the commands themselves wait for a long time if slurmctld is down.
 TIMEOUT = 60.0
 
 _NO_SLURM = "load Slurm's client programs there: apt-get install slurm-client"
@@ -54,7 +54,7 @@ def run(words: Sequence[str], *, stdin: str = "", timeout: float = TIMEOUT) -> s
     return done.stdout
 
 
-# What a job inherits of the shell in which it is submitted: all else is the job file's matter.
+# Variables that a job inherits from the submitting shell: the job file sets all others.
 _KEPT = re.compile(
     r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_.*|TZ|LD_LIBRARY_PATH|MODULE.*|LOADEDMODULES|"
     r"VIRTUAL_ENV|CONDA_.*|(OMPI|PRTE|PMIX)_MCA_.*|OMPI_ALLOW_RUN_AS_ROOT(_CONFIRM)?|I_MPI_.*|"
@@ -69,12 +69,12 @@ def environment() -> dict[str, str]:
 
 
 _PART = re.compile(r"(?P<stem>[^\[,]+)(?:\[(?P<numbers>[^\]]*)\])?(?:,|$)")
-# Of `scontrol -o show node`; a flag follows the state after a plus sign.
+# Matches `scontrol -o show node`; flags follow the state after plus signs.
 _STATE = re.compile(r"NodeName=(?P<name>\S+).*? State=(?P<state>\S+)")
 _REASON = re.compile(r" Reason=(?P<text>.*?) \[(?P<by>[^@\]]*)@[^\]]*\]")
 HARDWARE = "hardware: "
-"""The health check's first word where its machine is at fault, and not a file system, say."""
-# What Fairway and slurmctld write as reasons; the latter's are from its source, 22.05 to 25.11.
+"""Prefix of the health check's message if the machine is at fault, and not, say, a file system."""
+# Reasons written by Fairway and by slurmctld; the latter from its source, 22.05 to 25.11.
 _REASONS = (
     *("fairway:", "Azure:", "Not responding", "ResumeTimeout reached", "Kill task failed"),
     *("Node unexpectedly rebooted", "reboot", "Prolog error", "Epilog error", "Low "),

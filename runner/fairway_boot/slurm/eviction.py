@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _DELETED = frozenset({"POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN"})
 _SECOND = 1.0
-# Of a notice, what is kept for telling Azure.
+# The part of a notice that is reserved for the answer to Azure.
 _RESERVE = timedelta(seconds=3)
 _LONGEST = timedelta(minutes=2)
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
-# How the comments of Fairway's jobs begin, whose batch scripts know the signal.
+# Prefix of the comments of Fairway's jobs, whose batch scripts handle the signal.
 _OURS = "fairway "
 _NAME = re.compile(r"-N (\S+)")
 
@@ -41,7 +41,7 @@ def main() -> int:
     """Watches until it is stopped; returns 1 if the service does not name this machine."""
     settings, metadata = begin()
     me, known = metadata.machine().name, dict[str, str]()
-    if not me:  # by no name it would leave for all of its neighbours' events
+    if not me:  # without a name it would react to events of all its neighbours
         _log.critical("the metadata service does not say what this machine is called")
         return 1
     while True:
@@ -74,7 +74,7 @@ def leave(settings: Settings, metadata: Metadata, event: Event, before: str = ""
     after some minutes."""
     try:
         name = node_name(settings)
-        # Slurm itself had it deleted: a node that is drained now would stay so as cloud.
+        # Slurm itself deletes the VM: a drained node would stay drained in the cloud state.
         if not commands.states(settings).get(name, frozenset()) & _DELETED:
             commands.update_nodes(settings, [name], "drain", f"Azure: {event.kind}")
             jobs = _jobs(settings, name)
@@ -94,7 +94,7 @@ def leave(settings: Settings, metadata: Metadata, event: Event, before: str = ""
     try:
         metadata.acknowledge(event)
     except Failure as failure:
-        # It then happens when the notice is over.
+        # The event then happens at the end of the notice.
         _log.warning("%s", failure)
     return ""
 
@@ -122,7 +122,7 @@ def _requeue(settings: Settings, job: str) -> None:
         commands.tell(settings, "scontrol", "requeue", job, timeout=10)
         _log.info("job %s is back in the queue", job)
     except commands.Refused as error:
-        # It was submitted with --no-requeue: then it ends with the node.
+        # Submitted with --no-requeue, the job ends with the node.
         _log.warning("%s", error)
 
 

@@ -79,7 +79,7 @@ def _run(settings: Settings, program: str, text: bytes) -> bytes:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Refused(f"{program}: {error}") from None
     if done.returncode:
-        # unmunge says in its first line what is wrong, and munge on standard error.
+        # unmunge prints its error on the first line of its output, munge on standard error.
         why = (done.stderr or done.stdout.partition(b"\n")[0]).decode(errors="replace")
         raise Refused(f"{program}: {' '.join(why.split())}")
     return done.stdout
@@ -111,7 +111,7 @@ def has_key(settings: Settings, metadata: Metadata) -> bool:
     if key is None:
         _log.info("the scheduler has put no key into the vault yet")
         return False
-    if write_secret(Path(settings.munge_key), key):  # munged alone may read it
+    if write_secret(Path(settings.munge_key), key):  # readable by munged alone
         subprocess.run(settings.restart_munge, check=True)
     return True
 

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0
-# Seconds from a name to a slurmd whose boot Slurm takes to have been after it asked for the node.
+# Seconds between the name and slurmd's start: Slurm must see a boot after its request for the node.
 # Source: Slurm, get_up_time in src/slurmd/slurmd/get_mach_stat.c.
 _ROUNDING = 2.0
-# Where daemons are, which are not on everybody's PATH.
+# Folders of daemons, which may not be on a user's PATH.
 _SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
 _INSTALLED_BY = "/var/log/cloud-init-output.log"
-# Longer than what it starts may take.
+# Longer than the started program may take.
 _LONGEST = 900.0
 
 
@@ -43,7 +43,7 @@ def main() -> int:
     node."""
     settings, metadata = begin()
     if lacks := missing(settings, "munged", "unmunge"):
-        # Without them there is nobody to tell but the console.
+        # Without them it can report only to the console.
         _log.critical("%s", lacks)
         return 1
     while not munge.has_key(settings, metadata):
@@ -59,7 +59,7 @@ def main() -> int:
         return 1
     while (name := ask_for_name(settings, me)) is None:
         time.sleep(settings.poll)
-        # The scheduler may have another by now, without which it takes no question.
+        # The scheduler may have a new key by now, and answers only with that.
         munge.has_key(settings, metadata)
     _log.info("this is %s", name)
     start(settings, name)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LONGEST = 3600.0
-# Rounds of instances that were paid for and never became nodes.
+# Rounds of instances that were paid for but never became nodes.
 _MOST_MISSES = 3
 _GONE = frozenset({"POWERED_DOWN", "POWERING_DOWN"})
 _COMING = frozenset({"POWERING_UP", "POWER_UP"})
@@ -257,7 +257,7 @@ def opened(settings: Settings, scale_set: str) -> Iterator[NodeRegistry]:
         before = asdict(registry)
         yield registry
         if asdict(registry) != before:
-            # On the disk before anybody hears of it.
+            # Written to disk before anybody is told.
             files.write_json(file, asdict(registry), durable=True)
 
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from fairway_boot.imds import Metadata
 
-# Storage, and Resource Manager, by whose token a registry gives one of its own. Node identities
-# have no role there but for images: the secrets of a vault are not among what it shows.
+# Storage, and Resource Manager, whose token a registry exchanges for its own. There, node
+# identities have only roles for images, and a vault's secrets are not visible.
 _RESOURCES = frozenset({"https://storage.azure.com", "https://management.azure.com"})
 _PATH = "/metadata/identity/oauth2/token"
 
@@ -44,8 +44,8 @@ TAG = "fairway-users"
 _EVERYBODY = "*"
 _NAME = re.compile(r"[0-9A-Za-z-]{1,127}")  # Azure documentation, Key Vault: object names
 _PEER = "3i"  # struct ucred: process, user, group
-_LONGEST = 256  # bytes of a question
-_PATIENCE = 30.0  # seconds for somebody who has connected to ask
+_LONGEST = 256  # bytes of a request
+_PATIENCE = 30.0  # seconds for a client to send its request
 _log = logging.getLogger(__name__)
 
 

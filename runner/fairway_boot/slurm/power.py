@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from fairway_boot.slurm.settings import Settings
 
 _log = logging.getLogger(__name__)
-# Long enough for a resume program, which does the same, to be done with it.
+# Long enough for a resume program, which does the same, to finish.
 _OVERDUE = 120.0
-# Any of these says that a node's slurmd has not answered yet, or does so no more.
+# Any of these means that a node's slurmd has not answered yet, or no longer does.
 _NOT_THERE = frozenset(
     {"POWERING_UP", "POWERED_DOWN", "POWERING_DOWN", "NOT_RESPONDING", "DOWN", "UNKNOWN"}
 )
@@ -142,7 +142,7 @@ def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
     _remember_bad_hosts(settings, name, nodes)
     hold = _look_after_hold(settings, name, states)
     commands.update_nodes(settings, node_registry.releasable(settings, name, hold), "resume")
-    # Those that always stay, where they are in the cloud, and neither on their way nor out of use.
+    # Nodes that are always kept, if powered down, and neither starting nor out of service.
     kept = [f"{name}-{number}" for number in range(settings.scale_sets[name].kept)]
     asleep = [each for each in kept if "POWERED_DOWN" in states.get(each, ())]
     busy = {"POWERING_UP", "POWER_UP", "POWERING_DOWN", "DOWN", "DRAIN"}
