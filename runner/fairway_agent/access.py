@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fairway_agent.spec import Staged
 
 _MANAGEMENT = "https://management.azure.com/"
-# The user name that goes with a token of a registry.
+# User name for logging in to a registry with a token.
 _NOBODY = "00000000-0000-0000-0000-000000000000"
 _ROLE = "check that the nodes' identity has the role AcrPull there"
 
@@ -90,8 +90,8 @@ def exchanged(address: str, server: str, token: str) -> str:
 
 
 _SERVICE = Path("/run/fairway-secrets/socket")
-_PATIENCE = 180.0  # seconds; it asks again what fails for a moment
-_LONGEST = 1 << 18  # bytes; a secret has 25,600 at most, which JSON may write as six each
+_PATIENCE = 180.0  # seconds; the service retries temporary failures
+_LONGEST = 1 << 18  # bytes; a secret has at most 25,600, each of which JSON may write as six
 
 
 def secrets_of(run: Path) -> dict[str, str]:
@@ -104,7 +104,7 @@ def secret_values(
 ) -> dict[str, str]:
     """Returns the value of each secret by its variable. Raises Fault, which contains no value, if
     one cannot be read."""
-    # A service reads secrets for people's accounts.
+    # People's accounts read secrets through a service.
     has_service = os.getuid() >= PEOPLE_FROM and _SERVICE.is_socket()
     read = _ask_service if has_service else KeyVault(address, bearer).read
     found = {}
@@ -132,11 +132,11 @@ def _ask_service(name: str) -> str:
 
 
 _RESOURCE = "https://storage.azure.com/"
-_VERSION = "2021-12-02"  # of the storage's interface
+_VERSION = "2021-12-02"  # of the storage API
 _THREADS = 16
 _TRIES = 4
 _CHUNK = 1 << 20
-_INDEX = ".fairway.json"  # the version of each file that lies in the folder
+_INDEX = ".fairway.json"  # records the version of each file in the folder
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _list(entry: Staged) -> Iterator[Blob]:
 
 def _page(url: str, what: str) -> Element:
     """Fetches a page of a listing, and retries if the connection breaks."""
-    from xml.etree import ElementTree  # who reads secrets needs none
+    from xml.etree import ElementTree  # reading secrets needs none
 
     why = ""
     for _ in range(_TRIES):
@@ -250,7 +250,7 @@ def _copy(entry: Staged, blob: Blob, folder: Path) -> None:
 def _go_on(url: str, blob: Blob, part: Path) -> str:
     """Downloads the missing part of a file. Returns what is wrong with the result, or ""."""
     have = part.stat().st_size if part.exists() else 0
-    # Not another version than was listed: If-Match.
+    # If-Match: no other version than the listed one.
     headers = {**_headers(), "If-Match": f'"{blob.etag.strip(chr(34))}"'}
     if have:
         headers["Range"] = f"bytes={have}-"

@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 
     from fairway_agent.job_facts import Container, TargetFacts
 
-# Podman without root's rights, for who may not use Docker. In there root is the person outside: its
-# files are theirs, and no copy of the image with other owners is made. It stays among the task's
-# processes, in Slurm's cgroup too: their limits hold for it, and it ends with them. Sources:
-# podman(1), podman-run(1).
+# Rootless Podman, for users who may not use Docker. Root inside is the user outside, who owns its
+# files, and no copy of the image with other owners is needed. It stays among the task's processes,
+# also in Slurm's cgroup: their limits apply, and it ends with them. Sources: podman(1),
+# podman-run(1).
 _ROOTLESS = (
     "--cgroups=disabled",
-    "--group-add=keep-groups",  # by which shared folders, and the devices of AMD's GPUs, are open
+    "--group-add=keep-groups",  # gives access to shared folders and AMD's GPUs
     "--log-driver=none",
     "--pull=never",
-    "--security-opt=label=disable",  # SELinux would close the folders of the host
+    "--security-opt=label=disable",  # SELinux would block the host's folders
     "--ulimit=host",
     "--user=0:0",
 )
-"""Options of each `podman run`: root in there is the person, whatever user the image names."""
+"""Options of each `podman run`: root inside is the user, whatever user the image names."""
 
-# Root that is none: Open MPI refuses any.
+# Not really root, but Open MPI refuses any.
 _AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -66,7 +66,7 @@ def own_store() -> tuple[str, ...]:
     with files.alone(place / "lock"):
         mark = state / "boot"
         if not mark.exists() or mark.read_text(encoding="ascii") != boot:
-            # What ran before a restart of the machine would count as running.
+            # Containers from before a reboot would count as running.
             shutil.rmtree(state, ignore_errors=True)
             state.mkdir(mode=0o700, exist_ok=True)
             mark.write_text(boot, encoding="ascii")
@@ -81,7 +81,7 @@ def fetch_image(podman: Sequence[str], image: str, environment: Mapping[str, str
     first removes what killed tasks have left. `environment` must not be a task's: Podman leaves a
     process behind for later use. Raises Fault if the image cannot be pulled."""
     with _kept_image(image) as file:
-        # Containers whose starter is gone, whose number ends their name; none of the user's own.
+        # Containers of Fairway whose starter is gone: its process ID ends the name.
         listing = [*podman, "ps", "--all", "--filter=label=fairway.run", "--format={{.Names}}"]
         listed = subprocess.run(listing, env=environment, stdout=subprocess.PIPE)
         for name in listed.stdout.decode().split():
@@ -99,33 +99,33 @@ def fetch_image(podman: Sequence[str], image: str, environment: Mapping[str, str
 
 
 RUNTIMES = ("docker", "podman", "apptainer", "singularity", "enroot")
-"""Known runtimes of containers, the first that is there being taken; Docker only where its daemon
-answers this user, and Podman where it works."""
+"""Supported container runtimes in order of preference: Docker if its daemon answers this user, and
+Podman if it works."""
 
 _NO_TOOL = 4
 _MODULE = "fairway_agent.container"
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_PATIENCE = 30.0  # seconds in which Docker's daemon answers
-# Docker's asks its daemon; Podman has none.
+_PATIENCE = 30.0  # seconds for Docker's daemon to answer
+# Docker's subcommand asks its daemon; Podman has none.
 _ASKED = {"docker": "version", "podman": "--version"}
 
-# Docker's own 64 MB make MPI and data loaders crash.
+# Docker's default of 64 MB makes MPI and data loaders crash.
 _SHARED_MEMORY = "8g"
 
-# Of the HPC image: NCCL's own settings, and the topology files that they name.
+# Files of the HPC image: NCCL's settings, and the topology files that they name.
 IMAGE_FILES = ("/opt/microsoft", "/etc/nccl.conf")
 
-# What the container is told: the contract, and what engines and fabrics set for its libraries.
+# Variables for the container: the contract, and settings of its libraries by engines and fabrics.
 _TOLD = re.compile(
     r"(https?|no)_proxy|(HTTPS?|NO)_PROXY|"
     r"(FAIRWAY|OMPI|PRTE|PMIX|UCX|NCCL|RCCL|OMP|CUDA|ROCR|GLOO|TP|I_MPI|FI|MV2|SHARP)_\w+|SLURM_\w+"
 )
-# How MPI would reach other hosts by programs that are not in there.
+# Variables that make MPI start other hosts' ranks with programs that the container lacks.
 _OF_HOSTS = re.compile(r"OMPI_MCA_plm_rsh_agent|PRTE_MCA_plm_ssh_agent|I_MPI_HYDRA_BOOTSTRAP\w*")
-# By which a task's processes are found: a daemon's container is no child of the task, and its first
-# process, which alone its client can tell of a signal, is a shell or a launcher.
+# Variables that identify a task's processes: a daemon's container is no child of the task, and its
+# client can signal only the first process, which is a shell or a launcher.
 _MARKS = ("_FAIRWAY_MARK", "_FAIRWAY_LEASE", "_FAIRWAY_CHANNEL")
-_CLIENT = "_FAIRWAY_CONTAINER"  # whose process waits for a container, and is outside
+_CLIENT = "_FAIRWAY_CONTAINER"  # marks a process that waits outside for a container
 _DIRECTORY = re.compile(r"FAIRWAY_(INPUT_\w+|OUTPUT_\w+|\w+_DIR|TASK_FOLDER)")
 _OWN = ("FAIRWAY", "_FAIRWAY")
 
@@ -185,7 +185,7 @@ def words_of(
     bound = [*seen, *(f"{path}:{path}:ro" for path in IMAGE_FILES if Path(path).exists())]
     if runtime.is_oci:
         words = [*runtime.words, "run", "--rm", f"--name={name}", "--network=host"]
-        # By which a container is found whose starter was killed; Slurm's Epilog looks for the job.
+        # Finds a container whose starter was killed; Slurm's Epilog looks for the job.
         words.append(f"--label=fairway.run={os.environ['FAIRWAY_RUN']}")
         if job := os.environ.get("SLURM_JOB_ID"):
             words.append(f"--label=fairway.slurm-job={job}")
@@ -193,14 +193,14 @@ def words_of(
         if runtime.is_rootless:
             words += _ROOTLESS
         else:
-            # Files that it writes belong to who has started it.
+            # The user who started it owns the files that it writes.
             words += [f"--user={os.getuid()}:{os.getgid()}"] if os.getuid() else []
             words += ["--ulimit=memlock=-1", "--ulimit=stack=-1"]
-        # Not the variable of the client, which finds its settings there.
+        # Not the client's own HOME, where the client finds its settings.
         home = os.environ.get("FAIRWAY_SCRATCH_DIR", "/tmp")  # noqa: S108 - in there
         words.append(f"--env=HOME={home}")
         if (cores := os.environ.get(CORES)) and runtime.name == "docker":
-            words.append(f"--cpuset-cpus={cores}")  # its daemon starts it, on all of them
+            words.append(f"--cpuset-cpus={cores}")  # its daemon starts it, on all of them otherwise
         words.append(f"--shm-size={container.shm_size or _SHARED_MEMORY}")
         words += [f"--volume={path if ':' in path else f'{path}:{path}'}" for path in bound]
         words += [f"--env={each}" for each in names]
@@ -266,7 +266,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
     login: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         if target.engine != "local":
-            from fairway_agent import access  # its imports take longer than the rest
+            from fairway_agent import access  # slow to import
 
             login = access.log_in(runtime.name, runtime.program, container.image, folder)
         environment |= login
@@ -281,7 +281,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
         seen = _seen(run, target)
         words = words_of(runtime, container, command, seen=seen, names=names, name=name)
         guard = _guard([*runtime.words, "rm", "--force", name]) if runtime.is_oci else None
-        # For the container, whose client gets them too.
+        # Signals are for the container; the client gets them too.
         processes.outlive(*processes.TASK_SIGNALS)
         code = subprocess.call(words, env=environment)
         if guard is not None:
@@ -293,10 +293,10 @@ def _environment(runtime: Runtime, target: TargetFacts) -> dict[str, str]:
     """Returns the environment of the client, from which the container's variables are chosen."""
     found = {name: value for name, value in os.environ.items() if not _OF_HOSTS.fullmatch(name)}
     if target.engine == "local":
-        # Its folder is not on PATH in there.
+        # Inside, its folder is not on PATH.
         found["FAIRWAY_EACH_NODE"] = str(processes.PACKAGE / "fanout/local/fairway-each-node")
     if runtime.is_oci and (gpus := os.environ.get(GPUS)):
-        # It has no others in there, whatever they are called outside.
+        # Inside it has no other GPUs, whatever their numbers are outside.
         found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(len(gpus.split(",")))))
         found["ROCR_VISIBLE_DEVICES"] = gpus
     return found | _AS_ROOT if runtime.is_rootless else found

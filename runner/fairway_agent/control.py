@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE, LOCK, SUBMIT_LOCK = "control.json", "control.lock", "submit.lock"
-_HELD = threading.local()  # the folders whose lock this thread holds
+_HELD = threading.local()  # folders whose lock this thread holds
 _MOST = 1_000_000  # tasks of a run
 
 
@@ -235,7 +235,7 @@ def locked(folder: Path) -> Iterator[None]:
             held.discard(folder)
 
 
-PAUSE = 0.02  # seconds until a supervisor that is about to say who it is has done so
+PAUSE = 0.02  # seconds to wait until a supervisor has recorded its process ID
 
 
 def start_supervisor(
@@ -249,7 +249,7 @@ def start_supervisor(
 ) -> None:
     """Starts the supervisor of a run, for all of its tasks or for a retry, hands it the run's lock
     and pipes `said` to it; returns once it is under way. Raises Fault if it does not start."""
-    import subprocess  # who reads the record starts nothing
+    import subprocess  # reading the record starts nothing
 
     from fairway_agent import processes
 
@@ -267,9 +267,9 @@ def start_supervisor(
                 start_new_session=True,
             )
         assert process.stdin is not None
-        with suppress(BrokenPipeError), process.stdin:  # it may have died: see below
+        with suppress(BrokenPipeError), process.stdin:  # if it has died, see below
             process.stdin.write(said)
-        # Of a program that goes on for long, no dead process is left behind.
+        # Waiting for it avoids a zombie in a long-running program.
         threading.Thread(target=process.wait, name="supervisor", daemon=True).start()
     finally:
         os.close(ready)
@@ -285,11 +285,11 @@ def signal_supervisor(folder: Path, number: signal.Signals) -> RunState:
     """Sends a signal to a run's supervisor, if there is one, and returns the state before."""
     status = state_files.read_run(folder) or RunState()
     while status.supervisor is None and is_supervised(folder):
-        time.sleep(PAUSE)  # it is about to say who it is
+        time.sleep(PAUSE)  # it is about to record its process ID
         status = state_files.read_run(folder) or RunState()
-    # While the lock is held, its process id is not another's.
+    # While the lock is held, the process ID has not been reused.
     if status.goes_on and status.supervisor is not None and is_supervised(folder):
-        with suppress(ProcessLookupError):  # unless it ended by itself just now
+        with suppress(ProcessLookupError):  # it has just ended by itself
             os.kill(status.supervisor, number)
     return status
 

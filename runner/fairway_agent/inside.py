@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import NoReturn
 
 _NOT_FOUND, _NO_PROGRAM, _NOT_HERE = 127, 4, 5
-# Which rank a process is: Open MPI, MVAPICH, MPICH and Intel MPI, torchrun and Horovod.
+# Rank of a process: Open MPI, MVAPICH, MPICH and Intel MPI, torchrun and Horovod.
 _RANKS = (*("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMI_RANK", "RANK", "HOROVOD_RANK"),)
-# These wait for a task's programs and are none of them.
+# These wait for a task's programs, but are not among them.
 _WAITING = {"srun", "ssh", "prted", "orted", "hydra_pmi_proxy"}
 _CLIENT = b"_FAIRWAY_CONTAINER"  # see fairway_agent.container
-# What serves a task on its node, and is none of its programs: see fairway_agent.batch.preparation.
+# Services of a task on its node, not its programs: see fairway_agent.batch.preparation.
 _SERVICE = b"_FAIRWAY_SERVICE"
 _NAMESPACES = {"mnt": "-m", "pid": "-p", "ipc": "-i", "net": "-n", "uts": "-u"}
 
@@ -63,7 +63,7 @@ def of_task(run: str, task: str, proc: Path = Path("/proc")) -> list[Process]:
                 continue
             stat = Path(entry.path, "stat").read_text(errors="replace")
         except OSError:
-            continue  # it ended meanwhile, or is another user's
+            continue  # it has ended, or is another user's
         head, _, rest = stat.rpartition(")")
         fields = rest.split()
         name = head.partition("(")[2]
@@ -107,7 +107,7 @@ def chosen(processes: list[Process], rank: int | None) -> list[Process]:
 def enter(process: Process, command: list[str]) -> None:
     """Becomes the command next to the process; returns if that has ended meanwhile."""
     root = Path("/proc", str(process.pid))
-    # What names all that belongs to the run is left to the run: its end does not wait for this.
+    # Without the variables that mark the run's processes, so that its end does not wait for this.
     environment = {
         name: value
         for name, value in process.environment.items()
@@ -124,7 +124,7 @@ def enter(process: Process, command: list[str]) -> None:
     is_other = os.geteuid() == 0 and user != 0
     if words:
         words += ["--wd", *(["-S", str(user), "-G", str(group)] if is_other else [])]
-        # What the task has the loader load is for the command alone: nsenter may be root's.
+        # The task's loader settings are only for the command: nsenter may run as root.
         loaded = [name for name in environment if name.startswith(b"LD_")]
         inner = [os.fsdecode(name + b"=" + environment.pop(name)) for name in loaded]
         command = [*words, "--", *(["env", *inner] if inner else []), *command]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PRIORITIES = {"low": -500, "normal": 0, "high": 500}
-"""The words for which of several waiting runs is first: −1000 to 1000, the highest."""
+"""Priorities by name, from −1000 to 1000: the highest one starts first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fairway_agent.control import Control
     from fairway_agent.spec import IdleGpu, RunPlan
 
-_SILENT = 60.0  # seconds after which a task that says nothing is not there any more
+_SILENT = 60.0  # seconds until a silent task counts as gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def written(seconds: float) -> str:
     return f"{seconds:g}s"
 
 
-_SOONEST = 10.0  # seconds between two looks at what the other tasks hold
+_SOONEST = 10.0  # seconds between two checks of what other tasks use
 _LATEST = 3600.0
 
 
@@ -176,7 +176,7 @@ class Watch:
         if found is None:
             self.due = self._next(now, use)
             return False
-        with suppress(OSError):  # where the disk is full, each task sees it by itself
+        with suppress(OSError):  # if the disk is full, each task detects it by itself
             control.change(self.folder, self.submission, limit=found)
         self.take_back()
         return True
@@ -198,9 +198,9 @@ class Watch:
         starting sees by itself that it must not."""
 
 
-_MOST = 1 << 20  # bytes of samples that are read at once; one of sixteen GPUs has 2,000
-_SOONEST_LOOK = 1.0  # seconds between two looks
-_GAPS = 3  # of the longest interval, after which nobody knows what was between two samples
+_MOST = 1 << 20  # bytes of samples read at once; a sample of sixteen GPUs has 2,000
+_SOONEST_LOOK = 1.0  # seconds between two reads
+_GAPS = 3  # longest intervals; after a longer gap, usage between two samples is unknown
 
 
 @dataclass
@@ -220,8 +220,8 @@ class _Lines:
             while data := file.read(_MOST):
                 whole = data.rfind(b"\n") + 1
                 if not whole and len(data) < _MOST:
-                    return  # it is being written
-                # A line that is longer than any sample is none.
+                    return  # the line is still being written
+                # A line longer than any sample is invalid.
                 self.at += whole or len(data)
                 file.seek(self.at)
                 yield from data[:whole].splitlines()
@@ -273,7 +273,7 @@ class IdleWatch:
         for name, lines in self._lines.items():
             for line in lines.new():
                 self._take(name, line)
-        nodes, lasted = self._nodes.values(), None  # for how long all are idle at the same time
+        nodes, lasted = self._nodes.values(), None  # seconds that all nodes were idle together
         since = [node.since for node in nodes if node.since is not None]
         wanted = len(self._lines if self.printed is None else self.nodes)
         if since and len(since) >= max(wanted, len(nodes)):
@@ -293,7 +293,7 @@ class IdleWatch:
                 found[gpu.count("index")] = gpu.or_none("use", gpu.span)
             own = found.keys() if self.gpus is None else self.gpus
             uses = [found.get(index) for index in own]
-            # Nothing is known unless it is of every one.
+            # Idle only if every GPU's use is known.
             is_busy = any(use is None or round(use * 100, 3) >= self.limit.below for use in uses)
             if not uses or is_busy:
                 node.since = None

@@ -40,12 +40,12 @@ class Allocator(Protocol):
     """Allocator of nodes and resources for the tasks of one run."""
 
     lends_nodes: bool
-    """True if tasks get nodes of their own, for which the run may have to wait, and on which each
-    task runs the job's setup."""
+    """True if tasks get their own nodes, for which the run may have to wait, and on which each task
+    runs the job's setup."""
     pause: float | None
-    """Seconds until it is worth asking again; None where only the end of another task helps."""
+    """Seconds until another try makes sense; None if only the end of another task helps."""
     reason: str | None
-    """Reason why the last task that asked got nothing."""
+    """Reason why the last request got nothing."""
 
     def take(self, nodes: int, ranks: int, wanted: Wanted | None = None) -> list[Host] | None:
         """Allocates nodes to a task and returns them: none if it needs none of its own, None if it
@@ -60,7 +60,7 @@ class Allocator(Protocol):
         """Notes that no task wants to start."""
 
 
-_FLOCK = "hhqqi0q"  # struct flock of a 64-bit Linux
+_FLOCK = "hhqqi0q"  # struct flock on 64-bit Linux
 
 
 def lend(file: Path, devices: Devices, wanted: Wanted) -> Share | None:
@@ -116,7 +116,7 @@ def choose(
         return None
     numbers, cores = sorted(gpu.index for gpu in gpus), sorted(cores)
     part = max(len(gpus) / max(1, len(devices.gpus)), len(cores) / len(devices.cores))
-    # A place for each core, and behind them one for each GPU that comes with no core.
+    # One slot per core, followed by one per GPU that comes without cores.
     most = devices.processors + max((gpu.index + 1 for gpu in devices.gpus), default=0)
     slots = cores or [devices.processors + number for number in numbers]
     return Share(tuple(numbers), tuple(cores), part, ports_beside(slots, most))
@@ -143,11 +143,11 @@ def _set(descriptor: int, kind: int, first: int, count: int) -> None:
     request = struct.pack(_FLOCK, kind, os.SEEK_SET, first, count, 0)
     try:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, request)
-    except PermissionError as error:  # by which some file systems say that another has it
+    except PermissionError as error:  # some file systems report a held lock this way
         raise BlockingIOError(error.errno, error.strerror) from None
 
 
-_PAUSE = 0.5  # seconds between two looks at what other runs have
+_PAUSE = 0.5  # seconds between two checks of what other runs use
 
 
 def owned(path: Path) -> Path:
@@ -182,9 +182,9 @@ class Machine:
             self.tasks += 1
             self.used += min(ranks, self.cores)
             return []
-        import tempfile  # takes longer to import than all else here
+        import tempfile  # slower to import than everything else here
 
-        # Where it is noted which devices are lent, by all runs of this user.
+        # Records which devices are lent to runs of this user.
         folder = owned(Path(tempfile.gettempdir(), f"fairway-devices-{os.getuid()}"))
         share = lend(folder / "machine", self._devices, wanted)
         if share is None:

@@ -18,11 +18,11 @@ import sys
 MARK = "fairway-answer:"
 OLD_PYTHON = 67
 OLDEST = (3, 10)
-# Machines of an environment with a proxy have it in a file: what starts jobs is no shell of a
-# login, and reads no profile.
+# A file with the proxy of an environment: jobs are not started by a login shell, which would read a
+# profile.
 PROXY = "/etc/fairway/proxy"
-# The first process of a pod hears no signal before it has a handler: until it has imported that,
-# the signal waits. See `processes.on_term`.
+# A pod's first process ignores signals before it has a handler: they stay pending until that is
+# imported. See `processes.on_term`.
 _PODS = ("fairway_agent.kubernetes.pod", "fairway_agent.kubernetes.controller")
 _LINE = re.compile(r"((?:https?|no)_proxy|(?:HTTPS?|NO)_PROXY)=(\S+)")
 

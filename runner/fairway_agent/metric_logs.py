@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 Patterns = dict[str, re.Pattern[str]]
 Found = list[tuple[int, float]]
-"""Values, each with the index of its text among all."""
+"""Values, each with the index of its text."""
 Search = Callable[[str, re.Pattern[str], Sequence[str]], Found]
-"""Function that looks for the metric of a name in some texts."""
+"""Searches texts for the values of a metric, given its name and pattern."""
 
 _CHUNK = 1 << 20
-_LONGEST_LINE = 1 << 16  # of a longer one only the beginning is searched
-_BATCH = 1000  # lines that are searched under one limit of processor time
-_TAIL = 1 << 18  # bytes at a log's end in which the last values are looked for first
-_NAMED = 5  # tasks that have diverged; of more their number is said
+_LONGEST_LINE = 1 << 16  # only the beginning of a longer line is searched
+_BATCH = 1000  # lines that are searched within one limit of processor time
+_TAIL = 1 << 18  # bytes at the end of a log that are searched first
+_NAMED = 5  # diverged tasks to list; beyond that, only a number
 _LINE_END = re.compile(rb"[\r\n]")
 _EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
 _NO_NUMBER = r"(?i:(?<!\w)[+-]?(?:nan|inf(?:inity)?)\b)"
-# What stands in a pattern: an escaped character, a set of them, a comment, the begin of a group
-# that finds something or of another one, and an end of either.
+# Elements of a pattern: an escaped character, a character set, a comment, the start of a capturing
+# or other group, and the end of a group.
 _PARTS = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?#[^)]*\)|(?P<found>\((?!\?)|\(\?P<)|(?P<other>\()|(?P<end>\))",
     re.DOTALL,
@@ -72,9 +72,9 @@ def values_of(pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
 
 def _number(match: re.Match[str]) -> float | None:
     shown = match[1]
-    if shown is None:  # the group stands in a branch that did not match
+    if shown is None:  # the group is in a branch that did not match
         return None
-    # `([0-9.]+)` finds the 1 of 1e-3, and the full stop of a sentence after a number.
+    # `([0-9.]+)` matches the 1 of 1e-3, and the full stop after a number.
     if exponent := _EXPONENT.match(match.string, match.end(1)):
         shown += exponent[0]
     try:
@@ -161,7 +161,7 @@ def next_line(path: Path, start: int) -> int:
     if start == 0:
         return 0
     with path.open("rb") as file:
-        file.seek(start - 1)  # where the byte before ends a line, one begins right here
+        file.seek(start - 1)  # if the byte before ends a line, one starts right here
         return start - 1 + len(file.readline(_CHUNK))
 
 
@@ -206,7 +206,7 @@ def with_no_number(pattern: re.Pattern[str]) -> re.Pattern[str]:
             opened += [part["found"] is not None] if part["found"] or part["other"] else []
         elif opened and opened.pop():
             text, at = pattern.pattern, part.start()
-            with suppress(re.error):  # a comment, where the pattern is verbose
+            with suppress(re.error):  # a comment in a verbose pattern
                 wider = re.compile(f"{text[:at]}|{_NO_NUMBER}{text[at:]}")
                 return wider if wider.groups == 1 else pattern
             break

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 LOG = "notify.log"
 
 _TEAMS = (".webhook.office.com", ".logic.azure.com", ".api.powerplatform.com")
-# Whether the package is installed, as on this machine, or lies in a folder.
+# Works if the package is installed, as on this machine, and if it is in a folder.
 _PROGRAM = "import sys; sys.path[:0] = sys.argv[1:]; from fairway_agent.notify import main; main()"
-_SUBJECT = 150  # letters; the text has all of them
+_SUBJECT = 150  # characters; the text has them all
 _CARD = "application/vnd.microsoft.card.adaptive"
 
 
@@ -57,7 +57,7 @@ def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
         with process.stdin:
             process.stdin.write(json.dumps(wanted).encode())
     except OSError:
-        return None  # the run goes on without
+        return None  # the run continues without it
     return process.pid
 
 
@@ -107,7 +107,7 @@ def form_of(url: str, form: str) -> str:
         return form
     try:
         host = urlsplit(url).hostname or ""
-    except ValueError:  # what sends it says that it cannot be read
+    except ValueError:  # sending it reports the error
         host = ""
     if host == "hooks.slack.com":
         return "slack"
@@ -119,7 +119,7 @@ def body(form: str, said: dict[str, Any]) -> dict[str, Any]:
     docs.slack.dev/messaging/sending-messages-using-incoming-webhooks; Teams: an adaptive card,
     learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors."""
     if form == "slack":
-        # What Slack would take for a link or a mention is text.
+        # Escapes what Slack would take for a link or a mention.
         text = said["text"].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         return {"text": text}
     if form == "teams":
@@ -146,11 +146,11 @@ def mail(wanted: Mail, said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 PAUSES = (5.0, 30.0, 120.0, 600.0)  # seconds before each further try
-PAID_PAUSES = (5.0, 30.0)  # the same where nodes are paid for meanwhile
-_ANSWER = 20.0  # seconds for the receiver to answer
-_AGAIN = (408, 425, 429)  # of what is the caller's fault, what another try may change
+PAID_PAUSES = (5.0, 30.0)  # fewer where nodes cost money meanwhile
+_ANSWER = 20.0  # seconds for the receiver's answer
+_AGAIN = (408, 425, 429)  # client errors that a retry may fix
 _MAIL_PORT, _TLS_PORT = 25, 465
-_TEMPORARY = range(400, 500)  # RFC 5321, 4.2.1: another try may succeed
+_TEMPORARY = range(400, 500)  # RFC 5321, 4.2.1: a retry may succeed
 
 
 def deliver(orders: Sequence[dict[str, Any]], pauses: Sequence[float] | None = None) -> list[str]:
@@ -181,7 +181,7 @@ def tell_of(whys: Sequence[str]) -> str:
 
 def _post(order: Mapping[str, Any]) -> tuple[str, bool]:
     """Posts a message; returns why it was not accepted, and True if a retry would be pointless."""
-    # Whatever watches a run does without them: they are as large as all the rest.
+    # Imported here, because they are as large as everything else, and supervisors need none.
     from http.client import HTTPException
     from urllib.error import HTTPError
     from urllib.request import Request, urlopen
@@ -199,7 +199,7 @@ def _post(order: Mapping[str, Any]) -> tuple[str, bool]:
     except ValueError:
         return "its address cannot be read", True
     except OSError as error:
-        # Not the error's own text: it may hold the address.
+        # Not the error's own text: it may contain the address.
         return f"the receiver did not answer ({type(error).__name__})", False
     except HTTPException:
         return "the receiver gave no proper answer", False
@@ -238,7 +238,7 @@ def _mail(order: Mapping[str, Any]) -> tuple[str, bool]:
         return f"the mail server answered {codes[0]}", not set(codes) & set(_TEMPORARY)
     except (smtplib.SMTPException, OSError) as error:
         return f"the mail server did not answer ({type(error).__name__})", False
-    if refused:  # the others have it: it is not sent once more
+    if refused:  # the others have received it: it is not sent again
         codes = [code for code, _ in refused.values()]
         count = f"{len(refused)} of {len(order['to'])} addresses"
         return f"the mail server refused {count} ({codes[0]})", True
@@ -273,7 +273,7 @@ def should_notify(folder: Path, plan: RunPlan, state: RunState) -> bool:
     if not (state.is_final or waits) or not is_wanted(plan, state) or plan.notify is None:
         return False
     if not all(os.environ.get(name) for name in plan.notify.secrets):
-        return False  # only jobs have them
+        return False  # only jobs have the secrets
     event = event_of(state.state)
     with control.locked(folder):
         events = control.read(folder).of(state.submission).notified

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import BestTasks
 
 BROUGHT = "from-tasks"
-"""The folder to which Batch brings for a run's last task what the others have kept."""
+"""Folder to which Batch downloads the outputs of all other tasks for a run's last task."""
 
 
 def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeeded: bool) -> None:
@@ -33,7 +33,7 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
     files below `written`, and `when` they are kept: always, on success or on failure. A file that
     belongs to several outputs is kept in each. Files of no output stay where they were written."""
     outcomes = ("always", "success" if succeeded else "failure")
-    # By true paths: links give a file several names, of which an output keeps the first.
+    # By resolved paths: links give a file several names, of which an output keeps the first.
     chosen = {
         name: {_true_path(file): file for file in reversed([*_chosen(written, output)])}
         for name, output in outputs.items()
@@ -44,7 +44,7 @@ def collect(written: Path, kept: Path, outputs: Mapping[str, Output], *, succeed
         for real, file in files.items():
             left[real] -= 1
             path, own = file.relative_to(written).as_posix(), f"{name}/"
-            # Without the output's own folder, which its id stands for.
+            # Without the output's own folder, which its ID replaces.
             below = path.removeprefix(own) if path.startswith(own) else os.path.normpath(path)
             target = kept / name / below
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -111,8 +111,8 @@ def make_storable(written: Path) -> list[str]:
 def _storable(name: str) -> str:
     """Returns the name with each byte that blob names forbid percent-encoded; of a name that would
     be too long, only both ends."""
-    # Control characters, halves of others as which Python reads what is not UTF-8, and code points
-    # that nobody has assigned.
+    # Control characters, surrogates (which represent bytes that are not UTF-8), and private or
+    # unassigned code points.
     written = "".join(
         "".join(f"%{byte:02X}" for byte in os.fsencode(each))
         if unicodedata.category(each) in ("Cc", "Cs", "Co", "Cn")
@@ -126,13 +126,13 @@ def _storable(name: str) -> str:
     return f"{begin}~{hashlib.sha256(data).hexdigest()[:16]}~{end}"
 
 
-_LONGEST_NAME = 240  # bytes: file systems take 255, and a name that is taken gets longer
+_LONGEST_NAME = 240  # bytes: file systems allow 255, and a name is lengthened if it is taken
 
 
 def lay_out(tasks: Path, to: Path) -> None:
     """Links the outputs of each task, `tasks`/TASK/outputs, at `to`/TASK; a task without outputs
     has no link. The links are relative, because a container may mount both folders elsewhere."""
-    shutil.rmtree(to, ignore_errors=True)  # of the attempt before
+    shutil.rmtree(to, ignore_errors=True)  # left by an earlier attempt
     to.mkdir(parents=True)
     for task in tasks.iterdir() if tasks.is_dir() else ():
         kept = task / "outputs"
@@ -149,7 +149,7 @@ def _chosen(written: Path, output: Output) -> Iterator[Path]:
 
 
 def _matching(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    # `**` at the end means every file below, as people write it; pathlib would give folders.
+    # A final `**` means every file below, as users expect; pathlib would return folders.
     wholes = [each + "/*" if each.endswith("**") else each for each in patterns]
     found = {path for whole in wholes for path in folder.glob(whole)}
     return sorted(path for path in found if path.is_file() or path.is_symlink())
@@ -171,7 +171,7 @@ def decide_best(folder: Path, plan: RunPlan) -> BestTasks:
     known = dict(control.read(folder).best) if wanted else {}
     if missing := [each for each in wanted if each.name not in known]:
         known |= {each.name: _best(folder.parent, each) for each in missing}
-        with suppress(OSError):  # on a full disk the next one decides again
+        with suppress(OSError):  # with a full disk, the next caller decides again
             control.change(folder, plan.submission, best=known)
     return known
 
@@ -180,7 +180,7 @@ def _best(runs: Path, entry: Chained) -> tuple[int, float]:
     """Returns the number and value of the best task of the run that an input names. As with
     `fairway best`, only tasks count that succeeded and whose last value is finite."""
     from fairway_agent import job_facts, state_files
-    from fairway_agent.metric_logs import best_of, diverged_words, final_value  # most need none
+    from fairway_agent.metric_logs import best_of, diverged_words, final_value  # rarely needed
 
     assert entry.best is not None
     run, metric = runs / entry.path.split("/")[1], entry.best.metric

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairway_agent.spec import RunPlan
 
 SUCCEEDED = "succeeded"
-"""Required end of a predecessor for which the plan names no other."""
+"""Required end of a predecessor for which the plan has no condition."""
 
 
 def is_met(wanted: str | list[int], state: str, exit_code: int | None) -> bool:
@@ -40,7 +40,7 @@ def watch(folders: Sequence[str], bell: socket.socket) -> threading.Event:
                 with Path(folder, "lock").open("rb") as lock:
                     fcntl.flock(lock, fcntl.LOCK_SH)
             except FileNotFoundError:
-                continue  # it was removed meanwhile: its state will be missed below
+                continue  # removed meanwhile: its state will be missing below
         ended.set()
         bell.send(b"!")
 
@@ -56,7 +56,7 @@ def decide(folder: Path, plan: RunPlan, submission: int) -> list[str] | None:
         known = control.read(folder).of(submission).unmet
         if known is not None:
             return list(known)
-        going = any(state_files.goes_on(Path(each)) for each in plan.after)  # before their ends
+        going = any(state_files.goes_on(Path(each)) for each in plan.after)  # checked first
         found = unmet(plan.after, plan.conditions)
         if going and not found:
             return None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.spec import RunPlan, TaskSpec
 
-SETUP_FAILED = "setup-failed"  # in a task's folder: written by the node on which the setup failed
+SETUP_FAILED = "setup-failed"  # in a task's folder: written by the node whose setup failed
 
 
 def has_setup(run: Path) -> bool:
@@ -60,7 +60,7 @@ def set_up(run: Path, prepare: Callable[[int | None], int]) -> int:
         text = printed.read()
     failed = (Path(os.environ["FAIRWAY_TASK_FOLDER"]) / SETUP_FAILED).exists()
     if code and not failed:
-        os.write(2, text)  # it was something else, which it has said
+        os.write(2, text)  # another error, which was already printed
         return code
     with files.alone(folder / "lock"):
         mask = Mask(os.environ.get(name, "") for name in job_facts.read_plan(run).secrets)
@@ -86,7 +86,7 @@ def _prepare_all(run: Path, option: str, printed: int | None) -> int:
     """Prepares every node and returns the first exit code that is not 0."""
     words = [*processes.program("fairway_agent.prepare"), str(run)]
     if os.environ["FAIRWAY_NODES"] != "1":
-        # On the nodes themselves, whatever container the job has.
+        # On the nodes themselves, even if the job has a container.
         words = [os.environ["FAIRWAY_EACH_NODE"], *([option] if option else []), *words]
     code = subprocess.call(words, stdout=printed, stderr=printed)
     return 128 - code if code < 0 else code
@@ -96,9 +96,9 @@ def _prepare(run: Path) -> None:
     try:
         plan = job_facts.read_shared_plan(run)
         scratch.prepare(os.environ)
-        for entry in plan.staged:  # to this node, and to the shared folder if it is the first
+        for entry in plan.staged:  # to this node, or from the first node to the shared folder
             if entry.stage == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
-                from fairway_agent import access  # its imports take longer than the rest
+                from fairway_agent import access  # slow to import
 
                 access.stage(entry, scratch.input_folder(run.parents[1], entry))
         setup = job_facts.read_spec(run / "setup.jsonl") if has_setup(run) else None
@@ -119,7 +119,7 @@ def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:
     """Runs the job's setup unless it has succeeded here, and returns its exit code."""
     done = scratch.root() / "set-up" / run.name
     done.parent.mkdir(exist_ok=True)
-    # Other tasks of the run may begin on this node at the same moment.
+    # Other tasks of the run may start on this node at the same time.
     with files.alone(done.with_name(f".{run.name}.lock")):
         if done.exists():
             return 0

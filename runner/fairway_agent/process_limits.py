@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _PAGE = resource.getpagesize()
-CPU_LIMIT = 10.0  # seconds of this process's own time, so that a busy machine changes nothing
+CPU_LIMIT = 10.0  # seconds of this process's own time, independent of the machine's load
 
 
 class OverLimit(Exception):
@@ -25,7 +25,7 @@ class OverLimit(Exception):
 
 
 _is_prepared = False
-"""True once the signal has a handler; only the main thread reads and sets it."""
+"""True once the signal has a handler; only used by the main thread."""
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def prepared() -> Iterator[None]:
     before, report = signal.signal(signal.SIGVTALRM, _end), sys.unraisablehook
 
     def report_others(error: UnraisableHookArgs) -> None:
-        # Python prints what a finalizer raises, and goes on: the next signal ends it.
+        # Python prints exceptions in finalizers and continues: the next signal ends the work.
         if not isinstance(error.exc_value, OverLimit):
             report(error)
 
@@ -80,7 +80,7 @@ def taken() -> int | None:
 
 @cache
 def _sizes(_process: int) -> int | None:
-    # It stays open: a sweep renders templates for each of its tasks.
+    # Kept open: a sweep renders templates for each of its tasks.
     with suppress(OSError):
         return os.open("/proc/self/statm", os.O_RDONLY)
     return None

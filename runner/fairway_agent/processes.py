@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from types import FrameType
 
 WAITS = "fairway-waits"
-"""In the command line of a program that waits for programs of its own: these get a task's signals
-beside it, or by it."""
+"""Marks the command line of a program that waits for its own programs: these get a task's signals
+at the same time, or from it."""
 
 PACKAGE = Path(fairway_agent.__file__).parent
-"""The folder of the package, with the programs that are no Python."""
+"""Folder of the package, with the programs that are not Python."""
 BUNDLE = PACKAGE.parent
-"""The bundle's folder, which Python can run."""
+"""Folder of the bundle, which Python can run."""
 
 
 def program(module: str, *, waits: bool = False) -> list[str]:
@@ -33,29 +33,29 @@ def program(module: str, *, waits: bool = False) -> list[str]:
     this is no bundle. `waits` marks the program with WAITS."""
     mark = ["-X", WAITS] if waits else []
     if not (BUNDLE / "__main__.py").exists():
-        # A json.py in the current folder is the job's, and not Python's own. Where this is
-        # installed Python knows that; on an older one only tests run it so.
+        # -P: a json.py in the current folder is the job's, and must not replace Python's own. Older
+        # versions of Python lack it; with these only tests run an installed package.
         safe = ["-P"] if sys.version_info >= (3, 11) else []
         return [sys.executable, *mark, *safe, "-m", module]
     return [sys.executable or "python3", *mark, "-s", str(BUNDLE), module]
 
 
-# These end their ranks within half a second of a SIGTERM, so the ranks are told first
-# and have the whole grace to themselves. (Measured with Open MPI 5: 0.25 s to a SIGKILL.)
+# These kill their ranks within half a second of a SIGTERM, so the ranks get it first and the entire
+# grace. (Measured with Open MPI 5: 0.25 s to a SIGKILL.)
 _LAUNCHERS = {"mpirun", "prterun", "prte", "prted", "orted"}
 _LAUNCHERS |= {"mpiexec", "mpiexec.hydra", "hydra_pmi_proxy"}
-# A connection to another node, which ends with what runs there.
+# Connections to other nodes, which end with the programs there.
 _LAUNCHERS |= {"ssh", "srun"}
-# A client of a container, which would pass it on to the container's first process alone.
+# Clients of containers, which would pass the signal only to the container's first process.
 _LAUNCHERS |= {"docker", "podman", "conmon", "catatonit"}
 
-# A shell that waits for a program would die of the signal at once, and with it the launcher
-# would end that program in the middle of its saving. One with a trap is told like any other.
+# A shell that waits for a program would die of the signal at once, and its launcher would then kill
+# the program while it saves. A shell with a trap gets the signal like any other program.
 _SHELLS = {"bash", "dash", "sh", "ksh", "zsh", "busybox"}
 
 NESTED = {"SHLVL": "2"}
-"""For what starts a shell to run a command: in its first two levels a bash that sshd has started,
-or that reads from a socket, as a launcher may give it, reads bashrc first."""
+"""Environment of shells that run a command: at levels 1 and 2, a bash that was started by sshd, or
+reads from a socket (as a launcher may set up), first reads bashrc."""
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
@@ -86,12 +86,12 @@ def _is_told_first(pid: int, number: signal.Signals) -> bool:
     one; a shell counts if it has a trap for the signal."""
     process = Path("/proc", str(pid))
     try:
-        # Not the name that the kernel shows: a script has its own there, and not its shell's.
+        # Not the kernel's name of the process, which for a script is not its shell's.
         program = (process / "exe").readlink().name.removesuffix(" (deleted)")
         status = (process / "status").read_text(encoding="utf-8", errors="replace")
         words = (process / "cmdline").read_bytes().split(b"\0")
     except OSError:
-        return False  # it ended meanwhile
+        return False  # it has ended
     if program in _LAUNCHERS or WAITS.encode() in words:
         return False
     if program in _SHELLS:
@@ -155,7 +155,7 @@ def running(*words: str) -> list[int]:
 def _each(file: str) -> Iterator[tuple[str, bytes]]:
     """Yields the id and the content of that /proc file of each process, as far as this user may
     read it and the process still runs."""
-    # Without a Path or an object for the file: this looks at every process after every task.
+    # Plain descriptors for speed: this reads every process after every task.
     for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208 - as above
         with suppress(OSError):
             descriptor = os.open(f"/proc/{name}/{file}", os.O_RDONLY)
@@ -182,17 +182,17 @@ def end(sessions: Collection[int], grace: float) -> None:
 def end_all(find: Callable[[], set[int]], grace: float) -> None:
     """Ends every process of the sessions that `find` returns, as `end` does."""
     end(find(), grace)
-    # Also what made a session of its own just then.
+    # Repeated for programs that have just started their own session.
     while left := [each for each in find() if members({each})]:
         kill(left)
 
 
 def adopt_orphans() -> None:
     """Makes this process the parent of whatever its descendants leave behind."""
-    import ctypes  # it takes longer than all else here, and few need it
+    import ctypes  # slower to import than everything else here, and rarely needed
 
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # where it fails, fewer strays are found
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # if it fails, fewer strays are found
 
 
 def end_orphans(own: Collection[int], grace: float) -> None:
@@ -245,7 +245,7 @@ def _send(pids: Iterable[int], number: signal.Signals) -> None:
         try:
             os.kill(pid, number)
         except (ProcessLookupError, PermissionError):
-            continue  # it ended meanwhile, or is another user's by now
+            continue  # it has ended, or its ID is another user's process now
 
 
 class Guard:
@@ -282,11 +282,11 @@ class Guard:
         os.write(self._writing, f"-{session}\n".encode())
 
 
-# The kernel takes 24.8 days at most (epoll_wait: milliseconds in an int). Callers look again
-# after every wait, so waking up early costs nothing.
+# The kernel's maximum is 24.8 days (epoll_wait: milliseconds in an int). Callers check again after
+# every wait, so waking up early costs nothing.
 _LONGEST = 3600.0
 
-# What a task's programs are told by.
+# Signals for a task's programs.
 TASK_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 

@@ -50,7 +50,7 @@ def _unwritten(cls: Any) -> Any:
                 cls.__name__, taken, namespace=kept, repr=False, eq=False, match_args=False
             )
             written = made.__init__
-        if cls.__init__ is init:  # not what somebody has put around it
+        if cls.__init__ is init:  # unless somebody has wrapped it
             cls.__init__ = written
         written(self, *args, **kwargs)
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from fairway_agent.control import Control, Part
     from fairway_agent.spec import RunPlan
 
-# Seconds after a job's end in which the task's own report may still be on its way: for so long an
-# NFS client may believe what it has seen of a folder before.
+# Seconds after a job's end until the task's own report must be visible: an NFS client may cache a
+# folder for that long.
 REPORT_WAIT = 60.0
 
 
@@ -55,7 +55,7 @@ def resolve(status: TaskState, view: JobView | None, *, cancelled: bool, now: fl
     """Returns the state of a task that last wrote `status`, given its scheduler's view of it (None
     for nothing new); `cancelled` says that somebody has cancelled the task or its run."""
     if status.is_final:
-        # A task that the kernel kills for its memory knows the exit code alone.
+        # A task that the kernel kills for its memory only knows the exit code.
         lacks_reason = status.state == "failed" and not status.reason
         if lacks_reason and view is not None and view.exit_code == state_files.KILLED:
             return replace(status, reason=view.reason or None)
@@ -69,12 +69,12 @@ def resolve(status: TaskState, view: JobView | None, *, cancelled: bool, now: fl
             view = replace(
                 view, state="cancelled", exit_code=state_files.CANCELLED, reason="", timed_out=False
             )
-        elif view.unreported and status.stopped:  # it has said why
+        elif view.unreported and status.stopped:  # the task has recorded why
             view = replace(view, reason=status.reason or view.reason)
         return _ended(status, view, now)
     if view.state == "queued":
         return _queued(status, view.reason or "it starts again")
-    # Of one that is suspended its own file says nothing: it writes that as soon as it goes on.
+    # A suspended task's own file reveals nothing: the task updates it once it continues.
     if status.state == "queued" and view.reason and not view.suspended:
         return _queued(status, view.reason)
     return status
@@ -109,7 +109,7 @@ def _ended(status: TaskState, view: JobView, now: float) -> TaskState:
     return replace(
         status,
         state=view.state,
-        # Times may be whole seconds: one that ended at once would have done so before it began.
+        # Times may be whole seconds, so that a short task would seem to end before its start.
         ended=status.ended or max(view.ended or now, status.started or 0.0),
         exit_code=view.exit_code,
         timed_out=view.timed_out,
@@ -207,20 +207,20 @@ class Reconciliation(ABC):
         has_begun = folder.name in self.begun
         cancelled = self.is_cancelled(part, index)
         now = resolve(before or TaskState(), view, cancelled=cancelled, now=self.now)
-        # Of very many that never began, the run's end says all.
+        # For many tasks that never started, the run's end says enough.
         is_news = now.is_final and not (self.cancelled and not has_begun)
         if now != (before or TaskState()) and (has_begun or is_news):
             newer = self._read(part, index)
             said = newer or TaskState()
             if newer != before and (said.is_final or not now.is_final):
-                now = said  # it goes on, or has ended, and has said so since it was read
+                now = said  # the task has recorded a newer state
             else:
                 folder.mkdir(parents=True, exist_ok=True)
                 state_files.write(folder, now)
         if now.is_final:
             self.final[index] = now.state
         elif view is not None:
-            # The run waits for what the first of its tasks waits for.
+            # The run waits for whatever its first waiting task needs.
             is_pending = now.state == "queued" and view.state in state_files.GOING_STATES
             if is_pending and not self.pending_reason:
                 self.pending_reason = view.reason
@@ -238,9 +238,9 @@ class Reconciliation(ABC):
         setup = state_files.read_task(self.folder / "setup") or TaskState()
         name = _name(counts, setup_failed=setup.state == "failed")
         if name in state_files.GOING_STATES and not counts["running"]:
-            # Its tasks look themselves while they run.
+            # Running tasks check that themselves.
             self.WATCH(self.folder, plan, self.control.submission).look_back()
-        # Its tasks may have seen it, and ended, since this began.
+        # Tasks may have detected it, and ended, meanwhile.
         self.over = self.over or control.read(self.folder).of(self.control.submission).limit
         over = self.over if name in state_files.FINAL_STATES else None
         name = "failed" if over is not None else name
@@ -298,7 +298,7 @@ def reconcile(
         try:
             with control.locked(folder):
                 known = control.read(folder)
-                # The state of a retry is written before its parts: these may be older.
+                # A retry writes its state before its parts: these may be the old ones.
                 if known.complete and goes_on(folder, known.submission):
                     news = look(folder, known).run()
                     if tell is None or not should_notify(folder, *news):

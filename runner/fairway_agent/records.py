@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 HINT = "submit the job again from its file"
-_MOST = 1 << 53  # whole numbers up to here are exact in every reader of JSON
-_LAST_SECOND = 253_402_300_800.0  # the year 10000, which no calendar of Python's has
+_MOST = 1 << 53  # larger integers are not exact in every JSON parser
+_LAST_SECOND = 253_402_300_800.0  # the year 10000, after Python's last one
 _HUGE = sys.float_info.max
 
 
@@ -171,11 +171,11 @@ def read(path: Path, make: Callable[[Any], T]) -> T | None:
 R = TypeVar("R", bound="JsonRecord")
 
 Plain = Annotated[str, Fields.plain]
-"""A text without characters that could move a terminal's cursor."""
+"""Text without characters that could move a terminal's cursor."""
 Whole = Annotated[int, Fields.whole]
-"""A whole number of any sign."""
+"""Integer of any sign."""
 Number = Annotated[float, Fields.number]
-"""A number of any sign."""
+"""Number of any sign."""
 Moment = Annotated[float, Fields.moment]
 """Seconds since 1970."""
 
@@ -205,7 +205,7 @@ class JsonRecord:
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __init_subclass__(cls, called: str = "") -> None:
-        cls.CALLED = called or cls.CALLED  # a class with slots is made twice
+        cls.CALLED = called or cls.CALLED  # slots=True creates the class twice
 
     @classmethod
     def from_json(cls: type[R], facts: object) -> R:

@@ -18,8 +18,8 @@ from fairway_agent.records import Fields, JsonRecord
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-# Launchers that bind their ranks by themselves would all begin with the node's first core, whatever
-# the task's own are: Open MPI 4 and 5, Intel MPI, MVAPICH 2 and 3.
+# Launchers that bind their ranks themselves would all start at the node's first core, even if the
+# task has others: Open MPI 4 and 5, Intel MPI, MVAPICH 2 and 3.
 _UNBOUND = {
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "PRTE_MCA_hwloc_default_binding_policy": "none",
@@ -154,7 +154,7 @@ def ports_beside(slots: Sequence[int], most: int) -> tuple[int, int]:
 
 def pin(cores: Sequence[int]) -> None:
     """Pins this process, and what it starts from now on, to the cores."""
-    with suppress(OSError):  # they were taken from the node meanwhile: it runs where it may
+    with suppress(OSError):  # they were taken from the node: run without pinning
         os.sched_setaffinity(0, cores)
 
 
@@ -205,7 +205,7 @@ def numbers_of(text: str, most: int = _MOST) -> tuple[int, ...]:
 
 
 _QUERY = ("nvidia-smi", "--query-gpu=index,pci.bus_id", "--format=csv,noheader")
-_PATIENCE = 60.0  # seconds: a driver that is not loaded yet takes its time
+_PATIENCE = 60.0  # seconds: a driver may have to be loaded first
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ def look(root: Path = Path("/")) -> Devices:
     """Detects the devices of this node; `root` may be a folder with another sys/ and dev/ to read.
     If CUDA_VISIBLE_DEVICES restricts this process to some GPUs, only those count."""
     gpus = tuple(_nvidia(root)) or tuple(_amd(root))
-    with suppress(ValueError):  # names of GPUs, which no number is taken from
+    with suppress(ValueError):  # UUIDs of GPUs, which cannot be mapped to numbers
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         allowed = None if visible is None else numbers_of(visible)
         gpus = tuple(gpu for gpu in gpus if allowed is None or gpu.index in allowed)
@@ -258,7 +258,7 @@ def _nvidia(root: Path) -> Iterator[Gpu]:
     for line in done.stdout.splitlines() if done.returncode == 0 else ():
         index, _, address = (word.strip() for word in line.partition(","))
         if index.isdecimal():
-            # 8 digits before the first colon, of which the kernel writes the last 4.
+            # The domain has 8 digits, of which the kernel writes the last 4.
             yield Gpu(int(index), _near(root, address[-12:].lower()))
 
 

@@ -28,8 +28,8 @@ from fairway_boot.files import try_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-_SECTOR = 512  # bytes of /proc/diskstats, whatever the disk's own are
-_WORD = 4  # bytes of a unit of port_xmit_data and port_rcv_data
+_SECTOR = 512  # bytes in /proc/diskstats, whatever the disk's sector size
+_WORD = 4  # bytes per unit of port_xmit_data and port_rcv_data
 _MICROSECONDS = 1e6
 
 
@@ -55,11 +55,11 @@ class Machine:
         found = self._memory()
         for port in self._ports():
             with suppress(OSError, ValueError, IndexError):
-                speed = float((port / "rate").read_text().split()[0])  # as `400 Gb/sec (4X NDR)`
+                speed = float((port / "rate").read_text().split()[0])  # e.g. `400 Gb/sec (4X NDR)`
                 found["fabric_limit"] = found.get("fabric_limit", 0.0) + speed * 1e9 / 8
         if not before or seconds <= 0:
             return found
-        # A counter that has gone back belongs to a device that is another by now.
+        # A counter that has decreased belongs to a replaced device.
         grown = {
             name: max(0.0, value - before[name])
             for name, value in counters.items()
@@ -144,7 +144,7 @@ class Machine:
         return {"memory": total - free, "memory_total": total}
 
 
-_GRACE = 10.0  # seconds for the samplers of other nodes to end
+_GRACE = 10.0  # seconds for other nodes' samplers to end
 
 
 def sampler(run: Path | None, seconds: float, parent: int | None = None) -> list[str]:
@@ -200,7 +200,7 @@ class Sampling:
                     start_new_session=True,
                 )
         except OSError:
-            self.failed = True  # the task goes on without
+            self.failed = True  # the task continues without samples
 
     def wait_for(self, process: subprocess.Popen[bytes]) -> int:
         """Samples while the process runs, and returns its exit code."""
@@ -224,7 +224,7 @@ class Sampling:
         self.process = None
 
 
-_MANY = 8640  # samples, a day of them: from then on they are further apart
+_MANY = 8640  # samples, one day of them: after that they are taken less often
 SLOWER = 6
 """The factor by which samples are further apart then."""
 
@@ -239,7 +239,7 @@ def node_name() -> str:
 def main() -> None:
     run, seconds = sys.argv[1], float(sys.argv[2])
     parent = int(sys.argv[3]) if len(sys.argv) > 3 else os.getppid()
-    # Wherever the signal comes, the programs that watch the GPUs are ended too.
+    # Signals must also end the programs that watch the GPUs.
     told, _ = processes.signal_wakeups(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     node, count, lock = node_name(), 0, None
     file = Path(run, FIGURES, f"{node}.jsonl")
@@ -248,7 +248,7 @@ def main() -> None:
             file.parent.mkdir(exist_ok=True)
         except OSError:
             return
-    from fairway_boot.gpus import Gpus  # who has the node sampled needs none of it
+    from fairway_boot.gpus import Gpus  # starting the sampler needs none
 
     machine, gpus = Machine(), Gpus(seconds)
     gpus.start()
@@ -259,15 +259,15 @@ def main() -> None:
             if select.select([told], [], [], pause)[0] or os.getppid() != parent:
                 return
             count += 1
-            # A disk that is full, or a file of the kernel's, costs samples, and nothing else.
+            # A full disk, or an unreadable file of the kernel's, only loses samples.
             with suppress(OSError):
                 rates = {name: round(n, 4) for name, n in machine.sample(time.monotonic()).items()}
                 sample = {"time": round(time.time(), 3), **rates, "gpus": gpus.sample()}
                 if run == "-":
-                    # At once: several nodes' samples share what this goes to.
+                    # One write, because several nodes' samplers share this output.
                     os.write(1, _line({"node": node, **sample}))
                     continue
-                # Of several tasks of the run on a node one writes: when it has ended, another.
+                # Only one of the run's tasks on a node writes: when it ends, another takes over.
                 lock = lock or try_lock(file)
                 if lock is not None:
                     with file.open("ab") as lines:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from fairway_agent.machine import Host
     from fairway_agent.spec import Staged
 
-# Of every process of an attempt; not FAIRWAY_…, which launchers pass on to other nodes.
+# Variable of every process of an attempt; not FAIRWAY_…, which launchers pass on to other nodes.
 LEASE = "_FAIRWAY_LEASE"
 
 _SHARE = "share:"
 _NVME = Path("/mnt/resource_nvme")
-_GRACE = 5.0  # seconds for what another run has left on the node
+_GRACE = 5.0  # seconds for what another run left on the node
 
 
 def root() -> Path:
@@ -65,12 +65,12 @@ def prepare(environment: Mapping[str, str]) -> None:
             if not variable.startswith(f"{LEASE}=") or variable == own:
                 return False
             theirs = _share_of(variable)
-            # Where one of the two has the whole node, the other cannot be there.
+            # If one of the two had the entire node, the other cannot still be there.
             is_same = mine is None or theirs is None or not mine.isdisjoint(theirs)
             return is_same and name in variable.rpartition("#")[2].split(",")
 
         processes.end(processes.sessions_where(is_left) - {os.getsid(0)}, _GRACE)
-    # Slurm's tasks remove their own, and may have made one before they have a process.
+    # Slurm's tasks remove their own folders, and may create one before they have a process.
     keep = CORES in environment and LEASE not in environment
     make(Path(environment["FAIRWAY_SCRATCH_DIR"]), keep=keep)
 
@@ -80,7 +80,7 @@ def make(folder: Path, *, keep: bool = False) -> None:
     unless it is to `keep` them."""
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = list(folder.parent.iterdir())
-    # After the look: a task has a process before it makes its folder.
+    # Listed after the folders: a task has a process before it creates its folder.
     alive = set()
     for _, variables in () if keep else processes.environments():
         told = dict(each.partition("=")[::2] for each in variables)

@@ -134,9 +134,9 @@ class Budget(JsonRecord, called="`max_cost`"):
 
 
 CANCEL, WARN = "cancel", "warn"
-"""Actions on a task whose GPUs are idle."""
+"""Actions on a task with idle GPUs."""
 CONDITIONS = ("succeeded", "failed", "ended")
-"""Required ends of a run that another comes after; a list of exit codes may stand for one."""
+"""Required ends of a run that another one waits for; a list of exit codes is also possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,14 +246,14 @@ class RunPlan(JsonRecord, called="the plan"):
 
 
 LINES = ("setup.jsonl", "release.jsonl", "tasks.jsonl", "finally.jsonl")
-"""Files of a run's folder with a line for each task."""
+"""Files of a run's folder with one line per task."""
 RECORD = (
     *("run.json", "job.yaml", "job.json", "target.json", "plan.json", "provenance.json"),
     *("code.diff", *LINES),
 )
-"""Files of a run's folder that say what was submitted."""
+"""Files of a run's folder that describe the submission."""
 LAST = "finally"
-"""The name of the task that comes after all others."""
+"""Name of the task that runs after all others."""
 _NAMES = ("setup", "release", LAST)
 
 
@@ -313,4 +313,4 @@ class TaskSpec(JsonRecord, called="a task"):
 
 
 FIGURES = "figures"
-"""In a run's folder: a file of samples for each node."""
+"""Folder in a run's folder with a file of samples for each node."""

@@ -29,8 +29,8 @@ STATES = (*sorted(GOING_STATES), *sorted(FINAL_STATES))
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 PASSING = (*NO_ROOM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Faults that pass by themselves: full disks, too many processes or open files, no memory."""
-ROOM_PAUSE = 1.0  # seconds between two attempts to write to a disk that is full
+"""Errors that may be temporary: full disks, too many processes or open files, no memory."""
+ROOM_PAUSE = 1.0  # seconds between two attempts to write to a full disk
 WAS_FULL = "the disk was full for a while, and states were written late"
 
 
@@ -42,17 +42,17 @@ def end_state(counts: Mapping[str, int], *, setup_failed: bool = False) -> str:
 
 
 ERROR, NODE, PREEMPTION = "error", "node", "preemption"
-"""Why an attempt did not end well."""
+"""Causes of an attempt's unsuccessful end."""
 CANCELLATION, MACHINE = "cancellation", "machine"
-"""Why else a task is told to end: somebody cancels it, or the machine of its supervisor stops."""
+"""Other causes of a task's end: somebody cancels it, or its supervisor's machine stops."""
 SERVICE, NO_START, IO_ERROR, TIMED_OUT = 5, 69, 74, 124
 CANCELLED, KILLED, TERMINATED = 130, 137, 143
-"""The exit codes of tasks that ended otherwise than by their own: what runs them failed; they could
-not begin; something could not be read or written (these two are EX_UNAVAILABLE and EX_IOERR of
-sysexits.h); their time was over; they were cancelled; or a signal ended them."""
+"""Exit codes of tasks that did not end by themselves: their backend failed; they could not start;
+something could not be read or written (these two are EX_UNAVAILABLE and EX_IOERR of sysexits.h);
+their time was over; they were cancelled; or a signal ended them."""
 BestTasks = Mapping[str, tuple[int, Number]]
-"""By the names of inputs that the best tasks of other runs have kept: their numbers, and the values
-of the metric by which they are the best."""
+"""Best tasks of other runs by the names of the inputs that use their outputs: their numbers, and
+the metric's values that make them the best."""
 
 
 @dataclass(frozen=True, slots=True)

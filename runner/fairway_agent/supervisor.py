@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from fairway_agent.machine import Allocator
     from fairway_agent.spec import RunPlan
 
-_STRAY_GRACE = 2.0  # seconds for what tasks left running, without a mark by which to tell whose
-_ROOM_WAIT = 3600.0  # seconds after the last task in which the disk may have room again
-_GUARD_GRACE = 5.0  # seconds for the tasks of a supervisor that was killed
+_STRAY_GRACE = 2.0  # seconds for tasks' leftover processes that lack a mark
+_ROOM_WAIT = 3600.0  # seconds after the last task for a full disk to have room again
+_GUARD_GRACE = 5.0  # seconds for the tasks of a killed supervisor
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Supervisor:
         broken = False
         try:
             self._run()
-        except Fault as fault:  # a file of the run is damaged: what runs ends
+        except Fault as fault:  # a file of the run is damaged: end everything
             self.reason, broken = fault.said, True
             for task in self._running_tasks():
                 processes.end_all(task.sessions, _STRAY_GRACE)
@@ -111,7 +111,7 @@ class Supervisor:
         id."""
         if self.plan.notify is None:
             return None
-        from fairway_agent.notify import notify  # most runs tell nobody
+        from fairway_agent.notify import notify  # most runs send no notifications
 
         return notify(self.folder, self.plan, state)
 
@@ -121,9 +121,9 @@ class Supervisor:
         self._queue_again()
         self.awaited = [Path(each).name for each in self.plan.after]
         self._record("queued" if self.plan.after or self._may_wait() else "running")
-        if self.states.late:  # nothing has begun, and nobody would see that it does
+        if self.states.late:  # nothing has started yet, and nobody would see that it does
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder))
-        with suppress(BrokenPipeError):  # who started it was killed meanwhile: the run goes on
+        with suppress(BrokenPipeError):  # its starter was killed: the run continues
             os.write(ready, b"ready")
         os.close(ready)
 
@@ -134,7 +134,7 @@ class Supervisor:
             if not self.plan.is_set_up and not self.allocator.lends_nodes:
                 self._stage("setup")
         if not self.ending and not self.reason:
-            # Where nodes are allotted, their tasks see to that.
+            # If nodes are allocated, the tasks sample their own.
             self.sampling = Sampling(
                 None if self.allocator.lends_nodes else self.plan.sample_every,
                 lambda seconds: sampler(self.folder, seconds, os.getpid()),
@@ -179,7 +179,7 @@ class Supervisor:
         if self.ending:
             return
         self.awaited = []
-        # None is watched any more: one whose state is not final was lost.
+        # No predecessor is watched any longer: one without a final state was lost.
         conditions = self.plan.conditions
         if unmet := predecessors.unmet(self.plan.after, conditions, going="was lost"):
             self.reason = f"not started: {', '.join(unmet)}"
@@ -217,7 +217,7 @@ class Supervisor:
             self._keep_limit()
             if self._is_ending():
                 tasks = iter(())
-                while self.waiting:  # for another attempt, which none has now
+                while self.waiting:  # no task gets another attempt now
                     task = self.waiting.popleft().task
                     if task.process is not None:
                         task.record(replace(task.status(self._left), ended=time.time()))
@@ -252,7 +252,7 @@ class Supervisor:
             else:
                 self._start(attempts, refusal)
         if not self.patience.hindrance:
-            self.patience.until = None  # another hindrance has a time of its own
+            self.patience.until = None  # another hindrance has its own deadline
 
     @property
     def _own(self) -> list[int]:
@@ -360,7 +360,7 @@ class Supervisor:
             self.limit_due = time.monotonic() + due - now
 
     def _move(self, before: str, after: str) -> None:
-        if self.stage != "setup":  # which is none of the job's own tasks
+        if self.stage != "setup":  # the setup is not one of the job's own tasks
             self.counts[before] -= 1
             self.counts[after] += 1
 
@@ -377,8 +377,8 @@ class Supervisor:
         return min(due, default=None)
 
     def _outcome(self) -> str:
-        # A setup that was told to end has not failed; and a run that was told to may have ended by
-        # itself before.
+        # A setup that was told to end has not failed; and a run that was told to end may have ended
+        # by itself before.
         setup_failed = self.setup_failed and not self.ending
         ended = state_files.end_state(self.counts, setup_failed=setup_failed)
         return "failed" if self.limit else ended
@@ -409,14 +409,14 @@ class Supervisor:
         if state == "queued" and not self.notified and (self.blocked or self.plan.after):
             self.notified = self._notify(value) or -1
         if self.states.late:
-            # The value is among what is late, or will be followed by another.
+            # The value is among the late ones, or will be followed by another.
             self.reason = self.reason or self.states.why
             self.recorded = replace(value, reason=self.reason)
 
 
 def supervise(folder: Path, lock: int, ready: int, plan: RunPlan, **ways: Any) -> None:
     """Runs a run's tasks as the `plan` says; `ways` are fields of `Supervisor`."""
-    # Neither descriptor may reach a task: it would keep the run looking alive.
+    # Neither descriptor may reach a task, which would make the run seem alive.
     os.set_inheritable(lock, False)
     os.set_inheritable(ready, False)
     mark = f"{ways.get('nodes', Nodes).MARK}={folder}#"
@@ -431,7 +431,7 @@ def supervise(folder: Path, lock: int, ready: int, plan: RunPlan, **ways: Any) -
 
 def main() -> None:
     folder, lock, ready = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    os.environ.update(json.load(sys.stdin))  # into this process's memory alone
+    os.environ.update(json.load(sys.stdin))  # only into this process's memory
     try:
         plan = job_facts.read_plan(folder, retry="retry" in sys.argv[4:])
         supervise(folder, lock, ready, plan)

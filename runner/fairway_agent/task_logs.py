@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 MASK = b"***"
 
 _CHUNK = 1 << 16
-_FIRST = 16  # bytes of a secret that hardly stand anywhere else
-_SHORTEST = 4  # a shorter line of a secret stands in any log by chance
-_PATIENCE = 2.0  # seconds for the last words of a task whose processes have all ended
+_FIRST = 16  # bytes of a secret that hardly occur anywhere else
+_SHORTEST = 4  # a shorter line of a secret occurs in any log by chance
+_PATIENCE = 2.0  # seconds for the last output of a task without living processes
 
 
 class Mask:
@@ -50,11 +50,11 @@ class Mask:
         """Takes the next bytes; returns those that can no longer be part of a secret."""
         data = self._held + data
         spans = self._spans(data)
-        # From there on the data may be the beginning of a secret.
+        # From here on the data may be the beginning of a secret.
         end = min((_open_end(data, word) for word in self._words), default=len(data))
-        # A secret is masked as a whole, also where another begins in it and a third follows.
+        # A secret is masked completely, even if it overlaps with a second and a third.
         end = next((start for start, stop in spans if start < end < stop), end)
-        if len(data) - end > 4 * _CHUNK:  # secrets without end: they are masked as they come
+        if len(data) - end > 4 * _CHUNK:  # endless secrets are masked in pieces
             end = len(data)
         self._held = data[end:]
         return _masked(data[:end], spans)
@@ -132,7 +132,7 @@ class Pump:
                     try:
                         log.write(text)
                         log.flush()
-                    except OSError:  # the disk is full; the task may go on all the same
+                    except OSError:  # the disk is full; the task continues
                         full = True
                 if not data:
                     return
@@ -140,10 +140,10 @@ class Pump:
 
 RETRIED = "the run was retried"
 
-# `[1,0]<stdout>: text` with --tag-output, which Open MPI 4 and 5 have (4 leaves out the
-# space), and `[0]<stdout>: text` with --output rank, which 5 has, and by the templates' own.
+# `[1,0]<stdout>: text` by --tag-output of Open MPI 4 and 5 (4 omits the space), and `[0]<stdout>:
+# text` by --output rank of 5 and by the templates themselves.
 _LABEL = re.compile(rb"\[(?:\d+,)?(\d{1,9})\]<std(?:out|err|diag)>: ?")
-# The others are what a reader of a Batch pool's logs writes where an attempt has left no more.
+# The other forms are written by the reader of a Batch pool's logs if an attempt left no more.
 _LINE = re.compile(rb"fairway: attempt (\d{1,9})(: | lost its node| left no more lines)")
 
 
@@ -206,15 +206,15 @@ def print_line(line: str) -> None:
     try:
         print(line, flush=True)  # noqa: T201
     except OSError:
-        # What it still holds would be tried again as the program ends, and be its exit code.
+        # Python would write its buffer again at exit, and fail with an exit code for that.
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
 
 
 NOT_FOUND = 127
-"""The exit code of a shell that finds no such program."""
+"""Exit code of a shell that cannot find a program."""
 
-_END = 4096  # bytes of a log in which its shell has said so
-# Of Python's package index, by the program that each has.
+_END = 4096  # bytes at the end of a log in which its shell reports that
+# Packages of Python's index by the program that each provides.
 _PACKAGES = {
     "torchrun": "torch",
     "deepspeed": "deepspeed",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _BLOCK = re.compile(r"-----BEGIN ([A-Z ]+)-----\n.+?\n-----END \1-----\n", re.DOTALL)
-# What stands in a line of Apache's configuration as it is.
+# Text that needs no escaping in Apache's configuration.
 _PLAIN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{8,512}")
 _PASSPHRASE = re.compile(r'^OIDCCryptoPassphrase "([\w-]+)"$', re.MULTILINE)
 _OIDC = "oidc.conf"

@@ -12,7 +12,7 @@ from importlib import import_module
 from fairway_agent.main import use_proxy
 from fairway_boot.files import Fault
 
-# Each is imported when it is wanted: a node runs many.
+# Imported on demand, because a node runs many of these commands.
 _COMMANDS = {
     "prepare": ("preparation", "prepare"),
     "release": ("preparation", "release"),
@@ -39,5 +39,5 @@ def main() -> int:
         code: int = getattr(import_module(f"fairway_agent.batch.{module}"), function)()
     except Fault as fault:
         print(f"fairway: {fault}", file=sys.stderr)  # noqa: T201
-        return 74  # "I/O error" in sysexits.h
+        return 74  # EX_IOERR of sysexits.h
     return code

@@ -93,7 +93,7 @@ class Batch(Scheduled):
         """Waits until others release enough of the node, and records the task's share; returns
         False if the task is to end before."""
         file = self.nodes.folders.work / "logs" / SHARE_FILE
-        file.unlink(missing_ok=True)  # of an attempt before
+        file.unlink(missing_ok=True)  # left by an earlier attempt
         devices, said = look(), False
         while (share := share_of(devices, wanted)) is None:
             if not said:
@@ -142,7 +142,7 @@ class Batch(Scheduled):
         if code or task.stopped_for or "FAIRWAY_LAST" in os.environ:  # it runs again in each retry
             _keep_log(folders, self.number)
         if self.nodes.notice and task.spec.wanted is None:
-            self.events.approve()  # others of a node that is shared may be saving what they have
+            self.events.approve()  # other tasks on a shared node may still be saving
         return code
 
     def interrupted(self, attempts: Attempts, code: int) -> bool:
@@ -231,7 +231,7 @@ def task_of(folders: Folders, spec: TaskSpec, number: int) -> tuple[Task, BatchN
     """Returns the task that runs here, before its attempt of that number, with the job's secrets.
     Raises OSError or Fault if its nodes or secrets are not available."""
     values = folders.secret_values()
-    os.environ.update(values)  # into this process's memory alone
+    os.environ.update(values)  # only into this process's memory
     code, secrets = str(folders.code), tuple(values)
     plan = replace(folders.plan, run=folders.run, directory=code, secrets=secrets, chained=())
     nodes, hosts = BatchNodes(folders, plan), batch_nodes()
@@ -274,7 +274,7 @@ def _keep_log(folders: Folders, number: int) -> None:
     try:
         logs.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(Path(os.environ["AZ_BATCH_TASK_DIR"], "stdout.txt"), logs / f"{number}.txt")
-    except OSError as error:  # the disk is full; what the task has done counts all the same
+    except OSError as error:  # the disk is full; the task's result still counts
         say(f"this attempt's log could not be kept for the next: {error}")
 
 

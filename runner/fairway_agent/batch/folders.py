@@ -100,7 +100,7 @@ class Folders:
         """Fairway's folder on the file system that all nodes mount; None without one."""
         mounts = [Path(path) for path in self.target.mounts.values()]
         if not mounts and (folder := os.environ.get("AZ_BATCH_NODE_MOUNTS_DIR")):
-            # What the pool itself mounts, where the target does not name it.
+            # The pool's own mounts, which the target may not name.
             mounts = [path for path in sorted(Path(folder).glob("*")) if path.is_dir()]
         return mounts[0] / "fairway" if mounts else None
 

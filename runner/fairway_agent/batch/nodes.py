@@ -98,7 +98,7 @@ class BatchNodes(Nodes):
             task.plan.sample_every,
             lambda seconds: [each_node, *sampler(None, seconds)],
             lambda: environment,
-            # It is none of the task's programs, and needs no secret.
+            # The sampler is no program of the task, and needs no secrets.
             {*task.plan.secrets, self.MARK},
             self._samples(),
         )
@@ -184,9 +184,9 @@ def _keep_scheduled(folders: Folders, spec: TaskSpec, *, succeeded: bool) -> Non
     shutil.copyfile(work.parent / "stdout.txt", kept / "stdout.txt")
 
 
-_MOST_SAID = 10  # files of which something is said in the log
+_MOST_SAID = 10  # files that are reported in the log
 _PAUSE = 1.0
-_TRIES = 5  # without any answer at all: this machine has no such service
+_TRIES = 5  # without any answer: this machine has no such service
 
 
 class ScheduledEvents(threading.Thread):

@@ -48,9 +48,9 @@ class Ending(JsonRecord, called="the ending"):
 
 
 BROUGHT = "endings"
-"""The folder to which Batch brings how each task has ended."""
+"""Folder into which Batch downloads the endings of tasks."""
 DONE = "FAIRWAY_DONE"
-"""The variable that says, in a retry, how many other tasks of the run ended in which state."""
+"""Variable of a retry: the numbers of other tasks of the run, by the state in which they ended."""
 
 
 def send() -> int:
@@ -64,7 +64,7 @@ def send() -> int:
         return 0
     done = Fields(json.loads(os.environ.get(DONE) or "{}"), "what is done")
     status = state_of(endings, plan.tasks, {name: done.count(name) for name in done.facts})
-    os.environ.update(folders.secret_values())  # into this process's memory alone
+    os.environ.update(folders.secret_values())  # only into this process's memory
     sys.stderr.write(tell_of(deliver(orders(plan, status), PAID_PAUSES)))
     return 0
 
@@ -75,7 +75,7 @@ def endings_in(folder: Path, job: str) -> list[Ending]:
     for path in sorted(folder.rglob("*.json")):
         with suppress(OSError, ValueError, RecursionError, Unfit):
             ending = Ending.from_json(json.loads(path.read_bytes()))
-            if ending.job == job:  # a schedule's jobs follow one another
+            if ending.job == job:  # jobs of a schedule follow one another
                 found.append(ending)
     return found
 
@@ -174,7 +174,7 @@ class Track:
     def write(self, status: TaskState) -> None:
         """Writes the state."""
         if self.is_on:
-            with suppress(OSError):  # a disk that is full costs the word
+            with suppress(OSError):  # a full disk only loses the message
                 self.folder.mkdir(parents=True, exist_ok=True)
                 state_files.write(self.folder, status)
 
@@ -187,7 +187,7 @@ class Track:
         """Gives a sign of life when that is due, on the monotonic clock."""
         if self.is_on and now >= self.due:
             self.due = now + _PAUSE
-            with suppress(OSError):  # a disk that is full costs a sign
+            with suppress(OSError):  # a full disk only loses a sign of life
                 files.write_bytes(self.folder / _ALIVE, f"{time.time():.0f}".encode("ascii"))
 
 
@@ -198,7 +198,7 @@ def write_ending(folders: Folders, status: TaskState, over: Over | None = None) 
     limit, why = (over.limit, over.reason) if over is not None else (None, None)
     logs = Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], "logs")
     ending = Ending(job, folders.task, node, status, limit, why)
-    with suppress(OSError):  # as above
+    with suppress(OSError):  # see above
         logs.mkdir(exist_ok=True)
         files.write_json(logs / FILE, ending.to_json())
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def prepare() -> int:
     """Prepares the node's inputs, and runs the job's setup if it has one; returns 0."""
     folders = Folders()
-    if folders.job_facts.setup_is_admin:  # the tasks are another user, and use what is made here
+    if folders.job_facts.setup_is_admin:  # tasks run as another user, and need these files
         os.umask(0)
     job_facts.write_index(folders.record / "tasks.jsonl", folders.index)
     share_inputs(folders)
@@ -43,7 +43,7 @@ def prepare() -> int:
             say(f"the setup could not be started: {error}")
             code = 126
     if folders.job_facts.setup_is_admin:
-        # Every user of the node may read and change it; links stay as they are.
+        # Every user of the node may read and change the files; links stay unchanged.
         for base, _, files in os.walk(folders.job):
             for path in (Path(base), *(Path(base, name) for name in files)):
                 mode = path.lstat().st_mode
@@ -72,7 +72,7 @@ def share_inputs(folders: Folders) -> None:
             continue
         source = folders.job / "inputs" / each.name
         target = Path(each.to) if each.to else root / "inputs" / each.container
-        # With a folder of its own the path in the container is left out.
+        # If the input has its own folder, the path in the container is omitted.
         base = source / each.path if each.to else source
         target.mkdir(parents=True, exist_ok=True)
         with (target / ".fairway.lock").open("w") as lock:
@@ -96,7 +96,7 @@ def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
     """Runs the job's setup or its release, as `name` says, and returns the exit code."""
     secrets = folders.secret_values()
     folders.make_directories(spec)
-    if folders.job_facts.setup_is_admin:  # what root installs on the node is not for all to change
+    if folders.job_facts.setup_is_admin:  # root's installations are not writable for everybody
         os.umask(0o022)
     environment = {
         **os.environ,

@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 _EACH_NODE = "fairway-each-node"
 
-# Open MPI 4, and 5: each has one variable for all nodes, and two that go before it.
+# Prefixes of Open MPI 4 and 5: each has one variable for all nodes, and two that override it.
 _FAMILIES = ("OMPI_MCA_orte", "PRTE_MCA_prte")
 _KINDS = ("", "_local", "_remote")
 _OURS = "_FAIRWAY_MPI_SESSION"  # lets a run that a task submits tell it from the user's setting
 
 
-# The folder of each way's programs, what MPI's launchers call, and whose words that takes.
+# For each way: the folder of its programs, the one for MPI's launchers, and whose syntax it takes.
 _WAYS = {
     "local": ("fairway_agent/fanout/local", "", ""),
     "ssh": ("fairway_agent/fanout/ssh", "fairway-rsh", "rsh"),
     "srun": ("fairway_agent/fanout/srun", "fairway-srun", "ssh"),
-    "sshd": ("", "fairway-agent", "ssh"),  # Batch's programs stand at the top
+    "sshd": ("", "fairway-agent", "ssh"),  # Batch's programs are at the top level
 }
 
 
@@ -56,8 +56,7 @@ def contract(
     words = ["env", "FAIRWAY_NODE_RANK=0"] if contained and nodes == 1 else [_EACH_NODE, *inside]
     found = {"PATH": f"{path}:{folder}", "FAIRWAY_EACH_NODE": " ".join(words)}
     agent = str(folder / program)
-    # Open MPI 4 and 5 split what they are told into words; MPICH, MVAPICH and Intel MPI are built
-    # on Hydra.
+    # Open MPI 4 and 5 split the value into arguments; MPICH, MVAPICH and Intel MPI use Hydra.
     told = {
         "OMPI_MCA_plm_rsh_agent": program,
         "PRTE_MCA_plm_ssh_agent": program,
@@ -112,8 +111,8 @@ def past_proxy(hosts: Sequence[str], environment: Mapping[str, str]) -> dict[str
 
 
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_LOWEST = 10_000  # below lie the ports of services, and 6000, which is Batch's own
-_EPHEMERAL = 32_768  # Linux's own default, where the machine does not say
+_LOWEST = 10_000  # below are services' ports, also Batch's own, 6000
+_EPHEMERAL = 32_768  # Linux's default, if the machine does not report it
 _TRIES = 200
 
 
@@ -134,9 +133,9 @@ def free_port(count: int = 1, own: tuple[int, int] | None = None) -> int:
         first = int(_RANGE.read_text().split()[0])
     end = first - count
     if end <= _LOWEST:
-        end = _EPHEMERAL - count  # connections get all of them here: one is as good as another
+        end = _EPHEMERAL - count  # all ports are ephemeral here: any one will do
     for _ in range(_TRIES):
-        # Not by `random`, which takes longer to import than all else here.
+        # `random` is slower to import than everything else here.
         port = _LOWEST + int.from_bytes(os.urandom(8), "big") % (end - _LOWEST)
         if all(map(_is_free, range(port, port + count))):
             return port

@@ -44,15 +44,15 @@ from fairway_agent import processes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-REACHED = "reached"  # a file for each node to which MPI's launcher has a connection
-LOST_NODES = "lost-nodes"  # names of nodes that could not be reached, a line each
+REACHED = "reached"  # folder: a file for each node to which MPI's launcher is connected
+LOST_NODES = "lost-nodes"  # file: names of nodes that could not be reached, one per line
 
 PROGRAM = "fairway_agent.fanout.remote_exec"
-_GRACE = 30.0  # seconds; as long as torchrun gives its workers
-_MOST = 1 << 20  # bytes that a host may print
-_PATIENCE = 10.0  # seconds for a launcher to end by itself when a node is lost
+_GRACE = 30.0  # seconds; torchrun's own grace for its workers
+_MOST = 1 << 20  # bytes of a host's output
+_PATIENCE = 10.0  # seconds for a launcher to end by itself after losing a node
 
-# Of the launcher here alone: it gives its daemons there what they need in their command line.
+# Variables of the local launcher alone: its remote daemons get theirs on their command line.
 _OWN = ("PMIX_", "PMI_", "OMPI_COMM_WORLD_", "PRTE_MCA_ess", "SSH_")
 
 _SSH = (
@@ -70,7 +70,7 @@ _SILENT: dict[str, Any] = {
 def _connection(host: str) -> list[str]:
     """Returns the command that opens a connection to a node for serving one command."""
     if config := os.environ.get("FAIRWAY_SSH_CONFIG"):
-        # The task's own server there starts what serves, whatever program is named.
+        # The task's own server always starts the serving side there, whatever command is named.
         return ["ssh", "-T", "-F", config, "--", host, "fairway-run"]
     return [*_SSH, "--", host, f"exec {shlex.join([*processes.program(PROGRAM), '--serve'])}"]
 
@@ -82,7 +82,7 @@ def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
 
     def say(line: bytes) -> None:
         assert process.stdin is not None, "it was started with a pipe"
-        with suppress(BrokenPipeError):  # its end is seen elsewhere
+        with suppress(BrokenPipeError):  # others notice its end
             process.stdin.write(line)
             process.stdin.flush()
 
@@ -125,7 +125,7 @@ def unreachable(hosts: Iterable[str]) -> list[str]:
 def printed(host: str, argv: Sequence[str]) -> str:
     """Returns the output of a program on a host; "" if it fails, or there is no connection."""
     command = [*_SSH, "--", host, f"exec {shlex.join(argv)}"]
-    with tempfile.TemporaryFile() as file:  # of which no more is read than it may print
+    with tempfile.TemporaryFile() as file:  # limits how much of the output is read
         code = subprocess.call(command, **{**_SILENT, "stdout": file})
         file.seek(0)
         return "" if code else file.read(_MOST).decode(errors="replace")
@@ -142,7 +142,7 @@ def main() -> None:
             sys.stderr.write(f"fairway-each-node: {error.filename}: {error.strerror}\n")
             sys.exit(127)
     exactly = words[0] == "--exactly"
-    while words[0].startswith("-"):  # rsh's own, which MPI's launchers may give
+    while words[0].startswith("-"):  # rsh's options, which MPI's launchers may pass
         words.pop(0)
     host, *argv = words
     if exactly:
@@ -164,7 +164,7 @@ def _as_rsh(host: str, words: list[str]) -> int:
         reached.touch()
     code = run(host, ["bash", "-c", " ".join(words)], environment)
     if code == LOST:
-        # The mark stays: a launcher may kill this before anything is said.
+        # The mark stays: a launcher may kill this process before it prints anything.
         lose(host)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         time.sleep(_PATIENCE)
@@ -182,7 +182,7 @@ def each_node(argv: list[str], hosts: list[str], printed: int | None = None) -> 
     `printed` takes their output."""
     running: dict[int, subprocess.Popen[bytes]] = {}
     for rank, host in enumerate(hosts):
-        # The first is the main host, which is this one.
+        # The first one is the main host: this one.
         there = [*processes.program(PROGRAM), "--exactly", host] if rank else []
         environment = {**os.environ, "FAIRWAY_NODE_RANK": str(rank)}
         process = subprocess.Popen([*there, *argv], env=environment, stdout=printed, stderr=printed)
@@ -218,10 +218,10 @@ def _tell(running: dict[int, subprocess.Popen[bytes]], number: signal.Signals) -
             os.kill(pid, number)
 
 
-BEAT = 5.0  # seconds between two
-SILENCE = 45.0  # seconds after which the other side is taken for dead
+BEAT = 5.0  # seconds between two heartbeats
+SILENCE = 45.0  # seconds until the other side counts as dead
 
-# OpenSSH's own exit code where a connection fails; a program's is told apart from it.
+# OpenSSH's exit code for a failed connection; a program's own 255 becomes another code.
 LOST = 255
 NOT_LOST = 254
 
@@ -243,8 +243,8 @@ class Command:
 
 
 _MARK = "_FAIRWAY_CHANNEL"
-_CUT_GRACE = 5.0  # seconds for the command where the other side is gone
-_STRAY_GRACE = 2.0  # and for what it leaves running when it has ended
+_CUT_GRACE = 5.0  # seconds for the command if the connection is lost
+_STRAY_GRACE = 2.0  # seconds for processes that the command leaves behind
 _UNFOUND = 127
 
 
@@ -323,7 +323,7 @@ def _first_line() -> tuple[bytes, bytes]:
 def answer(adapt: Callable[[Command], Command] = lambda each: each) -> int:
     """Runs the command from standard input, as this node adapts it. Returns its exit code, or LOST
     if the node shuts down meanwhile: a command that saves its state then may end with 0."""
-    # Those for the command come through the channel: this one says that the machine shuts down.
+    # Signals for the command come through the channel: this one means that the machine shuts down.
     stops: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
     processes.outlive(signal.SIGINT, signal.SIGHUP)

@@ -29,13 +29,13 @@ from fairway_agent.task_logs import say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Below what Linux takes for outgoing connections, and without Batch's own port.
+# Below Linux's ports for outgoing connections, and excluding Batch's own port.
 _FIRST_PORT, _PORTS, _STEP, _CANDIDATES = 20_000, 10_000, 97, 16
 _PATIENCE = 60.0  # seconds until a node of the task must be reachable
 SERVICE = "_FAIRWAY_SERVICE"
 """The variable that marks what serves a task on its nodes and is none of its programs."""
 
-_ALIAS = "fairway"  # what every host is called in known_hosts
+_ALIAS = "fairway"  # name of every host in known_hosts
 
 KEYS_ALONE = """\
 PidFile none
@@ -47,7 +47,7 @@ PermitRootLogin prohibit-password
 X11Forwarding no
 PrintMotd no
 """
-"""Settings of every sshd of Fairway's: it accepts keys alone."""
+"""Settings of every sshd that Fairway starts: it accepts only keys."""
 
 _SERVER = f"""\
 Port {{port}}
@@ -145,7 +145,7 @@ def start_server(meeting: Meeting, address: str, context: Path) -> int:
     if sshd is None:
         raise OSError("sshd is not on this node, or not in this image: install openssh-server")
     if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # root's sshd wants it
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # required by root's sshd
     folder, errors = meeting.folder, ""
     serve = f"{meeting.serve} {context}"
     for port in meeting.ports:
@@ -153,8 +153,8 @@ def start_server(meeting: Meeting, address: str, context: Path) -> int:
         text = _SERVER.format(port=port, address=address, folder=folder, serve=serve)
         file.write_text(text, encoding="utf-8")
         words = [sshd, "-f", str(file), "-E", str(folder / "sshd.log")]
-        # It goes into the background only when it listens.
-        # What looks for the task's own programs on this node is to leave it out.
+        # It only daemonizes once it listens. The variable hides it from searches for the task's own
+        # programs on this node.
         marked = {**os.environ, SERVICE: "1"}
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, env=marked)
         if done.returncode == 0:
@@ -223,10 +223,10 @@ def order(config: Path, hosts: Sequence[str], command: str) -> dict[str, bytes]:
         return dict(zip(hosts, pool.map(ask, hosts), strict=True))
 
 
-# What is a node's own, and another must not take over.
+# Variables that belong to one node and must not be copied to another.
 _OWN = ("_FAIRWAY_", "AZ_BATCH_", "SSH_", "FAIRWAY_NODE_ADDRESS", "FAIRWAY_METADATA_URL")
-_MARK = "_FAIRWAY_STARTED_IN"  # the variable of all that another node has started
-_SERVED = "served-"  # the start of what notes such a session
+_MARK = "_FAIRWAY_STARTED_IN"  # variable of all processes that another node started
+_SERVED = "served-"  # prefix of files that record these sessions
 _OWN_NAMES = {"HOSTNAME", "HOME", "PWD", "OLDPWD", "TMPDIR", "USER", "LOGNAME", "SHLVL", "_"}
 
 
@@ -235,7 +235,7 @@ def serve(context_file: str) -> int:
     context = json.loads(Path(context_file).read_bytes())
     os.environ.clear()
     os.environ.update(context["environment"])
-    # MPI's daemons look there for what they were told to call in place of ssh.
+    # MPI's daemons look here for the program that replaces ssh.
     os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{processes.BUNDLE}"
     base = Path(context["base"])
     os.chdir(context["code"])

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TIMEOUT = 30.0  # seconds for one answer
-_PATIENCE = 60.0  # and in which the server may be away
+_PATIENCE = 60.0  # seconds to retry an unavailable server
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0
 _TRANSIENT = frozenset({429, 500, 502, 503, 504})
-_PAGE = 500  # objects in one answer
-_LISTS = 5  # that may expire before they are read to their ends
+_PAGE = 500  # objects per answer
+_LISTS = 5  # lists that may expire before they are completely read
 UNKNOWN, FORBIDDEN, NOT_FOUND, TAKEN, EXPIRED = 401, 403, 404, 409, 410
 
 RIGHTS = (
     "does the head pod's account have its rights? fairway targets prepare TARGET --apply, "
     "by someone who may create roles"
 )
-"""Hint for a request that the account has no right to."""
+"""Hint for a request that the account may not make."""
 
 DOWN = "is the cluster's control plane up? kubectl get --raw /readyz\npods that run go on meanwhile"
 BATCH, CORE = "/apis/batch/v1", "/api/v1"
@@ -163,7 +163,7 @@ class Api:
         """Returns the answer, in a tuple, or why there is none yet, and for how long to wait."""
         kind = "strategic-merge-patch+json" if method == "PATCH" else "json"
         headers = {
-            "Authorization": f"Bearer {self._read('token')}",  # which is renewed in its file
+            "Authorization": f"Bearer {self._read('token')}",  # the token file is rotated
             "Accept": "application/json",
             "Content-Type": f"application/{kind}",
         }
@@ -214,28 +214,28 @@ class Api:
             raise Fault("no-head", f"{self.account / name} is missing", hint) from None
 
 
-# The controller adds the highest index to the names of a Job's pods, and these are host names.
+# The controller appends the highest index to a Job's pods' names, which are host names.
 _NAME_LENGTH = 52
 _LABEL_LENGTH = 63
 _DIGEST = 8
 
 RUN, SUBMISSION, PART = "fairway.dev/run", "fairway.dev/submission", "fairway.dev/part"
-"""The labels of all that belongs to a run."""
+"""Labels of everything that belongs to a run."""
 CONTROLLER = "controller"
-"""The part of a run that starts the others, and ends what does not go on."""
+"""Part of a run that starts the others, and ends blocked ones."""
 CONDITION = "HardwareFault"
-"""The condition of a node that its health check writes: True where there is one."""
+"""Condition of a node that its health check writes: True if it has a fault."""
 CORDONED = "fairway.dev/cordoned"
-"""The annotation of a node that its health check has cordoned, and why: it lets no other back."""
+"""Annotation of a node that its health check has cordoned: the reason. It uncordons no others."""
 BOOT = "fairway.dev/cordoned-boot"
-"""The annotation that says since which boot a node is cordoned so."""
+"""Annotation: the boot of the node during which the health check cordoned it."""
 HELD = "fairway.dev/held-for-drivers"
-"""The annotation of a new node that its health check keeps from being deleted, by the next one."""
+"""Annotation of a new node whose deletion its health check prevents with KEPT."""
 KEPT = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
-"""The annotation by which the autoscaler does not delete a node, though nothing uses it."""
+"""Annotation that keeps the autoscaler from deleting an unused node."""
 MACHINE = "fairway.dev/machine"
-"""The annotation that says which VM a node is, and on which host, as `fairway_core.machine` reads
-it; `nodes` takes it at its word only about the VM that the node is."""
+"""Annotation with a node's VM and host, in the form that `fairway_core.machine` reads; `nodes`
+trusts it only if its VM is the node's."""
 
 
 def job_name(run: str, submission: int, part: int | str) -> str:

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from fairway_agent.kubernetes.objects import Objects
     from fairway_agent.spec import RunPlan
 
-# Seconds between two looks: where others wait for what it does, and else.
+# Seconds between two polls: while others wait for the controller, and otherwise.
 _PAUSE, _LONG_PAUSE = 1.0, 10.0
 
 
 def main() -> None:
-    # The first process of a pod is ended by no signal that it does not handle.
+    # A pod's first process ignores every signal without a handler.
     processes.on_term(lambda *_: sys.exit(TERMINATED))
     folder, number = Path(sys.argv[1]), int(sys.argv[2])
     plan = job_facts.read_shared_plan(folder, retry=number > 0)
@@ -47,7 +47,7 @@ def main() -> None:
     controller = Controller(Api(), folder, number, plan)
     while controller.step():
         parts = control.read(folder).parts
-        # Others wait to be started, or to be notified.
+        # Parts wait for their start, or users for a notification.
         is_awaited = plan.notify is not None or not parts or not all(part.job for part in parts)
         time.sleep(_PAUSE if is_awaited else _LONG_PAUSE)
 
@@ -81,7 +81,7 @@ class Controller:
         except Damaged:
             raise
         except Fault as fault:
-            # It passes, or is repaired meanwhile: absence, a missing right, a Job that is ending.
+            # May pass or be repaired: an outage, a missing right, a Job that is still ending.
             control.note_blocked(self.folder, self.number, CONTROLLER, fault.said)
         return True
 
@@ -111,7 +111,7 @@ class Controller:
                 if now - self.since[name] < PATIENCE and name not in known.ended:
                     continue
                 if part.nodes > 1 and index_of(pod) > 0:
-                    # The first of a task on several nodes, which waits for this one, says the end.
+                    # The first pod of a multi-node task waits for this one, and reports the end.
                     why_not = why
                 else:
                     self._end(part, name, why)
@@ -123,7 +123,7 @@ class Controller:
         """Ends a pod or a Job, after writing the reason into the run's record for those who look
         meanwhile."""
         folders = [part.task_folder(self.folder, index) for index in part.indices]
-        # Others of its tasks may run: then its index alone fails.
+        # If other tasks of the Job may be running, only this index fails.
         alone = part.nodes == 1 and any(folder.exists() for folder in folders)
         with control.locked(self.folder):
             ended = control.read(self.folder).of(self.number).ended

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.control import Control
 
-# Seconds between two looks of a pod that is to end whether it may.
+# Seconds between two checks whether a pod that was told to end may do so.
 _FIRST_PAUSE, _PAUSE = 0.1, 1.0
 
 
@@ -213,7 +213,7 @@ def serve(
     would never be replaced."""
     while not is_told():
         _wait(wakeup, None)
-    with suppress(OSError):  # then it counts as one that was lost
+    with suppress(OSError):  # then it counts as lost
         group.leave(rank)
     pause = _FIRST_PAUSE
     while _served() and not is_over():

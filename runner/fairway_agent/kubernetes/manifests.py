@@ -27,16 +27,16 @@ Manifest = dict[str, Any]
 
 CONTAINER = "task"
 QUEUE = "kueue.x-k8s.io/queue-name"
-"""The label of a Job that waits in a queue."""
+"""Label of a Job that waits in a queue."""
 PRIORITY = "kueue.x-k8s.io/priority-class"
 """The label of a Job that has a priority class in its queue."""
 SHARES = "fairway.dev/shares-node"
-"""The label of a pod that has a part of its node."""
+"""Label of a pod that has a part of its node."""
 _HOST = "kubernetes.io/hostname"
 SCRATCH = "/var/tmp"  # noqa: S108 - in a pod, a volume of its own
 _SHM = "/dev/shm"  # noqa: S108
 POD_UID = "_FAIRWAY_POD_UID"
-"""The variable of each pod by which it knows itself."""
+"""Variable with a pod's own UID."""
 OWN_SCRATCH = f"$({POD_UID})"
 """The pod's own folder below its node's scratch folder."""
 _TOPOLOGY = "fairway-topology"
@@ -44,23 +44,23 @@ _SCRATCH = "fairway-scratch"
 _MI = 1 << 20
 # On the nodes that Fairway and AKS make; a target names any others itself.
 TAINTS = ("nvidia.com/gpu", "sku", "fairway.dev/pool", "kubernetes.azure.com/scalesetpriority")
-"""The keys of the taints that every task's pod tolerates."""
+"""Keys of the taints that every task's pod tolerates."""
 
-# Seconds that a pod has beyond its job's grace, in which the task writes its end; that its nodes'
-# preparation takes at most; and the longest time that the kubelet takes.
+# Seconds: for a pod beyond its job's grace, to write the task's end; at most for the preparation of
+# its nodes; and the kubelet's maximum.
 _LAST_WORDS = 30
 _PREPARATION = 3600
 _LONGEST = 2**31 - 1
 
-_RESTARTS = 20  # of a controller that fails
+_RESTARTS = 20  # of a failing controller
 _CONTROLLER = {"cpu": "50m", "memory": "96Mi"}
 
-# A pod that was evicted, preempted or lost its node is begun again, and counts as no failure. One
-# that is ended otherwise, as with a node that shuts down, has no such condition: it leaves with a
-# code of its own (see `pod.exit_code`). All else counts, and nothing may: a task's own attempts are
-# all in one pod. No rule says so, because the controller applies FailJob also to the pods of a Job
-# that is suspended, which it does not count. Source: Kubernetes, pkg/controller/job,
-# getFailJobMessage and deleteJobPods.
+# A pod that was evicted, preempted or lost its node is replaced, which counts as no failure. One
+# that ends otherwise, for example because its node shuts down, lacks this condition: it exits with
+# its own code (see `pod.exit_code`). Everything else counts, and no failure is allowed: a task's
+# own attempts are all in one pod. No rule can state that, because the controller applies FailJob
+# also to the pods of a suspended Job, which it does not count. Source: Kubernetes,
+# pkg/controller/job, getFailJobMessage and deleteJobPods.
 _DISRUPTED = {
     "action": "Ignore",
     "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
@@ -78,7 +78,7 @@ def part_job(
     first."""
     is_gang = part.nodes > 1
     count = part.nodes if is_gang else len(part.indices)
-    # A queue admits all pods of a Job or none, and no more run at once than nodes have room for.
+    # A queue admits a Job's pods all at once, so no more of them than the nodes have room for.
     room = settings.most * on_one_node(settings.resources, part.wanted)
     most = (plan.max_parallel, room if settings.queue else None)
     width = count if is_gang else min([count, *filter(None, most)])
@@ -100,7 +100,7 @@ def part_job(
         labels[QUEUE] = settings.queue
         if settings.priority:
             labels[PRIORITY] = settings.priority
-        spec["suspend"] = True  # until Kueue admits all of its pods
+        spec["suspend"] = True  # until Kueue admits all pods
     return _job(job_name(run, submission, part.number), labels, spec)
 
 
@@ -155,14 +155,14 @@ def _template(
     container = _container(settings, command)
     container["volumeMounts"] += [{"name": "shm", "mountPath": _SHM}, scratch_mount]
     if settings.topology:
-        # A task starts without it where the cluster was prepared before there was one: it says so
-        # in its log, as with each topology file that cannot be read.
+        # Optional, for clusters that were prepared before it existed: a task then starts without it
+        # and logs that, as for each topology file that is unreadable.
         source = {"name": topology_map(settings.topology), "optional": True}
         volumes.append({"name": _TOPOLOGY, "configMap": source})
         folder = str(PurePosixPath(settings.topology).parent)
         mount = {"name": _TOPOLOGY, "mountPath": folder, "readOnly": True}
         container["volumeMounts"].append(mount)
-    # Its locked memory is what InfiniBand reads and writes by itself.
+    # InfiniBand reads and writes locked memory directly.
     container["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"]}}
     if settings.resources:
         resources = resources_of(settings.resources, part.wanted)
@@ -229,7 +229,7 @@ def _beside_others(spec: Manifest, wanted: Wanted) -> None:
     cpus = {"resourceFieldRef": {"resource": "limits.cpu"}}
     container["env"].append({"name": "_FAIRWAY_CPUS", "valueFrom": cpus})
     if not wanted.gpus:
-        # An image may ask NVIDIA's runtime for all that are there.
+        # An image may request all GPUs from NVIDIA's runtime.
         container["env"].append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"})
     same = {"labelSelector": {"matchLabels": {SHARES: "true"}}, "topologyKey": _HOST}
     term = {"weight": 100, "podAffinityTerm": same}

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _TRUE, _FALSE, _UNKNOWN = "True", "False", "Unknown"
 _REASONS = {_TRUE: "FaultFound", _FALSE: "NoFaultFound", _UNKNOWN: "NotChecked"}
-_LONGEST = 300.0  # seconds for the check; each of its questions has 20
-# Seconds in which a new node has its drivers, or none of its own: it costs money meanwhile.
+_LONGEST = 300.0  # seconds for the check, which gives each of its commands 20
+# Seconds for a new node to load its drivers, or to turn out to have none: it costs money.
 _BUILDS = 3600.0
-# Seconds between two looks at a node without its drivers: pods come as soon as it has them.
+# Seconds between two polls of a node without drivers: pods start as soon as it has them.
 _SOON = 20.0
-_TRIES = 5  # of a change beside which somebody else changes the node
+_TRIES = 5  # for a change that conflicts with someone else's
 _KEY_VALUES = Path("/var/lib/hyperv/.kvp_pool_3")
 
 
@@ -57,7 +57,7 @@ class Verdict:
     status: str
     message: str
     is_building: bool = False
-    """True while the drivers do not offer what the node has."""
+    """True while the drivers do not show all of the node's devices."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class NodeHealth:
                 change.setdefault("metadata", {"annotations": {}})["annotations"].update(notes)
             try:
                 if change:
-                    # Of that node alone: if a person cordons it meanwhile, it stays that person's.
+                    # Only this version of the node: a person may cordon it meanwhile.
                     change["metadata"]["resourceVersion"] = node["metadata"]["resourceVersion"]
                     self._send("", change)
                 break
@@ -126,7 +126,7 @@ def run(check: Sequence[str]) -> Verdict:
             check, capture_output=True, text=True, check=False, timeout=_LONGEST, errors="replace"
         )
     except subprocess.TimeoutExpired:
-        # Each of its questions has an end of its own: what has none waits in the kernel.
+        # Each of its commands has a timeout: one that exceeds it hangs in the kernel.
         return Verdict(_TRUE, f"the health check does not end in {_LONGEST:.0f} seconds")
     except OSError as error:
         return Verdict(_UNKNOWN, f"the health check did not run: {error}")

@@ -107,7 +107,7 @@ def _machine(node: Object) -> str:
     if provider != "azure":
         return ""
     noted = (node["metadata"].get("annotations") or {}).get(MACHINE, "")
-    facts = dict(each.partition("=")[::2] for each in noted.split(","))  # as their reader sees them
+    facts = dict(each.partition("=")[::2] for each in noted.split(","))  # parsed as its reader does
     is_own = facts.get("resource", "").lower() == resource.lower()
     return noted if is_own else f"resource={resource}"
 
@@ -116,7 +116,7 @@ def _act(api: Api, action: str, node: str) -> None:
     """Drains or resumes a node. Raises Fault if the API server refuses that."""
     change: Object = {"spec": {"unschedulable": action == "drain"}}
     if action == "drain":
-        # It is a person's from now on, also if its health check had closed it.
+        # From now on a person has cordoned it, even if the health check did so before.
         change["metadata"] = {"annotations": {CORDONED: None, BOOT: None}}
     try:
         api.call("PATCH", f"{CORE}/nodes/{quote(node)}", change)

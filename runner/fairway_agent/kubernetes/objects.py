@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 _UID = "kueue.x-k8s.io/job-uid"
-# Reasons that do not pass when others end, and states of checks, such as that for new nodes.
+# Reasons that persist when other jobs end, and states of checks, for example for new nodes.
 _NEVER = ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Inadmissible")
 _REFUSED = ("Retry", "Rejected")
 _STARTS, _STARTS_NONE = "TriggeredScaleUp", "NotTriggerScaleUp"
 REQUESTED = "autoscaling.x-k8s.io/consume-provisioning-request"
-"""The annotation of pods that Kueue admitted once their nodes were asked for. The autoscaler starts
-no more nodes for these. Source: Kubernetes autoscaler, processors/provreq/pods_filter.go."""
+"""Annotation of pods that Kueue admitted after requesting their nodes. The autoscaler starts no
+further nodes for them. Source: Kubernetes autoscaler, processors/provreq/pods_filter.go."""
 _SCALES = "the pool scales up"
 
 
@@ -70,7 +70,7 @@ def scaling(api: Api) -> dict[str, Scaling]:
             query = {"fieldSelector": f"involvedObject.kind=Pod,reason={reason}"}
             for event in api.list(CORE, "events", query):
                 uid = event["involvedObject"].get("uid", "")
-                # The one in whole seconds, and the other in microseconds.
+                # One in seconds, the other in microseconds.
                 when = moment(event.get("lastTimestamp") or event.get("eventTime"))
                 said = (event.get("message") or "").removeprefix("pod didn't trigger scale-up: ")
                 says = f"the autoscaler starts none: {said}"
@@ -133,8 +133,8 @@ def _order(workload: Object) -> tuple[int, str, str]:
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 JOB = "batch.kubernetes.io/job-name"
-"""The label of a pod that names its Job."""
-_MOST_NAMES = 100  # of runs in one request
+"""Label of a pod that names its Job."""
+_MOST_NAMES = 100  # runs in one request
 
 
 @dataclass

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 _PREPARE = "fairway_agent.prepare"
 _GONE = {NODE: "a node of it was lost", PREEMPTION: "a node of it was taken away"}
-_LOOK = 5.0  # seconds between two looks whether a pod was replaced
+_LOOK = 5.0  # seconds between two checks whether a pod was replaced
 
 
 class PodNodes(SharedNodes):
@@ -166,7 +166,7 @@ def _sampled(task: Task) -> str:
     return f"{task.hosts[0].name}.{task.name}"
 
 
-# Seconds between two looks whether all pods are there: most come together.
+# Seconds between two checks whether all pods exist: most start together.
 _FIRST_LOOK, _NEXT_LOOK = 0.05, 1.0
 
 
@@ -223,7 +223,7 @@ def main() -> None:
     submission, number = map(int, sys.argv[3:5])
     hold_scratch(Path(SCRATCH))
     (wakeup, _), received = processes.signal_wakeups(signal.SIGCHLD), list[int]()
-    # The first process of a pod is ended by no signal that it does not handle.
+    # A pod's first process ignores every signal without a handler.
     processes.on_term(lambda number, _: received.append(number))
     try:
         plan = job_facts.read_shared_plan(run, retry=submission > 0)
@@ -271,10 +271,10 @@ def with_share(
 ) -> Host:
     """Returns the pod's node with the pod's share of it; `part` is that of the submission."""
     count = wanted.gpus or 0
-    # Those of the node, where the container has no other files of devices than its own.
+    # The node's numbers, if the container sees only its own device files.
     found = device_files(devices) if count else []
     gpus = tuple(found if len(found) == count else range(count))
-    # A pod has an address of its own, and all ports of that.
+    # A pod has its own address, and so all ports.
     return replace(host, share=Share(gpus, own_cores(), part or 1.0, ports_beside([0], 1)))
 
 

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import TaskState
 
 
-# Seconds in which the pods of a Job that is deleted have to have ended, most of them: they have
-# their grace. And those between two looks.
+# Seconds until the pods of a deleted Job must have ended, which includes their grace, and between
+# two polls.
 _LONGEST_END = 120.0
 _PAUSE = 0.5
 
@@ -63,7 +63,7 @@ def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
     folder = shared / "runs" / request.run
     if request.claims and not request.task and not (folder / "plan.json").exists():
         _cancel_orphans(Api(), folder, request.claims)
-        runs.remove(folder)  # they have written there since
+        runs.remove(folder)  # pods have written there since
     return runs.cancel(shared, request, _cancel_run, _cancel_task)
 
 
@@ -120,12 +120,12 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
     for part in parts:
         if not part.job or request.task not in part.names:
             continue
-        if len(part.indices) == 1:  # it has a Job of its own
+        if len(part.indices) == 1:  # the task has its own Job
             for job in jobs_of(api, folder):
                 if job["metadata"]["name"] == part.job:
                     api.delete(BATCH, "jobs", part.job)
             continue
-        # Else it has the pod of its index, which is not made again.
+        # Otherwise the task is one pod of a Job, whose index is not restarted.
         position = part.names.index(request.task)
         for pod in api.list(CORE, "pods", {"labelSelector": f"{JOB}={part.job}"}):
             if index_of(pod) == position and not is_over(pod) and owns(folder, pod):
@@ -186,12 +186,12 @@ class _Reconciliation(Reconciliation):
         self, part: Part, index: int, status: TaskState, *, cancelled: bool
     ) -> JobView | None:
         view, pod = view_of(self.objects, part, index) or (_GONE, "")
-        # What was listed may be older than what its pod has written since.
+        # The listed objects may be older than what the pod has written since.
         has_begun = status.state == "running" and not status.stopped
         if view.state == "queued" and cancelled and not self.cancelled and not has_begun:
-            # Whatever pod begins with it now ends at once, and its others go on.
+            # A pod that starts with it now ends at once, and the other tasks continue.
             return JobView("cancelled", exit_code=CANCELLED)
-        ended = self.control.ended  # by the controller
+        ended = self.control.ended  # ended by the controller
         if status.state == "queued" and (why := ended.get(part.job) or ended.get(pod)):
             return JobView("failed", why)
         return None if view.state == "queued" and has_begun and status.job == pod else view

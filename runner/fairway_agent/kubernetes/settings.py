@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 NODE_PROVISIONING = 1800.0
-"""Seconds in which the autoscaler has a node, or tries another pool: with many GPUs they come
-slowly."""
-# Seconds in which a node that is there builds its drivers and pulls an image.
+"""Seconds for the autoscaler to start a node before it tries another pool: nodes with many GPUs
+start slowly."""
+# Seconds for an existing node to build its drivers and pull an image.
 _FIRST_START = 1200.0
-# Seconds in which all pods of a task have to be there once the first is, of nodes that are all
-# there: they are held meanwhile, and those of another task may be waiting for just these.
+# Seconds from the first pod of a task to the last, if their nodes exist: the first ones block nodes
+# that another task may be waiting for.
 _TOGETHER = 900.0
 
 MOST_WAITS = 8
-"""The most that a task's first pod holds its node, as a multiple of its patience, while the
-autoscaler starts nodes again and again that do not come."""
+"""Maximum time for which a task's first pod holds its node while the autoscaler repeatedly fails to
+start others, as a multiple of its patience."""
 
 
 def patience(least: int, most: int) -> float:
@@ -145,7 +145,7 @@ def parse(text: object) -> Fraction:
 
 
 _CPU = "cpu"
-# Divided as the node is: all else belongs to whole nodes, as their adapters do.
+# Divided like the node; other resources, such as adapters, belong to whole nodes.
 _DIVIDED = ("memory", "ephemeral-storage")
 _MI = 1 << 20
 

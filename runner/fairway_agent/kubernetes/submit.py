@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from fairway_agent.kubernetes.objects import Object
 
 
-# Seconds for which a Job's end is waited for, and between two looks.
+# Seconds to wait for a Job's end, and between two polls.
 PATIENCE = 60.0
 _PAUSE = 0.5
 
@@ -74,7 +74,7 @@ def make(api: Api, folder: Path, name: str) -> None:
             label = f"{RUN}={run_label(folder.name)}"
             text = f"the deleted Job {name} still exists: its pods have their grace period"
             hint = f"try again when they are gone: kubectl get pods -l {label}"
-            if there is None:  # as where somebody else changes the same quota again and again
+            if there is None:  # for example, somebody else keeps changing the same quota
                 text = f"the API server of Kubernetes could not create the Job {name}, because of "
                 text += "a conflict with another"
                 hint = "try again; if it persists: kubectl describe quota"
@@ -113,7 +113,7 @@ def cluster_queue(api: Api, queue: str) -> Object | None:
     local = api.get(api.kueue, "localqueues", queue) if api.kueue else None
     if local is None:
         raise Refused(_UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job")
-    with suppressed(FORBIDDEN):  # as below
+    with suppressed(FORBIDDEN):  # see below
         name = local["spec"]["clusterQueue"]
         return api.get(api.kueue, "clusterqueues", name, everywhere=True)
     return None
@@ -144,8 +144,8 @@ def _text(amount: Fraction) -> str:
     return f"{float(amount):g}"
 
 
-OBJECTS = "objects"  # in a run's folder: the manifests of its Jobs, each by its name
-KEY = "fairway_key"  # by which the pods of a task reach each other
+OBJECTS = "objects"  # folder of a run: the manifests of its Jobs, by name
+KEY = "fairway_key"  # file: the key with which the pods of a task reach each other
 
 _REFUSED = {
     TOO_MUCH: "ask for fewer nodes, or for fewer tasks at a time with `max_parallel`: "
@@ -175,7 +175,7 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             if not all(owns(folder, each) for each in remains):
                 runs.forget(folder, number)
                 raise Taken(folder)
-            _delete(api, remains, known)  # they are of a run of this folder, removed by hand
+            _delete(api, remains, known)  # leftovers of a run whose folder was removed by hand
             control.change(folder, number, parts=parts, complete=False)
         if known.submission == number and not known.complete:
             _submit_parts(api, folder, known)
@@ -195,7 +195,7 @@ def _write_objects(folder: Path, wanted: Control, request: SubmitRequest) -> Non
             file.write(request.key)
     objects = folder / OBJECTS
     objects.mkdir(exist_ok=True)
-    for part in wanted.parts:  # whose pods find all else in the shared folder
+    for part in wanted.parts:  # pods find everything else in the shared folder
         words = _program("pod", str(folder), part.stage, str(wanted.submission), str(part.number))
         manifest = manifests.part_job(folder.name, wanted.submission, part, plan, found, words)
         files.write_json(objects / f"{manifest['metadata']['name']}.json", manifest)
@@ -210,11 +210,11 @@ def _program(module: str, *words: str) -> list[str]:
 
 def _submit_parts(api: Api, folder: Path, wanted: Control) -> None:
     plan = job_facts.read_shared_plan(folder, retry=wanted.submission > 0)
-    if not wanted.submission:  # a retry that begins nothing ends by itself, and says why
+    if not wanted.submission:  # a retry that starts nothing ends by itself, with a reason
         folders = [Path(each) for each in plan.after]
         reconcile_all(api, folders)
         predecessors.require(folders, plan.conditions)
-    # What waits for others is made by the controller; it makes all where the order matters.
+    # The controller creates parts that wait for other runs; and all parts if their order matters.
     waits = plan.after or (plan.max_parallel is not None and len(wanted.parts) > 1)
     try:
         _require_quota(api, folder, wanted)
@@ -254,8 +254,8 @@ def _require_quota(api: Api, folder: Path, wanted: Control) -> None:
             if queue not in queues:
                 queues[queue] = cluster_queue(api, queue)
                 name = job["metadata"]["labels"].get(manifests.PRIORITY)
-                with suppressed(FORBIDDEN):  # a head that was prepared without that right
-                    # Kueue would look for the class for ever.
+                with suppressed(FORBIDDEN):  # the head may lack that right, if prepared earlier
+                    # Kueue would wait for the class forever.
                     if name and not api.get(api.kueue, _CLASSES, name, everywhere=True):
                         raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
             require_quota(queues[queue], job)

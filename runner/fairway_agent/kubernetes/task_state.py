@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from fairway_agent.kubernetes.objects import Object, Objects
 
 
-_LONGEST = 300  # characters of what somebody else says
-_MOST_NODES = 3  # that are named
+_LONGEST = 300  # characters of another program's message
+_MOST_NODES = 3  # nodes in a message
 
 _PULLING = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _BAD_CONFIG = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
@@ -45,7 +45,7 @@ def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str] | Non
     name = "" if pod is None else pod["metadata"]["name"]
     if end := _end(job, part, position):
         if pod is not None and end == "failed" and not condition(job, "Failed"):
-            return JobView("running"), name  # it has its grace
+            return JobView("running"), name  # it is in its grace period
         return _ended(job, pods[0] if pods and end == "failed" else None)
     if pod is not None and pod["status"].get("phase") == "Running":
         return JobView("running", lacking(found, part)[0]), name
@@ -148,7 +148,7 @@ def _ended(job: Object, pod: Object | None) -> tuple[JobView, str]:
         reason or (silent if name else "its pod ended or was deleted before it could report why"),
         code,
         ended,
-        # An index whose end has no time of its own waits for that of its Job.
+        # An index without its own end time waits for its Job's.
         unreported=not reason,
         timed_out=code == TIMED_OUT,
     ), name
@@ -194,7 +194,7 @@ def _short(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
-# Seconds from the first look that sees it: registries have their bad minutes.
+# Seconds since it was first seen: registries may fail for a while.
 PATIENCE = 300.0
 
 
@@ -206,7 +206,7 @@ def stuck(objects: Objects, job: str) -> Iterator[tuple[Object, str]]:
             yield pod, why
 
 
-# Seconds for which nodes are kept for the pods of the request by which they were started. Source:
+# Seconds for which nodes are reserved for the pods of the request that started them. Source:
 # Kubernetes autoscaler, processors/provreq/processor.go.
 _BOOKED = 600.0
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-MOST = 4 << 20  # bytes in one answer
+MOST = 4 << 20  # bytes per answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,4 +297,4 @@ REQUESTS: dict[str, type[JsonRecord]] = {
     "runs": RunsRequest,
     "remove": RunsRequest,
 }
-"""Kinds of requests to a host, each by the name of the function that answers it."""
+"""Types of requests to a host, by the name of the function that answers each."""

@@ -63,10 +63,10 @@ def give_up(base: Path, name: str, run: str) -> None:
     """Ends a run's use of that folder below `base`; the last run to use it removes the folder."""
     users = base / ".users" / name
     (users / run).unlink(missing_ok=True)
-    with suppress(OSError):  # others have it, or none ever had
+    with suppress(OSError):  # other runs use it, or none ever did
         for user in list(users.iterdir()):
             if not (base.parent / "runs" / user.name).is_dir():
-                user.unlink(missing_ok=True)  # it was taken back while it was submitted
+                user.unlink(missing_ok=True)  # it was withdrawn while it was submitted
         users.rmdir()
         shutil.rmtree(base / name, ignore_errors=True)
 
@@ -81,7 +81,7 @@ def adopt(base: Path, name: str, run: str, what: str) -> Path:
         try:
             draft.rename(folder)
         except OSError:
-            if not folder.is_dir():  # else another submission of the same was faster
+            if not folder.is_dir():  # otherwise a parallel submission was faster
                 hint = "submit it again: its copy has not arrived whole, or was removed"
                 raise Fault("host-failed", f"{what} is not at {folder}", hint) from None
     shutil.rmtree(draft, ignore_errors=True)
@@ -104,12 +104,12 @@ def receive(
     try:
         draft = folder.with_name(f".{folder.name}.{os.getpid()}.{os.uname().nodename}")
         draft.mkdir(parents=True)
-        import tarfile  # who is asked about runs unpacks none
+        import tarfile  # queries about runs unpack nothing
 
         try:
             with tarfile.open(fileobj=payload, mode="r|gz") as files:
                 for member in files:
-                    # Written by a CLI of the same user, and named by it: nothing but plain files.
+                    # Written and named by a CLI of the same user: only plain files are accepted.
                     if member.isfile() and "/" not in member.name:
                         content = files.extractfile(member)
                         assert content is not None, "a plain file has content"
@@ -119,7 +119,7 @@ def receive(
             except OSError:
                 if not (folder / "plan.json").is_file():
                     raise
-                # Its orders are taken over, unless those of a later retry are there.
+                # Takes over the retry's orders, unless those of a later one exist.
                 new, known = job_facts.read_retry(draft), job_facts.read_retry(folder)
                 if new is not None and new.submission > (known.submission if known else 0):
                     (draft / "retry.json").replace(folder / "retry.json")
@@ -251,13 +251,13 @@ def runs(shared: Path, request: messages.RunsRequest, _: object) -> messages.Run
             submissions[folder.name] = number if type(number) is int and number >= 0 else 0
             found[folder.name] = {
                 name: (folder / name).read_text(encoding="utf-8", errors="replace")
-                for name in RECORD  # the rest is brought when it is asked for
+                for name in RECORD  # other files are sent on request
                 if (folder / name).is_file()
             }
     return messages.RunsReport(found, submissions)
 
 
-_SOME = b"x" * 4096  # over its quota a folder still takes files without any byte
+_SOME = b"x" * 4096  # over its quota, a folder still accepts empty files
 
 
 def write_fault(folder: Path) -> str:
@@ -275,7 +275,7 @@ def write_fault(folder: Path) -> str:
 def health(shared: Path, **more: Any) -> messages.Health:
     """Returns the health of a target: of its shared folder, and `more` of its own kind."""
     fault, free = write_fault(shared), 0
-    for folder in (shared, *shared.parents):  # or the nearest above it that can be looked at
+    for folder in (shared, *shared.parents):  # or of the nearest accessible parent
         with suppress(OSError):
             free = shutil.disk_usage(folder).free
             break
@@ -335,7 +335,7 @@ def reports(
 
 
 def _report(folder: Path, asked: messages.RunRequest, room: list[int]) -> messages.RunReport | None:
-    # The run's own state first: what is final there is final in all that is read after it.
+    # The run's own state first: if it is final, so is everything read afterwards.
     state = state_files.read_run(folder)
     if state is None and not (folder / "plan.json").is_file():
         return None
@@ -343,7 +343,7 @@ def _report(folder: Path, asked: messages.RunRequest, room: list[int]) -> messag
     known: list[str] = []
     with suppress(FileNotFoundError):  # the run may be removed meanwhile
         known = [each.name for each in (folder / "tasks").iterdir()]
-    # The tasks that have a folder: by their numbers, and then the last.
+    # Tasks with a folder: by their numbers, and then the last one.
     names = [*sorted(filter(str.isdecimal, known), key=int), *(n for n in known if n == LAST)]
     tasks = {}
     for name in ("setup", *names):

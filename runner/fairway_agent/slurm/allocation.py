@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.task.task import Task
 
-# What programs/fairway-each-node adds to srun, and fairway-on-node puts before the command.
+# Files: srun's options for programs/fairway-each-node, and fairway-on-node's command prefix.
 STEP_OPTIONS, PREFIX = "step-options", "container"
 
 
@@ -109,12 +109,12 @@ def _has_pyxis() -> bool:
 
 _HERE, _PREPARE = "fairway_agent.slurm.allocation", "fairway_agent.prepare"
 
-_STRAY_GRACE = 2.0  # seconds for what an attempt has left on another node
-_STEP_PATIENCE = 120.0  # seconds for srun to end what is left, of which a node may never answer
+_STRAY_GRACE = 2.0  # seconds for processes that an attempt left on another node
+_STEP_PATIENCE = 120.0  # seconds for srun to end these, since a node may never answer
 
-# One process a node, beside whatever else the job runs there.
+# One process per node, beside whatever else the job runs there.
 STEP = ("srun", "--overlap", "--ntasks-per-node=1", "--mpi=none", "--input=none", "--quiet")
-# What the job was asked for, and would be asked of each step of its own again.
+# Settings of the job that would also apply to each of its steps.
 _OF_JOB = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
@@ -168,14 +168,14 @@ class SlurmNodes(SharedNodes):
                 step.wait()
         self.signalling.clear()
         if code and len(task.hosts) > 1:
-            # What a launcher that was killed has left: the next attempt must not meet it.
+            # Steps that a killed launcher left running would interfere with the next attempt.
             steps = ["squeue", "-h", "-s", "-j", os.environ["SLURM_JOB_ID"], "-o", "%i"]
             with suppress(commands.Refused):
                 listed = commands.run(steps).split()
                 if left := [step for step in listed if step.rpartition(".")[2].isdecimal()]:
                     commands.run(["scancel", "--signal=KILL", *left])
         if words := _on_others(task):
-            # What was told to end has had its grace.
+            # Processes that were told to end have had their grace.
             grace = _STRAY_GRACE if task.kill_at is None else 0.0
             names = [task.plan.run, task.name, str(grace), str(scratch_folder(task))]
             self._step(task, [*words, *processes.program(_HERE), "leave", *names])
@@ -204,7 +204,7 @@ class SlurmNodes(SharedNodes):
         elif self.entry is not None:
             self.entry.write(task.folder)
         if is_prepared(task):
-            folder = scratch_folder(task)  # on every node; what others left there goes
+            folder = scratch_folder(task)  # on every node, without leftovers
             scratch.make(folder, keep=task.share is not None)
             if words := _on_others(task):
                 make = 'rm -rf -- "$1" && mkdir -p -m 700 -- "$1"'
@@ -253,8 +253,8 @@ def _for_step() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _OF_JOB}
 
 
-_GRACE = 5.0  # seconds for what is left to save what it has
-_PATIENCE = 30.0  # seconds for what does not die at once, as a program in the driver of a GPU
+_GRACE = 5.0  # seconds for leftover processes to save their state
+_PATIENCE = 30.0  # seconds for processes that cannot die at once, for example in a GPU's driver
 _RUN, _JOB, _TIMES = "FAIRWAY_SHARED_DIR", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"
 
 
@@ -271,10 +271,10 @@ def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
     """Ends this user's leftover processes here of jobs that Slurm no longer has, or has
     restarted."""
     own = (environment.get(_JOB, ""), environment.get(_TIMES, "0"))
-    found: dict[int, tuple[str, str]] = {}  # each with its job, and how often that had begun anew
+    found: dict[int, tuple[str, str]] = {}  # each with its job's ID and restart count
     for pid, variables in processes.environments():
         known = dict(each.partition("=")[::2] for each in variables)
-        # A launcher passes this one on to other nodes too.
+        # A launcher copies this variable to other nodes too.
         folder, job = known.get(_RUN, ""), known.get(_JOB, "")
         key = (job, known.get(_TIMES, "0"))
         if job and key != own and Path(folder).is_relative_to(shared / "runs"):
@@ -283,7 +283,7 @@ def end_leftovers(shared: Path, environment: Mapping[str, str]) -> None:
         return
     going: set[str] = set()
     if any(job != own[0] for job, _ in found.values()):
-        # By itself squeue leaves out jobs that are suspended, and those of hidden partitions.
+        # By default squeue omits suspended jobs, and those of hidden partitions.
         every = ["squeue", "-h", "-a", "-t", "all", "-u", str(os.getuid()), "-o", "%A|%T"]
         try:
             listed = (line.partition("|") for line in commands.run(every).splitlines())

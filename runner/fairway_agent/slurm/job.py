@@ -33,14 +33,14 @@ from fairway_boot.slurm import commands
 if TYPE_CHECKING:
     from fairway_agent.task.task import Task
 
-_PORTS = 256  # ranges, one of which a job has by its number
-# Seconds in which those that it comes after are known to have ended, once Slurm says so; what they
-# have written may still be on its way. And those between two looks.
+_PORTS = 256  # ranges of ports, one of which each job selects by its ID
+# Seconds, after Slurm has reported the ends of predecessors, until their states must be visible:
+# their files may be delayed. And between two polls.
 _ENDS_KNOWN = 300.0
 _PAUSE = 1.0
-_REQUEUE_PATIENCE = 60.0  # seconds until Slurm ends a job that it requeues
-# Seconds between Slurm's signal to a task and the same one to this program: Slurm signals each
-# process of a job in turn, and its children may come first.
+_REQUEUE_PATIENCE = 60.0  # seconds until Slurm ends a requeued job
+# Seconds between Slurm's signal to a task and to this program: Slurm signals a job's processes one
+# after another, and its children may be first.
 _SIGNALLED_WITHIN = 5.0
 _ENDS = {
     signal.SIGTERM: scheduled.ENDED,
@@ -76,7 +76,7 @@ class Slurm(scheduled.Scheduled):
         from fairway_agent import notify
         from fairway_agent.slurm import runs
 
-        with suppress(OSError, Fault, commands.Refused):  # the next look tells it
+        with suppress(OSError, Fault, commands.Refused):  # the next poll sends it
             if notify.is_last(task.run_folder, task.name, task.submission or 0):
                 runs.notify_end(task.run_folder)
 
@@ -86,21 +86,21 @@ class Slurm(scheduled.Scheduled):
         if not task.plan.conditions:
             return True
         submission = task.submission or 0
-        # A retry of tasks that have begun waits for nothing any more.
+        # A retry of tasks that have started no longer waits for anything.
         plan = job_facts.read_shared_plan(task.run_folder, retry=submission > 0)
         if not plan.after:
             return True
-        from fairway_agent.slurm import runs  # few jobs ask
+        from fairway_agent.slurm import runs  # rarely needed
 
         end = time.monotonic() + _ENDS_KNOWN
         while True:
-            with suppress(OSError, commands.Refused):  # it is asked again
+            with suppress(OSError, commands.Refused):  # retried
                 runs.reconcile_all([Path(each) for each in plan.after])
             unmet = predecessors.decide(task.run_folder, plan, submission)
             if unmet is not None or self.is_cancelled(task):
                 return not unmet
             if self.asked:
-                sys.exit(TERMINATED)  # it is asked again where Slurm begins it again
+                sys.exit(TERMINATED)  # checked again if Slurm restarts it
             if time.monotonic() > end:
                 message = "it is not known how the runs that it comes after have ended"
                 hint = f"once it is: fairway retry {task.run_folder.name}"
@@ -113,7 +113,7 @@ class Slurm(scheduled.Scheduled):
         names = [compact]
         if "[" in compact or "," in compact:
             names = commands.run(["scontrol", "show", "hostnames", compact]).split()
-        hosts = [Host(name, name) for name in names]  # that of the batch script first
+        hosts = [Host(name, name) for name in names]  # the batch script's host first
         if task.spec.wanted is not None:
             parts = control.read(task.run_folder).parts
             part = next((each.part for each in parts if each.number == self.part), None)
@@ -141,7 +141,7 @@ class Slurm(scheduled.Scheduled):
             reason = f"{scheduled.LOST[PREEMPTION]}, and Slurm does not requeue it: {refused}"
             attempts.finish("failed", code, reason)
             return
-        time.sleep(_REQUEUE_PATIENCE)  # Slurm ends this, and everything else of the job
+        time.sleep(_REQUEUE_PATIENCE)  # Slurm ends this process, and the rest of the job
         attempts.state, attempts.exit_code = "stopped", TERMINATED
 
 
@@ -158,7 +158,7 @@ def main() -> None:
     slurm = Slurm(wakeup, Watch(run, plan, submission), part=int(sys.argv[4]))
     for number, how in _ENDS.items():
         signal.signal(number, slurm.ask(how))
-    # Says that this part of the submission is under way, for when Slurm has forgotten it.
+    # Shows that this part of the submission has started, once Slurm has forgotten it.
     trace = run / "jobs" / f"{stage}-{slurm.part}-{submission}"
     own = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ["SLURM_JOB_ID"]
     scheduled.once_there_is_room(lambda: trace.parent.mkdir(exist_ok=True))

@@ -14,7 +14,7 @@ from fairway_boot.slurm import commands
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_MOST_NAMES = 1000  # of jobs in one command line
+_MOST_NAMES = 1000  # jobs in one command line
 
 # The states of a job that has ended, however it did.
 ENDED = frozenset(
@@ -58,9 +58,9 @@ _LACKS_NODES = ("ReqNodeNotAvail", "Nodes required for job are DOWN", "Partition
 # How the reasons begin that Fairway's scheduler gives its nodes.
 _OURS = ("fairway:", "Azure:")
 
-# Reasons of those that wait for their turn, of held ones, and of all whose turn it cannot be yet.
+# Reasons of jobs that wait for their turn.
 TURNS = ("Priority", "Resources")
-# As squeue has them; scontrol puts `_` where these have spaces.
+# Reasons of held jobs in squeue's form; scontrol has `_` instead of spaces.
 HELD = (
     *("JobHeld", "JobHoldMaxRequeue", "launch failed requeued held"),
     *("job requeued in held state", "job requeued in special exit state"),
@@ -75,7 +75,7 @@ def jobs_named(names: Iterable[str]) -> list[Element]:
         some, left = left[:_MOST_NAMES], left[_MOST_NAMES:]
         found += _listed("--name", ",".join(some))
     lacking = any(reason.startswith(_LACKS_NODES) for _, _, _, reason, *_ in found)
-    whys: dict[str, str] = {}  # why the scheduler has nodes of a partition rest
+    whys: dict[str, str] = {}  # reasons for a partition's inactive nodes
     if lacking:
         rest = commands.run(["sinfo", "-h", "-N", "-t", "down,drain", "-o", "%R|%E"])
         rows = (line.partition("|") for line in rest.splitlines())
@@ -95,7 +95,7 @@ def renamed(job: str, comment: str) -> list[Element]:
     The comment says whose it is, as Slurm reuses a number after it has lost its state."""
     try:
         rows = _listed("-j", job)
-    except commands.Refused:  # slurmctld knows no such job
+    except commands.Refused:  # slurmctld does not know the job
         return []
     found = [_element(words, {}, {}) for words in rows]
     return [each for each in found if each.comment == comment]
@@ -124,7 +124,7 @@ def _element(
         reason = whys.get(partition, reason)
     ahead = 0
     if reason in TURNS and priority.isdecimal() and job.isdecimal():
-        # Those of a higher priority, or of the same and older.
+        # Jobs of a higher priority, or of the same priority and older.
         own, queue = (-int(priority), int(job)), queues.get(partition, ())
         ahead = len({each for level, each in queue if (-level, each) < own and each != own[1]})
     return Element(job, number, state, reason, nodes, ended, comment, starts, ahead, partition)
@@ -133,7 +133,7 @@ def _element(
 def look_up(job: str, index: int) -> Element | None:
     """Returns a job that has ended; None without accounting, or if that knows no end of it."""
     name = job if index < 0 else f"{job}_{index}"
-    # Not --json: Slurm 22.05 reports success there for jobs that failed.
+    # Not --json: with it, Slurm 22.05 reports failed jobs as successful.
     fields = "State,Reason,NodeList,End,Comment"
     try:
         listed = commands.run(["sacct", "-n", "-P", "-X", "-j", name, "-o", fields])
@@ -141,19 +141,19 @@ def look_up(job: str, index: int) -> Element | None:
         return None
     for line in reversed([each for each in listed.splitlines() if each.count("|") >= 4]):
         state, reason, nodes, ended, comment = line.split("|", 4)
-        # "CANCELLED by 1000"; and a row without an end is one that slurmdbd has lost sight of.
+        # Strips "CANCELLED by 1000". A row without an end belongs to a job that slurmdbd has lost.
         state = state.partition(" ")[0]
         if state in ENDED and ended != "Unknown":
             return Element(job, index, state, reason, nodes, ended, comment)
     return None
 
 
-# To how many seconds a start that Slurm expects is told, so that it is not another each time; and
-# from when on it is none: Slurm takes a job without a time limit to go on for a year.
+# Seconds to which Slurm's expected start is rounded, so that it is more stable; and beyond which it
+# is ignored: Slurm assumes that a job without a time limit runs for a year.
 _ABOUT = 300
 _LATEST = 30 * 86400.0
 
-# Of Slurm's reasons for which a job waits, those that it does not word for everyone.
+# Descriptions of Slurm's reasons that are unclear to users.
 _REASONS = {
     "Resources": "waiting for nodes",
     "Priority": "other jobs come first",
@@ -174,7 +174,7 @@ _REASONS = {
     "DependencyNeverSatisfied": "a job that it comes after did not succeed",
 }
 
-# How an operator lets those go on that have their nodes and do nothing.
+# Commands with which an operator resumes suspended jobs.
 _SUSPENDED = {"SUSPENDED": "scontrol resume {0.id}", "STOPPED": "scancel --signal=CONT {0.id}"}
 
 _ENDS: dict[str, tuple[str, int, str]] = {

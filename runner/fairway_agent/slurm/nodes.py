@@ -53,7 +53,7 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
 
 def _nodes(partition: str) -> list[NodeReport]:
     listed = commands.run(["sinfo", "-h", "-N", "-p", partition, "-o", _FIELDS])
-    # sinfo does not list the scheduler's comments.
+    # sinfo does not list the comments that the scheduler writes.
     described = commands.run(["scontrol", "-o", "show", "node"])
     runs, machines = _runs(partition), dict(_COMMENT.findall(described))
     found = []
@@ -159,13 +159,13 @@ def partition_resources(request: SubmitRequest) -> Resources:
         known = commands.run(["sinfo", "-h", "-o", "%R"]).split()
         hint = f"it has: {', '.join(sorted(set(known)))}" if known else ""
         raise Fault("no-partition", f"Slurm has no partition `{name}`", hint, 2)
-    for line in listed:  # of each kind of node
+    for line in listed:  # each kind of node
         features, gres, count, memory = line.split("|")
         found = sum(int(some) for some in re.findall(r"gpu(?::[^:,(]+)?:(\d+)", gres))
         of_node = int(count.rstrip("+")), int(memory.rstrip("+"))
         nodes.append(Node(tuple(features.split(",")), found, *of_node))
-    largest = max(nodes, key=lambda node: (node.gpus, node.cpus))  # has what the others have
-    # As Fairway's own clusters call it: nd96isr_h100_v5 for Standard_ND96isr_H100_v5.
+    largest = max(nodes, key=lambda node: (node.gpus, node.cpus))  # has all that the others have
+    # Feature of nodes in Fairway's clusters: nd96isr_h100_v5 for Standard_ND96isr_H100_v5.
     size = request.vm_size.lower().removeprefix("standard_")
     has_feature = size and any(size in node.features for node in nodes)
     gpus, cpus = min(request.gpus, largest.gpus), max(node.cpus for node in nodes)
@@ -193,7 +193,7 @@ def main() -> None:
 def _step(partition: str, node: str) -> list[str]:
     """Returns the start of the command line that runs one process on the node."""
     words = ["srun", "--nodes=1", "--ntasks=1", f"--nodelist={node}", "--mpi=none", "--quiet"]
-    # Or else what has no line's end is held back, and with it most of what is no text.
+    # Otherwise srun delays output without line breaks, such as binary data.
     words.append("--unbuffered")
     jobs = ["squeue", "-h", "--me", "-t", "RUNNING", "-w", node, "-o", "%A"]
     try:
@@ -210,7 +210,7 @@ def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) ->
     is ended."""
     command = [*step, *processes.program(_MODULE), *address, "end", port]
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))  # so that the socket goes
+        signal.signal(number, lambda *_: sys.exit(0))  # so that the socket is removed
     ways: list[subprocess.Popen[bytes]] = []
     path.parent.mkdir(mode=0o700)
     try:
@@ -220,14 +220,14 @@ def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) ->
             while True:
                 connection, _ = listener.accept()
                 with connection:
-                    # srun has the connection itself: nothing in between.
+                    # srun uses the connection itself, without a relay.
                     both = connection.fileno()
                     way = subprocess.Popen(
                         command, stdin=both, stdout=both, env=commands.environment()
                     )
                 ways = [each for each in ways if each.poll() is None] + [way]
     finally:
-        # A server that waits for more keeps its connection, and so the step on the node.
+        # A waiting server would keep its connection, and with it the step on the node.
         for each in ways:
             each.terminate()
         shutil.rmtree(path.parent, ignore_errors=True)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from fairway_agent.state_files import RunState
 
 
-# Seconds in which a job that is cancelled has to have ended: Slurm kills what does not end itself
-# after its KillWait, which is 30 by default. And those between two looks.
+# Seconds until a cancelled job must have ended: Slurm kills processes after its KillWait, by
+# default 30. And seconds between two polls.
 _LONGEST_END = 120.0
 _PAUSE = 0.5
 
@@ -38,7 +38,7 @@ def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
     folder = shared / "runs" / request.run
     if request.jobs and not request.task and not (folder / "plan.json").exists():
         _cancel_orphans(request)
-        runs.remove(folder)  # they have written there since
+        runs.remove(folder)  # tasks have written there since
     return runs.cancel(shared, request, _cancel_run, _cancel_task)
 
 
@@ -46,7 +46,7 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
     """Cancels the run's submission, even one that another process is still making."""
     with files.alone(folder / control.SUBMIT_LOCK):
         jobs: list[str] = []
-        with contextlib.suppress(Damaged):  # Slurm still names those that have not ended
+        with contextlib.suppress(Damaged):  # Slurm still lists the unfinished jobs
             control.cancel(folder, request.submission)
             jobs = control.read(folder).jobs
         mark = f"fairway {folder.name} "
@@ -118,7 +118,7 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
     for job in jobs_named([folder.name]) if mine else ():
         if (job.job, job.index) in mine:
             with contextlib.suppress(commands.Refused):  # it has ended
-                # Not by `--state=PENDING`: that takes all elements of an array which wait (22.05).
+                # Not `--state=PENDING`: it cancels all pending elements of an array (22.05).
                 if job.state in WAITING:
                     commands.run(["scancel", job.id])
                 else:
@@ -198,7 +198,7 @@ class _Reconciliation(Reconciliation):
         if found is not None:
             return view_of(found, self.now, status.node or "")
         if status == TaskState() and self.unmet:
-            # Slurm has forgotten that it has taken back one that never began.
+            # Slurm has forgotten the job, which was withdrawn before it started.
             return JobView("cancelled", exit_code=CANCELLED)
         return JobView("lost", "Slurm does not know its job")
 

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from fairway_agent.slurm.nodes import Resources
     from fairway_agent.spec import RunPlan
 
-# Seconds beyond a task's own time: what is left of the limit when Slurm tells it (which may be
-# a minute early), and what its preparation takes at most where it has something to prepare.
+# Seconds beyond a task's own time limit: what remains when Slurm signals it (up to a minute early),
+# and the maximum for preparing its nodes, if there is anything to prepare.
 _NOTICE = 60
 _SLACK = 300
 _PREPARATION = 3600
 
-# What sbatch takes: 65,535 seconds before the limit (its manual, --signal), and a limit in
-# seconds that an int holds. The task itself keeps the times that it was given.
+# Limits of sbatch: a signal at most 65,535 seconds before the end (see --signal in its manual), and
+# an int's seconds as the time limit. The task itself enforces the times in the plan.
 _EARLIEST_NOTICE = 65_535
 _LONGEST_LIMIT = 10 * 365 * 24 * 60  # minutes
 
@@ -84,10 +84,10 @@ def arguments(
         f"--comment={part.comment(plan.run, submission)}",
         f"--partition={resources.asked.partition}",
         f"--nodes={part.nodes}",
-        # A task that has a part of a node is one of Slurm's, whose CPUs are told exactly.
+        # A task with a part of a node is one of Slurm's tasks, for which Slurm sets exact CPUs.
         f"--ntasks-per-node={1 if part.wanted else part.width}",
         *_of_node(part, resources),
-        # All nodes are there before the script starts; one that is lost costs an attempt.
+        # The script starts once all nodes are up; a lost node costs an attempt.
         *("--wait-all-nodes=1", "--requeue"),
         f"--signal=B:USR1@{min(math.ceil(plan.grace) + _NOTICE, _EARLIEST_NOTICE)}",
         f"--nice={resources.asked.nice}",
@@ -158,8 +158,8 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             _submit_parts(folder, number, request)
             control.change(folder, number, complete=True)
     if job_facts.read_plan(folder).notify is not None:
-        # It may have to wait, or have ended already. Slurm has it: where it does not answer now,
-        # the next look tells it.
+        # The run may have to wait, or may have ended already. Slurm has it: if it does not answer
+        # now, the next poll notifies users.
         with suppress(commands.Refused, Fault, OSError):
             reconcile_all([folder])
     return SubmitReport(tuple(control.read(folder).jobs))
@@ -173,11 +173,11 @@ def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
     except Fault:
         if not number or not predecessors.decide(folder, plan, number):
             raise
-        return  # a retry that begins nothing has ended, and says why
+        return  # a retry that starts nothing has ended with a reason
     try:
         _hand_over(folder, number, plan, resources, before)
     except commands.Refused as refused:
-        # What Slurm has accepted of it must have ended: the run may go elsewhere next.
+        # Jobs that Slurm has accepted must have ended: the run may be submitted elsewhere next.
         if jobs := control.read(folder).jobs:
             commands.run(["scancel", *jobs])
             what = "Slurm refuses a part of the run, and another that was cancelled has not ended"
@@ -193,12 +193,12 @@ def _hand_over(folder: Path, number: int, plan: RunPlan, resources: Resources, b
     for part in control.read(folder).parts:
         if part.job:
             continue
-        # Where one of the runs before fails, Slurm ends the tasks, and what waits for their end
-        # alone would begin.
+        # If a predecessor fails, Slurm cancels the tasks, and a part that waits only for their end
+        # would start.
         known = control.read(folder).parts
         own = [each.job for each in known if each.stage == "tasks" and each.job]
         if part.stage != "finally":
-            # Each array keeps the limit for itself alone, so that one comes after the other.
+            # Each array enforces only its own limit, so the arrays run one after another.
             own = own[-1:] if plan.max_parallel else []
         dependency = ",".join(filter(None, [before, f"afterany:{':'.join(own)}" if own else ""]))
         words = arguments(
@@ -218,8 +218,8 @@ def _found(folder: Path, part: Part, number: int, partition: str, listed: Iterab
     here = set(partition.split(","))
     comment = part.comment(folder.name, number)
     for element in listed:
-        # The run may have left another partition, where its job is about to end, or has ended; one
-        # of this try that began has left its trace.
+        # The run may have left another partition, where its job is about to end, or has ended; a
+        # job of this submission that has started left a trace.
         is_here = bool(here & set(element.partition.split(",")))
         if element.comment == comment and is_here and element.state not in ENDED:
             return element.job

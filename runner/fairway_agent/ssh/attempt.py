@@ -30,7 +30,7 @@ _PREPARE = "fairway_agent.prepare"
 
 def main() -> None:
     run, script = Path(sys.argv[1]), sys.argv[2]
-    # The supervisor may be on another host, and does not know which ports are free on this.
+    # The supervisor may be on another host, and cannot know the free ports of this one.
     width = int(os.environ["FAIRWAY_PROCESSES_PER_NODE"])
     os.environ["FAIRWAY_MAIN_PORT"] = str(launchers.free_port(width, ports_of(os.environ)))
     if cores := os.environ.get(CORES):
@@ -47,7 +47,7 @@ def main() -> None:
         plan.sample_every,
         lambda seconds: [*program, *sampler(run, seconds)],
         lambda: os.environ,
-        {"FAIRWAY_TASK_FOLDER", *plan.secrets},  # a node that it loses is not lost to the task
+        {"FAIRWAY_TASK_FOLDER", *plan.secrets},  # the sampler must not record lost nodes
     )
     sys.exit(_run([*inside, "bash", script], folder, sampling))
 
@@ -55,11 +55,10 @@ def main() -> None:
 def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
     """Runs the task's script and returns its exit code; not 0 if a node was lost, whatever the
     launcher says."""
-    processes.outlive(*processes.TASK_SIGNALS)  # for the script's programs, which get them too
+    processes.outlive(*processes.TASK_SIGNALS)  # the script's programs get these signals too
     code = sampling.wait_for(subprocess.Popen(command))
-    # The nodes to which a launcher's connection did not end by itself, and that do not answer: one
-    # that loses a daemon may kill the connection before that can say anything, and exit with 0 all
-    # the same, as Open MPI 5's mpirun does.
+    # Checks nodes whose connection from a launcher was cut: a launcher that loses a daemon may kill
+    # the connection before that is reported, and still exit with 0, as Open MPI 5's mpirun does.
     cut = [path.name for path in folder.glob(f"{remote_exec.REACHED}/*")]
     for host in remote_exec.unreachable(cut):
         remote_exec.lose(host)

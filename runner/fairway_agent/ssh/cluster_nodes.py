@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from fairway_agent.resources import Share, Wanted
     from fairway_boot.cluster import Host as ClusterHost
 
-_MOST_NAMED = 3  # runs that use nodes that another waits for
-# Accounts below this number are the machines' own; see `fairway_boot.imds`, which takes long to
-# import.
+_MOST_NAMED = 3  # runs to name that use the wanted nodes
+# Accounts below this number are system accounts; see `fairway_boot.imds`, which is slow to import.
 _PEOPLE_FROM = 2000
-_QUEUE = "fairway-queue"  # as the machines call the folder, beside Fairway's own
+_QUEUE = "fairway-queue"  # name of the folder on machines, beside Fairway's own
 
 
 def queue_of(named: str, shared: Path, cluster: str) -> Path:
@@ -132,7 +131,7 @@ class Queue:
         known, now = known_hosts(self.shared, self.cluster), time.time()
 
         def is_usable(host: ClusterHost) -> bool:
-            # Half a second: the two ages were taken at different moments.
+            # Half a second, because the two ages were measured at different times.
             return host.is_well and now - host.age > self.lost.get(host.name, 0.0) + 0.5
 
         return known, list(filter(is_usable, known))
@@ -174,13 +173,13 @@ class Queue:
 
 def note_user(shared: Path, cluster: str, host: Host, run: str) -> None:
     """Records which run uses a node that the caller has locked."""
-    # It is there, and may be another person's: opened to be made, the kernel would refuse it.
+    # The file exists, maybe owned by another user: the kernel would refuse to open it with O_CREAT.
     with (shared / "clusters" / cluster / "nodes" / host.name).open("r+", encoding="utf-8") as file:
         file.truncate()
         file.write(run)
 
 
-_SURE = 30.0  # seconds after which a node may have died since it took a connection
+_SURE = 30.0  # seconds after which an accepted connection no longer proves that a node is alive
 
 
 @dataclass
@@ -251,7 +250,7 @@ class Nodes:
             hosts = self._reachable(taken)
             for host in hosts:
                 note_user(self.queue.shared, self.queue.cluster, host, self.queue.run)
-        except OSError:  # such as a full disk: else the run would wait for its own nodes
+        except OSError:  # for example a full disk: otherwise the run would wait for its own nodes
             self.queue.give_back([host for host in taken if host.name in self.queue.taken])
             raise
         return hosts
@@ -285,7 +284,7 @@ class Nodes:
             self.queue.give_back([host])
             raise
         self.shared[host.name] = _SharedNode(host, devices)
-        # A run that has come before this one meanwhile does not wait for a node that nobody uses.
+        # Even if another run came first meanwhile, it need not wait for a node that nobody uses.
         return self.shared[host.name].take(wanted)
 
     def _reachable(self, hosts: list[Host]) -> list[Host]:
@@ -334,6 +333,6 @@ def _devices(host: Host) -> Devices | None:
         return devices_of.look()
     said = remote_exec.printed(host.address, processes.program(devices_of.__name__))
     with suppress(ValueError, RecursionError, Unfit):
-        # Of the last line: a login shell may print more before it.
+        # Only the last line, because a login shell may print more before it.
         return Devices.from_json(json.loads(said.strip().rpartition("\n")[2]))
     return None

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MODULE = "fairway_agent.ssh.runs"
-_GRACE = 10.0  # seconds for what a lost run has left on the main host
-_LONGEST_END = 120.0  # seconds for the tasks of a run whose folder is gone to end
+_GRACE = 10.0  # seconds for processes that a lost run left on the main host
+_LONGEST_END = 120.0  # seconds for the tasks of a run without a folder to end
 _GONE = "its supervisor on the main host is gone"
 
-# What ssh says of the connection by which the run was started, and what is the run's alone.
+# Variables of the ssh connection that started the run, and of another run.
 _OUTER = ("SSH_", "FAIRWAY_RUN", "FAIRWAY_TASK", "SLURM_")
 
 
@@ -58,8 +58,8 @@ def submit(shared: Path, request: messages.SubmitRequest, _: object) -> messages
                 }
                 start_supervisor(_MODULE, folder, lock, kept, retry=number > 0)
                 return messages.Done()
-        # Somebody is starting it: the same submission, whose connection broke. Or the
-        # supervisor of the last one has not quite ended.
+        # Another process is starting the same submission after its connection broke. Or the
+        # supervisor of the last submission is still ending.
         time.sleep(control.PAUSE)
 
 
@@ -98,7 +98,7 @@ def _cancel_orphan(folder: Path) -> None:
                 os.kill(pid, signal.SIGUSR1)
             except ProcessLookupError:
                 continue  # it has ended
-            except PermissionError:  # another user's: waiting for it ends nothing
+            except PermissionError:  # another user's: waiting does not end it
                 end = 0.0
         told.update(going)
         time.sleep(control.PAUSE)
@@ -132,7 +132,7 @@ def states(shared: Path, request: messages.StatesRequest, _: object) -> messages
             continue
         if is_supervised(shared / "runs" / run):
             continue
-        # It may have ended between the two looks, with everything that is to be known of it.
+        # The run may have ended between the two reads, and recorded everything.
         again = runs.reports(shared, {run: request.runs[run]})[run]
         if again and again.state and again.state.goes_on:
             again = replace(again, state=replace(again.state, state="lost", reason=_GONE))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairway_agent.limits import IdleWatch
     from fairway_agent.task.task import Task
 
-# Of the last task of its own run alone: one that such a task submits has it not.
+# Only for the last task of the run itself: a run that it submits must not inherit this.
 _OTHERS = "FAIRWAY_TASKS_DIR"
 
 
@@ -40,7 +40,7 @@ def launch(task: Task) -> None:
         checkpoint = environment["FAIRWAY_CHECKPOINT_DIR"]
         line = task_logs.attempt_line(task.attempt, task.before, checkpoint)
         task.nodes.append_log_line(task, line)
-        task.before = ""  # said once, though it may not start yet
+        task.before = ""  # printed once, even if the attempt fails to start
     task.kill_at, task.timed_out, task.stopped_for = None, False, ""
     task.process = program(task, script, environment)
     task.sampling = task.nodes.sampling(task, environment)
@@ -63,7 +63,7 @@ def program(task: Task, script: Path, environment: dict[str, str]) -> subprocess
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if secrets else log,
                 stderr=subprocess.STDOUT,
-                # Its share is its own until all of it has ended, no matter what else is killed.
+                # The share stays locked until all of its processes have ended.
                 pass_fds=(share.lock,) if share is not None else (),
                 start_new_session=True,
             )
@@ -82,10 +82,10 @@ def idle_watch(task: Task) -> IdleWatch | None:
     limit, seconds = task.plan.idle_gpu, task.plan.sample_every
     if limit is None or seconds is None or task.name in ("setup", LAST):
         return None
-    from fairway_agent import limits, sampler  # most runs need none
+    from fairway_agent import limits, sampler  # rarely needed
     from fairway_agent.spec import FIGURES
 
-    is_here = task.nodes.IS_HERE  # as often as it wants nodes
+    is_here = task.nodes.IS_HERE  # this host stands for every node
     names = [sampler.node_name()] if is_here else [host.name for host in task.hosts]
     gpus, folder = task.share.gpus if task.share else None, task.run_folder / FIGURES
     watch = limits.IdleWatch(limit, folder, names, gpus, seconds, time.monotonic())
@@ -182,8 +182,8 @@ def _is_there(folder: Path) -> bool:
     return folder.is_dir()
 
 
-_STRAY_GRACE = 2.0  # seconds for an attempt of which nobody would know
-_START_WAIT = 600.0  # seconds in which what keeps tasks from being started may pass
+_STRAY_GRACE = 2.0  # seconds for an attempt that was not recorded
+_START_WAIT = 600.0  # seconds for a cause that keeps tasks from starting to disappear
 
 
 def has_retry(task: Task, cause: str) -> bool:
@@ -249,7 +249,7 @@ class Patience:
 class Backend:
     """Backend of a task's attempts: its hooks into them. This one changes nothing."""
 
-    # What keeps an attempt from being started, and is no fault of the whole run.
+    # Errors that keep an attempt from starting, but do not concern the entire run.
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError,)
 
     def begin(self, task: Task) -> bool:
@@ -300,7 +300,7 @@ class Attempts:
             has_begun = task.process is not process
             if not has_begun:
                 task.attempt, task.stopped_for = number, ""
-            else:  # though its state could not be written
+            else:  # its state could not be written
                 processes.end_all(task.sessions, _STRAY_GRACE)
             if has_begun or not self.patience.lasts(error):
                 code, reason = self.backend.refusal(error)

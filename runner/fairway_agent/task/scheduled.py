@@ -50,7 +50,7 @@ class SharedNodes(Nodes):
             (task.folder / name).unlink(missing_ok=True)
 
     def setup_failed(self, task: Task) -> bool:
-        # Listed: a node that has looked for a file believes for a while that it is not there.
+        # Listed, because a node that has looked for a missing file may cache that it is missing.
         with suppress(FileNotFoundError):  # somebody has removed the run
             return any(each.name == SETUP_FAILED for each in task.folder.iterdir())
         return False
@@ -71,7 +71,7 @@ class SharedNodes(Nodes):
         `contract`."""
         found = super().directories(task)
         del found["FAIRWAY_SCRATCH_DIR"]
-        own = found["FAIRWAY_CHECKPOINT_DIR"]  # an absolute one stays itself
+        own = found["FAIRWAY_CHECKPOINT_DIR"]  # unless it is absolute
         found["FAIRWAY_CHECKPOINT_DIR"] = task.run_folder.parents[1] / "checkpoints" / own
         return found
 
@@ -86,12 +86,12 @@ class SharedNodes(Nodes):
         return {**inputs, **own, "FAIRWAY_TASK_FOLDER": str(task.folder), "FAIRWAY_MPI_ARGS": ""}
 
 
-_ROOM_WAIT = 600.0  # seconds in which a disk may have room again; the nodes are paid for meanwhile
-_START_PAUSE = 10.0  # seconds between two starts, where what keeps the task from it may pass
+_ROOM_WAIT = 600.0  # seconds for a full disk to have room again, while the nodes cost money
+_START_PAUSE = 10.0  # seconds between two starts, if the cause of a failure may disappear
 LOST = {PREEMPTION: "its nodes were taken away", NODE: "a node of it was lost"}
 ENDED, TIME, LIMIT, HAND_OVER = "ended", "time", "limit", "hand-over"
-"""Why a scheduler asks a task to end: somebody cancels it, or it is to start again; its time is
-over; the run is over a limit of its own; its nodes are about to go."""
+"""Reasons why a scheduler asks a task to end: it is cancelled, or to be restarted; its time is
+over; the run exceeds one of its limits; its nodes are about to go."""
 
 
 @dataclass
@@ -100,14 +100,14 @@ class Scheduled(Backend):
     run's own limit wants the task to end, and `passed_on` how the task was told to."""
 
     REFUSED: ClassVar[tuple[type[Exception], ...]] = (OSError, Fault)
-    # What ends the task wherever it is met: a damaged file, for one.
+    # Errors that always end the task, for example a damaged file.
     FAULTS: ClassVar[tuple[type[Exception], ...]] = (Fault,)
-    # Why an attempt ended that the scheduler has ended, and why the next begins where that is known
-    # and where nobody could say it.
+    # Reason of an attempt that the scheduler has ended; and of the next one's start, if the cause
+    # of that end is known, and if it is not.
     STOPPED: ClassVar = "ended by its scheduler"
     BEFORE: ClassVar = "the one before was ended, and begun again"
     BEGUN_AGAIN: ClassVar = "the one before was lost, and begun again"
-    # Whether another attempt after a failure begins here, and not by the scheduler.
+    # True if another attempt after a failure starts in this process, not through the scheduler.
     RETRIES_HERE: ClassVar = True
 
     wakeup: socket.socket
@@ -272,7 +272,7 @@ def keep_before(file: Path, why: str) -> None:
 def read_secrets(run: Path, plan: RunPlan) -> None:
     """Fetches the job's secrets into this process's memory, which passes them to the task."""
     if plan.secrets:
-        from fairway_agent import access  # its imports take longer than the rest
+        from fairway_agent import access  # slow to import
 
         os.environ.update(access.secrets_of(run))
 

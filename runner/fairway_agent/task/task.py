@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fairway_agent.spec import RunPlan, TaskSpec
 
 MACHINE_STOPPED = "its machine was stopped"
-_STRAY_GRACE = 2.0  # seconds for what a finished task left running
+_STRAY_GRACE = 2.0  # seconds for processes that a finished task left behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class Nodes:
 
     # Not FAIRWAY_…, which launchers pass on to other nodes.
     MARK: ClassVar = "_FAIRWAY_MARK"
-    # How a launcher reaches them; see `fanout.launchers`.
+    # Way in which a launcher reaches the nodes; see `fanout.launchers`.
     WAY: ClassVar = "local"
-    # Whether the script is started on its node by this very process.
+    # True if this process itself starts the script on its node.
     IS_HERE: ClassVar = True
-    # Whether a lost node counts as a failure of the task where the job has no limit for it.
+    # True if a lost node counts as a failure of the task, unless the job limits lost nodes.
     LOSSES_ARE_FAILURES: ClassVar = True
 
     def mark(self, task: Task) -> str:
@@ -244,7 +244,7 @@ class Task:
         wants."""
         return [host.address for host in self.hosts] or ["localhost"] * self.spec.nodes
 
-    # One attempt; `launch` starts it.
+    # --- one attempt, which `launch` starts
 
     def stop(self, why: str = "", *, timed_out: bool = False) -> None:
         """Asks the task's program to end, `why` if the reason is not its own; it is killed after
@@ -305,7 +305,7 @@ class Task:
         code = self.process.poll()
         if code is None:
             return None
-        # What a task leaves running would hold its cores long after it is forgotten.
+        # Leftover processes would occupy cores long after the task is forgotten.
         processes.end_all(self.sessions, _STRAY_GRACE)
         if self.pump is not None:
             self.pump.join()
@@ -331,7 +331,7 @@ class Task:
         self.nodes.clean(self, code)
         return code
 
-    # Its attempts.
+    # --- its attempts
 
     def resume_count(self, begun_again: str = task_logs.RETRIED) -> None:
         """Continues the count of an earlier process's attempts; `begun_again` is why the last of
