@@ -146,7 +146,7 @@ def mail(wanted: Mail, said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 PAUSES = (5.0, 30.0, 120.0, 600.0)  # seconds before each further try
-PAID_PAUSES = (5.0, 30.0)  # fewer where nodes cost money meanwhile
+PAID_PAUSES = (5.0, 30.0)  # fewer if nodes cost money meanwhile
 _ANSWER = 20.0  # seconds for the receiver's answer
 _AGAIN = (408, 425, 429)  # client errors that a retry may fix
 _MAIL_PORT, _TLS_PORT = 25, 465

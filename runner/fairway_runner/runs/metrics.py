@@ -146,7 +146,7 @@ def _before(path: Path, offset: int) -> list[int]:
 
 
 PIECE = 1 << 18
-"""Bytes of a log per sample, if only parts are read."""
+"""Bytes of one piece of a log, if only pieces are read."""
 
 # Common names of steps, for jobs that do not define their own; the most frequent first. Each starts
 # with rare letters, because searching for these is ten times as fast.
