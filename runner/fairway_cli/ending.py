@@ -56,7 +56,8 @@ def warn(*findings: Finding) -> None:
 
 
 def _end_failed(error: OSError) -> None:
-    """Ends the program with the system's error about a file; returns for any other error."""
+    """Ends the program with the system's error about a file, or about a disk without space for the
+    output; returns for any other error."""
     if error.errno == errno.ENAMETOOLONG:
         name = printable(str(error.filename or "a name"))
         _end(2, f"error: {name} is too long for the name of a file")
@@ -80,9 +81,9 @@ def _end_not_text(words: list[str]) -> None:
 
 
 def _end_unread(error: BaseException) -> NoReturn:
-    """Ends the program if the reader went away (`fairway logs RUN | head`) and nothing is left to
-    print: with the code of a mistake on the command line, which was about to be printed, or with
-    that of the pipe."""
+    """Ends the program after its reader went away (`fairway logs RUN | head`): with 2, for a
+    mistake on the command line, if that was about to be printed, or else with 141, as for a broken
+    pipe."""
     if any(map(_is_usage, _behind(error))):
         _end(2)
     _end(141)

@@ -137,7 +137,8 @@ class Commands(TyperGroup):
         return [name for names in cls.MODULES.values() for name in names]
 
     def get_command(self, ctx: Any, name: str) -> Any:  # noqa: ARG002 - as Typer calls it
-        """Returns a command for a list: the first line of its help, and none of its options."""
+        """Returns a command for a list: the first line of its help, and none of its options; None
+        for an unknown name."""
         if name not in self.commands:
             return None
         found = self.found(name)
@@ -146,7 +147,7 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """Returns the command that the arguments name, with its options, and chooses the server
-        that answers it, if any."""
+        that answers it, if any. Raises UserError for a name that only other programs have."""
         if args and args[0] not in self.commands:
             from difflib import get_close_matches
 
@@ -166,7 +167,8 @@ class Commands(TyperGroup):
         return name, found, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command; an option that belongs in the job file is reported as such."""
+        """Runs the command. Raises UserError for an option that belongs in the job file, and if RUN
+        is missing."""
         try:
             return super().invoke(ctx)
         except _UsageError as error:
@@ -204,7 +206,8 @@ class Commands(TyperGroup):
 
 
 def _require_run(command: str, *, is_here: bool) -> NoReturn:
-    """Raises UserError if no run is named, and lists the last ones of this project."""
+    """Raises UserError for a command without a run; if runs are here, it lists the last ones of
+    this project."""
     from fairway_runner.runs.query import select
     from fairway_runner.runs.store import RunStore
 

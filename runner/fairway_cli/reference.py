@@ -295,7 +295,8 @@ def _section(
 
 
 def _kind(fields: Mapping[str, Any]) -> str:
-    """Returns the field that distinguishes the kinds of a cluster or file system."""
+    """Returns words about the field that distinguishes the kinds of a cluster or file system; ""
+    for none."""
     for field, value in fields.items():
         if "const" in value:
             default = " or without it" if "default" in value else ""

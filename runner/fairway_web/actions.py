@@ -104,7 +104,8 @@ def may_steer(run: Run) -> bool:
 
 
 def cancel_run(run: Run, task: str | None = None) -> None:
-    """Ends it early, or one of its tasks, and waits for the end."""
+    """Ends it early, or one of its tasks, and waits for the end. Raises UserError if the caller may
+    not."""
     with noted("cancel" if task is None else f"cancel task {task[:20]}", run):
         if not may_steer(run):
             raise refused("steer-all")
@@ -112,7 +113,8 @@ def cancel_run(run: Run, task: str | None = None) -> None:
 
 
 def retry_run(run: Run) -> dict[int, int]:
-    """Runs its unsuccessful tasks again; see `retry`."""
+    """Runs its unsuccessful tasks again; see `retry`. Raises UserError if the caller may not, or
+    may no longer use its targets."""
     with noted("retry", run):
         if not may_steer(run):
             raise refused("steer-all")

@@ -75,8 +75,8 @@ def call(
     headers: tuple[str, ...] = (),
     body: dict[str, Any] | None = None,
 ) -> Callable[[Endpoint], Endpoint]:
-    """Registers a function as the call at a path, such as `GET /runs`, for people whose role allows
-    the action. An `answer` in a list is the type of its items."""
+    """Returns a decorator that registers a function as the call at a path, such as `GET /runs`, for
+    people whose role allows the action. An `answer` in a list is the type of its items."""
     method, path = place.split(" ")
     if isinstance(answer, list):
         (each,) = answer
@@ -172,7 +172,8 @@ def api(site: Site | None, handlers: Mapping[Any, Handler]) -> FastAPI:
 
 @cache
 def _routes() -> list[BaseRoute]:
-    """The calls, which take a fifth of a second to make, and are the same for each project."""
+    """Returns the routes of all calls, made once: that takes a fifth of a second, and they are the
+    same for each project."""
     made = APIRouter(
         generate_unique_id_function=lambda route: re.sub(
             r"_(\w)", lambda found: found[1].upper(), route.name

@@ -99,7 +99,7 @@ class Guard:
 
 async def _until(ends: float, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
     """Answers the request. A stream that outlasts the token ends with it, and the reader reconnects
-    with another. Actions of buttons always complete."""
+    with another. Requests that change something always complete."""
     if ends == float("inf") or scope["method"] not in SAFE:
         await app(scope, receive, send)
         return

@@ -69,7 +69,7 @@ class ByToken:
 
     @property
     def routes(self) -> Sequence[BaseRoute]:
-        """Returns the login page."""
+        """The route of the login page."""
         return [Route("/login", self._login)]
 
     async def _login(self, request: Request) -> Response:
@@ -287,7 +287,7 @@ class Verifier:
 
     def person(self, token: str) -> Person:
         """Returns the owner of the token with their highest role. Raises Refused for an invalid
-        token."""
+        token, and for somebody without a role."""
         if len(token) > _LONGEST:
             raise _not_good("it is too long")
         try:

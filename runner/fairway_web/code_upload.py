@@ -61,7 +61,8 @@ class Uploads:
         return self.base / "sent" / own
 
     def wanted(self, body: bytes) -> dict[str, Any]:
-        """Takes the list of the pieces of some code; returns its name, and the missing pieces."""
+        """Stores the list of the pieces of some code; returns its name, and the missing pieces.
+        Pieces unused for a day are removed, everybody's. Raises UserError for an invalid list."""
         pieces = _listed(body)
         before = time.time() - _AGE
         for entry in (self.base / "sent").glob("*/*"):
@@ -75,7 +76,8 @@ class Uploads:
         return {"code": code, "missing": missing}
 
     def keep(self, digest: str, piece: bytes) -> dict[str, Any]:
-        """Stores one piece. Raises UserError if its digest differs, or there are too many."""
+        """Stores one piece; returns its digest and size. Raises UserError if its digest differs, or
+        if its sender has too many."""
         hint = "name it by the SHA-256 of its bytes"
         if not _DIGEST.fullmatch(digest):
             raise UserError.of("unknown-piece", f"no piece is called `{digest[:70]}`", hint)
@@ -91,7 +93,7 @@ class Uploads:
     @contextmanager
     def unpacked(self, code: str) -> Iterator[UnpackedUpload]:
         """Yields the files of some code, in a temporary folder. Raises UserError if pieces are
-        missing."""
+        missing, or are not valid code."""
         pieces = _listed(self._read(code))
         own = self._made()
         with (
@@ -150,7 +152,7 @@ class Uploads:
 
 
 def _listed(body: bytes) -> list[str]:
-    """Returns the digests of a list of pieces."""
+    """Returns the digests of a list of pieces. Raises UserError for an invalid or too long list."""
     with suppress(ValidationError):
         pieces = Pieces.model_validate_json(body).pieces
         if 0 < len(pieces) <= _MOST_PIECES:

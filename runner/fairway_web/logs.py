@@ -58,8 +58,8 @@ class Logs:
 
     @classmethod
     def of(cls, run: Run, task: str, rank: str = "") -> Logs:
-        """Returns the logs of one task or of all. Raises UserError for an unknown one, and for too
-        many."""
+        """Returns the logs of one task or of all. Raises UserError for an unknown task, too many
+        logs, and a rank that cannot be told apart."""
         if task != ALL:
             files = [("", log_of(run, task))]
         elif run.record.tasks > MOST_LOGS:

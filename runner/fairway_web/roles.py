@@ -117,7 +117,8 @@ def may(action: str) -> bool:
 
 
 def require(action: str, path: str) -> None:
-    """Raises UserError if the caller may not, and records the refusal with the requested path."""
+    """Raises UserError if the caller may not perform the action, and records the refusal with the
+    requested path."""
     if not may(action):
         with audited(action, {"path": path}):
             raise refused(action)
@@ -161,7 +162,8 @@ def by() -> dict[str, str] | None:
 
 @contextmanager
 def audited(action: str, about: Mapping[str, str]) -> Iterator[None]:
-    """Records the outcome of the block, and its object, but nothing that was sent."""
+    """Records the outcome of the block, and its object, but nothing that was sent, in the audit
+    file if there is one."""
     outcome = "failed"
     try:
         yield
@@ -180,7 +182,8 @@ def audited(action: str, about: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def noted(action: str, run: Run) -> Iterator[None]:
-    """Audits like `audited`, and records the person in the run, too."""
+    """Audits like `audited`; if the block succeeds, also records the person, if named, in the
+    run."""
     with audited(action, {"run": run.id}):
         yield
         if (who := by()) is not None:

@@ -62,7 +62,8 @@ class Address:
 
 
 def listening(address: str, port: int) -> socket.socket:
-    """Listens on a port of an address of this machine. Raises UserError if that fails."""
+    """Returns a socket bound to a port of an address of this machine. Raises UserError if that
+    fails."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -80,8 +81,8 @@ def listening(address: str, port: int) -> socket.socket:
 
 
 def on_loopback(port: int) -> Address:
-    """Listens on a port of this machine's loopback, any free one for 0. Raises UserError if it is
-    taken."""
+    """Returns an address at a port of this machine's loopback, any free one for 0. Raises UserError
+    if it is taken."""
     listener = listening(LOOPBACK, port)
     port = listener.getsockname()[1]
     hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
@@ -90,8 +91,8 @@ def on_loopback(port: int) -> Address:
 
 
 def on_socket(path: Path) -> Address:
-    """Listens on a socket in the file system that only its owner can use. Raises UserError if that
-    fails."""
+    """Returns the address of a new socket in the file system that only its owner can use. Raises
+    UserError if it cannot be created."""
     listener = socket_file(path)
     # A browser uses some local port that ssh forwards.
     hosts = {"localhost", "localhost:*", "127.0.0.1:*"}
@@ -99,7 +100,8 @@ def on_socket(path: Path) -> Address:
 
 
 def socket_file(path: Path, *, for_group: bool = False) -> socket.socket:
-    """Creates a socket for its owner, or its group too. Raises UserError if that fails."""
+    """Creates and returns a socket for its owner, or its group too. Raises UserError if that
+    fails."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o117 if for_group else 0o177)
     try:
@@ -144,7 +146,8 @@ def config_of(app: ASGIApp) -> uvicorn.Config:
 
 class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Reports a failure to accept connections in one line, like all errors."""
+        """Starts the server; failures to accept connections are logged in one line each, like all
+        errors."""
         asyncio.get_running_loop().set_exception_handler(_say)
         await super().startup(sockets)
 
@@ -165,7 +168,7 @@ def serve(
     address: Address | None = None,
 ) -> None:
     """Serves people with this kind of sign-in, until SIGINT or SIGTERM; `ready` is called once it
-    does. The token of an `address` is recorded for programs."""
+    does. The token of an `address` is recorded for programs. Raises SystemExit after SIGTERM."""
     follower = Follower(store)
     server = _Server(config_of(application(store, sign_in, follower)))
     with store.recording():  # keeps the folder out of git
@@ -251,11 +254,11 @@ class Connection(H11Protocol):
     """One connection, which is closed if it is silent too long, or others need its place."""
 
     waiting: ClassVar[dict[Connection, None]] = {}
-    """Idle connections, ordered from the longest idle one."""
+    """Connections without a request in progress, the one that waits longest first."""
     _limit: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Closes another connection if there are too many."""
+        """Closes the connection that has waited longest if there are too many."""
         super().connection_made(transport)
         self._wait()
         if len(self.connections) > most_connections():

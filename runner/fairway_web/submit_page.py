@@ -167,7 +167,7 @@ def _new_once(site: Site) -> str:
 
 
 def _job_files(root: Path) -> Iterator[str]:
-    """Returns the job files of a project, by their paths in it."""
+    """Yields the job files among the first 5,000 files of a project, by their paths in it."""
     looked_at = 0
     for parent, folders, names in os.walk(root):
         folders[:] = sorted(each for each in folders if each not in NEVER and each[0] != ".")

@@ -52,7 +52,8 @@ class Room:
         self.most = most
 
     async def __call__(self, function: Callable[..., T], *arguments: object) -> T:
-        """Calls a function in a thread."""
+        """Calls a function in a thread, and returns its result. Raises UserError for an error about
+        a file."""
         person = request_context().person
         own = self._limiter(f"of {person.id}", self.most // 2 if person.is_named else self.most)
         try:
@@ -173,8 +174,8 @@ class Follower:
 
     def look(self, *, all_: bool = True) -> list[threading.Thread]:
         """Advances the runs that have to be followed, each in a thread, and with `all_` those whose
-        steps all wait on their targets: a submission may have been interrupted. Runs still in
-        progress are skipped."""
+        steps all wait on their targets: a submission may have been interrupted. Runs that an
+        earlier look still advances are skipped. Returns the threads."""
         due, open_ = [], set()
         for run in self._runs.unsorted():
             try:

@@ -157,14 +157,15 @@ class StartGroup(TyperGroup):
     DEFAULT: ClassVar = "start"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments, with the command's name before those that do not begin with one."""
+        """Parses the arguments, as those of `start` unless they begin with a command's name or ask
+        for help."""
         helps = self.get_help_option_names(ctx)
         if args and args[0] not in self.commands and args[0] not in helps:
             args = [self.DEFAULT, *args]
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """The commands, and what the one that need not be named begins with."""
+        """Returns completions to the group's commands, and to the first argument of `start`."""
         found: list[Any] = super().shell_complete(ctx, incomplete)
         command: Any = self.commands[self.DEFAULT]
         inner = command.make_context(self.DEFAULT, [], parent=ctx, resilient_parsing=True)
@@ -306,8 +307,9 @@ def _target(name: str) -> Target:
 
 
 def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None:
-    """Returns the active session there, the newest of several. Raises UserError if another is
-    wanted."""
+    """Returns the active session there, the newest of several; None for none. Raises UserError if
+    `given` options would need another session, and with exit code 5 if sessions could not be
+    examined."""
     from fairway_runner.dev_sessions import going
 
     sessions, findings = going(store, target.name)
@@ -327,7 +329,8 @@ def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None
 
 
 def _wanted(given: dict[str, Any]) -> Wanted:
-    """UserError for a limit that is none."""
+    """Returns the session that the options describe. Raises UserError for an invalid `--hours` or
+    `--idle`."""
     from fairway_runner.dev_sessions import Wanted
 
     plain = ("job", "nodes", "jupyter")

@@ -74,8 +74,8 @@ def _close_server() -> None:
 
 
 def _completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Returns the known words that begin as typed. A shell cannot show an error: if one occurs, the
-    words before it remain."""
+    """Returns a completion for a function that returns known words: it has those that begin as
+    typed. A shell cannot show an error: if one occurs, the words before it remain."""
 
     def complete(incomplete: str) -> list[str]:
         found: list[str] = []
@@ -88,7 +88,8 @@ def _completing(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]
 
 @_completing
 def complete_runs() -> list[str]:
-    """The ids of this project's runs, the newest first; without all that reading them imports."""
+    """Returns the ids of this project's runs, the newest first; without all that reading them
+    imports."""
     with os.scandir(find_project()[0] / ".fairway" / "runs") as entries:
         found = [(each.stat().st_mtime, each.name) for each in entries if each.name[0] != "."]
     return [name for _, name in sorted(found, reverse=True)]
@@ -96,7 +97,7 @@ def complete_runs() -> list[str]:
 
 @_completing
 def complete_templates() -> Iterable[str]:
-    """The templates that a job in this folder can name."""
+    """Returns the templates that a job in this folder can name."""
     from fairway_runner.jobs.templates import all_templates
 
     return all_templates(Path.cwd())
@@ -104,7 +105,7 @@ def complete_templates() -> Iterable[str]:
 
 @_completing
 def complete_targets() -> Iterable[str]:
-    """`local`, and the targets of the project."""
+    """Yields `local`, and the targets of the project."""
     from fairway_runner.targets.lookup import all_targets
 
     yield LOCAL
@@ -113,7 +114,7 @@ def complete_targets() -> Iterable[str]:
 
 @_completing
 def complete_environments() -> Iterable[str]:
-    """The environments of the project, and those that come with Fairway."""
+    """Returns the environments of the project, and those that come with Fairway."""
     from fairway_core.environment.selection import known_environments
 
     return known_environments()
@@ -176,7 +177,7 @@ def _paths(data: object, before: str = "") -> Iterator[str]:
 
 @_completing
 def complete_tags() -> Iterable[str]:
-    """The tags that this project's runs have."""
+    """Returns the tags that this project's runs have."""
     return sorted({tag for run in run_store().unsorted() for tag in run.tags})
 
 
@@ -197,7 +198,7 @@ def _complete_column() -> Iterable[str]:
 
 @_completing
 def complete_groups() -> Iterable[str]:
-    """By what the costs of runs are put together."""
+    """Returns the words by which the costs of runs can be grouped."""
     from fairway_runner.runs.accounting import BY
 
     return BY
@@ -317,7 +318,8 @@ def deadline_option() -> Any:
 
 
 def target_names(given: list[str] | None) -> list[str]:
-    """Returns the named targets in order: separated by commas, or from a repeated option."""
+    """Returns the named targets in order: separated by commas, or from a repeated option. Raises
+    UserError for an empty name."""
     names = [name.strip() for words in given or () for name in words.split(",")]
     if not all(names):
         message = f"--target: a name is missing in `{','.join(given or ())}`"

@@ -170,7 +170,8 @@ def _prices(file: Path | None, *, offline: bool) -> Prices:
 
 
 def _region(name: str | None, prices: Path | None) -> str | None:
-    """Returns the region of `--region`; a file of prices may know other regions than Azure's."""
+    """Returns the region of `--region`. Raises UserError for an unknown one; with a file of prices,
+    which may know other regions than Azure's, only for one that cannot be a name."""
     if name is None:
         return None
     if not (name.isascii() and name.isalnum() and name.islower()):

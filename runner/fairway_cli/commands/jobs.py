@@ -109,7 +109,8 @@ def submit(
 
 
 def _resumed(run_id: str) -> Run:
-    """Returns the run, once it is submitted. Raises UserError if none was even recorded."""
+    """Returns the run, once it is submitted. Raises UserError if none was even recorded, and with
+    `--server`."""
     from fairway_runner.submit.submission import resume
 
     if remote_store() is not None:
@@ -170,7 +171,8 @@ class _Submission:
         return record.name, [record.target, *prepared.next_targets], record.tasks, kind
 
     def submit(self, *, yes: bool) -> Run:
-        """Starts it, and prints warnings."""
+        """Prints warnings, starts the job and returns its run. Many tasks need `yes`, or
+        confirmation."""
         from fairway_runner.submit.submission import submit
 
         prepared = self.prepare(copies=True)

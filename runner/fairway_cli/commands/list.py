@@ -142,7 +142,7 @@ def list_(
 
 
 def _empty(runs: Sequence[dict[str, Any]], columns: Sequence[Column]) -> Iterator[Finding]:
-    """Returns the columns without any value, which a table leaves out."""
+    """Yields a warning about each column without any value, which a table leaves out."""
     for column in columns:
         if runs and column.is_named and all(run["columns"][column.title] is None for run in runs):
             message = f"none of these runs has `{column.title}`"

@@ -86,7 +86,8 @@ def plan(
 
 
 def _of_stopped_machines(reviews: Sequence[Path]) -> Iterator[Finding]:
-    """Returns the VMs that would have to run, for Azure to apply these plans' changes to them."""
+    """Yields a warning about each VM that would have to run, for Azure to apply these plans'
+    changes to it."""
     from fairway_runner.live.rules import stopped_machines
 
     for file in reviews:

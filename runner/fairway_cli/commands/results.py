@@ -84,7 +84,7 @@ def logs(
 
 
 def _require_end(run: Run) -> None:
-    """UserError with exit code 5 where a run that was followed is lost."""
+    """Raises UserError with exit code 5 if a run that was followed is lost."""
     if run.state == "lost":
         message = f"{run.id} is lost: {run.status.reason or 'its target no longer knows it'}"
         hint = f"run it again: fairway retry {run.id}"
@@ -135,7 +135,7 @@ def _look(run: Run) -> dict[str, Sample]:
 
 
 def _text(run: Run, samples: dict[str, Sample], *, gpus: bool) -> str:
-    """The table, and for all that was sampled a line in words."""
+    """Returns the run's state, a table of the last samples, and a line that sums up all samples."""
     from fairway_cli.ui.catalogue import gpu_table, use_table
     from fairway_runner.runs.figures import figures, in_words
     from fairway_runner.runs.store import FINAL_STATES

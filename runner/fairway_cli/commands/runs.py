@@ -213,7 +213,8 @@ def clean(
 
 
 def _ask(ids: list[str]) -> None:
-    """Goes on only where a person at the terminal says so."""
+    """Asks for confirmation on the terminal. Raises UserError without one, and exits with 130
+    unless the user agrees."""
     shown = few(ids, 5)
     if not sys.stdin.isatty():
         message = f"this would remove {counted(len(ids), 'run')}: {shown}"

@@ -144,7 +144,7 @@ def _serve_shared(
 
 
 def _require_extra() -> None:
-    """UserError with exit code 4 where the packages of the server are not installed."""
+    """Raises UserError with exit code 4 if packages of the server are not installed."""
     from importlib.util import find_spec
 
     missing = [name for name in _PACKAGES if find_spec(name) is None]

@@ -189,7 +189,7 @@ class Server:
         return Answer(content.getvalue(), headers)
 
     def download(self, path: str, out: BinaryIO) -> None:
-        """Writes a file of any size."""
+        """Writes the answer of a call to `out`, whatever its size."""
         self._call("GET", path, (), b"", out, None)
 
     def data(self, answer: Answer) -> Any:
@@ -209,7 +209,7 @@ class Server:
             raise self.strange("its answer is not what was asked for") from None
 
     def strange(self, what: str) -> UserError:
-        """Returns the error for a server that is none of ours."""
+        """Returns the error for a server that does not answer as `fairway serve` does."""
         message = f"{self.address.url} does not answer as `fairway serve` does: {what}"
         hint = "is the URL right? a sign-in page in front of it accepts no token"
         return UserError.of("strange-server", message, hint, exit_code=_FAILED)
@@ -297,14 +297,14 @@ def quoted(text: str) -> str:
 
 
 def found_beside(answer: Answer, sent: Sent = Sent()) -> list[Finding]:
-    """Returns the findings in a header that accompanies a list."""
+    """Returns the findings in a header that accompanies a list; none if there is no valid one."""
     with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return found_in(json.loads(answer.headers["findings"]), sent)
     return []
 
 
 def found_in(listed: list[dict[str, Any]], sent: Sent = Sent()) -> list[Finding]:
-    """Returns a server's findings, at lines of the file that was sent to it."""
+    """Returns a server's findings, up to 100, at lines of the file that was sent to it."""
     found = []
     for facts in listed[:_MOST_FINDINGS]:
         file, line, column = facts.get("file"), facts.get("line"), facts.get("column")

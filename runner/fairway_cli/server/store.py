@@ -127,7 +127,7 @@ class RemoteRun(Run):
 
     @property
     def is_unsent(self) -> bool:
-        """True if the server says so, in the reason of its state."""
+        """Always False: the server says so in the reason of the run's state."""
         return False
 
     @property
@@ -169,7 +169,7 @@ class RemoteRun(Run):
         self._mirror.pull(self.id)
 
     def await_lock(self) -> None:
-        """Returns immediately: nothing here watches over it."""
+        """Does nothing: no process here watches over the run."""
 
 
 @dataclass
@@ -182,7 +182,8 @@ class ServerEngine:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Sets the deadline of calls in the block."""
+        """Lets calls in the block take these seconds at most, or the usual deadline if that is
+        shorter."""
         usual, offered = outage.chosen(), outage.is_offered()
         outage.choose(min(self.deadline, seconds), offered=offered)
         try:
@@ -363,7 +364,8 @@ class RemoteSubmission:
             return str(facts["name"]), [str(facts["target"])], count, kind
 
     def submit(self, *, yes: bool) -> Run:
-        """Starts it, and prints warnings."""
+        """Starts the job, prints warnings and returns its run. Many tasks need `yes`, or
+        confirmation."""
         facts = {**self.facts(), "yes": yes}
         if self.run_id is None:
             # Choose the ID here, so that repeating the request starts nothing twice.

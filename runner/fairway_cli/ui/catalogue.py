@@ -33,7 +33,7 @@ _SIZE_COLOURS = {"current": _GREEN, "retiring": _YELLOW, "no-new-capacity": _YEL
 
 
 def node_table(nodes: Sequence[Node]) -> str:
-    """Prints a line for each node."""
+    """Returns a line for each node."""
     more = list(dict.fromkeys(name for node in nodes for name in node.facts))
     header = ("NODE", "STATE", "ADDRESS", "RUN", *(name.upper() for name in more), "REASON")
     rows, colours = [], {}
@@ -53,7 +53,7 @@ def offer_facts(offer: Offer) -> dict[str, Any]:
 
 
 def offer_table(offers: Sequence[Offer]) -> str:
-    """A line for each part of the environment."""
+    """Returns a line for each part of the environment."""
     header = ("SIZE", "FOR", "WANTED", "YOURS", "ZONES", "VCPUS LEFT", "ROOM FOR", "NEAREST")
     return columns(header, [_row(each) for each in offers])
 
@@ -73,7 +73,7 @@ def _row(offer: Offer) -> tuple[str, ...]:
 
 
 def outbound_table(names: Sequence[Outbound]) -> str:
-    """A line for each name."""
+    """Returns a line for each name."""
     rows = [(each.name, str(each.port), each.reason) for each in names]
     return columns(("OUTBOUND NAME", "PORT", "FOR"), rows)
 
@@ -115,7 +115,7 @@ def size_facts(size: VmSize) -> dict[str, Any]:
 
 
 def size_table(sizes: Iterable[VmSize]) -> str:
-    """A line for each size, in the order of the catalogue."""
+    """Returns a line for each size, in the given order."""
     rows, colours = [], {}
     for each in sizes:
         gpu = f"{each.gpu.count} × {each.gpu.model} {each.gpu.memory_gb} GB" if each.gpu else ""
@@ -149,7 +149,7 @@ def warn_of_unready(targets: Iterable[Target]) -> None:
 
 
 def target_table(facts: Sequence[dict[str, Any]]) -> str:
-    """A line for each target."""
+    """Returns a line for each target."""
     from fairway_runner.engines.capabilities import runs_here
 
     rows = []
@@ -204,13 +204,13 @@ def sample_facts(samples: Mapping[str, Sample]) -> list[dict[str, Any]]:
 
 
 def use_table(samples: Mapping[str, Sample], now: float | None = None) -> str:
-    """A line a node: its last sample, and how old that is."""
+    """Returns a line for each node: its last sample, and how old that is."""
     moment = time.time() if now is None else now
     return columns(_TITLES, [_row_top(node, sample, moment) for node, sample in samples.items()])
 
 
 def gpu_table(samples: Mapping[str, Sample]) -> str:
-    """A line a GPU of every node; "" where there is none."""
+    """Returns a line for each GPU of every node; "" if there is none."""
     rows = [
         (
             node,

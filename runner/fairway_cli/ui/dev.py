@@ -117,7 +117,8 @@ def _sync_of(beside: Beside, there: str) -> Sync | None:
 
 
 def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
-    """Copies changes until the session has ended."""
+    """Refreshes the run until the session has ended, and with `sync` copies changes of its code
+    each time."""
     told = ""
     while True:
         absence.look(run.refresh)
@@ -174,7 +175,8 @@ def _tunnel(beside: Beside, access: SessionAccess) -> Iterator[None]:
 
 
 def _free_port(wanted: int) -> int:
-    """Returns the port if it is free on this machine, or else another one."""
+    """Returns the port if it is free on this machine, or else another one. Raises UserError if none
+    is free."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             try:

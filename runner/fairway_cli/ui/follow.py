@@ -66,7 +66,8 @@ def label(name: str, number: int | None = None) -> bytes:
 
 
 def tail_offset(path: Path, lines: int) -> int:
-    """Offset at which the last lines of a log begin; 0 if there are no more than these."""
+    """Returns the offset at which the last lines of a log begin; 0 if there are no more than
+    these."""
     try:
         file = path.open("rb")
     except FileNotFoundError:

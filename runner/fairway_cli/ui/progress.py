@@ -131,8 +131,8 @@ def print_started(
     asked: float = 0.0,
 ) -> None:
     """Prints the run's id and next commands; only the id if `quiet`. `changes` are those from an
-    earlier run; `by_server` is the address of a server that advances it. `asked` is when the
-    command began, in seconds since 1970: an older run was submitted before."""
+    earlier run; `by_server` says that a server advances it. `asked` is when the command began, in
+    seconds since 1970: an older run was submitted before."""
     from fairway_runner.runs.view import started_facts
 
     known = started_facts(run) | ({} if changes is None else {"changes": changes})
@@ -176,7 +176,7 @@ def _ended_before(run: Run, asked: float) -> list[str]:
 
 
 def changes_shown(changes: Changes) -> Iterator[str]:
-    """Formats a line for each changed field: its value before and after."""
+    """Yields a line for each changed field: its value before and after."""
     for name, values in changes.items():
         texts = [json.dumps(each) if isinstance(each, dict) else shown(each) for each in values]
         before, after = (printable(text) or "(none)" for text in texts)

@@ -24,7 +24,7 @@ _MOST_POINTS = 1000
 
 
 def run_table(runs: Sequence[dict[str, Any]]) -> str:
-    """A line a run, with the columns that were asked for."""
+    """Returns a line for each run, with the requested columns."""
     more = list(runs[0].get("columns", {})) if runs else []
     # Metrics and parameters keep their names; facts are upper case.
     titles = [name.partition(":")[2] or name.upper() for name in more]
@@ -47,7 +47,7 @@ def run_table(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def task_table(tasks: list[dict[str, Any]], params: Sequence[str], metrics: Sequence[str]) -> str:
-    """A line a task, with a column for each of these parameters and metrics."""
+    """Returns a line for each task, with a column for each of these parameters and metrics."""
     known = ("node", "gpus", "cores", "reason")
     more = [name for name in known if any(task[name] for task in tasks)]
     titles = [name.upper() for name in more]
@@ -71,7 +71,8 @@ def task_table(tasks: list[dict[str, Any]], params: Sequence[str], metrics: Sequ
 
 
 def print_points(points: list[dict[str, Any]]) -> None:
-    """A line a point of a sweep, up to a thousand, and a column a parameter that varies."""
+    """Prints a line for each point of a sweep, up to a thousand, with a column for each parameter
+    that varies."""
     names = varying([point["params"] for point in points])
     print(
         columns(
@@ -133,7 +134,8 @@ def print_overview(view: RunView, tasks: Sequence[Any], limit: int) -> None:
 
 
 def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Returns the reason of the run's state, why it is not on another target, and remarks on it."""
+    """Yields lines on the reason of the run's state, the targets that were passed over, its inputs,
+    people's actions, tags and note."""
     if facts["reason"]:
         yield f"reason  {printable(facts['reason'])}"
     for target, reason in facts["passed_over"].items():
@@ -193,7 +195,8 @@ _FACTS = ("run_id", "task", "name", "target", "state", "created", "seconds", "co
 
 
 def comparison_table(records: Sequence[Record]) -> str:
-    """A line a task; the lowest and highest of a metric where they are not always the last."""
+    """Returns a line for each task; the lowest and highest of a metric only if they are not always
+    the last."""
     names = _differing(records)
     values = [
         (metric, kind)
