@@ -245,7 +245,8 @@ def look(root: Path = Path("/")) -> Devices:
 
 
 def _nvidia(root: Path) -> Iterator[Gpu]:
-    """Asks nvidia-smi, or looks for device files if it is missing, as in some containers."""
+    """Yields the GPUs that nvidia-smi lists, or those with device files if it is missing, as in
+    some containers."""
     if shutil.which(_QUERY[0]) is None:
         yield from map(Gpu, device_files(root / "dev"))
         return

@@ -139,7 +139,8 @@ def _with_changed_extensions(plan: Mapping[str, Any]) -> Iterator[tuple[str, str
 def size_offered(
     path: str, size: str, location: str, zone: int | None, skus: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """A size that the region, or the zone if any, does not have, or not for this subscription."""
+    """Finds a size that the region, or the zone if any, does not have, or not for this
+    subscription."""
     how = f"az vm list-skus --location {location} --size {size} --all --output table"
     sku = next((one for one in skus if str(one.get("name", "")).lower() == size.lower()), None)
     if sku is None:
@@ -170,7 +171,7 @@ def size_offered(
 def quota_suffices(
     location: str, machines: Sequence[Machines], usages: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """A quota of vCPUs, of a family, of Spot or of the region, that is too small."""
+    """Finds a quota of vCPUs, of a family, of Spot or of the region, that is too small."""
     limits = {str(one["name"]["value"]).lower(): one for one in usages}
     needs: dict[str, tuple[int, str]] = {}
     for each in machines:
@@ -208,7 +209,7 @@ def _enough(
 def pool_quota_suffices(
     machines: Sequence[Machines], account: Mapping[str, Any]
 ) -> Iterator[Finding]:
-    """A quota of a Batch account that is too small for its pools."""
+    """Finds a quota of a Batch account that is too small for its pools."""
     properties = account.get("properties") or {}
     families = {
         str(each["name"]).lower(): int(each["coreQuota"])
@@ -243,7 +244,7 @@ _NOTICE_DAYS = 60
 def image_version_exists(
     path: str, image: Image, location: str, versions: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """An exact version of an image that the region does not have."""
+    """Finds an exact version of an image that the region does not have."""
     names = sorted(str(each.get("name")) for each in versions)
     if image.version not in names:
         newest = f"the newest is {names[-1]}" if names else "this image has no versions"
@@ -257,7 +258,7 @@ def image_version_exists(
 def image_is_kept(
     path: str, image: Image, today: date, version: Mapping[str, Any]
 ) -> Iterator[Finding]:
-    """An exact version of an image that its publisher has deprecated, or soon will.
+    """Finds an exact version of an image that its publisher has deprecated, or soon will.
 
     Azure creates no more machines from it, and lets no scale set or pool with it grow.
     https://learn.microsoft.com/azure/virtual-machines/deprecated-images
@@ -284,7 +285,7 @@ def image_is_kept(
 def pool_takes_image(
     path: str, image: Image, listed: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """An image that Azure Batch does not list for pools, or lists with another node agent."""
+    """Finds an image that Azure Batch does not list for pools, or lists with another node agent."""
     wanted = (image.publisher, image.offer, image.sku)
     agents = []
     for each in listed:
@@ -306,7 +307,7 @@ def pool_takes_image(
 
 
 def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> Iterator[Finding]:
-    """A resource provider that is not registered, without which none of its resources can be
+    """Finds a resource provider that is not registered, without which none of its resources can be
     created."""
     state = (provider or {}).get("registrationState", "NotRegistered")
     if state != "Registered":
@@ -316,7 +317,7 @@ def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> I
 
 
 def feature_registered(feature: str, found: Mapping[str, Any] | None) -> Iterator[Finding]:
-    """A feature that is not registered, without which the resources do not work."""
+    """Finds a feature that is not registered, without which the resources do not work."""
     state = ((found or {}).get("properties") or {}).get("state", "NotRegistered")
     if state != "Registered":
         namespace, _, name = feature.partition("/")
@@ -335,7 +336,8 @@ def feature_registered(feature: str, found: Mapping[str, Any] | None) -> Iterato
 def kubernetes_offered(
     version: str, location: str, offered: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """A minor version of Kubernetes that the region does not have, or not with usual support."""
+    """Finds a minor version of Kubernetes that the region does not have, or not with usual
+    support."""
     path = "kubernetes.version"
     supported = {
         str(each.get("version")): each
@@ -355,7 +357,7 @@ def kubernetes_offered(
 def existing_is_there(
     existing: Existing, location: str, found: Mapping[str, Any] | None
 ) -> Iterator[Finding]:
-    """Reports a resource that should already exist, and does not, or is in another region."""
+    """Finds a resource that should already exist, and does not, or is in another region."""
     name = existing.id.rpartition("/")[2]
     if found is None:
         message = f"`{name}` does not exist"
@@ -370,8 +372,8 @@ def existing_is_there(
 def role_is_free(
     promised: PromisedRole, role_id: str, given: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """A role to be granted that somebody has granted by hand at the same place: Azure refuses a
-    second one (RoleAssignmentExists).
+    """Finds a role to be granted that somebody has granted by hand at the same place: Azure refuses
+    a second one (RoleAssignmentExists).
 
     Terraform's own assignments are recognised by their reason.
     """
@@ -403,8 +405,8 @@ def role_is_free(
 def may_deploy(
     actions: Sequence[str], permissions: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """Actions that a deployment requires and the user may not perform: a warning, as another may
-    deploy."""
+    """Finds actions that a deployment requires and the user may not perform: a warning, as another
+    may deploy."""
     own = [
         Permission(tuple(each.get("actions") or ()), tuple(each.get("notActions") or ()))
         for each in permissions

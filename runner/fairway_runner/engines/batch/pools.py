@@ -303,8 +303,8 @@ def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
 
 
 def _of_limits(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:
-    """Checks that a job with limits has a shared folder: tasks keep there what others and retries
-    read."""
+    """Yields a finding if a job with limits has no shared folder: tasks keep there what others and
+    retries read."""
     if target.mounts or pool.get("mountConfiguration"):
         return
     nothing = f"`{target.name}` mounts no file system that its nodes share"
@@ -348,7 +348,8 @@ def _of_size(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
 
 
 def _of_nodes(account: Account, pool: Mapping[str, Any], job: Job) -> Iterator[Finding]:
-    """Finds too few usable nodes for the job in a pool to which no more are coming."""
+    """Yields a finding if a pool to which no more nodes are coming has too few usable ones for the
+    job."""
     if pool.get("enableAutoScale") or str(pool.get("allocationState")).lower() != "steady":
         return
     nodes = list(account.nodes())
