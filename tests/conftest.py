@@ -1,4 +1,4 @@
-"""Shared by all tests: where the repository is, how signals are taken, who takes webhooks."""
+"""Fixtures of all tests: the repository, signals, programs, the browser, and receivers."""
 
 import gc
 import json
@@ -30,7 +30,7 @@ _OTHER_PACKAGES = re.compile(r"^ *(?:from|import) fairway_(?!agent\b|boot\b)", r
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """On the oldest Python of hosts, leaves out the modules that import what needs a later one."""
+    """Leaves out modules that need a later Python, on the oldest Python of hosts."""
     if sys.version_info >= (3, 11):  # noqa: UP036 (hosts have 3.10)
         return None
     files = [collection_path, collection_path / "conftest.py"]
@@ -47,7 +47,7 @@ def repository() -> Path:
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of programs that are found before the machine's own; see `executable`."""
+    """A folder that precedes the machine's own programs on PATH; see `executable`."""
     folder = tmp_path / "programs"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
@@ -56,8 +56,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def chromium() -> "Iterator[Browser]":
-    """One for all tests: each has a context of its own in it. There can be no second one, as
-    Playwright has a loop of its own in the thread."""
+    """The browser for all tests, each of which has a context of its own. There can be no second
+    one, as Playwright has an event loop of its own in the thread."""
     from playwright.sync_api import expect, sync_playwright
 
     program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
@@ -76,10 +76,10 @@ def chromium() -> "Iterator[Browser]":
 
 
 def pytest_configure() -> None:
-    """Takes signals as a terminal's programs do, whatever started the tests.
+    """Resets signals to what programs of a terminal have, whatever started the tests.
 
-    A shell starts what it puts into the background with SIGINT ignored, and nohup with SIGHUP;
-    the programs under test would inherit that, and Ctrl-C would not end them.
+    A shell starts background programs with SIGINT ignored, and nohup with SIGHUP; the programs
+    under test would inherit that, and Ctrl-C would not end them.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGQUIT, signal.SIGHUP):
@@ -88,7 +88,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collects ten thousand tests without looking for garbage among them, then or later."""
+    """Collects ten thousand tests without garbage collection of them, then or later."""
     gc.disable()
     try:
         return (yield)
@@ -119,7 +119,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def _secure(handler: socketserver.StreamRequestHandler, tls: ssl.SSLContext | None) -> None:
-    """Goes on by TLS, where there is some."""
+    """Switches the connection to TLS, if there is a context."""
     if tls is not None:
         handler.connection = tls.wrap_socket(handler.connection, server_side=True)
         handler.rfile = handler.connection.makefile("rb")

@@ -1,4 +1,4 @@
-"""Checkpoints: all that a stopped training needs to end with the very same numbers."""
+"""Checkpoints: everything that a stopped training needs to end with exactly the same numbers."""
 
 import os
 import zipfile
@@ -12,9 +12,9 @@ from mlp import Floats
 
 @dataclass
 class Progress:
-    """State of the training: `step` of `epoch` is the next to do, both from 0.
+    """State of the training: `step` of `epoch` is the next one, both from 0.
 
-    The order of the images needs no place here: it follows from the seed and the epoch.
+    The order of the images is not stored: it follows from the seed and the epoch.
     """
 
     weights: Floats
@@ -25,11 +25,11 @@ class Progress:
 
 
 class CheckpointError(Exception):
-    """A checkpoint that this run cannot go on from."""
+    """A checkpoint from which this run cannot continue."""
 
 
 def write_arrays(path: Path, **arrays: Any) -> None:
-    """Write an .npz file whole or not at all: nobody who opens `path` sees half of one."""
+    """Write an .npz file atomically: readers of `path` never see a part of one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     with temporary.open("wb") as file:

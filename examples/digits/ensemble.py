@@ -1,7 +1,7 @@
-"""Lets the networks of a sweep vote on the images that none of them has learnt from.
+"""Lets the networks of a sweep vote on the images that none of them was trained on.
 
-Run by `finally:` of ensemble.yaml: in FAIRWAY_TASKS_DIR lies at TASK/model what each task has kept.
-A task that failed has kept no model, and does not vote. The best single one is kept in `best`.
+Run by `finally:` of ensemble.yaml: FAIRWAY_TASKS_DIR has each task's output at TASK/model. A task
+that failed has no model, and does not vote. The best single model is stored in `best`.
 """
 
 import os
@@ -14,7 +14,8 @@ from mlp import Network, load_digits
 
 
 def main() -> None:
-    """Prints how many images each network names rightly, and how many all of them together."""
+    """Prints how many images each network classifies correctly, and how many all of them
+    together."""
     _, (images, labels) = load_digits(seed=0)
     votes, found = np.zeros((len(labels), 10)), {}
     for path in sorted(Path(os.environ["FAIRWAY_TASKS_DIR"]).glob("*/model/model.npz")):

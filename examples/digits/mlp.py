@@ -1,4 +1,4 @@
-"""The digits and the network that learns them, in plain numpy; nothing here knows of MPI."""
+"""The digits and a network for them, in plain numpy; nothing here depends on MPI."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ PIXELS, DIGITS = 64, 10
 
 
 def load_digits(seed: int, held_out: float = 0.2) -> tuple[Examples, Examples]:
-    """The 1,797 images that scikit-learn carries: those to learn from, and those held out.
+    """Returns the 1,797 images that come with scikit-learn: a training set and a held-out set.
 
     The same seed always holds out the same images.
     """
@@ -24,7 +24,7 @@ def load_digits(seed: int, held_out: float = 0.2) -> tuple[Examples, Examples]:
 
 
 def initial_weights(hidden: int, seed: int) -> Floats:
-    """The weights of a network that has learnt nothing: He's normal ones, and no bias."""
+    """Returns the weights of an untrained network: He's normal initialisation, and no bias."""
     rng = np.random.default_rng(seed)
     w1 = rng.normal(0.0, np.sqrt(2.0 / PIXELS), PIXELS * hidden)
     w2 = rng.normal(0.0, np.sqrt(2.0 / hidden), hidden * DIGITS)
@@ -34,8 +34,8 @@ def initial_weights(hidden: int, seed: int) -> Floats:
 class Network:
     """64 pixels, one hidden layer of rectified linear units, 10 digits.
 
-    Every parameter lives in the one vector `weights`, so that one all-reduce carries a whole
-    gradient and one array is the model. `layers` are views of it: both change together.
+    All parameters are in one vector `weights`, so that one all-reduce handles the entire gradient
+    and one array is the model. `layers` are views of it: both change together.
     """
 
     def __init__(self, hidden: int, weights: Floats) -> None:
@@ -52,9 +52,9 @@ class Network:
         return hidden, hidden @ self.layers["w2"] + self.layers["b2"]
 
     def loss_and_gradient(self, examples: Examples) -> tuple[float, Floats]:
-        """Cross-entropy and its gradient, a vector like `weights`.
+        """Returns the cross-entropy and its gradient, a vector like `weights`.
 
-        Both are sums over the images and not means, so that those of several ranks add up.
+        Both are sums over the images rather than means, so that those of several ranks add up.
         """
         images, labels = examples
         hidden, logits = self._forward(images)
@@ -68,12 +68,12 @@ class Network:
         return -float(log_p[rows, labels].sum()), np.concatenate([g.ravel() for g in gradients])
 
     def probabilities(self, images: Floats) -> Floats:
-        """For each image how probable each digit is, (n, 10)."""
+        """Returns the probability of each digit for each image, (n, 10)."""
         logits = self._forward(images)[1]
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
         return powers / powers.sum(axis=1, keepdims=True)
 
     def count_correct(self, examples: Examples) -> int:
-        """Number of images that the network names rightly."""
+        """Returns how many images the network classifies correctly."""
         images, labels = examples
         return int((self._forward(images)[1].argmax(axis=1) == labels).sum())

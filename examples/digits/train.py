@@ -2,9 +2,9 @@
 
     mpirun -np 4 python train.py --epochs 30
 
-Every rank holds the whole network and works on its share of each batch; one all-reduce a
-step adds up what they found. A batch holds the same images however many ranks share it,
-so the result is the same too, but for rounding.
+Every rank holds the entire network and works on its share of each batch; one all-reduce per step
+adds up the gradients. A batch has the same images however many ranks share it, so the result is the
+same too, apart from rounding.
 """
 
 import argparse
@@ -34,7 +34,7 @@ RANK, RANKS = COMM.Get_rank(), COMM.Get_size()
 
 
 class Trainer:
-    """One rank's part of the training; `progress` is where it stands, the same on every rank."""
+    """One rank's part of the training; `progress` is the same on every rank."""
 
     def __init__(self, options: argparse.Namespace, progress: Progress) -> None:
         self.options = options
@@ -49,11 +49,12 @@ class Trainer:
 
     @property
     def speed(self) -> float:
-        """Images a second, over all ranks and since this start."""
+        """Images per second, over all ranks and since this start."""
         return self.images_seen / self.seconds if self.seconds else 0.0
 
     def epoch(self, learn: Examples) -> bool:
-        """Do what is left of the epoch. False: some rank was asked to stop, and so all do."""
+        """Train for the rest of the epoch. Return False if some rank was asked to stop, and so all
+        do."""
         began = time.perf_counter()
         at, size = self.progress, self.options.batch_size
         order = np.random.default_rng((self.options.seed, at.epoch)).permutation(len(learn[1]))
@@ -65,7 +66,7 @@ class Trainer:
         return not stop
 
     def step(self, learn: Examples, batch: np.ndarray) -> bool:
-        """Go one step down the gradient of this batch, of which each rank takes its share."""
+        """Take one step down the gradient of this batch, of which each rank computes its share."""
         mine = batch[RANK::RANKS]
         loss, gradient = self.network.loss_and_gradient((learn[0][mine], learn[1][mine]))
         # One message carries all that the ranks must agree on, stopping included.
@@ -81,13 +82,13 @@ class Trainer:
         return bool(total[-1])
 
     def accuracy(self, test: Examples) -> float:
-        """The fraction of these images named rightly; each rank looks at its share."""
+        """Return the fraction of correctly classified images; each rank tests its share."""
         correct = self.network.count_correct((test[0][RANK::RANKS], test[1][RANK::RANKS]))
         return float(COMM.allreduce(correct)) / len(test[1])
 
 
 def train(options: argparse.Namespace) -> int:
-    """Train as the options and Fairway's environment say; the exit code."""
+    """Train as the options and Fairway's environment say; return the exit code."""
     folder = os.environ.get("FAIRWAY_CHECKPOINT_DIR")
     checkpoint = Path(folder, "checkpoint.npz") if folder else None
     settings = json.dumps({name: v for name, v in vars(options).items() if name != "epochs"})
@@ -115,7 +116,7 @@ def train(options: argparse.Namespace) -> int:
 
 
 def start(options: argparse.Namespace, checkpoint: Path | None, settings: str) -> Progress:
-    """A new training, or where the checkpoint left it: rank 0 reads, and all get the same."""
+    """Return a new training, or the one of the checkpoint, which rank 0 reads for all."""
     if attempt := int(os.environ.get("FAIRWAY_ATTEMPT") or 0):
         say(f"{attempt=}")
     weights = initial_weights(options.hidden, options.seed)
@@ -143,13 +144,13 @@ def keep_model(network: Network) -> None:
 
 
 def say(line: str, file: TextIO = sys.stdout) -> None:
-    """Print it once, and not once a rank."""
+    """Print a line once rather than on every rank."""
     if RANK == 0:
         print(line, file=file, flush=True)
 
 
 def read_options() -> argparse.Namespace:
-    """The command line: every rank reads it, and rank 0 alone complains of it."""
+    """Parse the command line on every rank; only rank 0 prints an error."""
 
     def number(kind: type[int | float], low: float, high: float) -> Callable[[str], int | float]:
         def number(text: str) -> int | float:

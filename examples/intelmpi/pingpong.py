@@ -1,4 +1,4 @@
-"""Sends a message back and forth between two MPI processes and says how long it took."""
+"""Sends a message back and forth between two MPI processes and prints how long it took."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""Computes π by the midpoint rule, each MPI process a share of the steps."""
+"""Computes π by the midpoint rule; each MPI process takes a share of the steps."""
 
 import argparse
 import math

@@ -1,4 +1,4 @@
-"""A receiver of `notify:` to try it with: prints each message, and ends after COUNT of them."""
+"""A receiver for trying out `notify:`: prints each message, and ends after COUNT of them."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Takes what is posted."""
+    """Handler of posted messages."""
 
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -15,7 +15,7 @@ class Receiver(BaseHTTPRequestHandler):
         print(message["text"], flush=True)
 
     def log_message(self, *_):
-        """Says nothing of each request."""
+        """Logs nothing about requests."""
 
 
 count, port = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 8765

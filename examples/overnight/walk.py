@@ -1,4 +1,5 @@
-"""Walks to the point (3, 4) by small steps, and goes on from where an attempt before was."""
+"""Walks to the point (3, 4) in small steps, and continues from where the previous attempt
+stopped."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Speed of one process without the others, against which scaling is measured."""
+"""Speed of one process without the others, the reference for scaling."""
 
 import copy
 
@@ -11,7 +11,7 @@ from trainer import Trainer
 
 
 def measure_alone(trainer: Trainer) -> float | None:
-    """Images a second of rank 0 alone; None on the other processes, which wait meanwhile.
+    """Returns images per second of rank 0 alone; None on the other processes, which wait meanwhile.
 
     It trains a copy of the model, on the same kind of data and after as many warm-up steps.
     """

@@ -1,4 +1,4 @@
-"""Checkpoints: what a stopped training needs to go on as if it had not been stopped."""
+"""Checkpoints: everything that a stopped training needs to continue as if it had not stopped."""
 
 import os
 import pickle
@@ -19,7 +19,7 @@ State = dict[str, Any]
 
 
 def write(path: Path, state: State) -> None:
-    """Writes whole or not at all: nobody who opens `path` sees half of a file."""
+    """Writes a file atomically: readers of `path` never see a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     with temporary.open("wb") as file:
@@ -30,7 +30,8 @@ def write(path: Path, state: State) -> None:
 
 
 def read(path: Path, settings: dict[str, int]) -> State:
-    """Reads a checkpoint of a model with these settings; UserError says what else it is."""
+    """Reads a checkpoint of a model with these settings. Raises UserError, which says how it
+    differs."""
     try:
         state: State = torch.load(path, map_location="cpu", weights_only=True)
         found, _ = state["settings"], [state[part] for part in PARTS]

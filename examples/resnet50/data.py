@@ -1,4 +1,4 @@
-"""The batches that one process trains on, on its device and ready for the network."""
+"""Batches for one process, on its device and ready for the network."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,8 @@ Batch = tuple[Tensor, Tensor]  # images (n, 3, size, size) in channels_last; cla
 
 
 def synthetic(options: Options, device: torch.device, rank: int) -> Iterator[Batch]:
-    """One random batch of images and classes for all steps, so that no data is waited for."""
+    """Yields the same random batch of images and classes for all steps, so that no step waits for
+    data."""
     generator = torch.Generator().manual_seed(options.seed + 1 + rank)
     size = options.image_size
     images = torch.randn(options.batch_size, 3, size, size, generator=generator)
@@ -28,7 +29,7 @@ def synthetic(options: Options, device: torch.device, rank: int) -> Iterator[Bat
 def from_images(
     options: Options, found: ImageList, device: torch.device, batches: Batches
 ) -> Iterator[Batch]:
-    """The images of a folder; bytes go to the device, and become numbers there."""
+    """Yields the images of a folder, copied to the device as bytes and converted there."""
     mean = torch.tensor(MEAN, device=device).view(3, 1, 1) * 255
     deviation = torch.tensor(DEVIATION, device=device).view(3, 1, 1) * 255
     for images, labels in load(found, batches, options.image_size, options.workers):
@@ -45,7 +46,7 @@ def batches(
     size: int,
     first_step: int = 0,
 ) -> Iterator[Batch]:
-    """One process's batches from `first_step` on, for ever."""
+    """Yields one process's batches from `first_step` on, for ever."""
     if found is None:
         return synthetic(options, device, rank)
     picks = Batches(

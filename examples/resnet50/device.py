@@ -5,7 +5,7 @@ from errors import UserError
 
 
 def choose_device(local_rank: int) -> torch.device:
-    """This process's own GPU, or the CPU where there are none."""
+    """Returns this process's own GPU, or the CPU if there is none."""
     count = torch.cuda.device_count()
     if not count:
         return torch.device("cpu")

@@ -1,7 +1,7 @@
 """Cooperation of the processes of one training, whatever launched them.
 
-`start()` looks at the environment: torchrun says RANK, mpirun and horovodrun say a rank of
-their own, and a program that nobody launched is a training of one process.
+`start()` inspects the environment: torchrun sets RANK, mpirun and horovodrun set ranks of their
+own, and a program without a launcher is a training of one process.
 """
 
 import os
@@ -28,29 +28,30 @@ class Distribution(Protocol):
     """Layout in memory that the model's weights must have."""
 
     def wrap(self, model: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """Rank 0's weights everywhere, and gradients that are averaged at each step.
+        """Broadcasts rank 0's weights, and returns an optimizer that averages gradients at each
+        step.
 
-        The optimizer may be a new one: load a checkpoint into what this returns.
+        The optimizer may be a new one: load a checkpoint into the returned one.
         """
 
     def averaged(self, optimizer: Optimizer, /) -> AbstractContextManager[None]:
-        """Between the gradients and the step: they are averaged where it is entered."""
+        """Averages gradients that `backward` has not; enter it between `backward` and the step."""
 
     def average(self, values: Tensor) -> Tensor:
-        """The mean of all processes' values, on each; a tensor on `device`."""
+        """Returns the mean of all processes' values, a tensor on `device`, on each process."""
 
     def broadcast(self, value: T) -> T:
-        """Rank 0's value, on each."""
+        """Returns rank 0's value on each process."""
 
     def barrier(self) -> None:
         """Waits for all the others."""
 
     def close(self) -> None:
-        """Ends the working together."""
+        """Leaves the group of processes."""
 
 
 def start() -> Distribution:
-    """Meets the other processes."""
+    """Joins the other processes."""
     # torchrun's variable first: it may itself run below an mpirun.
     if "RANK" not in os.environ and {"OMPI_COMM_WORLD_RANK", "HOROVOD_RANK"} & os.environ.keys():
         from with_horovod import Horovod

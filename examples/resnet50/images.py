@@ -1,7 +1,7 @@
-"""A folder of images, one folder a class inside it, as ImageNet is unpacked.
+"""A folder of images with one subfolder per class, as ImageNet is unpacked.
 
-Read with Pillow and changed at random as networks for ImageNet are trained: a piece of 8 to
-100 % of the image, mirrored or not, scaled to a square.
+Images are read with Pillow and augmented as is usual for ImageNet: a random crop of 8 to 100 % of
+the image, mirrored or not, scaled to a square.
 """
 
 import math
@@ -20,7 +20,7 @@ Pick = tuple[int, int]  # the number of an image, and the seed of how it is chan
 
 @dataclass(frozen=True)
 class ImageList:
-    """The images below a root: their paths from there, and the numbers of their classes."""
+    """Images below a root: their relative paths, and the numbers of their classes."""
 
     root: str
     classes: tuple[str, ...]
@@ -29,7 +29,7 @@ class ImageList:
 
 
 def find_images(root: str) -> ImageList:
-    """Every image of every class; classes and images in the order of their names."""
+    """Returns every image of every class, sorted by class and name."""
     try:
         classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
         paths: list[str] = []
@@ -49,10 +49,10 @@ def find_images(root: str) -> ImageList:
 
 
 def random_piece(width: int, height: int, seed: int) -> tuple[Box, bool]:
-    """A piece of an image, and whether to mirror it.
+    """Returns a crop of an image, and True to mirror it.
 
-    Its area is 8 to 100 % of the image's and its sides are 3:4 to 4:3; where ten tries find
-    none that fits, it is the largest square in the middle.
+    Its area is 8 to 100 % of the image's and its sides are 3:4 to 4:3; if ten tries find none that
+    fits, it is the largest square in the middle.
     """
     generator = torch.Generator().manual_seed(seed)
     draws = torch.rand(41, generator=generator, dtype=torch.float64).tolist()

@@ -1,4 +1,4 @@
-"""Which images each process reads at each step, and the processes that read them for it."""
+"""The images of each process at each step, and the worker processes that read them."""
 
 import os
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from torch.utils.data import DataLoader, Sampler
 
 
 class Batches(Sampler[list[Pick]]):
-    """Which images one process takes at each step from `first_step` on, for ever.
+    """Indices of one process's images at each step from `first_step` on, for ever.
 
-    An epoch is an order of all the images, cut into steps and those into shares; what is left
-    over at its end waits for another epoch's order. Everything follows from seed and step, so
-    a training that was stopped goes on with the images that it would have had.
+    An epoch is an order of all the images, cut into steps and those into shares; the remainder at
+    its end is left out until another epoch's order. Everything follows from seed and step, so a
+    stopped training continues with the images that it would have had.
     """
 
     def __init__(
@@ -47,7 +47,8 @@ class Batches(Sampler[list[Pick]]):
 def load(
     images: ImageList, batches: Batches, image_size: int, workers: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of bytes (n, 3, size, size) and of classes (n), read by `workers` processes."""
+    """Yields batches of bytes (n, 3, size, size) and of classes (n), read by `workers`
+    processes."""
     try:
         import PIL  # noqa: F401
     except ImportError as error:
@@ -66,9 +67,9 @@ def load(
 
 
 def _leave_session(_worker: int) -> None:
-    """Out of reach of a signal to all of the training's processes.
+    """Moves this process out of reach of signals to all of the training's processes.
 
-    The training stops at its next report, and needs its images until then. A reader whose
-    training is gone ends within seconds by itself.
+    The training stops at its next report, and needs its images until then. A reader without its
+    training ends by itself within seconds.
     """
     os.setsid()

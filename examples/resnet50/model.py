@@ -12,7 +12,7 @@ STAGES = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}
 
 
 def convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Sequential:
-    """A convolution whose padding keeps the image's size, and the normalisation behind it."""
+    """Returns a convolution that keeps the image's size, followed by its normalisation."""
     return nn.Sequential(
         nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False),
         nn.BatchNorm2d(outputs),
@@ -20,10 +20,10 @@ def convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Seq
 
 
 class Block(nn.Module):
-    """Some convolutions, and a way past them.
+    """Some convolutions, and a shortcut around them.
 
-    `width` is the number of channels between the convolutions. A bottleneck leaves with four
-    times as many, a basic block with as many.
+    `width` is the number of channels between the convolutions. A bottleneck has four times as many
+    output channels, a basic block as many.
     """
 
     def __init__(self, inputs: int, width: int, stride: int, *, bottleneck: bool) -> None:
@@ -50,13 +50,13 @@ class Block(nn.Module):
         self.convolutions[-1].get_submodule("1").get_parameter("weight").data.zero_()
 
     def forward(self, images: Tensor) -> Tensor:
-        """(n, inputs, h, w) to (n, outputs, h / stride, w / stride)."""
+        """Maps (n, inputs, h, w) to (n, outputs, h / stride, w / stride)."""
         out: Tensor = self.relu(self.convolutions(images) + self.past(images))
         return out
 
 
 class ResNet(nn.Module):
-    """Images (n, 3, size, size), size 32 or more, to the logits of their classes (n, classes).
+    """Maps images (n, 3, size, size), size 32 or more, to the logits of their classes (n, classes).
 
     `width` is the number of channels of the first stage: 64 in the paper, fewer for a toy.
     """
@@ -85,7 +85,7 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: Tensor) -> Tensor:
-        """The logits of each image."""
+        """Returns the logits of each image."""
         logits: Tensor = self.head(self.blocks(self.stem(images)))
         return logits
 

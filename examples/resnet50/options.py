@@ -35,7 +35,8 @@ class Options:
     seed: int
 
     def learning_rate(self, step: int, processes: int) -> float:
-        """The rate of one step: it grows with the images of a step, rises first, then drops."""
+        """Returns the rate of one step: proportional to its images, with a warm-up and later
+        drops."""
         rate = self.lr * self.batch_size * processes / 256
         rise = min(1.0, (step + 1) / (self.lr_warmup_steps + 1))
         return rate * rise * math.prod(0.1 for drop in self.lr_drops if step >= drop)
@@ -51,7 +52,7 @@ def _number(kind: type[int] | type[float], low: float, high: float) -> Callable[
 
 
 def read_options(arguments: Sequence[str] | None = None) -> Options:
-    """The options; a mistake in them prints how they are used and exits with 2."""
+    """Parses the options; a mistake in them prints their usage and exits with 2."""
     parser = argparse.ArgumentParser(
         description="Trains ResNet-50 on many processes, and says how fast it went.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

@@ -1,4 +1,4 @@
-"""Precision of the numbers: 16 bits where the GPU multiplies those faster than 32."""
+"""Precision of the computation: 16 bits if the GPU multiplies those faster than 32."""
 
 import torch
 from torch.amp import GradScaler
@@ -7,10 +7,10 @@ CHOICES = ("auto", "bf16", "fp16", "fp32")
 
 
 class Precision:
-    """Type in which the forward pass computes; weights and their sums stay in 32 bits.
+    """Type of the forward pass; weights and their sums stay in 32 bits.
 
-    `auto` is bf16 on GPUs that have it (A100 and later), fp16 on older ones (V100), and fp32
-    on CPUs. In fp16 small gradients would vanish, so the loss is scaled while they are found.
+    `auto` is bf16 on GPUs that have it (A100 and later), fp16 on older ones (V100), and fp32 on
+    CPUs. In fp16 small gradients would vanish, so the loss is scaled for the backward pass.
     """
 
     def __init__(self, choice: str, device: torch.device) -> None:

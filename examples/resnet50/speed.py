@@ -1,4 +1,4 @@
-"""Speed of the training: the intervals that count, and the lines that report it."""
+"""Speed of the training: the measured intervals, and the lines that report it."""
 
 import time
 from dataclasses import dataclass, field
@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Speed:
-    """Images and seconds of the intervals that count: those after the warm-up."""
+    """Images and seconds of the measured intervals: those after the warm-up."""
 
     images: int = 0
     seconds: float = 0.0
     _since: float = field(default_factory=time.perf_counter)
 
     def start(self) -> None:
-        """An interval begins now."""
+        """Begins an interval."""
         self._since = time.perf_counter()
 
     def stop(self, images: int, *, counts: bool) -> float:
-        """Ends an interval of that many images now; images a second."""
+        """Ends an interval of that many images; returns images per second."""
         seconds = time.perf_counter() - self._since
         if counts:
             self.images += images
@@ -26,12 +26,12 @@ class Speed:
 
     @property
     def images_per_second(self) -> float | None:
-        """Of all that counted; None where nothing did."""
+        """Images per second of all measured intervals; None if there are none."""
         return self.images / self.seconds if self.seconds else None
 
 
 def summary(total: float, processes: int, single: float | None) -> str:
-    """The benchmark in a line: images a second in all, of each process, and against `single`.
+    """Formats the benchmark: images per second in all, per process, and relative to `single`.
 
     >>> summary(123.4, 2, single=None)
     'total images/s: 123.4 on 2 processes, 61.7 each'

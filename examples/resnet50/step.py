@@ -14,7 +14,7 @@ from torch.optim import SGD, Optimizer
 
 
 def new_optimizer(model: nn.Module, options: Options) -> Optimizer:
-    """Stochastic gradient descent; its rate is set anew at each step."""
+    """Returns stochastic gradient descent, whose rate is set at each step."""
     weights, decay = model.parameters(), options.weight_decay
     return SGD(weights, lr=options.lr, momentum=options.momentum, weight_decay=decay)
 
@@ -26,9 +26,9 @@ def one_step(
     precision: Precision,
     averaged: Callable[[Any], AbstractContextManager[None]] = nullcontext,
 ) -> Tensor:
-    """Trains on a batch; its loss, which a GPU may not have computed yet.
+    """Trains on a batch; returns its loss, which a GPU may not have computed yet.
 
-    `averaged` is that of the processes which train together.
+    `averaged` is that of the cooperating processes.
     """
     images, labels = batch
     optimizer.zero_grad()

@@ -20,7 +20,7 @@ from trainer import Trainer
 
 
 def train(options: Options, processes: Distribution) -> int:
-    """Trains as the options and Fairway's environment say; the exit code."""
+    """Trains as the options and Fairway's environment say; returns the exit code."""
     data = options.data
     images = from_rank_0(processes, lambda: find_images(data)) if data else None
     trainer = Trainer(options, processes, images)
@@ -40,7 +40,7 @@ def train(options: Options, processes: Distribution) -> int:
 
 
 def describe(trainer: Trainer) -> None:
-    """Says what is trained, on what."""
+    """Prints the model, the data and the processes."""
     processes, options = trainer.processes, trainer.options
     gpu = processes.device.type == "cuda"
     kind = torch.cuda.get_device_name(processes.device) if gpu else "CPU"
@@ -61,7 +61,7 @@ def keep_model(trainer: Trainer) -> None:
 
 
 def main() -> int:
-    """Meets the other processes, trains with them and exits; 2 where a mistake is the user's."""
+    """Joins the other processes, trains with them and exits; with 2 for a user's mistake."""
     options = read_options()
     try:
         processes = start()

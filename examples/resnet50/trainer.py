@@ -1,4 +1,4 @@
-"""One process's part of the training: steps, what is said of them, and going on after a stop."""
+"""One process's part of the training: steps, reports, and resuming after a stop."""
 
 import signal
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 
 class Trainer:
-    """The model and where its training stands; `step` is how many steps are done."""
+    """The model and the progress of its training; `step` counts the completed steps."""
 
     def __init__(
         self, options: Options, distribution: Distribution, images: ImageList | None
@@ -41,7 +41,8 @@ class Trainer:
         signal.signal(signal.SIGTERM, self._request_stop)
 
     def train(self, path: Path | None) -> bool:
-        """Trains to the last step, saving to and resuming from `path`; False: told to stop."""
+        """Trains to the last step, saving to and resuming from `path`; returns False if told to
+        stop."""
         model, optimizer = self.processes.wrap(self.model, new_optimizer(self.model, self.options))
         self._resume(path, optimizer)
         options, begun, saved = self.options, self.step, self.step
@@ -76,7 +77,8 @@ class Trainer:
         *,
         counts: bool,
     ) -> bool:
-        """The steps up to `until`, and a line about them. True: some process was told to stop."""
+        """Trains for the steps up to `until`, and prints a line; returns True if a process was told
+        to stop."""
         size, steps = self.processes.size, until - self.step
         # The loss, and whether to stop; a GPU that is asked for either at each step would wait.
         totals = torch.zeros(2, device=self.device)
@@ -98,7 +100,7 @@ class Trainer:
         return bool(stop > 0)
 
     def _resume(self, path: Path | None, optimizer: Optimizer) -> None:
-        """Rank 0 reads the checkpoint, and all go on from it."""
+        """Resumes all processes from the checkpoint, which rank 0 reads."""
         state = from_rank_0(
             self.processes,
             lambda: checkpoint.read(path, self.settings) if path and path.exists() else {},
@@ -126,6 +128,6 @@ class Trainer:
         self._stop_requested = True
 
     def say(self, line: str) -> None:
-        """Prints it once, and not once a process."""
+        """Prints a line once rather than in every process."""
         if self.processes.rank == 0:
             print(line, flush=True)

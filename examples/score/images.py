@@ -1,6 +1,6 @@
-"""Writes the images that examples/digits holds out, each into a file of its own.
+"""Writes the held-out images of examples/digits, each into a file of its own.
 
-The name of a file ends with the digit that is on it: `0007-3.npy`.
+The name of a file ends with its digit: `0007-3.npy`.
 """
 
 import os
@@ -11,7 +11,7 @@ from sklearn import datasets
 
 
 def main() -> None:
-    """A fifth of the 1,797 images, chosen as examples/digits does with its seed 0."""
+    """Writes a fifth of the 1,797 images, chosen as examples/digits does with its seed 0."""
     images, labels = datasets.load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(images))
     held_out = order[: int(0.2 * len(order))]

@@ -1,6 +1,6 @@
-"""Puts the tables of all shares together, and counts how many images were named rightly.
+"""Merges the tables of all shares, and counts the correctly classified images.
 
-Run by `finally:` of score.yaml: in FAIRWAY_TASKS_DIR lies at TASK/names what each task has kept.
+Run by `finally:` of score.yaml: FAIRWAY_TASKS_DIR has each task's output at TASK/names.
 """
 
 import csv
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """The accuracy is that of the images whose names say which digit is on them."""
+    """Prints the accuracy on those images whose names contain their digit."""
     found = {}
     for path in Path(os.environ["FAIRWAY_TASKS_DIR"]).glob("*/names/names.csv"):
         with path.open(newline="") as table:

@@ -1,4 +1,4 @@
-"""Names the digits on this task's share of the images, one line a file."""
+"""Classifies the digits on this task's share of the images, one line per file."""
 
 import csv
 import os
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def main() -> None:
-    """Reads the model once, and all images of the share at a time."""
+    """Reads the model once, and classifies all images of the share in one batch."""
     with np.load(Path(os.environ["FAIRWAY_INPUT_MODEL"], "model.npz")) as file:
         layers = dict(file)
     paths = Path(os.environ["FAIRWAY_FILES"]).read_text().splitlines()

@@ -1,8 +1,8 @@
-"""Names the digits on images that are posted to it: 64 pixels each, from 0 to 1.
+"""Classifies posted images of digits: 64 pixels each, from 0 to 1.
 
     curl -d '{"images": [[0, 0.3, …]]}' localhost:8000
 
-It listens on this node's loopback alone, where `fairway tunnel` leads.
+It listens only on this node's loopback, to which `fairway tunnel` forwards.
 """
 
 import argparse
@@ -18,7 +18,7 @@ LARGEST = 1 << 20  # bytes of a request
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request: GET says that it is well, POST names digits."""
+    """One request: GET is a health probe, POST classifies images."""
 
     layers: dict[str, np.ndarray]
 
@@ -27,7 +27,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200, {"ready": True})
 
     def do_POST(self) -> None:
-        """The digit on each image, and how probable it is."""
+        """Answers with the digit on each image, and its probability."""
         try:
             length = int(self.headers.get("Content-Length") or 0)
             images = np.array(json.loads(self.rfile.read(min(length, LARGEST)))["images"], float)
@@ -44,7 +44,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200, {name: values.tolist() for name, values in found.items()})
 
     def answer(self, status: int, facts: dict[str, object]) -> None:
-        """Sends them as JSON."""
+        """Sends an answer as JSON."""
         body = json.dumps(facts).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

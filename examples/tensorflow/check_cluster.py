@@ -1,7 +1,7 @@
-"""Prints what TF_CONFIG tells each process of a TensorFlow cluster, and checks that it is true.
+"""Prints each process's TF_CONFIG of a TensorFlow cluster, and checks that it is true.
 
-Servers and workers answer at their own address for as long as they are let; the chief asks
-all of them who they are, and ends. No TensorFlow is needed.
+Servers and workers answer at their own address until they are ended; the chief asks all of them for
+their names, and ends. No TensorFlow is needed.
 """
 
 import json
@@ -24,7 +24,7 @@ def serve(address: str, name: str) -> None:
 
 
 def ask(address: str) -> str:
-    """The name of the process at an address, once it is there."""
+    """Returns the name of the process at an address, once it answers."""
     host, _, port = address.rpartition(":")
     deadline = time.monotonic() + PATIENCE
     while True:

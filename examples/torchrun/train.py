@@ -1,4 +1,4 @@
-"""Fits y = 3x - 1 with DistributedDataParallel, on GPUs where there are any."""
+"""Fits y = 3x - 1 with DistributedDataParallel, on GPUs if there are any."""
 
 import argparse
 import os
