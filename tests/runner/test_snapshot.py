@@ -37,6 +37,21 @@ def test_snapshot_of_equal_code_by_two_threads_is_stored_once(
     assert list((tmp_path / "store").iterdir()) == [first]
 
 
+def test_snapshot_takes_as_many_files_and_bytes_as_are_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("abc")
+    (tmp_path / "b.txt").chmod(0o601)  # executable for others only
+    monkeypatch.setattr(snapshot, "MOST_FILES", 2)
+    monkeypatch.setattr(snapshot, "MOST_BYTES", 6)
+    assert [each.executable for each in snapshot.collect(tmp_path).files] == [False, False]
+    for most in ("MOST_FILES", "MOST_BYTES"):
+        with monkeypatch.context() as less:
+            less.setattr(snapshot, most, getattr(snapshot, most) - 1)
+            assert refused(lambda: snapshot.collect(tmp_path)).id == "bad-code"
+
+
 def test_snapshot_follows_linked_folders_and_keeps_empty_ones(tmp_path: Path) -> None:
     code = tmp_path / "code"
     (code / "empty" / "deep").mkdir(parents=True)
