@@ -132,7 +132,7 @@ class RunFolder:
 
     @property
     def not_sent(self) -> str:
-        """Why nothing of it was sent, and how to continue; "" if something was, or is being sent
+        """Reason why nothing of it was sent, and a hint; "" if something was, or is being sent
         now."""
         return self.cut_off if self.is_unsent else ""
 
@@ -293,7 +293,7 @@ class RunFolder:
 
     @property
     def cut_off(self) -> str:
-        """Why its submission to another machine is incomplete, and how to continue; "" if it is
+        """Reason why its submission to another machine is incomplete, and a hint; "" if it is
         complete, or under way right now."""
         try:
             # Checked again after the lock, which is released once the submission is complete.
