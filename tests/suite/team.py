@@ -140,7 +140,8 @@ def check_containers(team: Team, fairway: Fairway, lab: Registry, folder: Path, 
     assert _of_ada(sleep)
     assert fairway("cancel", run, **own).returncode == 0
     assert fairway("wait", run, **own).returncode == 130
-    assert fairway("logs", run, **own).stdout.count("saved by 0") == 2
+    logged = fairway("logs", run, **own).stdout
+    assert logged.count("saved by 0") == 2, logged
     until(lambda: not _of_ada(sleep) and not _of_ada("conmon --api-version"))
 
 
