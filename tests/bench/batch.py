@@ -14,6 +14,7 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ from fairway_simulator.batch.simulator import IDENTITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from fairway_runner.engines.batch.submission import Payload, Submission
 
 _TASKS = 10_000
 _THREADS = 16
@@ -127,13 +130,13 @@ def _many(service: Service, count: int) -> Many:
 class Many:
     """A run of many tasks that is ready to be sent."""
 
-    submission: Any
-    parcel: Any
+    submission: Submission
+    payload: Payload
     snapshot: Path
 
     def send(self) -> None:
         """Sends the run, from the first request to the last answer."""
-        self.submission.send(self.parcel, self.snapshot)
+        self.submission.send(self.payload, self.snapshot)
 
 
 def _spent(action: Callable[[], object]) -> float:
@@ -158,10 +161,10 @@ def _bare_client() -> Any:
     return BatchClient(endpoint, credential, transport=straight)
 
 
-def _ready_made(client: Any, parcel: Any, job: str) -> None:
+def _ready_made(client: Any, many: Many, job: str) -> None:
     """Calls `create_task_collection` with prepared dicts, from as many threads as Fairway."""
-    client.create_job({**parcel.job, "id": job})
-    tasks = list(parcel.tasks)
+    client.create_job({**many.payload.job, "id": job})
+    tasks = list(many.submission.tasks(many.payload.requests))
     chunks = [tasks[start : start + 100] for start in range(0, len(tasks), 100)]
     with ThreadPoolExecutor(_THREADS) as pool:
         list(pool.map(lambda chunk: client.create_task_collection(job, {"value": chunk}), chunks))
@@ -179,7 +182,7 @@ def _submit(latency: float = 0.0) -> Callable[[Path], Pair]:
             for number in range(_RUNS):
                 many = _many(service, _TASKS)
                 ours = _spent(many.send)
-                theirs = _spent(lambda n=number, m=many: _ready_made(client, m.parcel, f"r{n}"))
+                theirs = _spent(partial(_ready_made, client, many, f"r{number}"))
                 pairs.append((ours, theirs))
         return Pair.of(pairs)
 
@@ -194,7 +197,7 @@ def _submit_memory(folder: Path) -> Pair:
         points = [{"grid": {"x": {"start": 0, "stop": 100_000, "step": 1}}}]
         job = {"name": "many", "command": "echo {{ params.x }}", "sweep": {"points": points}}
         (service.folder / "job.yaml").write_text(json.dumps(job))
-        words = [BIN / "fairway", "submit", "job.yaml", "--target", "pool", "--yes"]
+        words = [str(BIN / "fairway"), "submit", "job.yaml", "--target", "pool", "--yes"]
         peak = peak_mebibytes(Command(words, directory=service.folder))
     return Pair(peak, 0.0, 0.0)
 
@@ -261,12 +264,12 @@ def _fetch(folder: Path) -> Pair:
             time.sleep(0.05)
             return plain(self, request, **options)
 
-        RequestsTransport.send = late  # type: ignore[method-assign]
+        RequestsTransport.send = late
         try:
             ours = _spent(lambda: engine.collect(run, [0]))
             theirs = _spent(lambda: _one_at_a_time(run.id))
         finally:
-            RequestsTransport.send = plain  # type: ignore[method-assign]
+            RequestsTransport.send = plain
         assert len(list((run.task_folder(0) / "outputs" / "many").iterdir())) == 1_000
     return Pair(ours, theirs, ours / theirs)
 

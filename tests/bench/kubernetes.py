@@ -53,7 +53,7 @@ def _cluster(folder: Path) -> Iterator[KubernetesCluster]:
 def _first_line(folder: Path) -> Pair:
     """Measures the time until `--watch` prints a job's line, against a dry run and kubectl's own
     commands, in turn. The first round compiles modules and is not counted."""
-    words = [FAIRWAY, "submit", folder / "one.yaml", "--target", __main__.target().name]
+    words = [str(FAIRWAY), "submit", str(folder / "one.yaml"), "--target", __main__.target().name]
     (folder / "one.yaml").write_text('{name: one, template: plain, command: "echo begun"}')
     pairs = []
     with _cluster(folder) as cluster:
@@ -106,7 +106,7 @@ def _sweep_requests(folder: Path) -> Pair:
     (folder / "sweep.yaml").write_text(json.dumps(_SWEEP))
     with _cluster(folder) as cluster:
         before = cluster.faults.requests["POST"]
-        words = [FAIRWAY, "submit", folder / "sweep.yaml", "--target", "nowhere", "--yes"]
+        words = [str(FAIRWAY), "submit", str(folder / "sweep.yaml"), "--target", "nowhere", "--yes"]
         seconds(Command(words, directory=folder))
         requests = cluster.faults.requests["POST"] - before
         [job] = json.loads(cluster.kubectl("get", "jobs", "-o", "json"))["items"]

@@ -58,10 +58,10 @@ def _sweep(folder: Path) -> Pair:
     (folder / "sweep.yaml").write_text(_SWEEP)
     (folder / "bare.sh").write_text("#!/bin/bash\ntrue\n")
     with _cluster(folder) as cluster:
-        words = [FAIRWAY, "submit", folder / "sweep.yaml", *_TARGET]
+        words = [str(FAIRWAY), "submit", str(folder / "sweep.yaml"), *_TARGET]
         ours = Command(words, cluster.environment, folder)
         bare = f"ssh -F {cluster.login.ssh_config} {cluster.alias} sbatch --array=1-1000"
-        look = shlex.join([*map(str, words), "--dry-run"])
+        look = shlex.join([*words, "--dry-run"])
         both = f"{look} && {bare} {folder}/bare.sh"
         theirs = Command(["sh", "-c", both], cluster.environment, folder)
 
@@ -91,14 +91,14 @@ def _launch(folder: Path) -> Pair:
 
 
 def _ours(folder: Path, cluster: SlurmCluster, reading: int) -> float:
-    words = [FAIRWAY, "submit", folder / "two.yaml", *_TARGET, "--json"]
+    words = [str(FAIRWAY), "submit", str(folder / "two.yaml"), *_TARGET, "--json"]
     process = subprocess.Popen(
         words, cwd=folder, env={**os.environ, **cluster.environment}, stdout=subprocess.PIPE
     )
     ended = _both(reading)
     out, _ = process.communicate()
     assert cluster.shared is not None
-    run = json.loads(out)["run_id"]
+    run: str = json.loads(out)["run_id"]
     begun = (cluster.shared / "runs" / run / "batch-0.sh").stat().st_mtime
     return ended - begun
 
