@@ -72,6 +72,8 @@ def describe(
 def write(folder: Path, description: slurm.SlurmCluster, nodes: Sequence[str]) -> None:
     etc = folder / "etc"
     for name, text in slurm.render(description).items():
+        # Without cgroups Slurm can still kill what a task leaves in its process group.
+        text = text.replace("proctrack/linuxproc", "proctrack/pgid")
         (etc / name).write_text(text)
     with (etc / "slurm.conf").open("a") as conf:
         conf.write(_MORE.format(folder=folder))

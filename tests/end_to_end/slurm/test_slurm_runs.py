@@ -35,6 +35,32 @@ class TestEnds:
         job = fairway.job(command, template="every-node", nodes=3)
         assert failed(fairway, job, 7)["state"] == "failed"
 
+    def test_slurm_node_that_saves_after_another_has_failed_has_the_grace_of_its_job(
+        self, fairway: Fairway
+    ) -> None:
+        command = (
+            'ready=$FAIRWAY_SHARED_DIR/ready; if [ "$FAIRWAY_NODE_RANK" = 0 ]; then'
+            " until [ -e $ready ]; do sleep 0.05; done; exit 7; fi;"
+            # Longer than Slurm's KillWait here.
+            "trap 'trap : TERM; sleep 6; echo saved; exit 3' TERM; touch $ready;"
+            "while :; do sleep 0.05; done"
+        )
+        job = fairway.job(command, template="every-node", nodes=2)
+        assert (task := failed(fairway, job, 7))["state"] == "failed"
+        assert "saved" in fairway.within("logs", task["run_id"], "--grep", "^saved").stdout
+
+    @pytest.mark.nightly
+    def test_slurm_node_that_does_not_end_after_another_has_failed_is_killed_after_its_grace(
+        self, fairway: Fairway, signs: Signs
+    ) -> None:
+        command = (
+            'if [ "$FAIRWAY_NODE_RANK" = 0 ]; then exit 7; fi;'
+            f"trap 'echo told >>{signs}' TERM; while :; do sleep 0.05; done"
+        )
+        job = fairway.job(command, template="every-node", nodes=2)
+        assert failed(fairway, job, 7)["state"] == "failed"
+        assert signs.lines(1)[0] == "told"
+
     def test_slurm_run_over_the_time_limit_of_its_job_ends_with_exit_code_124(
         self, fairway: Fairway, slurm: SlurmCluster, signs: Signs
     ) -> None:
