@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import job_facts
 from fairway_agent.records import Fields, Unfit
-from fairway_boot import files, identity
+from fairway_boot import files
 from fairway_boot import http as azure
 from fairway_boot.files import Fault
 from fairway_boot.http import Failure, send
@@ -47,7 +47,11 @@ def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str
     server = image.partition("/")[0]
     if not server.endswith(".azurecr.io"):
         return {}
-    token = _token(server)
+    own = bearer(_MANAGEMENT)["Authorization"].partition(" ")[2]
+    try:
+        token = exchanged(f"https://{server}", server, own)
+    except Failure as error:
+        raise Fault("no-access", f"{server} does not let this node in: {error}", _ROLE) from None
     if runtime in ("apptainer", "singularity"):
         prefix = runtime.upper()
         return {f"{prefix}_DOCKER_USERNAME": _NOBODY, f"{prefix}_DOCKER_PASSWORD": token}
@@ -58,24 +62,12 @@ def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str
         return {"ENROOT_CONFIG_PATH": folder}
     found = {"DOCKER_CONFIG": folder, "REGISTRY_AUTH_FILE": str(Path(folder, "auth.json"))}
     words = [program, "login", "--username", _NOBODY, "--password-stdin", server]
-    done = subprocess.run(
-        ["env", *(f"{name}={value}" for name, value in found.items()), *words],
-        input=token.encode(),
-        capture_output=True,
-    )
+    environment = {**os.environ, **found}
+    done = subprocess.run(words, env=environment, input=token.encode(), capture_output=True)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
         raise Fault("no-access", f"{server} does not let this node in: {said[-1]}", _ROLE)
     return found
-
-
-def _token(server: str) -> str:
-    """Returns a registry token for this node's identity."""
-    own = identity.bearer(_MANAGEMENT)["Authorization"].partition(" ")[2]
-    try:
-        return exchanged(f"https://{server}", server, own)
-    except Failure as error:
-        raise Fault("no-access", f"{server} does not let this node in: {error}", _ROLE) from None
 
 
 def exchanged(address: str, server: str, token: str) -> str:
@@ -239,8 +231,7 @@ def _copy(entry: Staged, blob: Blob, folder: Path) -> None:
     url = f"{entry.account}/{entry.container}/{urllib.parse.quote(blob.name)}"
     why = ""
     for _ in range(_TRIES):
-        why = _go_on(url, blob, part)
-        if not why:
+        if not (why := _go_on(url, blob, part)):
             part.replace(target)
             return
     part.unlink(missing_ok=True)

@@ -165,15 +165,6 @@ def _namespaces(pid: int) -> list[str]:
     return [program, "-t", str(pid), *flags]
 
 
-def _as_root() -> None:
-    """Looks again as root, if this user may: Batch's tasks run as another user."""
-    sudo = shutil.which("sudo")
-    if os.geteuid() == 0 or sudo is None:
-        return
-    if subprocess.run([sudo, "-n", "true"], capture_output=True).returncode == 0:
-        os.execv(sudo, [sudo, "-n", *sys.orig_argv])  # noqa: S606 - as above
-
-
 def _end(message: str, code: int) -> NoReturn:
     sys.stderr.write(f"fairway: {message}\n")
     sys.exit(code)
@@ -183,7 +174,10 @@ def main() -> None:
     run, task, rank, *command = sys.argv[1:]
     found = of_task(run, task)
     if not found:
-        _as_root()
+        sudo = shutil.which("sudo") if os.geteuid() != 0 else None
+        if sudo and subprocess.run([sudo, "-n", "true"], capture_output=True).returncode == 0:
+            # Looks again as root: Batch's tasks run as another user.
+            os.execv(sudo, [sudo, "-n", *sys.orig_argv])  # noqa: S606 - as above
         _end(f"no process of task {task} of {run} is on this node", _NOT_HERE)
     way = chosen(found, None if rank == "-" else int(rank))
     if not way:

@@ -16,9 +16,9 @@ from fairway_agent.resources import FIRST_GPU, NeverFits, Share, Wanted, ports_b
 from fairway_boot import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
 
-    from fairway_agent.resources import Devices, Gpu
+    from fairway_agent.resources import Devices
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,10 @@ def choose(
     device by its number, unless it is taken, and `release` gives back claimed GPUs that are not
     chosen. The caller gives back the devices that are still claimed after None."""
     free = [gpu for gpu in devices.gpus if take(FIRST_GPU + gpu.index)]
-    gpus = _together(free, wanted.gpus or 0)
+    # Next to the same cores if possible.
+    groups = ([each for each in free if each.near == gpu.near] for gpu in free)
+    number = wanted.gpus or 0
+    gpus = next((group for group in groups if len(group) >= number), free)[:number]
     for gpu in free:
         if gpu not in gpus:
             release(FIRST_GPU + gpu.index)
@@ -112,23 +115,14 @@ def choose(
     near = {core for gpu in gpus for core in gpu.near}
     by_distance = sorted(devices.cores, key=lambda core: (core not in near, core))
     cores = list(islice(filter(take, by_distance), count))
-    if len(gpus) < (wanted.gpus or 0) or len(cores) < count:
+    if len(gpus) < number or len(cores) < count:
         return None
     numbers, cores = sorted(gpu.index for gpu in gpus), sorted(cores)
     part = max(len(gpus) / max(1, len(devices.gpus)), len(cores) / len(devices.cores))
     # One slot per core, followed by one per GPU that comes without cores.
     most = devices.processors + max((gpu.index + 1 for gpu in devices.gpus), default=0)
-    slots = cores or [devices.processors + number for number in numbers]
+    slots = cores or [devices.processors + each for each in numbers]
     return Share(tuple(numbers), tuple(cores), part, ports_beside(slots, most))
-
-
-def _together(free: Sequence[Gpu], count: int) -> Sequence[Gpu]:
-    """Returns that many free GPUs, next to the same cores if possible."""
-    for gpu in free:
-        beside = [each for each in free if each.near == gpu.near]
-        if len(beside) >= count:
-            return beside[:count]
-    return free[:count]
 
 
 def _lock(descriptor: int, byte: int) -> bool:

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from fairway_agent.spec import RunPlan
 
-SUCCEEDED = "succeeded"
-"""Required end of a predecessor for which the plan has no condition."""
-
 
 def is_met(wanted: str | list[int], state: str, exit_code: int | None) -> bool:
     """Returns True if a run has ended as a downstream run requires."""
@@ -72,7 +69,7 @@ def unmet(
     found = []
     for folder in map(Path, folders):
         try:
-            said = _unmet(folder, conditions.get(folder.name, SUCCEEDED), going)
+            said = _unmet(folder, conditions.get(folder.name, "succeeded"), going)
         except (OSError, Fault):
             said = "cannot be read"
         if said:

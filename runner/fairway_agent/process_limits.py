@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from sys import UnraisableHookArgs
-    from types import FrameType
 
 _PAGE = resource.getpagesize()
 CPU_LIMIT = 10.0  # seconds of this process's own time, independent of the machine's load
@@ -51,7 +50,11 @@ def prepared() -> Iterator[None]:
     if _is_prepared or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before, report = signal.signal(signal.SIGVTALRM, _end), sys.unraisablehook
+
+    def end(*_: object) -> NoReturn:
+        raise OverLimit
+
+    before, report = signal.signal(signal.SIGVTALRM, end), sys.unraisablehook
 
     def report_others(error: UnraisableHookArgs) -> None:
         # Python prints exceptions in finalizers and continues: the next signal ends the work.
@@ -65,11 +68,6 @@ def prepared() -> Iterator[None]:
         _is_prepared = False
         sys.unraisablehook = report
         signal.signal(signal.SIGVTALRM, signal.SIG_DFL if before is None else before)
-
-
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    del number, frame
-    raise OverLimit
 
 
 def taken() -> int | None:

@@ -8,15 +8,11 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import fairway_agent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-    from types import FrameType
 
 WAITS = "fairway-waits"
 """Marks the command line of a program that waits for its own programs: these get a task's signals
@@ -307,7 +303,7 @@ def outlive(*numbers: signal.Signals) -> None:
         signal.signal(number, lambda *_: None)
 
 
-def on_term(handler: Callable[[int, FrameType | None], object]) -> None:
+def on_term(handler: Callable[..., object]) -> None:
     """Sets the handler of SIGTERM and unblocks the signal, which `main` blocks at the start of a
     pod's programs: one that came before is handled now."""
     signal.signal(signal.SIGTERM, handler)

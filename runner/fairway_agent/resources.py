@@ -7,16 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, JsonRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 # Launchers that bind their ranks themselves would all start at the node's first core, even if the
 # task has others: Open MPI 4 and 5, Intel MPI, MVAPICH 2 and 3.

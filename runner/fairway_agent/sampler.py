@@ -15,18 +15,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairway_agent import processes
 from fairway_agent.quick import dataclass
 from fairway_agent.spec import FIGURES
 from fairway_boot.files import try_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
 
 _SECTOR = 512  # bytes in /proc/diskstats, whatever the disk's sector size
 _WORD = 4  # bytes per unit of port_xmit_data and port_rcv_data

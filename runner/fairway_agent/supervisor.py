@@ -365,16 +365,12 @@ class Supervisor:
             self.counts[after] += 1
 
     def _next_deadline(self) -> float | None:
-        due = [each for task in self.running if (each := task.next_timer()) is not None]
-        if (start := self.sampling.due()) is not None:
-            due.append(start)
-        if self.limit_due is not None:
-            due.append(self.limit_due)
+        due = [*(each.next_timer() for each in self.running), self.sampling.due(), self.limit_due]
         if self.blocked and self.allocator.pause is not None:
             due.append(time.monotonic() + self.allocator.pause)
         if self.patience.hindrance:
             due.append(time.monotonic() + state_files.ROOM_PAUSE)
-        return min(due, default=None)
+        return min((each for each in due if each is not None), default=None)
 
     def _outcome(self) -> str:
         # A setup that was told to end has not failed; and a run that was told to end may have ended

@@ -7,13 +7,10 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from typing import IO, BinaryIO
+from typing import IO, BinaryIO
 
 MASK = b"***"
 

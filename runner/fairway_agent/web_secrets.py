@@ -13,16 +13,13 @@ import re
 import secrets
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway_boot.files import write_secret
 from fairway_boot.http import Failure
 from fairway_boot.identity import KeyVault
 from fairway_boot.imds import Metadata
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _BLOCK = re.compile(r"-----BEGIN ([A-Z ]+)-----\n.+?\n-----END \1-----\n", re.DOTALL)
 # Text that needs no escaping in Apache's configuration.

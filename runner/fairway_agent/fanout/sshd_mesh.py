@@ -16,18 +16,15 @@ import subprocess
 import sys
 import time
 import zlib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway_agent import processes
 from fairway_agent.fanout import remote_exec
 from fairway_agent.processes import NESTED
 from fairway_agent.task_logs import say
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Below Linux's ports for outgoing connections, and excluding Batch's own port.
 _FIRST_PORT, _PORTS, _STEP, _CANDIDATES = 20_000, 10_000, 97, 16

@@ -5,18 +5,14 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import JsonRecord
 from fairway_agent.state_files import RunState, TaskState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 MOST = 4 << 20  # bytes per answer
 

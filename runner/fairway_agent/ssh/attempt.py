@@ -25,8 +25,6 @@ from fairway_agent.task.task import Loss
 if TYPE_CHECKING:
     from fairway_agent.task.task import Task
 
-_PREPARE = "fairway_agent.prepare"
-
 
 def main() -> None:
     run, script = Path(sys.argv[1]), sys.argv[2]
@@ -36,7 +34,7 @@ def main() -> None:
     if cores := os.environ.get(CORES):
         pin(numbers_of(cores))
     hosts = os.environ["FAIRWAY_HOSTS"].split(",")
-    argv = [*processes.program(_PREPARE), str(run)]
+    argv = [*processes.program("fairway_agent.prepare"), str(run)]
     if code := set_up(run, lambda printed: remote_exec.each_node(argv, hosts, printed)):
         sys.exit(code)
     inside = container.entry(run) if len(hosts) == 1 else []
@@ -66,9 +64,6 @@ def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
     return 128 - code if code < 0 else code
 
 
-_ATTEMPT = "fairway_agent.ssh.attempt"
-
-
 class SshNodes(SharedNodes):
     """Nodes lent to a run of a cluster; a task learns its own when it starts."""
 
@@ -87,7 +82,8 @@ class SshNodes(SharedNodes):
     def command(self, task: Task, script: Path) -> list[str]:
         """Returns the command line that runs the script on the main host, over ssh if that is
         another machine."""
-        attempt = [*processes.program(_ATTEMPT, waits=True), str(task.run_folder), str(script)]
+        attempt = processes.program("fairway_agent.ssh.attempt", waits=True)
+        attempt += [str(task.run_folder), str(script)]
         main = task.hosts[0]
         if main.is_near:
             return attempt

@@ -25,7 +25,7 @@ from fairway_boot.files import Fault, alone, try_lock
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from fairway_agent.resources import Share, Wanted
+    from fairway_agent.resources import Wanted
     from fairway_boot.cluster import Host as ClusterHost
 
 _MOST_NAMED = 3  # runs to name that use the wanted nodes
@@ -207,10 +207,6 @@ class _SharedNode:
         self.used, self.shares = frozenset(used), self.shares + 1
         return replace(self.host, share=share)
 
-    def give_back(self, share: Share) -> None:
-        self.used -= frozenset(share.numbers)
-        self.shares -= 1
-
 
 @dataclass
 class Nodes:
@@ -317,7 +313,8 @@ class Nodes:
         for host in hosts:
             if host.share is not None:
                 node = self.shared[host.name]
-                node.give_back(host.share)
+                node.used -= frozenset(host.share.numbers)
+                node.shares -= 1
                 if node.shares:
                     continue
                 del self.shared[host.name]

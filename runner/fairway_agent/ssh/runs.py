@@ -12,10 +12,10 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, processes, state_files
 from fairway_agent.control import is_supervised, signal_supervisor, start_supervisor
@@ -29,9 +29,6 @@ from fairway_agent.state_files import RunState
 from fairway_boot import files
 from fairway_boot.cluster import known_hosts, users
 from fairway_boot.files import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MODULE = "fairway_agent.ssh.runs"
 _GRACE = 10.0  # seconds for processes that a lost run left on the main host
