@@ -29,7 +29,6 @@ _TEAMS = (".webhook.office.com", ".logic.azure.com", ".api.powerplatform.com")
 # Works if the package is installed, as on this machine, and if it is in a folder.
 _PROGRAM = "import sys; sys.path[:0] = sys.argv[1:]; from fairway_agent.notify import main; main()"
 _SUBJECT = 150  # characters; the text has them all
-_CARD = "application/vnd.microsoft.card.adaptive"
 
 
 def event_of(state: str) -> str:
@@ -61,15 +60,10 @@ def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
     return process.pid
 
 
-def is_wanted(plan: RunPlan, status: RunState) -> bool:
-    """Returns True if that state is to be reported."""
-    return plan.notify is not None and event_of(status.state) in plan.notify.on
-
-
 def orders(plan: RunPlan, status: RunState) -> list[dict[str, Any]]:
     """Returns the notifications to deliver, each with its recipient; see `deliver`."""
     wanted = plan.notify
-    if wanted is None or not is_wanted(plan, status):
+    if wanted is None or event_of(status.state) not in wanted.on:
         return []
     found, said = [], facts(plan, status, [os.environ.get(name, "") for name in plan.secrets])
     url = os.environ.get(wanted.secret, "") if wanted.secret else wanted.webhook
@@ -89,7 +83,7 @@ def facts(plan: RunPlan, status: RunState, secrets: Sequence[str] = ()) -> dict[
     seconds = round(ended - started, 1) if started and ended else None
     spent = f" after {seconds:g} s" if seconds is not None else ""
     state = status.state
-    verb = {"queued": "waits"}.get(state, f"was {state}" if state == "cancelled" else state)
+    verb = {"queued": "waits", "cancelled": "was cancelled"}.get(state, state)
     return {
         "run": plan.run,
         "event": event_of(state),
@@ -125,7 +119,8 @@ def body(form: str, said: dict[str, Any]) -> dict[str, Any]:
     if form == "teams":
         block = {"type": "TextBlock", "text": said["text"], "wrap": True}
         card = {"type": "AdaptiveCard", "version": "1.2", "body": [block]}
-        return {"type": "message", "attachments": [{"contentType": _CARD, "content": card}]}
+        attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
+        return {"type": "message", "attachments": [attachment]}
     return said
 
 
@@ -269,12 +264,12 @@ def main() -> None:
 
 def should_notify(folder: Path, plan: RunPlan, state: RunState) -> bool:
     """Returns True if the caller is to report the run's state now, and records that."""
+    wanted, event = plan.notify, event_of(state.state)
     waits = state.state == "queued" and bool(state.reason)
-    if not (state.is_final or waits) or not is_wanted(plan, state) or plan.notify is None:
+    if wanted is None or event not in wanted.on or not (state.is_final or waits):
         return False
-    if not all(os.environ.get(name) for name in plan.notify.secrets):
+    if not all(os.environ.get(name) for name in wanted.secrets):
         return False  # only jobs have the secrets
-    event = event_of(state.state)
     with control.locked(folder):
         events = control.read(folder).of(state.submission).notified
         if event not in events:

@@ -162,7 +162,7 @@ class Sampling:
 
     seconds: float | None = None
     words: Callable[[float], list[str]] = lambda _: []
-    environment: Callable[[], Mapping[str, str]] = dict
+    environment: Mapping[str, str] = field(default_factory=dict)
     hidden: Collection[str] = ()
     printed: Path | None = None
     begun: float = field(default_factory=time.monotonic)
@@ -186,12 +186,11 @@ class Sampling:
         due = self.due()
         if self.seconds is None or due is None or time.monotonic() < due:
             return
-        given = self.environment()
         try:
             with open(self.printed or os.devnull, "ab") as out:  # noqa: PTH123
                 self.process = subprocess.Popen(
                     self.words(self.seconds),
-                    env={name: given[name] for name in given if name not in self.hidden},
+                    env={n: v for n, v in self.environment.items() if n not in self.hidden},
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=subprocess.DEVNULL,

@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Damaged, JsonRecord, Moment, Number, Whole, read
-from fairway_agent.resources import ranges
 from fairway_boot import files
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterable
     from pathlib import Path
-
-    from fairway_agent.resources import Share
 
 GOING_STATES = frozenset({"queued", "running"})
 FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
@@ -94,10 +91,6 @@ class TaskState(JsonRecord, called="the state"):
     part: float | None = None
     best: BestTasks | None = None
     empty_outputs: tuple[str, ...] | None = None
-
-    def with_share(self, share: Share) -> TaskState:
-        gpus, cores = ranges(share.gpus), ranges(share.cores)
-        return replace(self, gpus=gpus, cores=cores, part=round(share.part, 6))
 
     @property
     def is_final(self) -> bool:

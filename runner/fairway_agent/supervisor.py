@@ -138,7 +138,7 @@ class Supervisor:
             self.sampling = Sampling(
                 None if self.allocator.lends_nodes else self.plan.sample_every,
                 lambda seconds: sampler(self.folder, seconds, os.getpid()),
-                lambda: os.environ,
+                os.environ,
                 self.plan.secrets,
             )
             self._stage("tasks")

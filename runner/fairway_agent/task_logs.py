@@ -17,7 +17,7 @@ MASK = b"***"
 _CHUNK = 1 << 16
 _FIRST = 16  # bytes of a secret that hardly occur anywhere else
 _SHORTEST = 4  # a shorter line of a secret occurs in any log by chance
-_PATIENCE = 2.0  # seconds for the last output of a task without living processes
+LAST_OUTPUT = 2.0  # seconds for the last output of a task without living processes
 
 
 class Mask:
@@ -104,22 +104,12 @@ def _masked(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
     return b"".join([*parts, data[last:]])
 
 
-class Pump:
-    """Copies a task's output into its log, with secrets masked, until the pipe is closed."""
+def pump(printed: IO[bytes], log: BinaryIO, secrets: Iterable[str]) -> threading.Thread:
+    """Copies a task's output into its log, with secrets masked, until the pipe is closed. Takes
+    over both files: `printed`, the task's output, unbuffered or not, and the `log`."""
+    mask = Mask(secrets)
 
-    def __init__(self, printed: IO[bytes], log: BinaryIO, secrets: Iterable[str]) -> None:
-        """Takes over both files: `printed`, the task's output, unbuffered or not, and the `log`."""
-        self._thread = threading.Thread(
-            target=self._copy, args=(printed, log, Mask(secrets)), daemon=True
-        )
-        self._thread.start()
-
-    def join(self) -> None:
-        """Waits until the task's entire output is in the log, but no longer than 2 seconds."""
-        self._thread.join(_PATIENCE)
-
-    @staticmethod
-    def _copy(printed: IO[bytes], log: BinaryIO, mask: Mask) -> None:
+    def copy() -> None:
         with log, printed:
             full = False
             while True:
@@ -133,6 +123,10 @@ class Pump:
                         full = True
                 if not data:
                     return
+
+    thread = threading.Thread(target=copy, daemon=True)
+    thread.start()
+    return thread
 
 
 RETRIED = "the run was retried"

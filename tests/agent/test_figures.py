@@ -296,7 +296,7 @@ def _children(pid: int) -> list[int]:
 
 def test_sampling_does_not_start_for_a_short_task() -> None:
     asked: list[float] = []
-    sampling = Sampling(3600.0, lambda seconds: asked.append(seconds) or ["true"], dict)
+    sampling = Sampling(3600.0, lambda seconds: asked.append(seconds) or ["true"])
     sampling.keep()
     assert sampling.due() is not None
     assert sampling.wait_for(subprocess.Popen(["sh", "-c", "exit 7"])) == 7
@@ -307,7 +307,7 @@ def test_sampling_does_not_start_for_a_short_task() -> None:
 def test_sampling_that_is_off_or_cannot_start_does_not_affect_the_task(
     seconds: float | None,
 ) -> None:
-    sampling = Sampling(seconds, lambda _: ["/nowhere/sampler"], dict)
+    sampling = Sampling(seconds, lambda _: ["/nowhere/sampler"])
     sampling.keep()
     assert (sampling.pid, sampling.due()) == (0, None)
     assert sampling.wait_for(subprocess.Popen(["true"])) == 0

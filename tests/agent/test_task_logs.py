@@ -21,11 +21,11 @@ from fairway_agent.task.task import Nodes, Task
 from fairway_agent.task_logs import (
     MASK,
     Mask,
-    Pump,
     append,
     attempt_line,
     begun,
     missing_program,
+    pump,
 )
 
 
@@ -114,11 +114,11 @@ def test_mask_holds_back_little_of_a_stream_of_repeated_secrets(
 
 def test_pump_masks_secrets_and_ends_with_the_pipe(tmp_path: Path) -> None:
     reading, writing = os.pipe()
-    pump = Pump(os.fdopen(reading, "rb"), (tmp_path / "log").open("ab"), ["hunter2"])
+    copying = pump(os.fdopen(reading, "rb"), (tmp_path / "log").open("ab"), ["hunter2"])
     os.write(writing, b"it is hun")
     os.write(writing, b"ter2\nhun")
     os.close(writing)
-    pump.join()
+    copying.join()
     assert (tmp_path / "log").read_bytes() == b"it is ***\nhun"
 
 
@@ -126,11 +126,11 @@ def test_pump_masks_secrets_and_ends_with_the_pipe(tmp_path: Path) -> None:
 def test_pump_continues_to_read_on_a_full_disk() -> None:
     reading, writing = os.pipe()
     with Path("/dev/full").open("wb", buffering=0) as log:
-        pump = Pump(os.fdopen(reading, "rb"), log, ["hunter2"])
+        copying = pump(os.fdopen(reading, "rb"), log, ["hunter2"])
         # Far more than a pipe holds: all of it is taken only if the pump continues to read.
         taken = sum(os.write(writing, b"x" * 65536) for _ in range(64))
         os.close(writing)
-        pump.join()
+        copying.join()
     assert taken == 64 * 65536
 
 

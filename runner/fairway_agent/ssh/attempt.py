@@ -44,7 +44,7 @@ def main() -> None:
     sampling = Sampling(
         plan.sample_every,
         lambda seconds: [*program, *sampler(run, seconds)],
-        lambda: os.environ,
+        os.environ,
         {"FAIRWAY_TASK_FOLDER", *plan.secrets},  # the sampler must not record lost nodes
     )
     sys.exit(_run([*inside, "bash", script], folder, sampling))

@@ -73,7 +73,7 @@ def program(task: Task, script: Path, environment: dict[str, str]) -> subprocess
     if process.stdout is None:
         log.close()
     else:
-        task.pump = task_logs.Pump(process.stdout, log, secrets)
+        task.pump = task_logs.pump(process.stdout, log, secrets)
     return process
 
 

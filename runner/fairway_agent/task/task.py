@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fairway_agent import control, job_facts, outputs, processes, state_files, task_logs
 from fairway_agent.fanout import launchers
 from fairway_agent.quick import dataclass
+from fairway_agent.resources import ranges
 from fairway_agent.sampler import Sampling
 from fairway_agent.spec import CANCEL
 from fairway_agent.state_files import CANCELLATION, IO_ERROR, MACHINE, TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     import subprocess
+    import threading
     from collections.abc import Sequence
     from typing import BinaryIO
 
@@ -192,7 +194,7 @@ class Task:
     started: float = 0.0
     held: float = 0.0
     process: subprocess.Popen[bytes] | None = None
-    pump: task_logs.Pump | None = None
+    pump: threading.Thread | None = None
     sampling: Sampling = field(default_factory=Sampling)
     kill_at: float | None = None
     timed_out: bool = False
@@ -308,7 +310,7 @@ class Task:
         # Leftover processes would occupy cores long after the task is forgotten.
         processes.end_all(self.sessions, _STRAY_GRACE)
         if self.pump is not None:
-            self.pump.join()
+            self.pump.join(task_logs.LAST_OUTPUT)
         if self.session_folder is not None:
             shutil.rmtree(self.session_folder, ignore_errors=True)
         self.held += max(0.0, time.time() - self.started)
@@ -385,9 +387,10 @@ class Task:
         known = TaskState(state, self.attempt, started, held=held, ends=ends, **facts)
         if any(each.best for each in self.plan.chained):
             known = replace(known, best=control.read(self.run_folder).best or None)
-        if self.share is None or state == "queued":
+        if (share := self.share) is None or state == "queued":
             return known
-        return known.with_share(self.share)
+        gpus, cores = ranges(share.gpus), ranges(share.cores)
+        return replace(known, gpus=gpus, cores=cores, part=round(share.part, 6))
 
     def record(self, status: TaskState) -> None:
         self.nodes.record(self, status)
