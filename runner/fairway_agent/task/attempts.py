@@ -112,7 +112,7 @@ def contract(task: Task) -> dict[str, str]:
         "FAIRWAY_HOSTS": ",".join(hosts),
         "FAIRWAY_MAIN_HOST": hosts[0],
         **_directories(task),
-        **_inputs(task),
+        **{f"FAIRWAY_INPUT_{name.upper()}": str(path) for name, path in _inputs(task).items()},
         task.nodes.MARK: task.nodes.mark(task),
         **(task.share.environment() if task.share is not None else {}),
     }
@@ -143,32 +143,26 @@ def _directories(task: Task) -> dict[str, str]:
     return {name: str(directory) for name, directory in found.items()}
 
 
-def _inputs(task: Task) -> dict[str, str]:
-    """Returns the variables of the inputs that another run has kept."""
+def _inputs(task: Task) -> dict[str, Path]:
+    """Returns the folders of the inputs that another run has kept, by their names."""
     if not task.plan.chained:
         return {}
     base, known = task.run_folder.parents[1], outputs.decide_best(task.run_folder, task.plan)
-    return {
-        f"FAIRWAY_INPUT_{each.name.upper()}": str(base / each.path_for(known))
-        for each in task.plan.chained
-    }
+    return {each.name: base / each.path_for(known) for each in task.plan.chained}
 
 
 def missing_input(task: Task) -> str:
     """Returns why an input from another run is missing; "" if all are there."""
-    if not task.plan.chained:
-        return ""
-    base = task.run_folder.parents[1]
     try:
-        known = outputs.decide_best(task.run_folder, task.plan)
+        inputs = _inputs(task)
     except (Fault, OSError) as error:
         return str(error)
-    for each in task.plan.chained:
-        path = each.path_for(known)
-        if not _is_there(base / path):
-            _, other, _, number, _, output = (*path.split("/"), *[""] * 5)[:6]
-            if not output:
-                return f"the input `{each.name}` no longer exists: {base / path}"
+    for name, path in inputs.items():
+        if not _is_there(path):
+            below = path.relative_to(task.run_folder.parents[1]).parts
+            if len(below) < 6:
+                return f"the input `{name}` no longer exists: {path}"
+            _, other, _, number, _, output = below[:6]
             return f"task {number} of {other} has kept no file in `{output}`"
     return ""
 
