@@ -68,17 +68,14 @@ def of_task(run: str, task: str, proc: Path = Path("/proc")) -> list[Process]:
         fields = rest.split()
         name = head.partition("(")[2]
         found.append(Process(int(entry.name), int(fields[1]), int(fields[19]), name, variables))
-    return sorted(_in_container(found), key=lambda each: (each.began, each.pid))
-
-
-def _in_container(found: list[Process]) -> list[Process]:
-    """Drops the processes that wait outside for a container started by a daemon."""
+    # Without those that wait outside for a container started by a daemon.
     clients = {each.pid for each in found if _CLIENT in each.environment}
     outside, parents = set(clients), {each.pid: each.parent for each in found}
     for pid in clients:
         while (pid := parents.get(pid, 0)) and pid not in outside:
             outside.add(pid)
-    return [each for each in found if each.pid not in outside]
+    inside = [each for each in found if each.pid not in outside]
+    return sorted(inside, key=lambda each: (each.began, each.pid))
 
 
 def chosen(processes: list[Process], rank: int | None) -> list[Process]:

@@ -166,7 +166,7 @@ def deliver(orders: Sequence[dict[str, Any]], pauses: Sequence[float] | None = N
             elif why:
                 left.append(order)
                 whys.append(why)
-    return [*lost, *(whys if left else [])]
+    return [*lost, *whys]
 
 
 def tell_of(whys: Sequence[str]) -> str:

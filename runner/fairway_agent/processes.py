@@ -238,10 +238,9 @@ def kill(sessions: Collection[int]) -> None:
 
 def _send(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
-        try:
+        # It may have ended, and its ID be another user's process now.
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
-        except (ProcessLookupError, PermissionError):
-            continue  # it has ended, or its ID is another user's process now
 
 
 class Guard:

@@ -91,7 +91,22 @@ class Supervisor:
         self._begin(ready)
         broken = False
         try:
-            self._run()
+            self._await_predecessors()
+            if not self.ending and not self.reason:
+                self.started = None if self._may_wait() else time.time()
+                if not self.plan.is_set_up and not self.allocator.lends_nodes:
+                    self._stage("setup")
+            if not self.ending and not self.reason:
+                # If nodes are allocated, the tasks sample their own.
+                self.sampling = Sampling(
+                    None if self.allocator.lends_nodes else self.plan.sample_every,
+                    lambda seconds: sampler(self.folder, seconds, os.getpid()),
+                    os.environ,
+                    self.plan.secrets,
+                )
+                self._stage("tasks")
+                self._stage("finally")
+                self.sampling.end()
         except Fault as fault:  # a file of the run is damaged: end everything
             self.reason, broken = fault.said, True
             for task in self._running_tasks():
@@ -127,24 +142,6 @@ class Supervisor:
             os.write(ready, b"ready")
         os.close(ready)
 
-    def _run(self) -> None:
-        self._await_predecessors()
-        if not self.ending and not self.reason:
-            self.started = None if self._may_wait() else time.time()
-            if not self.plan.is_set_up and not self.allocator.lends_nodes:
-                self._stage("setup")
-        if not self.ending and not self.reason:
-            # If nodes are allocated, the tasks sample their own.
-            self.sampling = Sampling(
-                None if self.allocator.lends_nodes else self.plan.sample_every,
-                lambda seconds: sampler(self.folder, seconds, os.getpid()),
-                os.environ,
-                self.plan.secrets,
-            )
-            self._stage("tasks")
-            self._stage("finally")
-            self.sampling.end()
-
     def end(self, why: str) -> None:
         """Asks for an early end; called from a signal handler."""
         self.ending = self.ending or why
@@ -157,7 +154,6 @@ class Supervisor:
         return "lost" if self.ending == MACHINE else "cancelled"
 
     def _queue_again(self) -> None:
-        """Resets the states of a retry's tasks to queued."""
         if not self.plan.retry:
             return
         control.change(self.folder, self.plan.submission, cancelled_tasks={})

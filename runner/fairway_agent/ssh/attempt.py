@@ -47,21 +47,15 @@ def main() -> None:
         os.environ,
         {"FAIRWAY_TASK_FOLDER", *plan.secrets},  # the sampler must not record lost nodes
     )
-    sys.exit(_run([*inside, "bash", script], folder, sampling))
-
-
-def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
-    """Runs the task's script and returns its exit code; not 0 if a node was lost, whatever the
-    launcher says."""
     processes.outlive(*processes.TASK_SIGNALS)  # the script's programs get these signals too
-    code = sampling.wait_for(subprocess.Popen(command))
+    code = sampling.wait_for(subprocess.Popen([*inside, "bash", script]))
     # Checks nodes whose connection from a launcher was cut: a launcher that loses a daemon may kill
     # the connection before that is reported, and still exit with 0, as Open MPI 5's mpirun does.
     cut = [path.name for path in folder.glob(f"{remote_exec.REACHED}/*")]
     for host in remote_exec.unreachable(cut):
         remote_exec.lose(host)
-        code = code or remote_exec.LOST
-    return 128 - code if code < 0 else code
+        code = code or remote_exec.LOST  # whatever the launcher says
+    sys.exit(128 - code if code < 0 else code)
 
 
 class SshNodes(SharedNodes):

@@ -48,8 +48,7 @@ def submit(shared: Path, request: messages.SubmitRequest, _: object) -> messages
             if known is not None and known.submission >= number:
                 return messages.Done()
             if lock is not None:
-                if not (folder / "code").is_dir():
-                    copy_code(shared, request.code, folder)
+                copy_code(shared, request.code, folder)
                 kept = {
                     name: value for name, value in os.environ.items() if not name.startswith(_OUTER)
                 }

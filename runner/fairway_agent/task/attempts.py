@@ -96,6 +96,11 @@ def contract(task: Task) -> dict[str, str]:
     """Returns the environment of the task's script, after creating its directories."""
     plan, spec = task.plan, task.spec
     ranks, hosts = task.ranks, task.addresses()
+    directories = task.nodes.directories(task)
+    for name in spec.outputs:
+        directories[f"FAIRWAY_OUTPUT_{name.upper()}"] = task.nodes.written(task) / name
+    for directory in (task.folder, *directories.values()):
+        directory.mkdir(parents=True, exist_ok=True)
     own = {**plan.environment, **spec.environment}
     machine = {name: value for name, value in os.environ.items() if name != _OTHERS}
     environment = {
@@ -111,7 +116,7 @@ def contract(task: Task) -> dict[str, str]:
         "FAIRWAY_WORLD_SIZE": str(ranks),
         "FAIRWAY_HOSTS": ",".join(hosts),
         "FAIRWAY_MAIN_HOST": hosts[0],
-        **_directories(task),
+        **{name: str(directory) for name, directory in directories.items()},
         **{f"FAIRWAY_INPUT_{name.upper()}": str(path) for name, path in _inputs(task).items()},
         task.nodes.MARK: task.nodes.mark(task),
         **(task.share.environment() if task.share is not None else {}),
@@ -134,15 +139,6 @@ def contract(task: Task) -> dict[str, str]:
     return environment | task.nodes.contract(task)
 
 
-def _directories(task: Task) -> dict[str, str]:
-    found = task.nodes.directories(task)
-    for name in task.spec.outputs:
-        found[f"FAIRWAY_OUTPUT_{name.upper()}"] = task.nodes.written(task) / name
-    for directory in (task.folder, *found.values()):
-        directory.mkdir(parents=True, exist_ok=True)
-    return {name: str(directory) for name, directory in found.items()}
-
-
 def _inputs(task: Task) -> dict[str, Path]:
     """Returns the folders of the inputs that another run has kept, by their names."""
     if not task.plan.chained:
@@ -158,22 +154,17 @@ def missing_input(task: Task) -> str:
     except (Fault, OSError) as error:
         return str(error)
     for name, path in inputs.items():
-        if not _is_there(path):
+        for parent in (path.parents[1], path.parent):
+            # A node that shares the folder caches the absence of a file until it lists the folder.
+            with suppress(OSError):
+                list(parent.iterdir())
+        if not path.is_dir():
             below = path.relative_to(task.run_folder.parents[1]).parts
             if len(below) < 6:
                 return f"the input `{name}` no longer exists: {path}"
             _, other, _, number, _, output = below[:6]
             return f"task {number} of {other} has kept no file in `{output}`"
     return ""
-
-
-def _is_there(folder: Path) -> bool:
-    """Returns True if the path exists. A node that shares the folder caches the absence of a file
-    until it lists the folder."""
-    for parent in (folder.parents[1], folder.parent):
-        with suppress(OSError):
-            list(parent.iterdir())
-    return folder.is_dir()
 
 
 _STRAY_GRACE = 2.0  # seconds for an attempt that was not recorded

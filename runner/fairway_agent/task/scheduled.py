@@ -226,8 +226,12 @@ def run_attempts(attempts: Attempts, scheduler: Scheduled) -> int:
         prepare(attempts, scheduler)
         _run(attempts, scheduler)
     except scheduler.FAULTS as fault:
-        if attempts.state == "running":
-            _end(attempts.task, scheduler)
+        task = attempts.task
+        if attempts.state == "running":  # its programs have their signal and grace
+            task.stop()
+            while task.ended() is None:
+                processes.wait(scheduler.wakeup, task.next_timer())
+                task.check_timers()
         said = fault.said if isinstance(fault, Fault) else str(fault)
         attempts.finish("failed", IO_ERROR, said)
     attempts.task.states.await_room(scheduler.wakeup, _ROOM_WAIT)
@@ -253,14 +257,6 @@ def _run(attempts: Attempts, scheduler: Scheduled) -> None:
                 attempts.finish("cancelled", CANCELLED)
             elif scheduler.asked:
                 attempts.decide(CANCELLED, is_last=True)
-
-
-def _end(task: Task, scheduler: Scheduled) -> None:
-    """Ends the programs of an attempt, with their signal and grace, whatever the scheduler says."""
-    task.stop()
-    while task.ended() is None:
-        processes.wait(scheduler.wakeup, task.next_timer())
-        task.check_timers()
 
 
 def keep_before(file: Path, why: str) -> None:
