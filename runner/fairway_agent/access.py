@@ -43,9 +43,8 @@ _ROLE = "check that the nodes' identity has the role AcrPull there"
 
 
 def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str]:
-    """Logs in to the image's Azure registry and returns the variables that let the runtime pull it,
-    none for any other registry. Credentials are stored in the folder. Raises Fault if the registry
-    refuses."""
+    """Logs in to the image's Azure registry, with credentials in the folder, and returns the
+    variables that let the runtime pull it; none for another one. Raises Fault if it is refused."""
     server = image.partition("/")[0]
     if not server.endswith(".azurecr.io"):
         return {}
@@ -95,8 +94,7 @@ def secrets_of(run: Path) -> dict[str, str]:
 def secret_values(
     sources: Mapping[str, str], address: str, bearer: Callable[[str], dict[str, str]] = own_bearer
 ) -> dict[str, str]:
-    """Returns the value of each secret by its variable. Raises Fault, which contains no value, if
-    one cannot be read."""
+    """Returns the secrets by variable. Raises Fault, without a value, if one cannot be read."""
     # People's accounts read secrets through a service.
     has_service = os.getuid() >= PEOPLE_FROM and _SERVICE.is_socket()
     read = _ask_service if has_service else KeyVault(address, bearer).read
@@ -134,8 +132,7 @@ _INDEX = ".fairway.json"  # records the version of each file in the folder
 
 @dataclass(frozen=True)
 class Blob:
-    """A blob: its name, its path below the folder, its size in bytes, its ETag, and its MD5 if
-    known."""
+    """A blob: its name, path below the folder, size in bytes, ETag, and MD5 if known."""
 
     name: str
     path: str

@@ -97,8 +97,7 @@ def fetch_image(podman: Sequence[str], image: str, environment: Mapping[str, str
 
 
 RUNTIMES = ("docker", "podman", "apptainer", "singularity", "enroot")
-"""Supported container runtimes in order of preference: Docker if its daemon answers this user, and
-Podman if it works."""
+"""Supported runtimes, the preferred first: Docker if its daemon answers, Podman if it works."""
 
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _PATIENCE = 30.0  # seconds for Docker's daemon to answer
@@ -221,8 +220,7 @@ def apptainer(program: str, container: Container, bound: Sequence[str], here: st
 
 
 def require_memory(container: Container) -> None:
-    """Raises Fault if the host's /dev/shm, which the container shares, is smaller than
-    requested."""
+    """Raises Fault if the host's /dev/shm, which the container shares, is too small."""
     wanted = container.shm_size
     if not wanted:
         return
@@ -338,8 +336,7 @@ def _seen(run: Path, target: TargetFacts) -> list[str]:
 
 
 def _devices(runtime: str) -> list[str]:
-    """Returns the runtime's options for the task's GPUs and for InfiniBand, if this host has
-    any."""
+    """Returns the options for the task's GPUs and for InfiniBand, if this host has any."""
     words = []
     own = os.environ.get(GPUS, "all")
     if Path("/dev/nvidia0").exists() and own:
@@ -365,8 +362,7 @@ def _kept_image(image: str) -> Iterator[Path]:
 
 
 def _import(runtime: Runtime, image: str) -> str:
-    """Returns the file of the image, which is imported once per host. Raises Fault if that
-    fails."""
+    """Returns the image's file, which is imported once per host. Raises Fault if that fails."""
     with _kept_image(image) as file:
         if not file.exists():
             draft = file.with_suffix(".new")

@@ -31,8 +31,7 @@ _SILENT = 60.0  # seconds until a silent task counts as gone
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A run's use so far, in node-seconds, and the number of `nodes`, or fractions, that it
-    holds."""
+    """A run's use so far, in node-seconds, and how many `nodes`, or fractions, it holds."""
 
     seconds: float = 0.0
     nodes: float = 0

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Host:
-    """A node of a task: its name, its address, and the `share` of it, unless the task has all of
-    it."""
+    """A node of a task: its name, its address, and the task's `share` of it; None for all of it."""
 
     name: str
     address: str
@@ -40,8 +39,7 @@ class Allocator(Protocol):
     """Allocator of nodes and resources for the tasks of one run."""
 
     lends_nodes: bool
-    """True if tasks get their own nodes, for which the run may have to wait, and on which each task
-    runs the job's setup."""
+    """True if tasks wait for nodes of their own, and run the job's setup there."""
     pause: float | None
     """Seconds until another try makes sense; None if only the end of another task helps."""
     reason: str | None
@@ -53,8 +51,7 @@ class Allocator(Protocol):
         NeverFits if no node is that large."""
 
     def give_back(self, hosts: list[Host], ranks: int, lost: Collection[str] = ()) -> None:
-        """Frees the nodes of a task that has ended; `lost` are the addresses of unreachable
-        ones."""
+        """Frees the nodes of a task that has ended; `lost` are the unreachable addresses."""
 
     def rest(self) -> None:
         """Notes that no task wants to start."""

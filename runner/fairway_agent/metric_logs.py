@@ -206,8 +206,7 @@ def best_of(
     values: Sequence[tuple[float, int]], *, lower: bool
 ) -> tuple[tuple[float, int] | None, list[int]]:
     """Returns the best of some values, each with its task's number (the first among equals), and
-    the tasks that have diverged: their last value is not finite, and none of them can be the
-    best."""
+    the tasks that have diverged: those whose last value is not finite, and cannot be the best."""
     finite = [each for each in values if math.isfinite(each[0])]
     best = (min if lower else max)(finite, key=lambda each: each[0], default=None)
     return best, [number for value, number in values if not math.isfinite(value)]

@@ -37,8 +37,7 @@ def event_of(state: str) -> str:
 
 
 def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
-    """Starts the program that reports the run's state, if anybody wants it, and returns its process
-    id."""
+    """Starts the program that reports the state, if anybody wants it; returns its process id."""
     wanted = orders(plan, status)
     if not wanted:
         return None
@@ -150,8 +149,7 @@ _TEMPORARY = range(400, 500)  # RFC 5321, 4.2.1: a retry may succeed
 
 def deliver(orders: Sequence[dict[str, Any]], pauses: Sequence[float] | None = None) -> list[str]:
     """Delivers all notifications, retries those that failed after each pause, and returns why some
-    were not accepted. An order is `{"url": …, "body": …}` or `{"server": …, …}`, as `notify` makes
-    them."""
+    were not accepted. `orders` makes them: `{"url": …, "body": …}` or `{"server": …, …}`."""
     left, lost = list(orders), []
     whys: list[str] = []
     for pause in (0.0, *(PAUSES if pauses is None else pauses)):
@@ -278,8 +276,7 @@ def should_notify(folder: Path, plan: RunPlan, state: RunState) -> bool:
 
 
 def send(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
-    """Reports the state. A process that a job leaves behind ends with the job, which therefore
-    waits for it (`waits`)."""
+    """Reports the state. What a job leaves behind ends with it: a job `waits` for its delivery."""
     if not waits:
         notify(folder, plan, state)
     elif whys := deliver(orders(plan, state), PAID_PAUSES):

@@ -89,9 +89,8 @@ def drop_excluded(written: Path, outputs: Mapping[str, Output]) -> None:
 
 def make_storable(written: Path) -> list[str]:
     """Renames files and folders to names that blobs can have, and removes pipes, sockets and
-    dangling links: Batch fails a task for a single file that it cannot upload. Returns a sentence
-    for each change. Source: Azure documentation, Naming and referencing containers, blobs, and
-    metadata."""
+    dangling links, for one of which Batch would fail the task. Returns a sentence for each change.
+    Source: Azure documentation, Naming and referencing containers, blobs, and metadata."""
     done = []
     for folder, folders, names in os.walk(written, topdown=False):
         for name in (*folders, *names):

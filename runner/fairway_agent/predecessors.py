@@ -78,8 +78,7 @@ def unmet(
 
 
 def _unmet(folder: Path, wanted: str | list[int], going: str | None) -> str:
-    """Returns how a run actually ended if that is not as required; "" if it is, or the run is
-    active."""
+    """Returns how a run ended if that is not as required; "" if it is, or the run is active."""
     known = state_files.read_run(folder)
     if known is None:
         return "was removed"

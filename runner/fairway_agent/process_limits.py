@@ -29,9 +29,8 @@ _is_prepared = False
 
 @contextmanager
 def cpu_limit() -> Iterator[None]:
-    """Raises OverLimit in the block after CPU_LIMIT of processor time, and again after each further
-    CPU_LIMIT in case something swallows it. Signals reach only the main thread: in other threads
-    there is no limit."""
+    """Raises OverLimit in the block after CPU_LIMIT of processor time, and after each further one
+    in case something swallows it. Only the main thread gets signals, and has a limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -86,9 +85,8 @@ def _sizes(_process: int) -> int | None:
 
 @contextmanager
 def memory_limit(size: int) -> Iterator[None]:
-    """Raises MemoryError in the block if the process, all threads together, takes `size` bytes more
-    than now. There is no limit on systems that do not report the size, nor outside the main
-    thread."""
+    """Raises MemoryError in the block if the process, with all threads, takes `size` bytes more
+    than now. Outside the main thread, and where the size is unknown, there is no limit."""
     now = taken() if threading.current_thread() is threading.main_thread() else None
     if now is None:
         yield

@@ -122,8 +122,7 @@ def sessions_with(variable: str) -> set[int]:
 
 
 def sessions_where(is_meant: Callable[[str], bool]) -> set[int]:
-    """Returns the sessions of processes with a variable, as `NAME=value`, that the predicate
-    accepts."""
+    """Returns the sessions of processes with a variable, as `NAME=value`, that `is_meant`."""
     return sessions_of_all(pid for pid, names in environments() if any(map(is_meant, names)))
 
 
@@ -286,9 +285,8 @@ TASK_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, si
 
 
 def signal_wakeups(*numbers: signal.Signals) -> tuple[socket.socket, socket.socket]:
-    """Returns two sockets. The first becomes readable when one of these signals arrives, and yields
-    its number; threads write to the second to the same effect. A signal that gets a handler of its
-    own later is reported too."""
+    """Returns two sockets: the first becomes readable when one of these signals arrives, even if it
+    gets a handler later, and yields its number; threads write to the second to that effect."""
     wakeup, writer = socket.socketpair()
     writer.setblocking(False)
     signal.set_wakeup_fd(writer.dup().detach(), warn_on_full_buffer=False)

@@ -160,8 +160,7 @@ class Reconciliation(ABC):
         return predecessors.decide(self.folder, plan, number) or []
 
     def run(self) -> tuple[RunPlan, RunState]:
-        """Writes the states of tasks that have changed, and the run's; returns the plan and the
-        latter."""
+        """Writes the states of tasks that have changed, and the run's; returns it with the plan."""
         counts = Counter(self.final.values())
         before = len(self.final)
         doubtful: list[tuple[Part, int, TaskState | None]] = []

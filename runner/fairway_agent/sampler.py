@@ -175,8 +175,7 @@ class Sampling:
         return 0 if self.process is None else self.process.pid
 
     def due(self) -> float | None:
-        """Returns when to start it, on the monotonic clock; None if it was started, or is not to
-        be."""
+        """Returns when to start it, on the monotonic clock; None if it was, or must not be."""
         if self.process is not None or self.failed or self.seconds is None:
             return None
         return self.begun + self.seconds

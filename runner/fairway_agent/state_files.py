@@ -118,9 +118,8 @@ class TaskState(JsonRecord, called="the state"):
 @dataclass(frozen=True, slots=True)
 class RunState(JsonRecord, called="the state"):
     """State of a run and the reason; when it started and ended, in seconds since 1970; its
-    supervisor's process id; the number of its submission, from 0; how many of its tasks are in
-    which state. `limit` names the limit of its own that it exceeded, and `exit_code` is its code
-    then."""
+    supervisor's process id; the number of its submission, from 0; its tasks' count by state.
+    `limit` names the limit of its own that it exceeded, and `exit_code` is its code then."""
 
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"state": STATES}
 
@@ -161,9 +160,8 @@ FILE = "state.json"
 
 @dataclass
 class States:
-    """States that a supervisor writes. Those that cannot be written because of something temporary,
-    such as a full disk, are kept in `late`, the newest of each file, and written later, with `why`
-    as their reason."""
+    """States that a supervisor writes. Those that something temporary, such as a full disk, hinders
+    are kept in `late`, the newest of each file, and written later, with `why` as their reason."""
 
     late: dict[Path, RunState | TaskState] = field(default_factory=dict)
     why: str = WAS_FULL
@@ -216,8 +214,7 @@ def read_task(folder: Path) -> TaskState | None:
 
 
 def goes_on(folder: Path, submission: int | None = None) -> bool:
-    """Returns True if a run, or its `submission`, has yet to end; False also if its file is
-    damaged."""
+    """Returns True if a run, or its `submission`, has yet to end, and its file is not damaged."""
     try:
         known = read_run(folder)
     except Damaged:

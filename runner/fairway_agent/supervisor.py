@@ -122,8 +122,7 @@ class Supervisor:
         self.states.await_room(self.wakeup, _ROOM_WAIT)
 
     def _notify(self, state: RunState) -> int | None:
-        """Starts the program that reports a state, if anybody wants it, and returns its process
-        id."""
+        """Starts the program that reports a state, if anybody wants it; returns its process id."""
         if self.plan.notify is None:
             return None
         from fairway_agent.notify import notify  # most runs send no notifications
@@ -259,8 +258,7 @@ class Supervisor:
         return bool(self.ending) or self.limit is not None or setup_failed
 
     def _allot(self, task: Task) -> str | None:
-        """Allocates the task's nodes. Returns why it can never start, "" if it may start now, or
-        None if it has to wait."""
+        """Allocates nodes. Returns "", why the task can never start, or None if it has to wait."""
         limit = self.plan.max_parallel
         if self.running and limit is not None and len(self.running) >= limit:
             return None

@@ -62,8 +62,7 @@ class Mask:
         return _masked(data, self._spans(data))
 
     def _spans(self, data: bytes) -> list[tuple[int, int]]:
-        """Returns start and end of each secret, in order; touching or overlapping ones are
-        merged."""
+        """Returns start and end of each secret, in order; overlapping ones are one."""
         found = []
         for word in self._words:
             start = data.find(word)
@@ -81,8 +80,7 @@ class Mask:
 
 def _open_end(data: bytes, word: bytes) -> int:
     """Returns where the longest suffix of the data begins that is a prefix of the word; the data's
-    length if there is none. Only places with the word's first bytes are tried: it may be very
-    long."""
+    length without one. Only places with its first bytes are tried: it may be very long."""
     start = max(0, len(data) - len(word) + 1)
     while (start := data.find(word[:_FIRST], start)) >= 0:
         if word.startswith(data[start:]):
@@ -178,8 +176,7 @@ def begun(line: bytes) -> int | None:
 
 
 def append(log: Path, line: str) -> None:
-    """Appends the line to a log, whose last line may be unterminated; a full disk loses the
-    line."""
+    """Appends the line to a log, after the end of an unterminated one; a full disk loses it."""
     with suppress(OSError), log.open("a+b") as file:
         if file.tell():
             file.seek(-1, 2)

@@ -60,9 +60,8 @@ def files_of(vault: KeyVault, certificate: str, secret: str, folder: Path) -> di
 
 
 def certificate_of(value: str, name: str) -> tuple[str, str]:
-    """Returns the certificate chain, the page's own first, and its key, each as PEM. A vault keeps
-    them as PEM, or as PKCS #12 in base64, depending on how the certificate was created. Raises
-    Failure for any other value."""
+    """Returns the certificate chain, the page's own first, and its key, each as PEM, from what a
+    vault keeps: PEM, or PKCS #12 in base64. Raises Failure for any other value."""
     if "-----BEGIN" not in value:
         try:
             packed = base64.b64decode(value, validate=True)

@@ -149,8 +149,7 @@ def main() -> None:
 
 
 def _as_rsh(host: str, words: list[str]) -> int:
-    """Runs a launcher's command on a node and returns its exit code; ends the attempt here if the
-    node is lost."""
+    """Runs a launcher's command on a node; returns its exit code. A lost node ends the attempt."""
     environment = {n: v for n, v in os.environ.items() if not n.startswith(_OWN)}
     folder = os.environ.get("FAIRWAY_TASK_FOLDER")
     reached = Path(folder, REACHED, host) if folder else None
@@ -254,8 +253,7 @@ class Served:
         self.told: float | None = None
 
     def grace(self) -> float:
-        """Returns the seconds left for it if the other side is gone, counted from the order to
-        end."""
+        """Returns the seconds left for it if the other side is gone, since the order to end."""
         told = time.monotonic() if self.told is None else self.told
         return max(0.0, told + _CUT_GRACE - time.monotonic())
 
@@ -264,8 +262,7 @@ class Served:
 
 
 def serve(served: Served, part: bytes) -> int:
-    """Returns the command's exit code, or LOST if the other side is gone. `part` is the input read
-    after the command."""
+    """Returns the exit code, or LOST if the other side is gone; `part` is input already read."""
     wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
     heard, part = time.monotonic(), _obeyed(served, part)
     with selectors.DefaultSelector() as selector:

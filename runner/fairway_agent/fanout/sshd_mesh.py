@@ -97,9 +97,8 @@ class Meeting:
 
 
 def open_node(meeting: Meeting, address: str, base: Path, code: Path) -> None:
-    """Lets the task's other nodes start programs here: in the folder `code`, with this process's
-    environment, and with their sessions recorded below `base`. Raises OSError or CalledProcessError
-    if that fails."""
+    """Lets the task's other nodes start programs here: in the folder `code`, with this environment,
+    and with their sessions noted below `base`. Raises OSError or CalledProcessError."""
     (base / "sessions").mkdir(parents=True, exist_ok=True)
     context = base / "context.json"
     facts = {"environment": dict(os.environ), "code": str(code), "base": str(base)}
@@ -136,8 +135,7 @@ def program() -> str | None:
 
 
 def start_server(meeting: Meeting, address: str, context: Path) -> int:
-    """Starts this node's server in the background and returns its port. Raises OSError if it
-    fails."""
+    """Starts this node's server in the background and returns its port. Raises OSError."""
     sshd = program()
     if sshd is None:
         raise OSError("sshd is not on this node, or not in this image: install openssh-server")
@@ -161,8 +159,7 @@ def start_server(meeting: Meeting, address: str, context: Path) -> int:
 
 
 def connect(meeting: Meeting, hosts: Sequence[str]) -> Path:
-    """Finds the port of each host's server, and returns a configuration for ssh with these ports.
-    Raises OSError if one cannot be reached."""
+    """Finds each host's port, and returns a configuration for ssh with them. Raises OSError."""
     folder = meeting.folder
     with ThreadPoolExecutor(min(32, len(hosts))) as pool:
         found = list(pool.map(lambda host: _port_of(meeting, host), hosts))
@@ -263,8 +260,7 @@ ORIGINAL = os.environ.get("SSH_ORIGINAL_COMMAND", "true")
 
 
 def sessions(base: Path) -> set[int]:
-    """Returns the sessions here that other nodes have started, and those that MPI's daemons
-    create."""
+    """Returns the sessions that other nodes started here, and those that MPI's daemons create."""
     noted = {int(entry.name) for entry in (base / "sessions").glob("[0-9]*")}
     return noted | processes.sessions_with(f"{_MARK}={base}") if noted else noted
 

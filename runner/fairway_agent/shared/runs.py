@@ -134,8 +134,7 @@ def receive(
 
 
 def copy_code(shared: Path, code: str, folder: Path) -> None:
-    """Adopts the snapshot, and gives the run a copy, in which setup and tasks may write, unless it
-    has one."""
+    """Adopts the snapshot, and gives a run without one a copy, in which setup and tasks write."""
     if (folder / "code").is_dir():
         return
     snapshot = adopt(shared / "code", code, folder.name, "the code")
@@ -196,8 +195,7 @@ def prepare_parts(
     shared: Path, folder: Path, number: int, code: str, *, alone: bool = False
 ) -> list[Part]:
     """Prepares the run's folder for the submission of that number, with the snapshot `code`, and
-    returns its parts. Tasks of one part have the same shape; with `alone` each task of several
-    nodes is a part of its own."""
+    returns its parts, each of one shape; with `alone` each task of several nodes is a part."""
     copy_code(shared, code, folder)
     plan = job_facts.read_shared_plan(folder, retry=number > 0)
     tasks = folder / "tasks.jsonl"

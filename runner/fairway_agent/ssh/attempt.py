@@ -74,8 +74,7 @@ class SshNodes(SharedNodes):
         shutil.rmtree(task.folder / remote_exec.REACHED, ignore_errors=True)
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """Returns the command line that runs the script on the main host, over ssh if that is
-        another machine."""
+        """Returns the command that runs the script on the main host, over ssh if necessary."""
         attempt = processes.program("fairway_agent.ssh.attempt", waits=True)
         attempt += [str(task.run_folder), str(script)]
         main = task.hosts[0]

@@ -114,8 +114,7 @@ class Queue:
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
-        """Holds the queue's lock, so that only this run may take nodes, and yields True unless
-        another run is ahead."""
+        """Holds the queue's lock, so that only this run takes nodes; yields False behind others."""
         for name in ("nodes", "queue"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         with alone(self.folder / "queue.lock"):
@@ -184,8 +183,7 @@ _SURE = 30.0  # seconds after which an accepted connection no longer proves that
 
 @dataclass
 class _SharedNode:
-    """A node whose `devices` tasks share: the numbers of those `used`, and how many tasks use
-    them."""
+    """A node whose `devices` tasks share: the numbers of those `used`, and how many `shares`."""
 
     host: Host
     devices: Devices
@@ -252,8 +250,7 @@ class Nodes:
         return hosts
 
     def _share(self, wanted: Wanted) -> Host | None:
-        """Returns a share of a node that tasks share; None without room, or if another run comes
-        first."""
+        """Returns a share of a shared node; None without room, or if another run comes first."""
         with self.queue.turn() as has_turn:
             usable = {host.name for host in self.queue.hosts()[1]} if has_turn else set()
             for name, node in self.shared.items():

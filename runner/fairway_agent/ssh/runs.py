@@ -61,8 +61,7 @@ def submit(shared: Path, request: messages.SubmitRequest, _: object) -> messages
 
 @contextmanager
 def free_lock(folder: Path) -> Iterator[int | None]:
-    """Holds the run's lock within the block, and yields it; yields None if another process holds
-    it."""
+    """Holds the run's lock within the block and yields it, or None if another process has it."""
     lock = files.try_lock(folder / "lock")
     try:
         yield lock

@@ -173,9 +173,8 @@ _START_WAIT = 600.0  # seconds for a cause that keeps tasks from starting to dis
 
 def has_retry(task: Task, cause: str) -> bool:
     """Returns True if the task may start again after an attempt that ended for this cause and is
-    already counted. A cause with a limit in `retry` has that limit. Without one, a lost node is
-    free if a scheduler takes nodes away, and counts as a failure elsewhere. Failures have
-    `retries`."""
+    already counted: within the cause's limit in `retry`, or else, as a failure, within `retries`. A
+    lost node without a limit is free if a scheduler takes nodes away, and a failure elsewhere."""
     limits, lost_is_failure = task.plan.retry_limits, task.nodes.LOSSES_ARE_FAILURES
     if task.limit:
         return False

@@ -58,8 +58,7 @@ class Nodes:
     LOSSES_ARE_FAILURES: ClassVar = True
 
     def mark(self, task: Task) -> str:
-        """Returns the value of `MARK` in its processes' environment, which begins with the run's
-        folder."""
+        """Returns the value of `MARK` for its processes, which begins with the run's folder."""
         return f"{task.run_folder}#{task.name}"
 
     def prepare(self, task: Task) -> None:
@@ -83,8 +82,7 @@ class Nodes:
         processes.signal_sessions(task.sessions(), number)
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
-        """Returns the sampling of the nodes during an attempt; none if something else samples
-        them."""
+        """Returns the sampling of the nodes during an attempt; none if something else does it."""
         return Sampling()
 
     def clean(self, task: Task, code: int) -> None:
@@ -102,8 +100,7 @@ class Nodes:
         return False
 
     def facts(self, task: Task) -> dict[str, Any]:
-        """Returns the fields of the task's state that say where it runs, and for which
-        submission."""
+        """Returns the fields of the task's state about where it runs, and for which submission."""
         return {}
 
     def record(self, task: Task, status: TaskState) -> None:
@@ -149,8 +146,7 @@ class Nodes:
         task_logs.append(self.log_file(task), line)
 
     def written(self, task: Task) -> Path:
-        """Returns the folder into which the task writes its outputs, each in a folder of its
-        own."""
+        """Returns the folder in which each of the task's outputs has a folder to write into."""
         return task.folder / "work"
 
     def kept(self, task: Task) -> Path:
@@ -242,16 +238,14 @@ class Task:
         return {self.session} | processes.sessions_with(mark) | self.nodes.sessions(self)
 
     def addresses(self) -> list[str]:
-        """Returns the addresses of its nodes, or this machine's, once for each node that it
-        wants."""
+        """Returns the addresses of its nodes, or this machine's as many times as it wants nodes."""
         return [host.address for host in self.hosts] or ["localhost"] * self.spec.nodes
 
     # --- one attempt, which `launch` starts
 
     def stop(self, why: str = "", *, timed_out: bool = False) -> None:
         """Asks the task's program to end, `why` if the reason is not its own; it is killed after
-        its grace. A program that has just ended by itself keeps its end, but a failure that is
-        cancelled is not retried."""
+        its grace. One that has just ended keeps its end, but no cancelled failure is retried."""
         code = None if self.process is None else self.process.poll()
         goes_on = code is None and self.kill_at is None
         if goes_on or (code != 0 and why == CANCELLATION):
@@ -301,8 +295,7 @@ class Task:
             self.record(replace(self.status("running"), reason=why))
 
     def ended(self) -> int | None:
-        """Returns the exit code once the task's script has ended and nothing of it runs on any
-        node."""
+        """Returns the exit code once the script has ended and nothing of it runs on any node."""
         assert self.process is not None
         code = self.process.poll()
         if code is None:
@@ -353,14 +346,12 @@ class Task:
         return known or (MACHINE_STOPPED if stopped else None)
 
     def retries_exhausted(self, cause: str) -> bool:
-        """Returns True if more of its attempts have ended for this cause than the job's `retry`
-        allows."""
+        """Returns True if more attempts have ended for this cause than the job's `retry` allows."""
         limit = self.plan.retry_limits.get(cause)
         return limit is not None and self.failures_by_cause[cause] > limit
 
     def finish(self, state: str, code: int) -> str:
-        """Records the end, keeps the outputs, and returns the final state: a task whose outputs
-        cannot be kept has failed."""
+        """Records the end, keeps the outputs, and returns the final state, failed if that fails."""
         reason, written = self.failure_reason(), self.nodes.written(self)
         empty: tuple[str, ...] = ()
         limits = self.plan.retry_limits
