@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -370,14 +370,8 @@ def test_podman_store_of_another_user_is_refused(
 
 def test_podman_image_is_pulled_once_by_concurrent_tasks(program: Path) -> None:
     words, environment = [str(program), "--root=/x"], {"PATH": os.environ["PATH"]}
-    tasks = [
-        threading.Thread(target=container.fetch_image, args=(words, IMAGE, environment))
-        for _ in range(3)
-    ]
-    for task in tasks:
-        task.start()
-    for task in tasks:
-        task.join()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: container.fetch_image(words, IMAGE, environment), range(3)))
     calls = (program.parent / "calls").read_text().splitlines()
     assert calls.count(f"--root=/x pull --quiet {IMAGE}") == 1
     assert calls.count(f"--root=/x image exists {IMAGE}") == 3

@@ -231,8 +231,8 @@ def test_sampler_uses_slurm_node_name_and_ends_when_its_parent_is_killed(
     for line in lines_of(tmp_path / "figures", 2):
         assert json.loads(line)["memory"] > 0
     assert [file.name for file in (tmp_path / "figures").iterdir()] == ["nd-7.jsonl"]
-    [child] = _children(parent.pid)
-    end = os.pidfd_open(child)
+    [child] = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+    end = os.pidfd_open(int(child))
     parent.kill()
     parent.wait()
     assert select.select([end], [], [], PATIENCE)[0]
@@ -289,11 +289,6 @@ sampler.main()
         process.wait(PATIENCE)
 
 
-def _children(pid: int) -> list[int]:
-    with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
-        return list(map(int, file.read().split()))
-
-
 def test_sampling_does_not_start_for_a_short_task() -> None:
     asked: list[float] = []
     sampling = Sampling(3600.0, lambda seconds: asked.append(seconds) or ["true"])
@@ -303,11 +298,9 @@ def test_sampling_does_not_start_for_a_short_task() -> None:
     assert (asked, sampling.pid, sampling.due()) == ([], 0, None)
 
 
-@pytest.mark.parametrize("seconds", [None, 0.0])
-def test_sampling_that_is_off_or_cannot_start_does_not_affect_the_task(
-    seconds: float | None,
-) -> None:
-    sampling = Sampling(seconds, lambda _: ["/nowhere/sampler"])
+@pytest.mark.parametrize("off", [None, 0.0])
+def test_sampling_that_is_off_or_cannot_start_does_not_affect_the_task(off: float | None) -> None:
+    sampling = Sampling(off, lambda _: ["/nowhere/sampler"])
     sampling.keep()
     assert (sampling.pid, sampling.due()) == (0, None)
     assert sampling.wait_for(subprocess.Popen(["true"])) == 0

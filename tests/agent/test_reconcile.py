@@ -164,29 +164,31 @@ def test_reconcile_asks_the_scheduler_again_if_a_task_may_have_changed(
     assert state_files.read_run(run).state == (expected or FRESH).state
 
 
-@pytest.mark.parametrize("status", [None, QUEUED])
-def test_reconcile_keeps_the_record_of_a_task_that_begins_meanwhile(
-    run: Path, monkeypatch: pytest.MonkeyPatch, status: TaskState | None
+DONE = replace(BEGUN, state="succeeded", exit_code=0, ended=NOW)
+
+
+@pytest.mark.parametrize(
+    ("before", "listed", "after", "state"),
+    [
+        (None, (WAITS,), BEGUN, "queued"),
+        (QUEUED, (WAITS,), BEGUN, "running"),
+        # The task's job is gone by the second query.
+        (BEGUN, (WAITS, GONE), DONE, "succeeded"),
+    ],
+)
+def test_reconcile_keeps_the_record_of_a_task_that_begins_or_ends_meanwhile(
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: TaskState | None,
+    listed: tuple[JobView, ...],
+    after: TaskState,
+    state: str,
 ) -> None:
     folder = run / "tasks" / "0"
-    if status is not None:
-        state_files.write(folder, status)
-
-    monkeypatch.setattr(Scheduler, "listed", (WAITS,))
-    monkeypatch.setattr(Scheduler, "meanwhile", lambda _: state_files.write(folder, BEGUN))
+    if before is not None:
+        state_files.write(folder, before)
+    monkeypatch.setattr(Scheduler, "listed", listed)
+    monkeypatch.setattr(Scheduler, "meanwhile", lambda _: state_files.write(folder, after))
     assert reconcile([run], Scheduler) == {}
-    assert state_files.read_task(folder) == BEGUN
-    assert state_files.read_run(run).state == ("queued" if status is None else "running")
-
-
-def test_reconcile_keeps_the_record_of_a_task_that_ends_meanwhile(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The task's job is gone by the second query."""
-    folder, ended = run / "tasks" / "0", replace(BEGUN, state="succeeded", exit_code=0, ended=NOW)
-    state_files.write(folder, BEGUN)
-    monkeypatch.setattr(Scheduler, "listed", (WAITS, GONE))
-    monkeypatch.setattr(Scheduler, "meanwhile", lambda _: state_files.write(folder, ended))
-    assert reconcile([run], Scheduler) == {}
-    assert state_files.read_task(folder) == ended
-    assert state_files.read_run(run).state == "succeeded"
+    assert state_files.read_task(folder) == after
+    assert state_files.read_run(run).state == state
