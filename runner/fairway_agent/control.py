@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -40,7 +40,6 @@ from fairway_boot import files
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Iterator
     from pathlib import Path
 
 FILE, LOCK, SUBMIT_LOCK = "control.json", "control.lock", "submit.lock"

@@ -5,20 +5,16 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from fairway_agent import resources
-from fairway_agent.resources import FIRST_GPU, NeverFits, Share, Wanted, ports_beside
+from fairway_agent.resources import FIRST_GPU, Devices, NeverFits, Share, Wanted, ports_beside
 from fairway_boot import files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from fairway_agent.resources import Devices
 
 
 @dataclass(frozen=True)

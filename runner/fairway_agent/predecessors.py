@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, state_files
-from fairway_agent.spec import LAST
+from fairway_agent.spec import LAST, RunPlan
 from fairway_agent.state_files import RunState, TaskState, exit_code_of
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator, Mapping, Sequence
-
-    from fairway_agent.spec import RunPlan
 
 
 def is_met(wanted: str | list[int], state: str, exit_code: int | None) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import control, job_facts, predecessors, state_files
-from fairway_agent.control import Numbers
+from fairway_agent.control import Control, Numbers, Part
 from fairway_agent.limits import Watch
 from fairway_agent.notify import should_notify
 from fairway_agent.records import Damaged
@@ -28,7 +28,6 @@ from fairway_agent.state_files import RunState, TaskState, goes_on
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fairway_agent.control import Control, Part
     from fairway_agent.spec import RunPlan
 
 # Seconds after a job's end until the task's own report must be visible: an NFS client may cache a

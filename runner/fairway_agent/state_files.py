@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,7 +16,6 @@ from fairway_boot import files
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterable
     from pathlib import Path
 
 GOING_STATES = frozenset({"queued", "running"})

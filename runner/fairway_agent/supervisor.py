@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import control, job_facts, predecessors, processes, state_files
-from fairway_agent.machine import Machine
+from fairway_agent.machine import Allocator, Machine
 from fairway_agent.quick import dataclass
 from fairway_agent.resources import NeverFits
 from fairway_agent.sampler import Sampling, sampler
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
-    from fairway_agent.machine import Allocator
     from fairway_agent.spec import RunPlan
 
 _STRAY_GRACE = 2.0  # seconds for tasks' leftover processes that lack a mark

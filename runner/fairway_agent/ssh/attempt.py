@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from fairway_agent import container, job_facts, processes, scratch
 from fairway_agent.fanout import launchers, remote_exec
@@ -20,10 +20,7 @@ from fairway_agent.resources import CORES, numbers_of, pin, ports_of
 from fairway_agent.sampler import Sampling, sampler
 from fairway_agent.state_files import NODE
 from fairway_agent.task.scheduled import SharedNodes
-from fairway_agent.task.task import Loss
-
-if TYPE_CHECKING:
-    from fairway_agent.task.task import Task
+from fairway_agent.task.task import Loss, Task
 
 
 def main() -> None:

@@ -8,25 +8,20 @@ import os
 import stat
 import time
 from collections import Counter
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway_agent import machine, processes
 from fairway_agent import resources as devices_of
 from fairway_agent.fanout import remote_exec
 from fairway_agent.machine import Host
 from fairway_agent.records import Unfit
-from fairway_agent.resources import Devices, NeverFits
+from fairway_agent.resources import Devices, NeverFits, Wanted
+from fairway_boot.cluster import Host as ClusterHost
 from fairway_boot.cluster import known_hosts, try_node, user_of, waiting
 from fairway_boot.files import Fault, alone, try_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from fairway_agent.resources import Wanted
-    from fairway_boot.cluster import Host as ClusterHost
 
 _MOST_NAMED = 3  # runs to name that use the wanted nodes
 # Accounts below this number are system accounts; see `fairway_boot.imds`, which is slow to import.

@@ -9,26 +9,23 @@ import time
 from collections import Counter
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from fairway_agent import control, job_facts, outputs, processes, state_files, task_logs
 from fairway_agent.fanout import launchers
 from fairway_agent.quick import dataclass
-from fairway_agent.resources import ranges
+from fairway_agent.resources import Share, ranges
 from fairway_agent.sampler import Sampling
-from fairway_agent.spec import CANCEL
+from fairway_agent.spec import CANCEL, RunPlan, TaskSpec
 from fairway_agent.state_files import CANCELLATION, IO_ERROR, MACHINE, TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     import subprocess
     import threading
     from collections.abc import Sequence
-    from typing import BinaryIO
 
     from fairway_agent.limits import IdleWatch
     from fairway_agent.machine import Host
-    from fairway_agent.resources import Share
-    from fairway_agent.spec import RunPlan, TaskSpec
 
 MACHINE_STOPPED = "its machine was stopped"
 _STRAY_GRACE = 2.0  # seconds for processes that a finished task left behind
