@@ -133,8 +133,6 @@ class Budget(JsonRecord, called="`max_cost`"):
 
 CANCEL, WARN = "cancel", "warn"
 """Actions on a task with idle GPUs."""
-CONDITIONS = ("succeeded", "failed", "ended")
-"""Required ends of a run that another one waits for; a list of exit codes is also possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +234,8 @@ class RunPlan(JsonRecord, called="the plan"):
 
     def check(self, found: Fields) -> None:
         for run, wanted in self.conditions.items():
-            if not wanted or (isinstance(wanted, str) and wanted not in CONDITIONS):
+            is_known = isinstance(wanted, list) or wanted in ("succeeded", "failed", "ended")
+            if not wanted or not is_known:
                 raise Fields(self.conditions, f"`conditions` of {found.what}").unfit(run)
 
     def text(self) -> str:

@@ -200,7 +200,6 @@ class Supervisor:
             yield Attempts(task, patience=self.patience)
 
     def _stage(self, stage: str) -> None:
-        """Runs all tasks of a stage to their end."""
         self.stage, tasks = stage, self._tasks_of(stage)
         while self._next(tasks) or self.running:
             self.blocked = False

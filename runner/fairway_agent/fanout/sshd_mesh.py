@@ -227,36 +227,33 @@ _OWN_NAMES = {"HOSTNAME", "HOME", "PWD", "OLDPWD", "TMPDIR", "USER", "LOGNAME", 
 def serve(context_file: str) -> int:
     """Carries out the other node's request and returns its exit code."""
     context = json.loads(Path(context_file).read_bytes())
+    original = os.environ.get("SSH_ORIGINAL_COMMAND", "true")
     os.environ.clear()
     os.environ.update(context["environment"])
     # MPI's daemons look here for the program that replaces ssh.
     os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{processes.BUNDLE}"
     base = Path(context["base"])
     os.chdir(context["code"])
-    words = ORIGINAL.split()
-    if words[:1] == ["fairway-run"]:
-        folder = base / "sessions"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{_SERVED}{os.getsid(0)}").touch()
-        return remote_exec.answer(_as_here)
-    if words[:1] == ["fairway-signal"]:
-        processes.signal_sessions(sessions(base), signal.Signals[f"SIG{words[1]}"])
-        return 0
-    if words[:1] == ["fairway-output"]:
-        file = Path(os.environ["AZ_BATCH_TASK_DIR"], words[1])
-        if file.is_file():
-            sys.stdout.buffer.write(file.read_bytes())
-            sys.stdout.flush()
-        return 0
-    if words[:1] == ["fairway-event"]:
-        (base / "event").write_text(words[1], encoding="ascii")
-        return 0
-    (base / "sessions" / str(os.getsid(0))).touch()
-    os.environ[_MARK] = str(base)
-    os.execv("/bin/bash", ["bash", "-c", ORIGINAL])  # noqa: S606
-
-
-ORIGINAL = os.environ.get("SSH_ORIGINAL_COMMAND", "true")
+    match original.split():
+        case ["fairway-run", *_]:
+            folder = base / "sessions"
+            folder.mkdir(exist_ok=True)
+            (folder / f"{_SERVED}{os.getsid(0)}").touch()
+            return remote_exec.answer(_as_here)
+        case ["fairway-signal", name, *_]:
+            processes.signal_sessions(sessions(base), signal.Signals[f"SIG{name}"])
+        case ["fairway-output", name, *_]:
+            file = Path(os.environ["AZ_BATCH_TASK_DIR"], name)
+            if file.is_file():
+                sys.stdout.buffer.write(file.read_bytes())
+                sys.stdout.flush()
+        case ["fairway-event", kind, *_]:
+            (base / "event").write_text(kind, encoding="ascii")
+        case _:
+            (base / "sessions" / str(os.getsid(0))).touch()
+            os.environ[_MARK] = str(base)
+            os.execv("/bin/bash", ["bash", "-c", original])  # noqa: S606
+    return 0
 
 
 def sessions(base: Path) -> set[int]:
