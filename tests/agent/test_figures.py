@@ -129,10 +129,8 @@ def test_figures_of_this_machine_and_its_gpus_omit_unknown_values() -> None:
         assert time.monotonic() < deadline
     assert 0 <= found["cpu"] <= 1
     assert 0 < found["memory"] < found["memory_total"]
-    assert nvidia_line("0, [N/A], 10, 20, [Not Supported]") == (
-        0,
-        {"memory": 10 * 2**20, "memory_total": 20 * 2**20},
-    )
+    known = {"memory": 10 * 2**20, "memory_total": 20 * 2**20}
+    assert nvidia_line("0, [N/A], 10, 20, [Not Supported]") == (0, known)
     assert dcgm_line("GPU 1    N/A    7") == (1, {"nvlink_received": 7.0})
     assert dcgm_line("#Entity   NVLTX   NVLRX") is None
 

@@ -52,10 +52,8 @@ def test_notify_failed_delivery_is_reported_without_the_address(
     said = capsys.readouterr().err
     assert said == "fairway: a notification was not delivered: the receiver answered 503\n"
     away = [{"url": url, "body": {}} for url in ("http://[", "http://127.0.0.1:9/x")]
-    assert notify.deliver(away, ()) == [
-        "its address cannot be read",
-        "the receiver did not answer (URLError)",
-    ]
+    why = ["its address cannot be read", "the receiver did not answer (URLError)"]
+    assert notify.deliver(away, ()) == why
 
 
 def test_notify_text_and_reason_hold_no_secret() -> None:

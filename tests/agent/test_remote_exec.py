@@ -120,10 +120,8 @@ def test_remote_exec_obeys_a_signal_that_follows_a_long_command(
 def test_remote_exec_passes_signals_and_names_a_missing_program(run: Run) -> None:
     node = run("no-such-program")
     _, errors = node.process.communicate(timeout=300)
-    assert (node.process.returncode, errors) == (
-        127,
-        b"fairway: no-such-program: No such file or directory\n",
-    )
+    why = b"fairway: no-such-program: No such file or directory\n"
+    assert (node.process.returncode, errors) == (127, why)
     program = "import signal; signal.signal(signal.SIGUSR1, lambda *_: (print('told'), exit(5)));"
     program += "print('up', flush=True); signal.pause()"
     node = run("bash", "-c", f'{sys.executable} -c "{program}"; exit $?')
