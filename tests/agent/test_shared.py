@@ -28,22 +28,19 @@ def bring(shared: Path, run: str) -> None:
     ask(shared, run, PATH, adopt=True)
 
 
-def test_shared_input_is_copied_once_and_removed_with_its_last_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_shared_input_is_copied_once_and_removed_with_its_last_run(
+    tmp_path: Path, withdrawn: bool
+) -> None:
     bring(tmp_path, "a-1")
     bring(tmp_path, "a-2")
     assert (tmp_path / PATH / "x").read_text() == "a-1"
+    if withdrawn:
+        (tmp_path / "runs/a-2").rmdir()
     runs.forget_inputs(tmp_path, "a-1")
-    assert (tmp_path / PATH).is_dir()
+    assert (tmp_path / PATH).is_dir() is not withdrawn
     runs.forget_inputs(tmp_path, "a-2")
     assert [path.name for path in (tmp_path / "chained").iterdir()] == [".users"]
-
-
-def test_shared_input_is_not_kept_for_a_run_that_was_withdrawn(tmp_path: Path) -> None:
-    bring(tmp_path, "a-1")
-    bring(tmp_path, "a-2")
-    (tmp_path / "runs/a-2").rmdir()
-    runs.forget_inputs(tmp_path, "a-1")
-    assert not (tmp_path / PATH).exists()
 
 
 def test_shared_input_of_two_runs_is_used_by_both(tmp_path: Path) -> None:
@@ -74,14 +71,11 @@ def test_shared_folder_that_cannot_be_written_to_is_reported(tmp_path: Path) -> 
 
 
 def test_shared_health_creates_the_folder_and_reports_free_space_and_faults(tmp_path: Path) -> None:
-    found = health(tmp_path / "shared/folder")
-    assert found.free > 0
-    assert found.fault == ""
-    assert list((tmp_path / "shared/folder").iterdir()) == []
     (tmp_path / "file").touch()
-    found = health(tmp_path / "file/folder")
-    assert found.free > 0
-    assert found.fault == "Not a directory"
+    for name, fault in (("shared/folder", ""), ("file/folder", "Not a directory")):
+        found = health(tmp_path / name)
+        assert (found.free > 0, found.fault) == (True, fault)
+    assert list((tmp_path / "shared/folder").iterdir()) == []
 
 
 def test_shared_health_of_a_full_folder_reports_the_fault(tmp_path: Path) -> None:

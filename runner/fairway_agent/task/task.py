@@ -354,8 +354,7 @@ class Task:
         limits = self.plan.retry_limits
         used = [f"{name}: {limits[name]}" for name in limits if self.retries_exhausted(name)]
         if state == "failed" and used:
-            reason = f"{reason}; " if reason else ""
-            reason += f"`retry: {{{used[0]}}}` is used up"
+            reason = "; ".join(filter(None, [reason, f"`retry: {{{used[0]}}}` is used up"]))
         elif state == "succeeded" and self.spec.outputs:
             empty = outputs.empty(written, self.spec.outputs)
         try:
