@@ -16,12 +16,13 @@ import socket
 import subprocess
 import urllib.parse
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent import job_facts
 from fairway_agent.records import Fields, Unfit
-from fairway_boot import files, identity
+from fairway_boot import files
 from fairway_boot import http as azure
 from fairway_boot.files import Fault
 from fairway_boot.http import Failure, send
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.spec import Staged
 
+T = TypeVar("T")
 _MANAGEMENT = "https://management.azure.com/"
 # User name for logging in to a registry with a token.
 _NOBODY = "00000000-0000-0000-0000-000000000000"
@@ -41,13 +43,16 @@ _ROLE = "check that the nodes' identity has the role AcrPull there"
 
 
 def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str]:
-    """Logs in to the image's Azure registry and returns the variables that let the runtime pull it,
-    none for any other registry. Credentials are stored in the folder. Raises Fault if the registry
-    refuses."""
+    """Logs in to the image's Azure registry, with credentials in the folder, and returns the
+    variables that let the runtime pull it; none for another one. Raises Fault if it is refused."""
     server = image.partition("/")[0]
     if not server.endswith(".azurecr.io"):
         return {}
-    token = _token(server)
+    own = bearer(_MANAGEMENT)["Authorization"].partition(" ")[2]
+    try:
+        token = exchanged(f"https://{server}", server, own)
+    except Failure as error:
+        raise Fault("no-access", f"{server} does not let this node in: {error}", _ROLE) from None
     if runtime in ("apptainer", "singularity"):
         prefix = runtime.upper()
         return {f"{prefix}_DOCKER_USERNAME": _NOBODY, f"{prefix}_DOCKER_PASSWORD": token}
@@ -58,29 +63,16 @@ def log_in(runtime: str, program: str, image: str, folder: str) -> dict[str, str
         return {"ENROOT_CONFIG_PATH": folder}
     found = {"DOCKER_CONFIG": folder, "REGISTRY_AUTH_FILE": str(Path(folder, "auth.json"))}
     words = [program, "login", "--username", _NOBODY, "--password-stdin", server]
-    done = subprocess.run(
-        ["env", *(f"{name}={value}" for name, value in found.items()), *words],
-        input=token.encode(),
-        capture_output=True,
-    )
+    environment = {**os.environ, **found}
+    done = subprocess.run(words, env=environment, input=token.encode(), capture_output=True)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
         raise Fault("no-access", f"{server} does not let this node in: {said[-1]}", _ROLE)
     return found
 
 
-def _token(server: str) -> str:
-    """Returns a registry token for this node's identity."""
-    own = identity.bearer(_MANAGEMENT)["Authorization"].partition(" ")[2]
-    try:
-        return exchanged(f"https://{server}", server, own)
-    except Failure as error:
-        raise Fault("no-access", f"{server} does not let this node in: {error}", _ROLE) from None
-
-
 def exchanged(address: str, server: str, token: str) -> str:
-    """Exchanges an identity's token for the registry's own. Raises Failure if the registry returns
-    none."""
+    """Exchanges an identity's token for the registry's own. Raises Failure if it returns none."""
     form = {"grant_type": "access_token", "service": server, "access_token": token}
     body = send("POST", f"{address}/oauth2/exchange", form=form).body
     found = body.get("refresh_token") if isinstance(body, dict) else None
@@ -102,8 +94,7 @@ def secrets_of(run: Path) -> dict[str, str]:
 def secret_values(
     sources: Mapping[str, str], address: str, bearer: Callable[[str], dict[str, str]] = own_bearer
 ) -> dict[str, str]:
-    """Returns the value of each secret by its variable. Raises Fault, which contains no value, if
-    one cannot be read."""
+    """Returns the secrets by variable. Raises Fault, without a value, if one cannot be read."""
     # People's accounts read secrets through a service.
     has_service = os.getuid() >= PEOPLE_FROM and _SERVICE.is_socket()
     read = _ask_service if has_service else KeyVault(address, bearer).read
@@ -141,8 +132,7 @@ _INDEX = ".fairway.json"  # records the version of each file in the folder
 
 @dataclass(frozen=True)
 class Blob:
-    """A blob: its name, its path below the folder, its size in bytes, its ETag, and its MD5 if
-    known."""
+    """A blob: its name, path below the folder, size in bytes, ETag, and MD5 if known."""
 
     name: str
     path: str
@@ -181,7 +171,8 @@ def _list(entry: Staged) -> Iterator[Blob]:
     while True:
         query = {"restype": "container", "comp": "list", "prefix": path, "marker": marker}
         url = f"{entry.account}/{entry.container}?{urllib.parse.urlencode(query)}"
-        tree = _page(url, f"the container {entry.container}")
+        what = f"the container {entry.container}"
+        tree = _retried(f"{what} cannot be listed", partial(_page, url, what))
         for element in tree.iter("Blob"):
             name = element.findtext("Name", "")
             if (relative := below(name, path)) is not None:
@@ -194,17 +185,22 @@ def _list(entry: Staged) -> Iterator[Blob]:
 
 
 def _page(url: str, what: str) -> Element:
-    """Fetches a page of a listing, and retries if the connection breaks."""
     from xml.etree import ElementTree  # reading secrets needs none
 
+    with reading(what), azure.stream(url, _headers()) as answer:
+        return ElementTree.fromstring(answer.read())  # noqa: S314 - the storage's own
+
+
+def _retried(message: str, act: Callable[[], T]) -> T:
+    """Returns the result of a function, which is called again if a connection breaks. Raises a
+    Fault with the message if it always does."""
     why = ""
     for _ in range(_TRIES):
         try:
-            with reading(what), azure.stream(url, _headers()) as answer:
-                return ElementTree.fromstring(answer.read())  # noqa: S314 - the storage's own
-        except (OSError, http.client.HTTPException, ElementTree.ParseError) as error:
+            return act()
+        except (OSError, http.client.HTTPException, SyntaxError) as error:  # it is XML's own error
             why = str(error) or type(error).__name__
-    raise Fault("no-input", f"{what} cannot be listed: {why}", _AGAIN)
+    raise Fault("no-input", f"{message}: {why}", "once that is fixed: fairway retry RUN")
 
 
 def below(name: str, path: str) -> str | None:
@@ -224,9 +220,6 @@ def below(name: str, path: str) -> str | None:
     return relative
 
 
-_AGAIN = "once that is fixed: fairway retry RUN"
-
-
 def _headers() -> dict[str, str]:
     return {**bearer(_RESOURCE), "x-ms-version": _VERSION}
 
@@ -237,33 +230,27 @@ def _copy(entry: Staged, blob: Blob, folder: Path) -> None:
     part = target.with_name(f".{target.name}.part")
     part.unlink(missing_ok=True)
     url = f"{entry.account}/{entry.container}/{urllib.parse.quote(blob.name)}"
-    why = ""
-    for _ in range(_TRIES):
-        why = _go_on(url, blob, part)
-        if not why:
-            part.replace(target)
-            return
-    part.unlink(missing_ok=True)
-    raise Fault("no-input", f"the blob {blob.name} cannot be copied: {why}", _AGAIN)
+    try:
+        _retried(f"the blob {blob.name} cannot be copied", partial(_go_on, url, blob, part))
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
-def _go_on(url: str, blob: Blob, part: Path) -> str:
-    """Downloads the missing part of a file. Returns what is wrong with the result, or ""."""
+def _go_on(url: str, blob: Blob, part: Path) -> None:
+    """Downloads the missing part of a file. Raises OSError if the result is wrong."""
     have = part.stat().st_size if part.exists() else 0
     # If-Match: no other version than the listed one.
     headers = {**_headers(), "If-Match": f'"{blob.etag.strip(chr(34))}"'}
     if have:
         headers["Range"] = f"bytes={have}-"
     if have < blob.size or not have:
-        try:
-            with reading(f"the blob {blob.name}"), azure.stream(url, headers) as answer:
-                mode = "ab" if answer.status == http.client.PARTIAL_CONTENT else "wb"
-                with part.open(mode) as file:
-                    shutil.copyfileobj(answer, file, _CHUNK)
-        except (OSError, http.client.HTTPException) as error:
-            return str(error) or type(error).__name__
+        with reading(f"the blob {blob.name}"), azure.stream(url, headers) as answer:
+            mode = "ab" if answer.status == http.client.PARTIAL_CONTENT else "wb"
+            with part.open(mode) as file:
+                shutil.copyfileobj(answer, file, _CHUNK)
     if part.stat().st_size != blob.size:
-        return f"{part.stat().st_size} of {blob.size} bytes came"
+        raise OSError(f"{part.stat().st_size} of {blob.size} bytes came")
     if blob.md5:
         digest = hashlib.md5(usedforsecurity=False)
         with part.open("rb") as file:
@@ -271,5 +258,4 @@ def _go_on(url: str, blob: Blob, part: Path) -> str:
                 digest.update(data)
         if base64.b64encode(digest.digest()).decode("ascii") != blob.md5:
             part.unlink()
-            return "its MD5 is not what the storage says"
-    return ""
+            raise OSError("its MD5 is not what the storage says")

@@ -14,12 +14,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import job_facts, processes, scratch
+from fairway_agent.fanout import launchers
 from fairway_agent.quick import dataclass
 from fairway_agent.resources import CORES, GPUS
 from fairway_boot import files
@@ -44,9 +45,6 @@ _ROOTLESS = (
     "--user=0:0",
 )
 """Options of each `podman run`: root inside is the user, whatever user the image names."""
-
-# Not really root, but Open MPI refuses any.
-_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -99,11 +97,8 @@ def fetch_image(podman: Sequence[str], image: str, environment: Mapping[str, str
 
 
 RUNTIMES = ("docker", "podman", "apptainer", "singularity", "enroot")
-"""Supported container runtimes in order of preference: Docker if its daemon answers this user, and
-Podman if it works."""
+"""Supported runtimes, the preferred first: Docker if its daemon answers, Podman if it works."""
 
-_NO_TOOL = 4
-_MODULE = "fairway_agent.container"
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _PATIENCE = 30.0  # seconds for Docker's daemon to answer
 # Docker's subcommand asks its daemon; Podman has none.
@@ -156,9 +151,12 @@ class Runtime:
 def find_runtime() -> Runtime | None:
     """Returns this host's runtime, or None if there is none that this user may use."""
     for name in RUNTIMES:
-        program = shutil.which(name)
-        if program and (name not in _ASKED or _answers(program, _ASKED[name])):
-            return Runtime(name, program)
+        if program := shutil.which(name):
+            with suppress(OSError, subprocess.SubprocessError):  # it does not answer
+                if name in _ASKED:
+                    words = [program, _ASKED[name]]
+                    subprocess.run(words, capture_output=True, timeout=_PATIENCE, check=True)
+                return Runtime(name, program)
     return None
 
 
@@ -166,7 +164,7 @@ def entry(run: Path) -> list[str]:
     """Returns the command prefix that runs a command in the job's container; empty without one."""
     if job_facts.of_job(run).container is None:
         return []
-    return [*processes.program(_MODULE, waits=True), str(run)]
+    return [*processes.program("fairway_agent.container", waits=True), str(run)]
 
 
 def words_of(
@@ -222,8 +220,7 @@ def apptainer(program: str, container: Container, bound: Sequence[str], here: st
 
 
 def require_memory(container: Container) -> None:
-    """Raises Fault if the host's /dev/shm, which the container shares, is smaller than
-    requested."""
+    """Raises Fault if the host's /dev/shm, which the container shares, is too small."""
     wanted = container.shm_size
     if not wanted:
         return
@@ -255,7 +252,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
     assert container is not None, "only what runs in one is started by this"
     runtime = find_runtime()
     if runtime is None:
-        raise Fault("no-containers", *missing(os.uname().nodename), _NO_TOOL)
+        raise Fault("no-containers", *missing(os.uname().nodename), 4)
     if runtime.is_rootless and target.engine != "local":
         runtime = replace(runtime, options=own_store())
     environment = _environment(runtime, target)
@@ -269,7 +266,7 @@ def _run(run: Path, command: Sequence[str]) -> int:
             from fairway_agent import access  # slow to import
 
             login = access.log_in(runtime.name, runtime.program, container.image, folder)
-        environment |= login
+            environment |= login
         if runtime.is_rootless:
             fetch_image(runtime.words, container.image, _unmarked(job.secrets) | login)
         if runtime.name == "enroot":
@@ -299,7 +296,8 @@ def _environment(runtime: Runtime, target: TargetFacts) -> dict[str, str]:
         # Inside it has no other GPUs, whatever their numbers are outside.
         found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(len(gpus.split(",")))))
         found["ROCR_VISIBLE_DEVICES"] = gpus
-    return found | _AS_ROOT if runtime.is_rootless else found
+    # Not really root, but Open MPI refuses any.
+    return found | launchers.AS_ROOT if runtime.is_rootless else found
 
 
 def _guard(remove: Sequence[str]) -> int:
@@ -322,25 +320,23 @@ def _guard(remove: Sequence[str]) -> int:
 
 def _unmarked(secrets: Collection[str] = ()) -> dict[str, str]:
     """Returns an environment for processes that do not belong to the task and outlive it."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
-    return {name: value for name, value in kept.items() if name not in secrets}
+    kept = (name for name in os.environ if not name.startswith(_OWN) and name not in secrets)
+    return {name: os.environ[name] for name in kept}
 
 
 def _seen(run: Path, target: TargetFacts) -> list[str]:
     """Returns the directories that the container shares with the host; none lies within another."""
     named = [value for name, value in os.environ.items() if _DIRECTORY.fullmatch(name)]
     named += [str(run), str(Path.cwd()), str(processes.PACKAGE), *target.mounts.values()]
-    found = sorted({path for path in named if path.startswith("/") and Path(path).is_dir()})
-    return [
-        path
-        for index, path in enumerate(found)
-        if not any(path.startswith(f"{other}/") for other in found[:index])
-    ]
+    found: list[str] = []
+    for path in sorted({path for path in named if path.startswith("/") and Path(path).is_dir()}):
+        if not any(path.startswith(f"{other}/") for other in found):
+            found.append(path)
+    return found
 
 
 def _devices(runtime: str) -> list[str]:
-    """Returns the runtime's options for the task's GPUs and for InfiniBand, if this host has
-    any."""
+    """Returns the options for the task's GPUs and for InfiniBand, if this host has any."""
     words = []
     own = os.environ.get(GPUS, "all")
     if Path("/dev/nvidia0").exists() and own:
@@ -366,8 +362,7 @@ def _kept_image(image: str) -> Iterator[Path]:
 
 
 def _import(runtime: Runtime, image: str) -> str:
-    """Returns the file of the image, which is imported once per host. Raises Fault if that
-    fails."""
+    """Returns the image's file, which is imported once per host. Raises Fault if that fails."""
     with _kept_image(image) as file:
         if not file.exists():
             draft = file.with_suffix(".new")
@@ -390,14 +385,6 @@ def for_enroot(image: str) -> str:
     """
     server, slash, rest = image.partition("/")
     return f"{server}#{rest}" if slash and re.search("[.:]", server) else image
-
-
-def _answers(program: str, asked: str) -> bool:
-    try:
-        done = subprocess.run([program, asked], capture_output=True, timeout=_PATIENCE)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -40,7 +40,6 @@ from fairway_boot import files
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Iterator
     from pathlib import Path
 
 FILE, LOCK, SUBMIT_LOCK = "control.json", "control.lock", "submit.lock"
@@ -111,8 +110,7 @@ class Part(JsonRecord, called="a part"):
         return self.job, index if self.is_array else -1
 
     def comment(self, run: str, submission: int) -> str:
-        """Returns the comment that identifies the job at the scheduler, even if the submitter was
-        killed."""
+        """Returns the comment by which the scheduler's job is found if its submitter was killed."""
         return f"fairway {run} {self.stage} {self.number} {submission}"
 
 
@@ -207,8 +205,7 @@ def note_blocked(folder: Path, submission: int, name: str, why: str) -> None:
 
 
 def note_lacking(folder: Path, submission: int, task: str, why: str, since: float) -> None:
-    """Records why the first pod of a task waits for others ("" if it does not), and when nodes were
-    last started for them."""
+    """Records why a task's first pod waits for others, or "", and when nodes last started."""
     _note(folder, submission, "lacking", task, (why, since) if why else None)
 
 

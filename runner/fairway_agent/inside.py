@@ -68,17 +68,14 @@ def of_task(run: str, task: str, proc: Path = Path("/proc")) -> list[Process]:
         fields = rest.split()
         name = head.partition("(")[2]
         found.append(Process(int(entry.name), int(fields[1]), int(fields[19]), name, variables))
-    return sorted(_in_container(found), key=lambda each: (each.began, each.pid))
-
-
-def _in_container(found: list[Process]) -> list[Process]:
-    """Drops the processes that wait outside for a container started by a daemon."""
+    # Without those that wait outside for a container started by a daemon.
     clients = {each.pid for each in found if _CLIENT in each.environment}
     outside, parents = set(clients), {each.pid: each.parent for each in found}
     for pid in clients:
         while (pid := parents.get(pid, 0)) and pid not in outside:
             outside.add(pid)
-    return [each for each in found if each.pid not in outside]
+    inside = [each for each in found if each.pid not in outside]
+    return sorted(inside, key=lambda each: (each.began, each.pid))
 
 
 def chosen(processes: list[Process], rank: int | None) -> list[Process]:
@@ -165,15 +162,6 @@ def _namespaces(pid: int) -> list[str]:
     return [program, "-t", str(pid), *flags]
 
 
-def _as_root() -> None:
-    """Looks again as root, if this user may: Batch's tasks run as another user."""
-    sudo = shutil.which("sudo")
-    if os.geteuid() == 0 or sudo is None:
-        return
-    if subprocess.run([sudo, "-n", "true"], capture_output=True).returncode == 0:
-        os.execv(sudo, [sudo, "-n", *sys.orig_argv])  # noqa: S606 - as above
-
-
 def _end(message: str, code: int) -> NoReturn:
     sys.stderr.write(f"fairway: {message}\n")
     sys.exit(code)
@@ -183,7 +171,10 @@ def main() -> None:
     run, task, rank, *command = sys.argv[1:]
     found = of_task(run, task)
     if not found:
-        _as_root()
+        sudo = shutil.which("sudo") if os.geteuid() != 0 else None
+        if sudo and subprocess.run([sudo, "-n", "true"], capture_output=True).returncode == 0:
+            # Looks again as root: Batch's tasks run as another user.
+            os.execv(sudo, [sudo, "-n", *sys.orig_argv])  # noqa: S606 - as above
         _end(f"no process of task {task} of {run} is on this node", _NOT_HERE)
     way = chosen(found, None if rank == "-" else int(rank))
     if not way:

@@ -4,18 +4,15 @@ contents of `job.json` and `target.json` in the run's folder."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, JsonRecord, Whole, parse, read
 from fairway_agent.spec import Retry, RunPlan, TaskSpec
 from fairway_boot import files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PRIORITIES = {"low": -500, "normal": 0, "high": 500}
 """Priorities by name, from −1000 to 1000: the highest one starts first."""

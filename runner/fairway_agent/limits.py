@@ -31,8 +31,7 @@ _SILENT = 60.0  # seconds until a silent task counts as gone
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A run's use so far, in node-seconds, and the number of `nodes`, or fractions, that it
-    holds."""
+    """A run's use so far, in node-seconds, and how many `nodes`, or fractions, it holds."""
 
     seconds: float = 0.0
     nodes: float = 0
@@ -168,30 +167,23 @@ class Watch:
     def _look(self) -> bool:
         if self.over is not None:
             return True
-        now, use = time.time(), Held()
-        if self.plan.max_cost is not None:
+        now, use, budget = time.time(), Held(), self.plan.max_cost
+        if budget is not None:
             self.nodes = self.nodes or nodes_of(self.record or self.folder)
             use = self.held(now)
-        found = over(self.plan, now, self.started, use)
-        if found is None:
-            self.due = self._next(now, use)
-            return False
-        with suppress(OSError):  # if the disk is full, each task detects it by itself
-            control.change(self.folder, self.submission, limit=found)
-        self.take_back()
-        return True
-
-    def _next(self, now: float, use: Held) -> float | None:
-        """Returns the time of the next check: no earlier than all nodes of the partition could
-        reach the limit."""
-        end, budget = due(self.plan, now, self.started, use), self.plan.max_cost
-        if budget is None:
-            return end
-        target = job_facts.of_target(self.record or self.folder)
-        most = max(1, target.most_nodes, use.nodes)
-        pause = max(0.0, budget.node_seconds - use.seconds) / most
-        look = now + min(max(pause, _SOONEST), _LATEST)
-        return look if end is None else min(look, end)
+        if (found := over(self.plan, now, self.started, use)) is not None:
+            with suppress(OSError):  # if the disk is full, each task detects it by itself
+                control.change(self.folder, self.submission, limit=found)
+            self.take_back()
+            return True
+        self.due = due(self.plan, now, self.started, use)
+        if budget is not None:
+            # No earlier than all nodes of the partition could reach the limit.
+            most = max(1, job_facts.of_target(self.record or self.folder).most_nodes, use.nodes)
+            pause = max(0.0, budget.node_seconds - use.seconds) / most
+            look = now + min(max(pause, _SOONEST), _LATEST)
+            self.due = min(look, self.due or look)
+        return False
 
     def take_back(self) -> None:
         """Removes the run's pending jobs from the scheduler, if it allows that. A job that is just

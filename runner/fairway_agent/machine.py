@@ -5,26 +5,21 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from fairway_agent import resources
-from fairway_agent.resources import FIRST_GPU, NeverFits, Share, Wanted, ports_beside
+from fairway_agent.resources import FIRST_GPU, Devices, NeverFits, Share, Wanted, ports_beside
 from fairway_boot import files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from fairway_agent.resources import Devices, Gpu
 
 
 @dataclass(frozen=True)
 class Host:
-    """A node of a task: its name, its address, and the `share` of it, unless the task has all of
-    it."""
+    """A node of a task: its name, its address, and the task's `share` of it; None for all of it."""
 
     name: str
     address: str
@@ -40,8 +35,7 @@ class Allocator(Protocol):
     """Allocator of nodes and resources for the tasks of one run."""
 
     lends_nodes: bool
-    """True if tasks get their own nodes, for which the run may have to wait, and on which each task
-    runs the job's setup."""
+    """True if tasks wait for nodes of their own, and run the job's setup there."""
     pause: float | None
     """Seconds until another try makes sense; None if only the end of another task helps."""
     reason: str | None
@@ -53,8 +47,7 @@ class Allocator(Protocol):
         NeverFits if no node is that large."""
 
     def give_back(self, hosts: list[Host], ranks: int, lost: Collection[str] = ()) -> None:
-        """Frees the nodes of a task that has ended; `lost` are the addresses of unreachable
-        ones."""
+        """Frees the nodes of a task that has ended; `lost` are the unreachable addresses."""
 
     def rest(self) -> None:
         """Notes that no task wants to start."""
@@ -104,7 +97,10 @@ def choose(
     device by its number, unless it is taken, and `release` gives back claimed GPUs that are not
     chosen. The caller gives back the devices that are still claimed after None."""
     free = [gpu for gpu in devices.gpus if take(FIRST_GPU + gpu.index)]
-    gpus = _together(free, wanted.gpus or 0)
+    # Next to the same cores if possible.
+    groups = ([each for each in free if each.near == gpu.near] for gpu in free)
+    number = wanted.gpus or 0
+    gpus = next((group for group in groups if len(group) >= number), free)[:number]
     for gpu in free:
         if gpu not in gpus:
             release(FIRST_GPU + gpu.index)
@@ -112,23 +108,14 @@ def choose(
     near = {core for gpu in gpus for core in gpu.near}
     by_distance = sorted(devices.cores, key=lambda core: (core not in near, core))
     cores = list(islice(filter(take, by_distance), count))
-    if len(gpus) < (wanted.gpus or 0) or len(cores) < count:
+    if len(gpus) < number or len(cores) < count:
         return None
     numbers, cores = sorted(gpu.index for gpu in gpus), sorted(cores)
     part = max(len(gpus) / max(1, len(devices.gpus)), len(cores) / len(devices.cores))
     # One slot per core, followed by one per GPU that comes without cores.
     most = devices.processors + max((gpu.index + 1 for gpu in devices.gpus), default=0)
-    slots = cores or [devices.processors + number for number in numbers]
+    slots = cores or [devices.processors + each for each in numbers]
     return Share(tuple(numbers), tuple(cores), part, ports_beside(slots, most))
-
-
-def _together(free: Sequence[Gpu], count: int) -> Sequence[Gpu]:
-    """Returns that many free GPUs, next to the same cores if possible."""
-    for gpu in free:
-        beside = [each for each in free if each.near == gpu.near]
-        if len(beside) >= count:
-            return beside[:count]
-    return free[:count]
 
 
 def _lock(descriptor: int, byte: int) -> bool:

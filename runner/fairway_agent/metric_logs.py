@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fairway_agent import process_limits
 from fairway_agent.quick import dataclass
 from fairway_agent.task_logs import split_label
 from fairway_boot.files import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 Patterns = dict[str, re.Pattern[str]]
 Found = list[tuple[int, float]]
@@ -131,10 +128,13 @@ class MetricLog:
             file = self.path.open("rb")
         except FileNotFoundError:
             return
+        until = sys.maxsize if self.until is None else self.until
         with file:
             file.seek(self.offset)
-            while chunk := file.read(self._room()):
-                whole = _whole_lines(chunk, ended=ended)
+            while chunk := file.read(max(0, min(_CHUNK, until - self.offset))):
+                whole = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+                if not whole and (ended or len(chunk) == _CHUNK):
+                    whole = len(chunk)  # it is the last line, or the start of a huge one
                 if not whole:
                     return
                 file.seek(self.offset + whole)
@@ -143,17 +143,6 @@ class MetricLog:
                     batch = lines[first : first + _BATCH]
                     yield from values_in(batch, self.patterns, self.search, finite=self.finite)
                 self.offset += whole
-
-    def _room(self) -> int:
-        return _CHUNK if self.until is None else max(0, min(_CHUNK, self.until - self.offset))
-
-
-def _whole_lines(chunk: bytes, *, ended: bool) -> int:
-    """Returns how many bytes of the chunk are complete lines, or the start of a huge one."""
-    end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
-    if end:
-        return end
-    return len(chunk) if ended or len(chunk) == _CHUNK else 0
 
 
 def next_line(path: Path, start: int) -> int:
@@ -217,8 +206,7 @@ def best_of(
     values: Sequence[tuple[float, int]], *, lower: bool
 ) -> tuple[tuple[float, int] | None, list[int]]:
     """Returns the best of some values, each with its task's number (the first among equals), and
-    the tasks that have diverged: their last value is not finite, and none of them can be the
-    best."""
+    the tasks that have diverged: those whose last value is not finite, and cannot be the best."""
     finite = [each for each in values if math.isfinite(each[0])]
     best = (min if lower else max)(finite, key=lambda each: each[0], default=None)
     return best, [number for value, number in values if not math.isfinite(value)]

@@ -29,7 +29,6 @@ _TEAMS = (".webhook.office.com", ".logic.azure.com", ".api.powerplatform.com")
 # Works if the package is installed, as on this machine, and if it is in a folder.
 _PROGRAM = "import sys; sys.path[:0] = sys.argv[1:]; from fairway_agent.notify import main; main()"
 _SUBJECT = 150  # characters; the text has them all
-_CARD = "application/vnd.microsoft.card.adaptive"
 
 
 def event_of(state: str) -> str:
@@ -38,8 +37,7 @@ def event_of(state: str) -> str:
 
 
 def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
-    """Starts the program that reports the run's state, if anybody wants it, and returns its process
-    id."""
+    """Starts the program that reports the state, if anybody wants it; returns its process id."""
     wanted = orders(plan, status)
     if not wanted:
         return None
@@ -61,15 +59,10 @@ def notify(folder: Path, plan: RunPlan, status: RunState) -> int | None:
     return process.pid
 
 
-def is_wanted(plan: RunPlan, status: RunState) -> bool:
-    """Returns True if that state is to be reported."""
-    return plan.notify is not None and event_of(status.state) in plan.notify.on
-
-
 def orders(plan: RunPlan, status: RunState) -> list[dict[str, Any]]:
     """Returns the notifications to deliver, each with its recipient; see `deliver`."""
     wanted = plan.notify
-    if wanted is None or not is_wanted(plan, status):
+    if wanted is None or event_of(status.state) not in wanted.on:
         return []
     found, said = [], facts(plan, status, [os.environ.get(name, "") for name in plan.secrets])
     url = os.environ.get(wanted.secret, "") if wanted.secret else wanted.webhook
@@ -89,7 +82,7 @@ def facts(plan: RunPlan, status: RunState, secrets: Sequence[str] = ()) -> dict[
     seconds = round(ended - started, 1) if started and ended else None
     spent = f" after {seconds:g} s" if seconds is not None else ""
     state = status.state
-    verb = {"queued": "waits"}.get(state, f"was {state}" if state == "cancelled" else state)
+    verb = {"queued": "waits", "cancelled": "was cancelled"}.get(state, state)
     return {
         "run": plan.run,
         "event": event_of(state),
@@ -125,7 +118,8 @@ def body(form: str, said: dict[str, Any]) -> dict[str, Any]:
     if form == "teams":
         block = {"type": "TextBlock", "text": said["text"], "wrap": True}
         card = {"type": "AdaptiveCard", "version": "1.2", "body": [block]}
-        return {"type": "message", "attachments": [{"contentType": _CARD, "content": card}]}
+        attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
+        return {"type": "message", "attachments": [attachment]}
     return said
 
 
@@ -155,8 +149,7 @@ _TEMPORARY = range(400, 500)  # RFC 5321, 4.2.1: a retry may succeed
 
 def deliver(orders: Sequence[dict[str, Any]], pauses: Sequence[float] | None = None) -> list[str]:
     """Delivers all notifications, retries those that failed after each pause, and returns why some
-    were not accepted. An order is `{"url": …, "body": …}` or `{"server": …, …}`, as `notify` makes
-    them."""
+    were not accepted. `orders` makes them: `{"url": …, "body": …}` or `{"server": …, …}`."""
     left, lost = list(orders), []
     whys: list[str] = []
     for pause in (0.0, *(PAUSES if pauses is None else pauses)):
@@ -171,7 +164,7 @@ def deliver(orders: Sequence[dict[str, Any]], pauses: Sequence[float] | None = N
             elif why:
                 left.append(order)
                 whys.append(why)
-    return [*lost, *(whys if left else [])]
+    return [*lost, *whys]
 
 
 def tell_of(whys: Sequence[str]) -> str:
@@ -269,12 +262,12 @@ def main() -> None:
 
 def should_notify(folder: Path, plan: RunPlan, state: RunState) -> bool:
     """Returns True if the caller is to report the run's state now, and records that."""
+    wanted, event = plan.notify, event_of(state.state)
     waits = state.state == "queued" and bool(state.reason)
-    if not (state.is_final or waits) or not is_wanted(plan, state) or plan.notify is None:
+    if wanted is None or event not in wanted.on or not (state.is_final or waits):
         return False
-    if not all(os.environ.get(name) for name in plan.notify.secrets):
+    if not all(os.environ.get(name) for name in wanted.secrets):
         return False  # only jobs have the secrets
-    event = event_of(state.state)
     with control.locked(folder):
         events = control.read(folder).of(state.submission).notified
         if event not in events:
@@ -283,8 +276,7 @@ def should_notify(folder: Path, plan: RunPlan, state: RunState) -> bool:
 
 
 def send(folder: Path, plan: RunPlan, state: RunState, *, waits: bool) -> None:
-    """Reports the state. A process that a job leaves behind ends with the job, which therefore
-    waits for it (`waits`)."""
+    """Reports the state. What a job leaves behind ends with it: a job `waits` for its delivery."""
     if not waits:
         notify(folder, plan, state)
     elif whys := deliver(orders(plan, state), PAID_PAUSES):

@@ -89,9 +89,8 @@ def drop_excluded(written: Path, outputs: Mapping[str, Output]) -> None:
 
 def make_storable(written: Path) -> list[str]:
     """Renames files and folders to names that blobs can have, and removes pipes, sockets and
-    dangling links: Batch fails a task for a single file that it cannot upload. Returns a sentence
-    for each change. Source: Azure documentation, Naming and referencing containers, blobs, and
-    metadata."""
+    dangling links, for one of which Batch would fail the task. Returns a sentence for each change.
+    Source: Azure documentation, Naming and referencing containers, blobs, and metadata."""
     done = []
     for folder, folders, names in os.walk(written, topdown=False):
         for name in (*folders, *names):
@@ -141,7 +140,6 @@ def lay_out(tasks: Path, to: Path) -> None:
 
 
 def _chosen(written: Path, output: Output) -> Iterator[Path]:
-    """Yields the files of one output."""
     for file in _matching(written, output.patterns):
         path = file.relative_to(written).as_posix()
         if not any(fnmatch(path, each) or fnmatch(file.name, each) for each in output.exclude):

@@ -8,18 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, state_files
-from fairway_agent.spec import LAST
+from fairway_agent.spec import LAST, RunPlan
 from fairway_agent.state_files import RunState, TaskState, exit_code_of
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator, Mapping, Sequence
-
-    from fairway_agent.spec import RunPlan
-
-SUCCEEDED = "succeeded"
-"""Required end of a predecessor for which the plan has no condition."""
 
 
 def is_met(wanted: str | list[int], state: str, exit_code: int | None) -> bool:
@@ -72,7 +67,7 @@ def unmet(
     found = []
     for folder in map(Path, folders):
         try:
-            said = _unmet(folder, conditions.get(folder.name, SUCCEEDED), going)
+            said = _unmet(folder, conditions.get(folder.name, "succeeded"), going)
         except (OSError, Fault):
             said = "cannot be read"
         if said:
@@ -81,8 +76,7 @@ def unmet(
 
 
 def _unmet(folder: Path, wanted: str | list[int], going: str | None) -> str:
-    """Returns how a run actually ended if that is not as required; "" if it is, or the run is
-    active."""
+    """Returns how a run ended if that is not as required; "" if it is, or the run is active."""
     known = state_files.read_run(folder)
     if known is None:
         return "was removed"

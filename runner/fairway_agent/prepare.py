@@ -79,7 +79,21 @@ def main() -> None:
         if code := set_up(run, partial(_prepare_all, run, option)):
             sys.exit(code)
         os.execvp(command[0], command)  # noqa: S606 - it takes this one's place
-    _prepare(run)
+    try:
+        plan = job_facts.read_shared_plan(run)
+        scratch.prepare(os.environ)
+        for entry in plan.staged:  # to this node, or from the first node to the shared folder
+            if entry.stage == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
+                from fairway_agent import access  # slow to import
+
+                access.stage(entry, scratch.input_folder(run.parents[1], entry))
+        setup = job_facts.read_spec(run / "setup.jsonl") if has_setup(run) else None
+    except (Fault, OSError) as error:
+        why = str(error) if isinstance(error, Fault) else f"{error.filename}: {error.strerror}"
+        sys.stderr.write(f"fairway: {os.uname().nodename} cannot be prepared: {why}\n")
+        sys.exit(IO_ERROR)
+    if setup is not None:
+        sys.exit(_set_up(plan, setup, run))
 
 
 def _prepare_all(run: Path, option: str, printed: int | None) -> int:
@@ -90,29 +104,6 @@ def _prepare_all(run: Path, option: str, printed: int | None) -> int:
         words = [os.environ["FAIRWAY_EACH_NODE"], *([option] if option else []), *words]
     code = subprocess.call(words, stdout=printed, stderr=printed)
     return 128 - code if code < 0 else code
-
-
-def _prepare(run: Path) -> None:
-    try:
-        plan = job_facts.read_shared_plan(run)
-        scratch.prepare(os.environ)
-        for entry in plan.staged:  # to this node, or from the first node to the shared folder
-            if entry.stage == "scratch" or os.environ.get("FAIRWAY_NODE_RANK", "0") == "0":
-                from fairway_agent import access  # slow to import
-
-                access.stage(entry, scratch.input_folder(run.parents[1], entry))
-        setup = job_facts.read_spec(run / "setup.jsonl") if has_setup(run) else None
-    except Fault as fault:
-        _fail(str(fault))
-    except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}")
-    if setup is not None:
-        sys.exit(_set_up(plan, setup, run))
-
-
-def _fail(why: str) -> None:
-    sys.stderr.write(f"fairway: {os.uname().nodename} cannot be prepared: {why}\n")
-    sys.exit(IO_ERROR)
 
 
 def _set_up(plan: RunPlan, setup: TaskSpec, run: Path) -> int:

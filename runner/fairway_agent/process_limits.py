@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from sys import UnraisableHookArgs
-    from types import FrameType
 
 _PAGE = resource.getpagesize()
 CPU_LIMIT = 10.0  # seconds of this process's own time, independent of the machine's load
@@ -30,9 +29,8 @@ _is_prepared = False
 
 @contextmanager
 def cpu_limit() -> Iterator[None]:
-    """Raises OverLimit in the block after CPU_LIMIT of processor time, and again after each further
-    CPU_LIMIT in case something swallows it. Signals reach only the main thread: in other threads
-    there is no limit."""
+    """Raises OverLimit in the block after CPU_LIMIT of processor time, and after each further one
+    in case something swallows it. Only the main thread gets signals, and has a limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -51,7 +49,11 @@ def prepared() -> Iterator[None]:
     if _is_prepared or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before, report = signal.signal(signal.SIGVTALRM, _end), sys.unraisablehook
+
+    def end(*_: object) -> NoReturn:
+        raise OverLimit
+
+    before, report = signal.signal(signal.SIGVTALRM, end), sys.unraisablehook
 
     def report_others(error: UnraisableHookArgs) -> None:
         # Python prints exceptions in finalizers and continues: the next signal ends the work.
@@ -65,11 +67,6 @@ def prepared() -> Iterator[None]:
         _is_prepared = False
         sys.unraisablehook = report
         signal.signal(signal.SIGVTALRM, signal.SIG_DFL if before is None else before)
-
-
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    del number, frame
-    raise OverLimit
 
 
 def taken() -> int | None:
@@ -88,9 +85,8 @@ def _sizes(_process: int) -> int | None:
 
 @contextmanager
 def memory_limit(size: int) -> Iterator[None]:
-    """Raises MemoryError in the block if the process, all threads together, takes `size` bytes more
-    than now. There is no limit on systems that do not report the size, nor outside the main
-    thread."""
+    """Raises MemoryError in the block if the process, with all threads, takes `size` bytes more
+    than now. Outside the main thread, and where the size is unknown, there is no limit."""
     now = taken() if threading.current_thread() is threading.main_thread() else None
     if now is None:
         yield

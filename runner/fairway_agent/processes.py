@@ -8,15 +8,11 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import fairway_agent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-    from types import FrameType
 
 WAITS = "fairway-waits"
 """Marks the command line of a program that waits for its own programs: these get a task's signals
@@ -126,8 +122,7 @@ def sessions_with(variable: str) -> set[int]:
 
 
 def sessions_where(is_meant: Callable[[str], bool]) -> set[int]:
-    """Returns the sessions of processes with a variable, as `NAME=value`, that the predicate
-    accepts."""
+    """Returns the sessions of processes with a variable, as `NAME=value`, that `is_meant`."""
     return sessions_of_all(pid for pid, names in environments() if any(map(is_meant, names)))
 
 
@@ -242,10 +237,9 @@ def kill(sessions: Collection[int]) -> None:
 
 def _send(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
-        try:
+        # It may have ended, and its ID be another user's process now.
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
-        except (ProcessLookupError, PermissionError):
-            continue  # it has ended, or its ID is another user's process now
 
 
 class Guard:
@@ -291,9 +285,8 @@ TASK_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, si
 
 
 def signal_wakeups(*numbers: signal.Signals) -> tuple[socket.socket, socket.socket]:
-    """Returns two sockets. The first becomes readable when one of these signals arrives, and yields
-    its number; threads write to the second to the same effect. A signal that gets a handler of its
-    own later is reported too."""
+    """Returns two sockets: the first becomes readable when one of these signals arrives, even if it
+    gets a handler later, and yields its number; threads write to the second to that effect."""
     wakeup, writer = socket.socketpair()
     writer.setblocking(False)
     signal.set_wakeup_fd(writer.dup().detach(), warn_on_full_buffer=False)
@@ -307,7 +300,7 @@ def outlive(*numbers: signal.Signals) -> None:
         signal.signal(number, lambda *_: None)
 
 
-def on_term(handler: Callable[[int, FrameType | None], object]) -> None:
+def on_term(handler: Callable[..., object]) -> None:
     """Sets the handler of SIGTERM and unblocks the signal, which `main` blocks at the start of a
     pod's programs: one that came before is handled now."""
     signal.signal(signal.SIGTERM, handler)

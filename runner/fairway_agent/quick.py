@@ -18,8 +18,7 @@ else:
     def dataclass(
         cls: type | None = None, /, *, frozen: bool = False, eq: bool = True, **settings: Any
     ) -> Any:
-        """Decorates a class like `dataclasses.dataclass`, except for `order`, `init` and
-        InitVar."""
+        """Decorates a class like `dataclasses.dataclass`, without `order`, `init` or InitVar."""
 
         def made(cls: type) -> type:
             own = vars(cls).keys()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import control, job_facts, predecessors, state_files
-from fairway_agent.control import Numbers
+from fairway_agent.control import Control, Numbers, Part
 from fairway_agent.limits import Watch
 from fairway_agent.notify import should_notify
 from fairway_agent.records import Damaged
@@ -28,7 +28,6 @@ from fairway_agent.state_files import RunState, TaskState, goes_on
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fairway_agent.control import Control, Part
     from fairway_agent.spec import RunPlan
 
 # Seconds after a job's end until the task's own report must be visible: an NFS client may cache a
@@ -71,7 +70,16 @@ def resolve(status: TaskState, view: JobView | None, *, cancelled: bool, now: fl
             )
         elif view.unreported and status.stopped:  # the task has recorded why
             view = replace(view, reason=status.reason or view.reason)
-        return _ended(status, view, now)
+        return replace(
+            status,
+            state=view.state,
+            # Times may be whole seconds, so that a short task would seem to end before its start.
+            ended=status.ended or max(view.ended or now, status.started or 0.0),
+            exit_code=view.exit_code,
+            timed_out=view.timed_out,
+            reason=view.reason or None,
+            stopped=None,
+        )
     if view.state == "queued":
         return _queued(status, view.reason or "it starts again")
     # A suspended task's own file reveals nothing: the task updates it once it continues.
@@ -105,19 +113,6 @@ def _queued(status: TaskState, reason: str) -> TaskState:
     return kept if kept == TaskState() else replace(kept, reason=reason)
 
 
-def _ended(status: TaskState, view: JobView, now: float) -> TaskState:
-    return replace(
-        status,
-        state=view.state,
-        # Times may be whole seconds, so that a short task would seem to end before its start.
-        ended=status.ended or max(view.ended or now, status.started or 0.0),
-        exit_code=view.exit_code,
-        timed_out=view.timed_out,
-        reason=view.reason or None,
-        stopped=None,
-    )
-
-
 class Reconciliation(ABC):
     """One run and its scheduler's view of its jobs. WATCH checks the run's own limits."""
 
@@ -139,9 +134,7 @@ class Reconciliation(ABC):
 
     def is_cancelled(self, part: Part, index: int) -> bool:
         """Returns True if the user has cancelled a task, by itself or with its run."""
-        if self.cancelled or not self.control.cancelled_tasks:
-            return self.cancelled
-        return part.task_name(index) in self.control.cancelled_names
+        return self.cancelled or part.task_name(index) in self.control.cancelled_names
 
     @abstractmethod
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
@@ -166,8 +159,7 @@ class Reconciliation(ABC):
         return predecessors.decide(self.folder, plan, number) or []
 
     def run(self) -> tuple[RunPlan, RunState]:
-        """Writes the states of tasks that have changed, and the run's; returns the plan and the
-        latter."""
+        """Writes the states of tasks that have changed, and the run's; returns it with the plan."""
         counts = Counter(self.final.values())
         before = len(self.final)
         doubtful: list[tuple[Part, int, TaskState | None]] = []
@@ -236,23 +228,25 @@ class Reconciliation(ABC):
         plan = job_facts.read_shared_plan(self.folder, retry=self.control.submission > 0)
         counts.update(plan.done)
         setup = state_files.read_task(self.folder / "setup") or TaskState()
-        name = _name(counts, setup_failed=setup.state == "failed")
-        if name in state_files.GOING_STATES and not counts["running"]:
+        going = counts["queued"] + counts["running"]
+        if going:
+            name = "queued" if going == counts["queued"] == counts.total() else "running"
+        else:
+            name = state_files.end_state(counts, setup_failed=setup.state == "failed")
+        if going and not counts["running"]:
             # Running tasks check that themselves.
             self.WATCH(self.folder, plan, self.control.submission).look_back()
         # Tasks may have detected it, and ended, meanwhile.
         self.over = self.over or control.read(self.folder).of(self.control.submission).limit
-        over = self.over if name in state_files.FINAL_STATES else None
+        over = None if going else self.over
         name = "failed" if over is not None else name
-        reason = self._reason(name, setup)
         first = None if name == "queued" else min(self.starts, default=self.now)
-        started = state.started or first
-        ended = max(self.ends, default=self.now)
+        started, ended = state.started or first, max(self.ends, default=self.now)
         new = RunState(
             state=name,
-            reason=reason or None,
+            reason=self._reason(name, setup) or None,
             started=started,
-            ended=max(ended, started or ended) if name in state_files.FINAL_STATES else None,
+            ended=None if going else max(ended, started or ended),
             tasks={each: count for each, count in counts.items() if count},
             submission=self.control.submission,
             exit_code=state_files.TIMED_OUT if over else None,
@@ -263,7 +257,6 @@ class Reconciliation(ABC):
         return plan, new
 
     def _reason(self, name: str, setup: TaskState) -> str:
-        """Returns the reason to report with the run's state."""
         if self.over is not None:
             return self.over.reason
         if setup.state == "failed":
@@ -275,14 +268,6 @@ class Reconciliation(ABC):
         if name == "cancelled" and not self.cancelled and self.unmet:
             return f"not started: {', '.join(self.unmet)}"
         return ""
-
-
-def _name(counts: Counter[str], *, setup_failed: bool) -> str:
-    """Returns the run's state, given how many of its tasks are in which."""
-    going = counts["queued"] + counts["running"]
-    if going:
-        return "queued" if going == counts["queued"] == counts.total() else "running"
-    return state_files.end_state(counts, setup_failed=setup_failed)
 
 
 def reconcile(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -22,13 +23,8 @@ from typing import (
 
 from fairway_boot.files import Fault
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    Read = Callable[["Fields", str], Any]
-
 T = TypeVar("T")
+Read = Callable[["Fields", str], Any]
 HINT = "submit the job again from its file"
 _MOST = 1 << 53  # larger integers are not exact in every JSON parser
 _LAST_SECOND = 253_402_300_800.0  # the year 10000, after Python's last one

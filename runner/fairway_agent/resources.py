@@ -7,16 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, JsonRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 # Launchers that bind their ranks themselves would all start at the node's first core, even if the
 # task has others: Open MPI 4 and 5, Intel MPI, MVAPICH 2 and 3.
@@ -49,8 +46,7 @@ class Wanted(JsonRecord, called="what a task wants"):
 
     @classmethod
     def of(cls, gpus: int | None, cores: int | None) -> Wanted | None:
-        """Returns the share of a node that a task asks for; None for entire nodes, if it names
-        neither."""
+        """Returns the share that a task asks for; None, for entire nodes, if it names neither."""
         return None if gpus is None and cores is None else cls(gpus, cores)
 
     def cores_of(self, cores: int, gpus: int) -> int:
@@ -91,8 +87,7 @@ class Share:
         return (*self.cores, *(FIRST_GPU + gpu for gpu in self.gpus))
 
     def environment(self) -> dict[str, str]:
-        """Returns the variables that describe the share to programs, GPUs by nvidia-smi's
-        numbers."""
+        """Returns the variables that tell programs their share, GPUs by nvidia-smi's numbers."""
         gpus, (first, last) = ",".join(map(str, self.gpus)), self.ports
         return {
             **_UNBOUND,
@@ -245,8 +240,7 @@ def look(root: Path = Path("/")) -> Devices:
 
 
 def _nvidia(root: Path) -> Iterator[Gpu]:
-    """Yields the GPUs that nvidia-smi lists, or those with device files if it is missing, as in
-    some containers."""
+    """Yields the GPUs that nvidia-smi lists; those with device files if a container lacks it."""
     if shutil.which(_QUERY[0]) is None:
         yield from map(Gpu, device_files(root / "dev"))
         return
@@ -270,8 +264,7 @@ def device_files(folder: Path = Path("/dev")) -> list[int]:
 
 
 def _amd(root: Path) -> Iterator[Gpu]:
-    """Reads the kernel's KFD topology, in whose order ROCm counts; a node without `gpu_id` is a
-    processor."""
+    """Reads the kernel's KFD topology, ROCm's order; a node without `gpu_id` is a processor."""
     nodes = (root / "sys/class/kfd/kfd/topology/nodes").glob("[0-9]*")
     index = 0
     for node in sorted(nodes, key=lambda each: (len(each.name), each.name)):

@@ -15,18 +15,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairway_agent import processes
 from fairway_agent.quick import dataclass
 from fairway_agent.spec import FIGURES
 from fairway_boot.files import try_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
 
 _SECTOR = 512  # bytes in /proc/diskstats, whatever the disk's sector size
 _WORD = 4  # bytes per unit of port_xmit_data and port_rcv_data
@@ -164,7 +162,7 @@ class Sampling:
 
     seconds: float | None = None
     words: Callable[[float], list[str]] = lambda _: []
-    environment: Callable[[], Mapping[str, str]] = dict
+    environment: Mapping[str, str] = field(default_factory=dict)
     hidden: Collection[str] = ()
     printed: Path | None = None
     begun: float = field(default_factory=time.monotonic)
@@ -177,8 +175,7 @@ class Sampling:
         return 0 if self.process is None else self.process.pid
 
     def due(self) -> float | None:
-        """Returns when to start it, on the monotonic clock; None if it was started, or is not to
-        be."""
+        """Returns when to start it, on the monotonic clock; None if it was, or must not be."""
         if self.process is not None or self.failed or self.seconds is None:
             return None
         return self.begun + self.seconds
@@ -188,12 +185,11 @@ class Sampling:
         due = self.due()
         if self.seconds is None or due is None or time.monotonic() < due:
             return
-        given = self.environment()
         try:
             with open(self.printed or os.devnull, "ab") as out:  # noqa: PTH123
                 self.process = subprocess.Popen(
                     self.words(self.seconds),
-                    env={name: given[name] for name in given if name not in self.hidden},
+                    env={n: v for n, v in self.environment.items() if n not in self.hidden},
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=subprocess.DEVNULL,

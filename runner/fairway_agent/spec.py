@@ -73,8 +73,7 @@ class Chained(JsonRecord, called="an input of another run"):
 @dataclass(frozen=True, slots=True)
 class Mail(JsonRecord, called="`notify.mail`"):
     """Mail recipients of a run's notifications, with the server (`HOST` or `HOST:PORT`) and the
-    sender. For a server that requires a `user`, the job's secret of this name holds the
-    password."""
+    sender. If the server requires a `user`, the job's `secret` of this name holds the password."""
 
     to: tuple[str, ...]
     server: str
@@ -85,9 +84,8 @@ class Mail(JsonRecord, called="`notify.mail`"):
 
 @dataclass(frozen=True, slots=True)
 class Receiver(JsonRecord, called="`notify`"):
-    """Recipients of a run's notifications: the address of a webhook ("" for none), the events
-    (`on`) to report, the message format, and the mail recipients. `secret` names the job's secret
-    that holds the address."""
+    """Recipients of a run's notifications: the address of a webhook ("" for none), or the job's
+    `secret` that holds it; the events (`on`) to report; the format; and the mail recipients."""
 
     webhook: str
     on: tuple[str, ...]
@@ -135,8 +133,6 @@ class Budget(JsonRecord, called="`max_cost`"):
 
 CANCEL, WARN = "cancel", "warn"
 """Actions on a task with idle GPUs."""
-CONDITIONS = ("succeeded", "failed", "ended")
-"""Required ends of a run that another one waits for; a list of exit codes is also possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +234,8 @@ class RunPlan(JsonRecord, called="the plan"):
 
     def check(self, found: Fields) -> None:
         for run, wanted in self.conditions.items():
-            if not wanted or (isinstance(wanted, str) and wanted not in CONDITIONS):
+            is_known = isinstance(wanted, list) or wanted in ("succeeded", "failed", "ended")
+            if not wanted or not is_known:
                 raise Fields(self.conditions, f"`conditions` of {found.what}").unfit(run)
 
     def text(self) -> str:

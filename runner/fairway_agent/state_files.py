@@ -6,21 +6,17 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Damaged, JsonRecord, Moment, Number, Whole, read
-from fairway_agent.resources import ranges
 from fairway_boot import files
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterable
     from pathlib import Path
-
-    from fairway_agent.resources import Share
 
 GOING_STATES = frozenset({"queued", "running"})
 FINAL_STATES = frozenset({"succeeded", "failed", "cancelled", "lost"})
@@ -95,10 +91,6 @@ class TaskState(JsonRecord, called="the state"):
     best: BestTasks | None = None
     empty_outputs: tuple[str, ...] | None = None
 
-    def with_share(self, share: Share) -> TaskState:
-        gpus, cores = ranges(share.gpus), ranges(share.cores)
-        return replace(self, gpus=gpus, cores=cores, part=round(share.part, 6))
-
     @property
     def is_final(self) -> bool:
         return self.state in FINAL_STATES
@@ -125,9 +117,8 @@ class TaskState(JsonRecord, called="the state"):
 @dataclass(frozen=True, slots=True)
 class RunState(JsonRecord, called="the state"):
     """State of a run and the reason; when it started and ended, in seconds since 1970; its
-    supervisor's process id; the number of its submission, from 0; how many of its tasks are in
-    which state. `limit` names the limit of its own that it exceeded, and `exit_code` is its code
-    then."""
+    supervisor's process id; the number of its submission, from 0; its tasks' count by state.
+    `limit` names the limit of its own that it exceeded, and `exit_code` is its code then."""
 
     ONE_OF: ClassVar[dict[str, tuple[str, ...]]] = {"state": STATES}
 
@@ -168,9 +159,8 @@ FILE = "state.json"
 
 @dataclass
 class States:
-    """States that a supervisor writes. Those that cannot be written because of something temporary,
-    such as a full disk, are kept in `late`, the newest of each file, and written later, with `why`
-    as their reason."""
+    """States that a supervisor writes. Those that something temporary, such as a full disk, hinders
+    are kept in `late`, the newest of each file, and written later, with `why` as their reason."""
 
     late: dict[Path, RunState | TaskState] = field(default_factory=dict)
     why: str = WAS_FULL
@@ -223,8 +213,7 @@ def read_task(folder: Path) -> TaskState | None:
 
 
 def goes_on(folder: Path, submission: int | None = None) -> bool:
-    """Returns True if a run, or its `submission`, has yet to end; False also if its file is
-    damaged."""
+    """Returns True if a run, or its `submission`, has yet to end, and its file is not damaged."""
     try:
         known = read_run(folder)
     except Damaged:

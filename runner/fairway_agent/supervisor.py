@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent import control, job_facts, predecessors, processes, state_files
-from fairway_agent.machine import Machine
+from fairway_agent.machine import Allocator, Machine
 from fairway_agent.quick import dataclass
 from fairway_agent.resources import NeverFits
 from fairway_agent.sampler import Sampling, sampler
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
-    from fairway_agent.machine import Allocator
     from fairway_agent.spec import RunPlan
 
 _STRAY_GRACE = 2.0  # seconds for tasks' leftover processes that lack a mark
@@ -91,7 +90,22 @@ class Supervisor:
         self._begin(ready)
         broken = False
         try:
-            self._run()
+            self._await_predecessors()
+            if not self.ending and not self.reason:
+                self.started = None if self._may_wait() else time.time()
+                if not self.plan.is_set_up and not self.allocator.lends_nodes:
+                    self._stage("setup")
+            if not self.ending and not self.reason:
+                # If nodes are allocated, the tasks sample their own.
+                self.sampling = Sampling(
+                    None if self.allocator.lends_nodes else self.plan.sample_every,
+                    lambda seconds: sampler(self.folder, seconds, os.getpid()),
+                    os.environ,
+                    self.plan.secrets,
+                )
+                self._stage("tasks")
+                self._stage("finally")
+                self.sampling.end()
         except Fault as fault:  # a file of the run is damaged: end everything
             self.reason, broken = fault.said, True
             for task in self._running_tasks():
@@ -107,8 +121,7 @@ class Supervisor:
         self.states.await_room(self.wakeup, _ROOM_WAIT)
 
     def _notify(self, state: RunState) -> int | None:
-        """Starts the program that reports a state, if anybody wants it, and returns its process
-        id."""
+        """Starts the program that reports a state, if anybody wants it; returns its process id."""
         if self.plan.notify is None:
             return None
         from fairway_agent.notify import notify  # most runs send no notifications
@@ -127,24 +140,6 @@ class Supervisor:
             os.write(ready, b"ready")
         os.close(ready)
 
-    def _run(self) -> None:
-        self._await_predecessors()
-        if not self.ending and not self.reason:
-            self.started = None if self._may_wait() else time.time()
-            if not self.plan.is_set_up and not self.allocator.lends_nodes:
-                self._stage("setup")
-        if not self.ending and not self.reason:
-            # If nodes are allocated, the tasks sample their own.
-            self.sampling = Sampling(
-                None if self.allocator.lends_nodes else self.plan.sample_every,
-                lambda seconds: sampler(self.folder, seconds, os.getpid()),
-                lambda: os.environ,
-                self.plan.secrets,
-            )
-            self._stage("tasks")
-            self._stage("finally")
-            self.sampling.end()
-
     def end(self, why: str) -> None:
         """Asks for an early end; called from a signal handler."""
         self.ending = self.ending or why
@@ -157,7 +152,6 @@ class Supervisor:
         return "lost" if self.ending == MACHINE else "cancelled"
 
     def _queue_again(self) -> None:
-        """Resets the states of a retry's tasks to queued."""
         if not self.plan.retry:
             return
         control.change(self.folder, self.plan.submission, cancelled_tasks={})
@@ -206,7 +200,6 @@ class Supervisor:
             yield Attempts(task, patience=self.patience)
 
     def _stage(self, stage: str) -> None:
-        """Runs all tasks of a stage to their end."""
         self.stage, tasks = stage, self._tasks_of(stage)
         while self._next(tasks) or self.running:
             self.blocked = False
@@ -263,8 +256,7 @@ class Supervisor:
         return bool(self.ending) or self.limit is not None or setup_failed
 
     def _allot(self, task: Task) -> str | None:
-        """Allocates the task's nodes. Returns why it can never start, "" if it may start now, or
-        None if it has to wait."""
+        """Allocates nodes. Returns "", why the task can never start, or None if it has to wait."""
         limit = self.plan.max_parallel
         if self.running and limit is not None and len(self.running) >= limit:
             return None
@@ -365,16 +357,12 @@ class Supervisor:
             self.counts[after] += 1
 
     def _next_deadline(self) -> float | None:
-        due = [each for task in self.running if (each := task.next_timer()) is not None]
-        if (start := self.sampling.due()) is not None:
-            due.append(start)
-        if self.limit_due is not None:
-            due.append(self.limit_due)
+        due = [*(each.next_timer() for each in self.running), self.sampling.due(), self.limit_due]
         if self.blocked and self.allocator.pause is not None:
             due.append(time.monotonic() + self.allocator.pause)
         if self.patience.hindrance:
             due.append(time.monotonic() + state_files.ROOM_PAUSE)
-        return min(due, default=None)
+        return min((each for each in due if each is not None), default=None)
 
     def _outcome(self) -> str:
         # A setup that was told to end has not failed; and a run that was told to end may have ended

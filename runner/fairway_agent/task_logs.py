@@ -7,20 +7,17 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from typing import IO, BinaryIO
+from typing import IO, BinaryIO
 
 MASK = b"***"
 
 _CHUNK = 1 << 16
 _FIRST = 16  # bytes of a secret that hardly occur anywhere else
 _SHORTEST = 4  # a shorter line of a secret occurs in any log by chance
-_PATIENCE = 2.0  # seconds for the last output of a task without living processes
+LAST_OUTPUT = 2.0  # seconds for the last output of a task without living processes
 
 
 class Mask:
@@ -65,8 +62,7 @@ class Mask:
         return _masked(data, self._spans(data))
 
     def _spans(self, data: bytes) -> list[tuple[int, int]]:
-        """Returns start and end of each secret, in order; touching or overlapping ones are
-        merged."""
+        """Returns start and end of each secret, in order; overlapping ones are one."""
         found = []
         for word in self._words:
             start = data.find(word)
@@ -84,8 +80,7 @@ class Mask:
 
 def _open_end(data: bytes, word: bytes) -> int:
     """Returns where the longest suffix of the data begins that is a prefix of the word; the data's
-    length if there is none. Only places with the word's first bytes are tried: it may be very
-    long."""
+    length without one. Only places with its first bytes are tried: it may be very long."""
     start = max(0, len(data) - len(word) + 1)
     while (start := data.find(word[:_FIRST], start)) >= 0:
         if word.startswith(data[start:]):
@@ -107,22 +102,12 @@ def _masked(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
     return b"".join([*parts, data[last:]])
 
 
-class Pump:
-    """Copies a task's output into its log, with secrets masked, until the pipe is closed."""
+def pump(printed: IO[bytes], log: BinaryIO, secrets: Iterable[str]) -> threading.Thread:
+    """Copies a task's output into its log, with secrets masked, until the pipe is closed. Takes
+    over both files: `printed`, the task's output, unbuffered or not, and the `log`."""
+    mask = Mask(secrets)
 
-    def __init__(self, printed: IO[bytes], log: BinaryIO, secrets: Iterable[str]) -> None:
-        """Takes over both files: `printed`, the task's output, unbuffered or not, and the `log`."""
-        self._thread = threading.Thread(
-            target=self._copy, args=(printed, log, Mask(secrets)), daemon=True
-        )
-        self._thread.start()
-
-    def join(self) -> None:
-        """Waits until the task's entire output is in the log, but no longer than 2 seconds."""
-        self._thread.join(_PATIENCE)
-
-    @staticmethod
-    def _copy(printed: IO[bytes], log: BinaryIO, mask: Mask) -> None:
+    def copy() -> None:
         with log, printed:
             full = False
             while True:
@@ -136,6 +121,10 @@ class Pump:
                         full = True
                 if not data:
                     return
+
+    thread = threading.Thread(target=copy, daemon=True)
+    thread.start()
+    return thread
 
 
 RETRIED = "the run was retried"
@@ -187,8 +176,7 @@ def begun(line: bytes) -> int | None:
 
 
 def append(log: Path, line: str) -> None:
-    """Appends the line to a log, whose last line may be unterminated; a full disk loses the
-    line."""
+    """Appends the line to a log, after the end of an unterminated one; a full disk loses it."""
     with suppress(OSError), log.open("a+b") as file:
         if file.tell():
             file.seek(-1, 2)

@@ -13,16 +13,13 @@ import re
 import secrets
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway_boot.files import write_secret
 from fairway_boot.http import Failure
 from fairway_boot.identity import KeyVault
 from fairway_boot.imds import Metadata
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _BLOCK = re.compile(r"-----BEGIN ([A-Z ]+)-----\n.+?\n-----END \1-----\n", re.DOTALL)
 # Text that needs no escaping in Apache's configuration.
@@ -63,9 +60,8 @@ def files_of(vault: KeyVault, certificate: str, secret: str, folder: Path) -> di
 
 
 def certificate_of(value: str, name: str) -> tuple[str, str]:
-    """Returns the certificate chain, the page's own first, and its key, each as PEM. A vault keeps
-    them as PEM, or as PKCS #12 in base64, depending on how the certificate was created. Raises
-    Failure for any other value."""
+    """Returns the certificate chain, the page's own first, and its key, each as PEM, from what a
+    vault keeps: PEM, or PKCS #12 in base64. Raises Failure for any other value."""
     if "-----BEGIN" not in value:
         try:
             packed = base64.b64decode(value, validate=True)

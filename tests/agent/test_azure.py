@@ -4,7 +4,9 @@ import base64
 import json
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
@@ -22,13 +24,13 @@ from fairway_boot.http import Failure
 SERVER = "lab.azurecr.io"
 
 
+@dataclass
 class Registry:
     """A registry that gives each of its answers, a status and JSON, once."""
 
-    def __init__(self) -> None:
-        self.answers: list[tuple[int, object]] = []
-        self.asked: list[tuple[str, dict[str, list[str]]]] = []
-        self.url = ""
+    answers: list[tuple[int, object]] = field(default_factory=list)
+    asked: list[tuple[str, dict[str, list[str]]]] = field(default_factory=list)
+    url: str = ""
 
 
 @pytest.fixture
@@ -77,28 +79,20 @@ def issued() -> tuple[str, str]:
     return chain, leaf.private_key_pem.bytes().decode()
 
 
-def _packed(issued: tuple[str, str]) -> str:
-    """Returns the certificate as a vault stores it by default: PKCS #12 in base64."""
-    first, *others = load_pem_x509_certificates(issued[0].encode())
-    key = load_pem_private_key(issued[1].encode(), None)
-    data = pkcs12.serialize_key_and_certificates(b"page", key, first, others, NoEncryption())  # type: ignore[arg-type]
-    return base64.b64encode(data).decode()
-
-
 def test_web_certificate_is_read_as_pem_or_pkcs12_only(issued: tuple[str, str]) -> None:
     chain, key = issued
-    for text in (
-        chain + key,
-        key + chain,
-        (key + chain).replace("\n", "\r\n"),
-        (chain + key).rstrip(),
-    ):
+    both = chain + key
+    for text in (both, key + chain, both.replace("\n", "\r\n"), both.rstrip()):
         assert certificate_of(text, "page") == (chain, key)
-    found, its_key = certificate_of(_packed(issued), "page")
-    assert load_pem_x509_certificates(found.encode()) == load_pem_x509_certificates(chain.encode())
-    numbers = load_pem_private_key(its_key.encode(), None).private_numbers()  # type: ignore[union-attr]
-    assert numbers == load_pem_private_key(key.encode(), None).private_numbers()  # type: ignore[union-attr]
-    chain, key = issued
+    certificates = load_pem_x509_certificates(chain.encode())
+    private: Any = load_pem_private_key(key.encode(), None)
+    first, *others = certificates
+    # By default a vault stores it as PKCS #12 in base64.
+    packed = pkcs12.serialize_key_and_certificates(b"page", private, first, others, NoEncryption())
+    found, its_key = certificate_of(base64.b64encode(packed).decode(), "page")
+    assert load_pem_x509_certificates(found.encode()) == certificates
+    read: Any = load_pem_private_key(its_key.encode(), None)
+    assert read.private_numbers() == private.private_numbers()
     for text in (chain, key, key + key + chain, "-----BEGIN nothing"):
         with pytest.raises(Failure, match="page holds no certificate with its key"):
             certificate_of(text, "page")

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -248,14 +248,15 @@ def test_container_pull_from_azure_registry_uses_the_node_identity(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.has("docker")
-    monkeypatch.setattr(access, "_token", lambda server: f"token-of-{server}")
+    monkeypatch.setattr(access, "bearer", lambda _: {"Authorization": "Bearer own"})
+    monkeypatch.setattr(access, "exchanged", lambda _, server, own: f"{own}-token-of-{server}")
     program = str(host.bin / "docker")
     found = access.log_in("docker", program, "lab.azurecr.io/train:1", str(host.folder))
     assert found["DOCKER_CONFIG"] == str(host.folder)
     assert "--password-stdin" in host.call("login")
     assert "token-of" not in " ".join(host.call("login"))
     own = access.log_in("apptainer", "", "lab.azurecr.io/train:1", "")
-    assert own["APPTAINER_DOCKER_PASSWORD"] == "token-of-lab.azurecr.io"
+    assert own["APPTAINER_DOCKER_PASSWORD"] == "own-token-of-lab.azurecr.io"
     assert access.log_in("docker", program, "ubuntu:24.04", "") == {}
 
 
@@ -263,7 +264,8 @@ def test_container_pull_reports_refused_login_and_failed_download(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = executable(host.bin / "refusing", "echo 'unauthorized: no AcrPull' >&2; exit 3")
-    monkeypatch.setattr(access, "_token", lambda server: f"token-of-{server}")
+    monkeypatch.setattr(access, "bearer", lambda _: {"Authorization": "Bearer own"})
+    monkeypatch.setattr(access, "exchanged", lambda _, server, own: f"{own}-token-of-{server}")
     with pytest.raises(Fault) as refused:
         access.log_in("docker", str(program), "lab.azurecr.io/train:1", str(host.folder))
     said = "lab.azurecr.io does not let this node in: unauthorized: no AcrPull"
@@ -368,14 +370,8 @@ def test_podman_store_of_another_user_is_refused(
 
 def test_podman_image_is_pulled_once_by_concurrent_tasks(program: Path) -> None:
     words, environment = [str(program), "--root=/x"], {"PATH": os.environ["PATH"]}
-    tasks = [
-        threading.Thread(target=container.fetch_image, args=(words, IMAGE, environment))
-        for _ in range(3)
-    ]
-    for task in tasks:
-        task.start()
-    for task in tasks:
-        task.join()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: container.fetch_image(words, IMAGE, environment), range(3)))
     calls = (program.parent / "calls").read_text().splitlines()
     assert calls.count(f"--root=/x pull --quiet {IMAGE}") == 1
     assert calls.count(f"--root=/x image exists {IMAGE}") == 3

@@ -109,10 +109,8 @@ def test_fanout_runs_on_each_node_and_names_an_unreachable_one(task: Task) -> No
     command = 'echo "$FAIRWAY_NODE_RANK $NODE $AZ_BATCH_NODE_ID $0"'
     printed, errors = task.start("bash", "-c", command, "two  $words").communicate(timeout=300)
     other = "other" if task.is_pool else "main"
-    assert sorted(printed.decode().splitlines()) == [
-        "0 main main two  $words",
-        f"1 main {other} two  $words",
-    ], errors
+    lines = ["0 main main two  $words", f"1 main {other} two  $words"]
+    assert sorted(printed.decode().splitlines()) == lines, errors
     assert (task.folder / "reached").read_text() == "n2\n"
     (task.folder / "bin" / "ssh").write_text("#!/bin/sh\nexit 255\n")
     process = task.start("sleep", "600")

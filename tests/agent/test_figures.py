@@ -129,10 +129,8 @@ def test_figures_of_this_machine_and_its_gpus_omit_unknown_values() -> None:
         assert time.monotonic() < deadline
     assert 0 <= found["cpu"] <= 1
     assert 0 < found["memory"] < found["memory_total"]
-    assert nvidia_line("0, [N/A], 10, 20, [Not Supported]") == (
-        0,
-        {"memory": 10 * 2**20, "memory_total": 20 * 2**20},
-    )
+    known = {"memory": 10 * 2**20, "memory_total": 20 * 2**20}
+    assert nvidia_line("0, [N/A], 10, 20, [Not Supported]") == (0, known)
     assert dcgm_line("GPU 1    N/A    7") == (1, {"nvlink_received": 7.0})
     assert dcgm_line("#Entity   NVLTX   NVLRX") is None
 
@@ -231,8 +229,8 @@ def test_sampler_uses_slurm_node_name_and_ends_when_its_parent_is_killed(
     for line in lines_of(tmp_path / "figures", 2):
         assert json.loads(line)["memory"] > 0
     assert [file.name for file in (tmp_path / "figures").iterdir()] == ["nd-7.jsonl"]
-    [child] = _children(parent.pid)
-    end = os.pidfd_open(child)
+    [child] = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+    end = os.pidfd_open(int(child))
     parent.kill()
     parent.wait()
     assert select.select([end], [], [], PATIENCE)[0]
@@ -289,25 +287,18 @@ sampler.main()
         process.wait(PATIENCE)
 
 
-def _children(pid: int) -> list[int]:
-    with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
-        return list(map(int, file.read().split()))
-
-
 def test_sampling_does_not_start_for_a_short_task() -> None:
     asked: list[float] = []
-    sampling = Sampling(3600.0, lambda seconds: asked.append(seconds) or ["true"], dict)
+    sampling = Sampling(3600.0, lambda seconds: asked.append(seconds) or ["true"])
     sampling.keep()
     assert sampling.due() is not None
     assert sampling.wait_for(subprocess.Popen(["sh", "-c", "exit 7"])) == 7
     assert (asked, sampling.pid, sampling.due()) == ([], 0, None)
 
 
-@pytest.mark.parametrize("seconds", [None, 0.0])
-def test_sampling_that_is_off_or_cannot_start_does_not_affect_the_task(
-    seconds: float | None,
-) -> None:
-    sampling = Sampling(seconds, lambda _: ["/nowhere/sampler"], dict)
+@pytest.mark.parametrize("off", [None, 0.0])
+def test_sampling_that_is_off_or_cannot_start_does_not_affect_the_task(off: float | None) -> None:
+    sampling = Sampling(off, lambda _: ["/nowhere/sampler"])
     sampling.keep()
     assert (sampling.pid, sampling.due()) == (0, None)
     assert sampling.wait_for(subprocess.Popen(["true"])) == 0

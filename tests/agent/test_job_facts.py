@@ -87,17 +87,17 @@ def test_job_facts_default_to_no_container_and_no_secrets(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("file", "text"),
+    ("read", "text"),
     [
-        ("job.json", '{"priority": "soon"}'),
-        ("job.json", '{"priority": 0.5}'),
-        ("job.json", '{"container": {"image": 1}}'),
-        ("target.json", '{"mounts": {"data": 1}}'),
-        ("target.json", '{"kubernetes": {}}'),
+        (job_facts.of_job, '{"priority": "soon"}'),
+        (job_facts.of_job, '{"priority": 0.5}'),
+        (job_facts.of_job, '{"container": {"image": 1}}'),
+        (job_facts.of_target, '{"mounts": {"data": 1}}'),
+        (pods_of, '{"kubernetes": {}}'),
     ],
 )
-def test_job_facts_of_a_damaged_file_name_the_file(tmp_path: Path, file: str, text: str) -> None:
+def test_job_facts_of_a_damaged_file_name_the_file(tmp_path: Path, read: Any, text: str) -> None:
+    file = "job.json" if read is job_facts.of_job else "target.json"
     (tmp_path / file).write_text(text)
-    read: dict[bool, Any] = {True: pods_of, False: job_facts.of_target}
     with pytest.raises(Fault, match=f"{file}: damaged"):
-        (job_facts.of_job if file == "job.json" else read["kubernetes" in text])(tmp_path)
+        read(tmp_path)

@@ -29,9 +29,7 @@ PLAN = RunPlan("job-a", "/code", secrets=("TOKEN",))
 FAILED = RunState("failed", "hunter2 & <b>", started=10.0, ended=22.5)
 
 
-def test_notify_retries_temporary_errors_but_not_a_404(
-    receiver: Receiver,
-) -> None:
+def test_notify_retries_temporary_errors_but_not_a_404(receiver: Receiver) -> None:
     receiver.answers += [500, 0]
     order = {"url": receiver.url, "body": {"run": "job-a"}}
     assert notify.deliver([order], (0.0, 0.0, 0.0)) == []
@@ -54,10 +52,8 @@ def test_notify_failed_delivery_is_reported_without_the_address(
     said = capsys.readouterr().err
     assert said == "fairway: a notification was not delivered: the receiver answered 503\n"
     away = [{"url": url, "body": {}} for url in ("http://[", "http://127.0.0.1:9/x")]
-    assert notify.deliver(away, ()) == [
-        "its address cannot be read",
-        "the receiver did not answer (URLError)",
-    ]
+    why = ["its address cannot be read", "the receiver did not answer (URLError)"]
+    assert notify.deliver(away, ()) == why
 
 
 def test_notify_text_and_reason_hold_no_secret() -> None:
@@ -129,10 +125,11 @@ def test_notify_uses_the_project_default_and_hides_a_secret_url(
     assert json.loads(sent)[0]["url"] == "https://example.org/private"
 
 
-def _mail(server: str, **more: Any) -> dict[str, Any]:
-    mail = Mail(("me@example.org", "you@example.org"), server, "fairway@example.org", **more)
+def _mail(server: str, status: RunState = FAILED, **more: Any) -> dict[str, Any]:
+    to = ("me@example.org", "you@example.org")
+    mail = Mail(**{"to": to, "server": server, "sender": "fairway@example.org", **more})
     told = Told("", ("failed",), "auto", mail=mail)
-    [order] = notify.orders(RunPlan("job-a", "/code", notify=told), FAILED)
+    [order] = notify.orders(RunPlan("job-a", "/code", notify=told), status)
     return order
 
 
@@ -140,17 +137,13 @@ def test_notify_mail_reports_the_outcome_of_the_run(mail_server: MailServer) -> 
     """A busy server is retried, and newlines in the reason inject no headers."""
     mail_server.answers += [451, 451]
     status = RunState("failed", "no\nBcc: x@example.org", tasks={"failed": 2, "succeeded": 1})
-    told = Told(
-        "", ("failed",), "auto", mail=Mail(("me@example.org",), mail_server.address, "f@x.io")
-    )
-    orders = notify.orders(RunPlan("job-a", "/code", notify=told), status)
-    assert notify.deliver(orders, (0.0, 0.0)) == []
+    order = _mail(mail_server.address, status, to=("me@example.org",))
+    assert notify.deliver([order], (0.0, 0.0)) == []
     text = mail_server.next()
     head, _, body = text.partition("\r\n\r\n")
     assert "Subject: job-a failed: no Bcc: x@example.org" in head
-    assert [line for line in head.splitlines() if line.startswith(("To:", "Bcc:"))] == [
-        "To: me@example.org"
-    ]
+    to = [line for line in head.splitlines() if line.startswith(("To:", "Bcc:"))]
+    assert to == ["To: me@example.org"]
     assert "Its tasks: 2 failed, 1 succeeded." in body
     assert "fairway show job-a" in body
 
@@ -159,11 +152,8 @@ def test_notify_mail_reports_the_outcome_of_the_run(mail_server: MailServer) -> 
     ("answers", "change", "why"),
     [
         ([550, 550], {}, "answered 550"),
-        (
-            [250, 550],
-            {},
-            "refused 1 of 2 addresses (550)",
-        ),  # the accepted recipient gets no second mail
+        # The accepted recipient gets no second mail.
+        ([250, 550], {}, "refused 1 of 2 addresses (550)"),
         ([], {"server": "127.0.0.1:9"}, "did not answer (ConnectionRefusedError)"),
         ([], {"to": ["jürgen@example.org"]}, "takes no address with letters beyond ASCII"),
     ],
@@ -191,8 +181,6 @@ def test_notify_mail_password_is_sent_only_encrypted_to_a_verified_server(
     assert not [line for line in mail_server.heard if "AUTH" in line or "hunter2" in line]
     mail_server.tls, authority = serve_as_localhost(tmp_path)
     mail_server.says += ["STARTTLS", "AUTH PLAIN"]
-    monkeypatch.setenv("PASSWORD", "hunter2-secret")
-    order = _mail(mail_server.address, user="me", secret="PASSWORD")
     why = ["the mail server did not answer (SSLCertVerificationError)"]
     assert notify.deliver([order], ()) == why
     assert not [line for line in mail_server.heard if line.startswith("AUTH")]
@@ -260,8 +248,6 @@ def test_notify_mail_failed_sign_in_is_reported_and_others_are_notified(
 
 
 MAIL = {"to": ["me@example.org"], "server": "mail.example.org", "from": "fairway@example.org"}
-
-
 ADDRESSES = ("http://e.org/x", "https://", "secret:", "secret:a b", "ftp://x/y", "x", "https://[x")
 
 

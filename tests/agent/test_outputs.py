@@ -159,6 +159,8 @@ def test_best_is_decided_by_the_last_value_of_succeeded_tasks(
     assert control.read(waiting).best == {}
     assert outputs.decide_best(waiting, plan(lower=lower)) == {"m": found}
     assert control.read(waiting).best == {"m": found}
+    path = f"runs/a-1/tasks/{found[0]}/outputs/m"
+    assert plan().chained[0].path_for({"m": found}) == path
 
 
 def test_best_decision_is_kept_when_metrics_change_later(
@@ -197,13 +199,7 @@ def test_best_without_a_metric_or_with_a_wrong_pattern_is_refused(
         outputs.decide_best(waiting, plan(pattern="((?:a+)+)$"))
 
 
-def test_best_task_replaces_the_star_in_a_path() -> None:
-    assert plan().chained[0].path_for({"m": (2, 0.5)}) == "runs/a-1/tasks/2/outputs/m"
-
-
-def test_output_names_that_storage_refuses_are_escaped(
-    tmp_path: Path,
-) -> None:
+def test_output_names_that_storage_refuses_are_escaped(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     for name in ("plain", "täst/深.txt", "a\nb", "a%0Ab", "bad\udcff/in", ".\x1b[31m", "%41"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -232,10 +228,8 @@ def test_output_names_that_get_too_long_when_escaped_keep_their_ends(tmp_path: P
     for first in "ab":
         (tmp_path / f"{first}{chr(0xDCC4) * 200}.npz").write_text(first)
     assert len(make_storable(tmp_path)) == 2
-    assert {file.name[0]: file.read_text() for file in tmp_path.glob("*%C4.npz")} == {
-        "a": "a",
-        "b": "b",
-    }
+    found = {file.name[0]: file.read_text() for file in tmp_path.glob("*%C4.npz")}
+    assert found == {"a": "a", "b": "b"}
     (tmp_path / ("x" * 255)).touch()
     assert make_storable(tmp_path) == []
 

@@ -50,8 +50,6 @@ class Answer(JsonRecord, called="the answer"):
 
 
 LEAST = {"nodes": [], "time": 1, "is_up": True, "last": None}
-
-
 NODES = st.builds(Node, st.text(max_size=4), st.integers(0, 99))
 SECONDS = st.floats(0, 1e15)
 ANSWERS = st.builds(
@@ -286,11 +284,8 @@ def test_states_are_either_ongoing_or_final() -> None:
     assert not state_files.GOING_STATES & state_files.FINAL_STATES
     assert TASK.again == TaskState("queued", attempt=1, started=1e9, held=9.5)
     assert (TASK.attempts, TASK.again.attempts, TaskState().attempts) == (2, 2, 0)
-    assert written(TaskState("running", 0, 5.0)) == {
-        "state": "running",
-        "attempt": 0,
-        "started": 5.0,
-    }
+    facts = {"state": "running", "attempt": 0, "started": 5.0}
+    assert written(TaskState("running", 0, 5.0)) == facts
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"run": "x"', "[" * 100_000])

@@ -2,7 +2,7 @@
 
 import io
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -28,40 +28,34 @@ def bring(shared: Path, run: str) -> None:
     ask(shared, run, PATH, adopt=True)
 
 
-def test_shared_input_is_copied_once_and_removed_with_its_last_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_shared_input_is_copied_once_and_removed_with_its_last_run(
+    tmp_path: Path, withdrawn: bool
+) -> None:
     bring(tmp_path, "a-1")
     bring(tmp_path, "a-2")
     assert (tmp_path / PATH / "x").read_text() == "a-1"
+    if withdrawn:
+        (tmp_path / "runs/a-2").rmdir()
     runs.forget_inputs(tmp_path, "a-1")
-    assert (tmp_path / PATH).is_dir()
+    assert (tmp_path / PATH).is_dir() is not withdrawn
     runs.forget_inputs(tmp_path, "a-2")
     assert [path.name for path in (tmp_path / "chained").iterdir()] == [".users"]
-
-
-def test_shared_input_is_not_kept_for_a_run_that_was_withdrawn(tmp_path: Path) -> None:
-    bring(tmp_path, "a-1")
-    bring(tmp_path, "a-2")
-    (tmp_path / "runs/a-2").rmdir()
-    runs.forget_inputs(tmp_path, "a-1")
-    assert not (tmp_path / PATH).exists()
 
 
 def test_shared_input_of_two_runs_is_used_by_both(tmp_path: Path) -> None:
     own = "runs/b-1/tasks/0/outputs/model"
     (tmp_path / own).mkdir(parents=True)
-    assert ask(tmp_path, "a-1", own, "runs/b-2/tasks/0/outputs/model").keys() == {
-        "runs/b-2/tasks/0/outputs/model"
-    }
+    other = "runs/b-2/tasks/0/outputs/model"
+    assert ask(tmp_path, "a-1", own, other).keys() == {other}
     drafts = [Path(ask(tmp_path, run, PATH)[PATH]) for run in ("a-1z", "a-2")]
     for draft in drafts:
         draft.mkdir()
     for run in ("a-1z", "a-2"):
         ask(tmp_path, run, PATH, adopt=True)
     assert not any(draft.exists() for draft in drafts)
-    assert {path.name for path in (tmp_path / "chained/.users" / Path(PATH).name).iterdir()} == {
-        "a-1z",
-        "a-2",
-    }
+    users = (tmp_path / "chained/.users" / Path(PATH).name).iterdir()
+    assert {path.name for path in users} == {"a-1z", "a-2"}
 
 
 def test_shared_input_that_was_never_copied_is_reported(tmp_path: Path) -> None:
@@ -76,29 +70,22 @@ def test_shared_folder_that_cannot_be_written_to_is_reported(tmp_path: Path) -> 
         ask(tmp_path, "a-1", PATH)
 
 
-@pytest.fixture
-def full() -> Iterator[None]:
-    """Lets files be created but not written, as over a quota."""
+def test_shared_health_creates_the_folder_and_reports_free_space_and_faults(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name, fault in (("shared/folder", ""), ("file/folder", "Not a directory")):
+        found = health(tmp_path / name)
+        assert (found.free > 0, found.fault) == (True, fault)
+    assert list((tmp_path / "shared/folder").iterdir()) == []
+
+
+def test_shared_health_of_a_full_folder_reports_the_fault(tmp_path: Path) -> None:
+    """Over a quota files can be created but not written."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def test_shared_health_creates_the_folder_and_reports_free_space_and_faults(tmp_path: Path) -> None:
-    found = health(tmp_path / "shared/folder")
-    assert found.free > 0
-    assert found.fault == ""
-    assert list((tmp_path / "shared/folder").iterdir()) == []
-    (tmp_path / "file").touch()
-    found = health(tmp_path / "file/folder")
-    assert found.free > 0
-    assert found.fault == "Not a directory"
-
-
-@pytest.mark.usefixtures("full")
-def test_shared_health_of_a_full_folder_reports_the_fault(tmp_path: Path) -> None:
-    assert health(tmp_path).fault == "File too large"
+    try:
+        assert health(tmp_path).fault == "File too large"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_shared_reports_tolerate_a_run_that_is_removed_meanwhile(

@@ -240,10 +240,8 @@ class TestNodes:
     def test_nodes_are_filled_one_after_the_other(self, shared: Path) -> None:
         run = self.of(shared, "a")
         found = [self.one(run) for _ in range(12)]
-        assert self.places(found) == [
-            *(("node-1", n) for n in range(8)),
-            *(("node-2", n) for n in range(4)),
-        ]
+        places = [("node-1", n) for n in range(8)] + [("node-2", n) for n in range(4)]
+        assert self.places(found) == places
         run.give_back([found[2]], 1)
         assert self.places([self.one(run), self.one(run)]) == [("node-1", 2), ("node-2", 4)]
         assert run.take(1, 1, Wanted(gpus=4)) is None

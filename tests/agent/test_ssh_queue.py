@@ -44,11 +44,8 @@ def names(taken: list[Host]) -> list[str]:
 
 def test_ssh_queue_knows_nodes_by_announcements_and_skips_unwell_ones(shared: Path) -> None:
     known = known_hosts(shared, "pair")
-    assert [(host.name, host.address) for host in known] == [
-        ("node-1", "10.0.0.1"),
-        ("node-2", "10.0.0.2"),
-        ("node-10", "10.0.0.10"),
-    ]
+    nodes = [(f"node-{n}", f"10.0.0.{n}") for n in (1, 2, 10)]
+    assert [(host.name, host.address) for host in known] == nodes
     assert all(host.is_fresh for host in known)
     said = "10.0.0.2 0f-boot 1000 7 of 8 GPUs\n"
     (shared / "clusters" / "pair" / "hosts" / "node-2").write_text(said)
@@ -67,10 +64,8 @@ def test_ssh_queue_skips_silent_nodes_by_the_clock_of_the_file_system(shared: Pa
     assert fresh == {"node-1": True, "node-2": False, "node-10": True}
     queue = Queue(shared, "pair", "a")
     assert queue.take(3) == []
-    assert (
-        queue.reason
-        == "waits for 3 nodes: 2 free of 2 that are up (silent, lost or unwell: node-2)"
-    )
+    why = "waits for 3 nodes: 2 free of 2 that are up (silent, lost or unwell: node-2)"
+    assert queue.reason == why
     assert queue.take(2)
 
 
@@ -256,12 +251,12 @@ def somebody(uid: int, act: Callable[[], Any]) -> Iterator[Any]:
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def take(queue: Path, run: str, nodes: int) -> Callable[[], Any]:
+def take(queue: Path, run: str, nodes: int, wanted: Wanted | None = None) -> Callable[[], Any]:
     """Returns a function that takes nodes as a supervisor does and returns names and reason."""
 
     def act() -> Any:
         mine = Nodes(Queue(queue, "pair", run))
-        found = mine.take(nodes, 1)
+        found = mine.take(nodes, 1, wanted)
         if found:
             mine.rest()
         return [[host.name for host in found or []], mine.reason]
@@ -297,19 +292,9 @@ def test_shared_queue_never_gives_one_node_to_two_users(
     said = json.dumps(node.to_json())
     monkeypatch.setattr(remote_exec, "printed", lambda *_: said)
     monkeypatch.setattr(resources, "look", lambda: node)
-
-    def part(run: str) -> Callable[[], Any]:
-        def act() -> Any:
-            mine = Nodes(Queue(queue, "pair", run))
-            found = mine.take(1, 1, Wanted(gpus=1))
-            mine.rest()
-            share = found[0].share if found else None
-            return [found[0].name, list(share.gpus)] if found and share else mine.reason
-
-        return act
-
-    with somebody(ADA, part("hers")) as mine, somebody(BOB, part("his")) as his:
-        assert (mine, his) == (["node-1", [0]], ["node-2", [0]])
+    hers, his = (take(queue, run, 1, Wanted(gpus=1)) for run in ("hers", "his"))
+    with somebody(ADA, hers) as [hers, _], somebody(BOB, his) as [his, _]:
+        assert (hers, his) == (["node-1"], ["node-2"])
         assert users(queue, "pair") == {"node-1": "hers", "node-2": "his"}
 
 

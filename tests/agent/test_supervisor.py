@@ -182,9 +182,8 @@ def test_run_that_waits_for_its_predecessors_names_them(
 def test_max_duration_ends_the_run_when_its_time_is_over(made: tuple[Supervisor, Clock]) -> None:
     run, clock = made
     run._keep_limit()
-    assert (
-        run._next_deadline() is None
-    )  # it has not begun: time spent waiting for nodes does not count
+    # It has not begun: time spent waiting for nodes does not count.
+    assert run._next_deadline() is None
     run.started = 1e9
     clock.now += 600
     run._keep_limit()

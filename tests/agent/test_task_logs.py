@@ -18,15 +18,7 @@ from fairway_agent.spec import RunPlan, TaskSpec
 from fairway_agent.task import attempts
 from fairway_agent.task.scheduled import Scheduled, keep_before
 from fairway_agent.task.task import Nodes, Task
-from fairway_agent.task_logs import (
-    MASK,
-    Mask,
-    Pump,
-    append,
-    attempt_line,
-    begun,
-    missing_program,
-)
+from fairway_agent.task_logs import MASK, Mask, append, attempt_line, begun, missing_program, pump
 
 
 def masked(secrets: list[str], *pieces: bytes) -> bytes:
@@ -114,11 +106,11 @@ def test_mask_holds_back_little_of_a_stream_of_repeated_secrets(
 
 def test_pump_masks_secrets_and_ends_with_the_pipe(tmp_path: Path) -> None:
     reading, writing = os.pipe()
-    pump = Pump(os.fdopen(reading, "rb"), (tmp_path / "log").open("ab"), ["hunter2"])
+    copying = pump(os.fdopen(reading, "rb"), (tmp_path / "log").open("ab"), ["hunter2"])
     os.write(writing, b"it is hun")
     os.write(writing, b"ter2\nhun")
     os.close(writing)
-    pump.join()
+    copying.join()
     assert (tmp_path / "log").read_bytes() == b"it is ***\nhun"
 
 
@@ -126,19 +118,18 @@ def test_pump_masks_secrets_and_ends_with_the_pipe(tmp_path: Path) -> None:
 def test_pump_continues_to_read_on_a_full_disk() -> None:
     reading, writing = os.pipe()
     with Path("/dev/full").open("wb", buffering=0) as log:
-        pump = Pump(os.fdopen(reading, "rb"), log, ["hunter2"])
+        copying = pump(os.fdopen(reading, "rb"), log, ["hunter2"])
         # Far more than a pipe holds: all of it is taken only if the pump continues to read.
         taken = sum(os.write(writing, b"x" * 65536) for _ in range(64))
         os.close(writing)
-        pump.join()
+        copying.join()
     assert taken == 64 * 65536
 
 
 def test_attempt_line_names_an_existing_checkpoint(tmp_path: Path) -> None:
     """A reason of several lines stays one line of the log."""
-    assert (
-        attempt_line(1, "gone\nfairway: x", str(tmp_path)) == "fairway: attempt 2: gone fairway: x"
-    )
+    line = attempt_line(1, "gone\nfairway: x", str(tmp_path))
+    assert line == "fairway: attempt 2: gone fairway: x"
     (tmp_path / "step-7").touch()
     line = attempt_line(2, "exit code 3", str(tmp_path))
     assert line == f"fairway: attempt 3: exit code 3; the checkpoint is in {tmp_path}"
@@ -147,18 +138,13 @@ def test_attempt_line_names_an_existing_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        (None, b"line\n"),
-        (b"", b"line\n"),
-        (b"one\n", b"one\nline\n"),
-        (b"cut of", b"cut of\nline\n"),
-    ],
+    [(b"", b"line\n"), (b"one\n", b"one\nline\n"), (b"cut of", b"cut of\nline\n")],
 )
 def test_attempt_line_is_appended_on_a_line_of_its_own(
-    tmp_path: Path, before: bytes | None, after: bytes
+    tmp_path: Path, before: bytes, after: bytes
 ) -> None:
     log = tmp_path / "log.txt"
-    if before is not None:
+    if before:  # else the file does not exist yet
         log.write_bytes(before)
     for file in (tmp_path / "gone" / "log.txt", tmp_path):
         append(file, "lost")  # a log that cannot be written loses only the line

@@ -97,7 +97,7 @@ class BatchNodes(Nodes):
         return Sampling(
             task.plan.sample_every,
             lambda seconds: [each_node, *sampler(None, seconds)],
-            lambda: environment,
+            environment,
             # The sampler is no program of the task, and needs no secrets.
             {*task.plan.secrets, self.MARK},
             self._samples(),

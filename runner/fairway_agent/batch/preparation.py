@@ -121,11 +121,11 @@ def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
         stderr=subprocess.STDOUT,
     )
     if process.stdout is not None:
-        from fairway_agent.task_logs import Pump
+        from fairway_agent.task_logs import LAST_OUTPUT, pump
 
-        pump = Pump(process.stdout, os.fdopen(os.dup(1), "wb"), secrets.values())
+        copying = pump(process.stdout, os.fdopen(os.dup(1), "wb"), secrets.values())
         process.wait()
-        pump.join()
+        copying.join(LAST_OUTPUT)
     code = process.wait()
     if code:
         say(f"the {name} failed with exit code {code}")

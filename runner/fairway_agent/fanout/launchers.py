@@ -17,21 +17,15 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway_agent import processes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-_EACH_NODE = "fairway-each-node"
 
 # Prefixes of Open MPI 4 and 5: each has one variable for all nodes, and two that override it.
 _FAMILIES = ("OMPI_MCA_orte", "PRTE_MCA_prte")
 _KINDS = ("", "_local", "_remote")
 _OURS = "_FAIRWAY_MPI_SESSION"  # lets a run that a task submits tell it from the user's setting
-
 
 # For each way: the folder of its programs, the one for MPI's launchers, and whose syntax it takes.
 _WAYS = {
@@ -53,7 +47,9 @@ def contract(
     """
     place, program, like = _WAYS[name]
     folder = processes.BUNDLE / place
-    words = ["env", "FAIRWAY_NODE_RANK=0"] if contained and nodes == 1 else [_EACH_NODE, *inside]
+    words = ["fairway-each-node", *inside]
+    if contained and nodes == 1:
+        words = ["env", "FAIRWAY_NODE_RANK=0"]
     found = {"PATH": f"{path}:{folder}", "FAIRWAY_EACH_NODE": " ".join(words)}
     agent = str(folder / program)
     # Open MPI 4 and 5 split the value into arguments; MPICH, MVAPICH and Intel MPI use Hydra.
@@ -68,11 +64,13 @@ def contract(
     return found | told if program else found
 
 
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+"""Variables that let Open MPI run as root, as in many containers."""
+
+
 def of_root() -> dict[str, str]:
-    """Returns the variables that let Open MPI run as root, as in many containers; none for other
-    users."""
-    names = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
-    return dict.fromkeys(names, "1") if os.geteuid() == 0 else {}
+    """Returns AS_ROOT; none of these variables for other users."""
+    return AS_ROOT if os.geteuid() == 0 else {}
 
 
 def session(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:

@@ -34,15 +34,13 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairway_agent import processes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 REACHED = "reached"  # folder: a file for each node to which MPI's launcher is connected
 LOST_NODES = "lost-nodes"  # file: names of nodes that could not be reached, one per line
@@ -67,18 +65,16 @@ _SILENT: dict[str, Any] = {
 }
 
 
-def _connection(host: str) -> list[str]:
-    """Returns the command that opens a connection to a node for serving one command."""
-    if config := os.environ.get("FAIRWAY_SSH_CONFIG"):
-        # The task's own server always starts the serving side there, whatever command is named.
-        return ["ssh", "-T", "-F", config, "--", host, "fairway-run"]
-    return [*_SSH, "--", host, f"exec {shlex.join([*processes.program(PROGRAM), '--serve'])}"]
-
-
 def run(host: str, argv: list[str], environment: dict[str, str]) -> int:
     """Runs a command on a host until it has ended, sends beats, and passes on signals that arrive.
     Returns the exit code, LOST without a connection."""
-    process = subprocess.Popen(_connection(host), stdin=subprocess.PIPE)
+    if config := os.environ.get("FAIRWAY_SSH_CONFIG"):
+        # The task's own server always starts the serving side there, whatever command is named.
+        words = ["ssh", "-T", "-F", config, "--", host, "fairway-run"]
+    else:
+        serve = shlex.join([*processes.program(PROGRAM), "--serve"])
+        words = [*_SSH, "--", host, f"exec {serve}"]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE)
 
     def say(line: bytes) -> None:
         assert process.stdin is not None, "it was started with a pipe"
@@ -117,8 +113,7 @@ def lost_nodes(folder: Path) -> list[str]:
 
 def unreachable(hosts: Iterable[str]) -> list[str]:
     """Returns the hosts that accept no connection now; probes all of them at once."""
-    words = (*_SSH, "--")
-    probes = [(host, subprocess.Popen([*words, host, "true"], **_SILENT)) for host in hosts]
+    probes = [(host, subprocess.Popen([*_SSH, "--", host, "true"], **_SILENT)) for host in hosts]
     return [host for host, probe in probes if probe.wait() == LOST]
 
 
@@ -154,8 +149,7 @@ def main() -> None:
 
 
 def _as_rsh(host: str, words: list[str]) -> int:
-    """Runs a launcher's command on a node and returns its exit code; ends the attempt here if the
-    node is lost."""
+    """Runs a launcher's command on a node; returns its exit code. A lost node ends the attempt."""
     environment = {n: v for n, v in os.environ.items() if not n.startswith(_OWN)}
     folder = os.environ.get("FAIRWAY_TASK_FOLDER")
     reached = Path(folder, REACHED, host) if folder else None
@@ -237,15 +231,10 @@ class Command:
     def line(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"
 
-    @classmethod
-    def parse(cls, line: bytes) -> Command:
-        return cls(**json.loads(line))
-
 
 _MARK = "_FAIRWAY_CHANNEL"
 _CUT_GRACE = 5.0  # seconds for the command if the connection is lost
 _STRAY_GRACE = 2.0  # seconds for processes that the command leaves behind
-_UNFOUND = 127
 
 
 class Served:
@@ -264,8 +253,7 @@ class Served:
         self.told: float | None = None
 
     def grace(self) -> float:
-        """Returns the seconds left for it if the other side is gone, counted from the order to
-        end."""
+        """Returns the seconds left for it if the other side is gone, since the order to end."""
         told = time.monotonic() if self.told is None else self.told
         return max(0.0, told + _CUT_GRACE - time.monotonic())
 
@@ -274,8 +262,7 @@ class Served:
 
 
 def serve(served: Served, part: bytes) -> int:
-    """Returns the command's exit code, or LOST if the other side is gone. `part` is the input read
-    after the command."""
+    """Returns the exit code, or LOST if the other side is gone; `part` is input already read."""
     wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
     heard, part = time.monotonic(), _obeyed(served, part)
     with selectors.DefaultSelector() as selector:
@@ -308,18 +295,6 @@ def _obeyed(served: Served, text: bytes) -> bytes:
     return part
 
 
-def _first_line() -> tuple[bytes, bytes]:
-    """Returns the first line, which may be long, and the input read after it; exits without one."""
-    text, data = bytearray(), b""
-    while b"\n" not in data:
-        data = os.read(0, 65536)
-        if not data:
-            sys.exit(LOST)
-        text += data
-    line, _, rest = bytes(text).partition(b"\n")
-    return line, rest
-
-
 def answer(adapt: Callable[[Command], Command] = lambda each: each) -> int:
     """Runs the command from standard input, as this node adapts it. Returns its exit code, or LOST
     if the node shuts down meanwhile: a command that saves its state then may end with 0."""
@@ -327,13 +302,19 @@ def answer(adapt: Callable[[Command], Command] = lambda each: each) -> int:
     stops: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
     processes.outlive(signal.SIGINT, signal.SIGHUP)
-    line, rest = _first_line()
-    command = adapt(Command.parse(line))
+    text, data = bytearray(), b""
+    while b"\n" not in data:
+        data = os.read(0, 65536)
+        if not data:
+            return LOST
+        text += data
+    line, _, rest = bytes(text).partition(b"\n")
+    command = adapt(Command(**json.loads(line)))
     try:
         served = Served(command)
     except OSError as error:
         sys.stderr.write(f"fairway: {error.filename or command.argv[0]}: {error.strerror}\n")
-        return _UNFOUND
+        return 127
     code = serve(served, rest)
     return LOST if stops else code
 

@@ -16,18 +16,15 @@ import subprocess
 import sys
 import time
 import zlib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway_agent import processes
 from fairway_agent.fanout import remote_exec
 from fairway_agent.processes import NESTED
 from fairway_agent.task_logs import say
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Below Linux's ports for outgoing connections, and excluding Batch's own port.
 _FIRST_PORT, _PORTS, _STEP, _CANDIDATES = 20_000, 10_000, 97, 16
@@ -100,9 +97,8 @@ class Meeting:
 
 
 def open_node(meeting: Meeting, address: str, base: Path, code: Path) -> None:
-    """Lets the task's other nodes start programs here: in the folder `code`, with this process's
-    environment, and with their sessions recorded below `base`. Raises OSError or CalledProcessError
-    if that fails."""
+    """Lets the task's other nodes start programs here: in the folder `code`, with this environment,
+    and with their sessions noted below `base`. Raises OSError or CalledProcessError."""
     (base / "sessions").mkdir(parents=True, exist_ok=True)
     context = base / "context.json"
     facts = {"environment": dict(os.environ), "code": str(code), "base": str(base)}
@@ -139,8 +135,7 @@ def program() -> str | None:
 
 
 def start_server(meeting: Meeting, address: str, context: Path) -> int:
-    """Starts this node's server in the background and returns its port. Raises OSError if it
-    fails."""
+    """Starts this node's server in the background and returns its port. Raises OSError."""
     sshd = program()
     if sshd is None:
         raise OSError("sshd is not on this node, or not in this image: install openssh-server")
@@ -164,8 +159,7 @@ def start_server(meeting: Meeting, address: str, context: Path) -> int:
 
 
 def connect(meeting: Meeting, hosts: Sequence[str]) -> Path:
-    """Finds the port of each host's server, and returns a configuration for ssh with these ports.
-    Raises OSError if one cannot be reached."""
+    """Finds each host's port, and returns a configuration for ssh with them. Raises OSError."""
     folder = meeting.folder
     with ThreadPoolExecutor(min(32, len(hosts))) as pool:
         found = list(pool.map(lambda host: _port_of(meeting, host), hosts))
@@ -233,41 +227,37 @@ _OWN_NAMES = {"HOSTNAME", "HOME", "PWD", "OLDPWD", "TMPDIR", "USER", "LOGNAME", 
 def serve(context_file: str) -> int:
     """Carries out the other node's request and returns its exit code."""
     context = json.loads(Path(context_file).read_bytes())
+    original = os.environ.get("SSH_ORIGINAL_COMMAND", "true")
     os.environ.clear()
     os.environ.update(context["environment"])
     # MPI's daemons look here for the program that replaces ssh.
     os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{processes.BUNDLE}"
     base = Path(context["base"])
     os.chdir(context["code"])
-    words = ORIGINAL.split()
-    if words[:1] == ["fairway-run"]:
-        folder = base / "sessions"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{_SERVED}{os.getsid(0)}").touch()
-        return remote_exec.answer(_as_here)
-    if words[:1] == ["fairway-signal"]:
-        processes.signal_sessions(sessions(base), signal.Signals[f"SIG{words[1]}"])
-        return 0
-    if words[:1] == ["fairway-output"]:
-        file = Path(os.environ["AZ_BATCH_TASK_DIR"], words[1])
-        if file.is_file():
-            sys.stdout.buffer.write(file.read_bytes())
-            sys.stdout.flush()
-        return 0
-    if words[:1] == ["fairway-event"]:
-        (base / "event").write_text(words[1], encoding="ascii")
-        return 0
-    (base / "sessions" / str(os.getsid(0))).touch()
-    os.environ[_MARK] = str(base)
-    os.execv("/bin/bash", ["bash", "-c", ORIGINAL])  # noqa: S606
-
-
-ORIGINAL = os.environ.get("SSH_ORIGINAL_COMMAND", "true")
+    match original.split():
+        case ["fairway-run", *_]:
+            folder = base / "sessions"
+            folder.mkdir(exist_ok=True)
+            (folder / f"{_SERVED}{os.getsid(0)}").touch()
+            return remote_exec.answer(_as_here)
+        case ["fairway-signal", name, *_]:
+            processes.signal_sessions(sessions(base), signal.Signals[f"SIG{name}"])
+        case ["fairway-output", name, *_]:
+            file = Path(os.environ["AZ_BATCH_TASK_DIR"], name)
+            if file.is_file():
+                sys.stdout.buffer.write(file.read_bytes())
+                sys.stdout.flush()
+        case ["fairway-event", kind, *_]:
+            (base / "event").write_text(kind, encoding="ascii")
+        case _:
+            (base / "sessions" / str(os.getsid(0))).touch()
+            os.environ[_MARK] = str(base)
+            os.execv("/bin/bash", ["bash", "-c", original])  # noqa: S606
+    return 0
 
 
 def sessions(base: Path) -> set[int]:
-    """Returns the sessions here that other nodes have started, and those that MPI's daemons
-    create."""
+    """Returns the sessions that other nodes started here, and those that MPI's daemons create."""
     noted = {int(entry.name) for entry in (base / "sessions").glob("[0-9]*")}
     return noted | processes.sessions_with(f"{_MARK}={base}") if noted else noted
 

@@ -121,9 +121,7 @@ class PodNodes(SharedNodes):
         found = {**os.environ, **self._ssh_config(), "FAIRWAY_HOSTS": ",".join(task.addresses())}
         if task.share is not None:
             found["_FAIRWAY_NODE"] = _sampled(task)
-        return Sampling(
-            plan.sample_every, lambda s: [*each, *words(s)], lambda: found, plan.secrets
-        )
+        return Sampling(plan.sample_every, lambda s: [*each, *words(s)], found, plan.secrets)
 
     def idle_watch(self, task: Task, watch: IdleWatch) -> IdleWatch:
         """Uses a pod's own samples if it has a share of its node."""

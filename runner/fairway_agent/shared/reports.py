@@ -1,22 +1,17 @@
-"""Requests to the host about runs in the shared folder and about nodes, its answers, and files sent
-in pieces."""
+"""Requests to the host about runs in the shared folder and nodes, answers, and pieces of files."""
 
 from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import JsonRecord
 from fairway_agent.state_files import RunState, TaskState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 MOST = 4 << 20  # bytes per answer
 
@@ -53,8 +48,7 @@ def pieces_of(
 @dataclass(frozen=True, slots=True)
 class RunRequest(JsonRecord, called="the request"):
     """Request for a run. `done` names the tasks whose final state the caller knows; `logs` has the
-    byte from which each task's log is wanted. `samples`, if set, has the same for its nodes'
-    samples."""
+    byte from which each task's log is wanted, and `samples`, if set, that of its nodes' samples."""
 
     done: tuple[str, ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
@@ -64,9 +58,8 @@ class RunRequest(JsonRecord, called="the request"):
 @dataclass(frozen=True, slots=True)
 class RunReport(JsonRecord, called="the report"):
     """State of a run, None before it is written; by name, the states of its setup and of its tasks
-    that were not known to be done; new pieces of logs, and of samples by the names of nodes. `more`
-    says that there are others. `damaged` names an unreadable file of the run: the report holds
-    nothing else then."""
+    that were not known to be done; new pieces of logs, and of samples by node. `more` says that
+    there are others. `damaged` names an unreadable file of the run: the rest is empty then."""
 
     state: RunState | None
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
@@ -267,8 +260,7 @@ class NodesReport(JsonRecord, called="the report of the nodes"):
 
 @dataclass(frozen=True, slots=True)
 class InputsRequest(JsonRecord, called="the request"):
-    """Folders of other runs that this run reads: asks which are missing, or to `adopt` uploaded
-    ones."""
+    """Folders of other runs that this one reads: which are missing, or `adopt` uploaded ones."""
 
     run: str
     paths: tuple[str, ...]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from fairway_agent.spec import RunPlan, TaskSpec
+    from fairway_agent.spec import TaskSpec
 
     Shape = tuple[int, int, int | None, int | None]
 
@@ -134,7 +134,9 @@ def receive(
 
 
 def copy_code(shared: Path, code: str, folder: Path) -> None:
-    """Adopts the snapshot, and gives the run a copy, in which setup and tasks may write."""
+    """Adopts the snapshot, and gives a run without one a copy, in which setup and tasks write."""
+    if (folder / "code").is_dir():
+        return
     snapshot = adopt(shared / "code", code, folder.name, "the code")
     draft = folder / ".code"
     shutil.rmtree(draft, ignore_errors=True)
@@ -193,10 +195,8 @@ def prepare_parts(
     shared: Path, folder: Path, number: int, code: str, *, alone: bool = False
 ) -> list[Part]:
     """Prepares the run's folder for the submission of that number, with the snapshot `code`, and
-    returns its parts. Tasks of one part have the same shape; with `alone` each task of several
-    nodes is a part of its own."""
-    if not (folder / "code").is_dir():
-        copy_code(shared, code, folder)
+    returns its parts, each of one shape; with `alone` each task of several nodes is a part."""
+    copy_code(shared, code, folder)
     plan = job_facts.read_shared_plan(folder, retry=number > 0)
     tasks = folder / "tasks.jsonl"
     job_facts.write_index(tasks, folder / _INDEX)
@@ -205,8 +205,7 @@ def prepare_parts(
     shapes: dict[tuple[object, ...], list[int]] = {}
     for index in wanted:
         shape = of_tasks[index]
-        key = (shape, index if alone and shape[0] > 1 else -1)
-        shapes.setdefault(key, []).append(index)
+        shapes.setdefault((shape, index if alone and shape[0] > 1 else -1), []).append(index)
     parts = []
     for position, indices in enumerate(shapes.values()):
         nodes, width, gpus, cores = of_tasks[indices[0]]
@@ -216,23 +215,16 @@ def prepare_parts(
         _, _, gpus, cores = shape_of(job_facts.read_spec(folder / "finally.jsonl"))
         last = Part("finally", len(parts), Numbers([len(of_tasks)]), 1, 1, gpus=gpus, cores=cores)
         parts.append(last)
-    _queue(folder, parts, plan, number)
-    return parts
-
-
-def _queue(folder: Path, parts: list[Part], plan: RunPlan, number: int) -> None:
-    """Sets the state of the run, and of tasks that run again, to queued."""
-    if number:
-        for part in parts:
-            for index in part.indices:
-                task = part.task_folder(folder, index)
-                if status := state_files.read_task(task):
-                    state_files.write(task, status.again)
-        if has_failed(folder):
-            (folder / "setup" / "state.json").unlink()
+    # Tasks that run again, and the run, are queued now.
+    for task in (part.task_folder(folder, i) for part in parts for i in part.indices if number):
+        if status := state_files.read_task(task):
+            state_files.write(task, status.again)
+    if number and has_failed(folder):
+        (folder / "setup" / "state.json").unlink()
     counts = {state: count for state, count in plan.done.items() if count}
     counts["queued"] = sum(len(part.indices) for part in parts)
     state_files.write(folder, RunState(tasks=counts, submission=number))
+    return parts
 
 
 def runs(shared: Path, request: messages.RunsRequest, _: object) -> messages.RunsReport:

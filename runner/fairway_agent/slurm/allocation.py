@@ -155,7 +155,7 @@ class SlurmNodes(SharedNodes):
         plan, count = task.plan, len(task.hosts)
         step = [*STEP, f"--nodes={count}", f"--ntasks={count}"] if count > 1 else []
         words = partial(sampler, task.run_folder)
-        return Sampling(plan.sample_every, lambda s: [*step, *words(s)], _for_step, plan.secrets)
+        return Sampling(plan.sample_every, lambda s: [*step, *words(s)], _for_step(), plan.secrets)
 
     def clean(self, task: Task, code: int) -> None:
         """Waits until signals are sent, and ends what a launcher left on the other nodes, before

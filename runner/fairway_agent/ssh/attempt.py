@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from fairway_agent import container, job_facts, processes, scratch
 from fairway_agent.fanout import launchers, remote_exec
@@ -20,12 +20,7 @@ from fairway_agent.resources import CORES, numbers_of, pin, ports_of
 from fairway_agent.sampler import Sampling, sampler
 from fairway_agent.state_files import NODE
 from fairway_agent.task.scheduled import SharedNodes
-from fairway_agent.task.task import Loss
-
-if TYPE_CHECKING:
-    from fairway_agent.task.task import Task
-
-_PREPARE = "fairway_agent.prepare"
+from fairway_agent.task.task import Loss, Task
 
 
 def main() -> None:
@@ -36,7 +31,7 @@ def main() -> None:
     if cores := os.environ.get(CORES):
         pin(numbers_of(cores))
     hosts = os.environ["FAIRWAY_HOSTS"].split(",")
-    argv = [*processes.program(_PREPARE), str(run)]
+    argv = [*processes.program("fairway_agent.prepare"), str(run)]
     if code := set_up(run, lambda printed: remote_exec.each_node(argv, hosts, printed)):
         sys.exit(code)
     inside = container.entry(run) if len(hosts) == 1 else []
@@ -46,27 +41,18 @@ def main() -> None:
     sampling = Sampling(
         plan.sample_every,
         lambda seconds: [*program, *sampler(run, seconds)],
-        lambda: os.environ,
+        os.environ,
         {"FAIRWAY_TASK_FOLDER", *plan.secrets},  # the sampler must not record lost nodes
     )
-    sys.exit(_run([*inside, "bash", script], folder, sampling))
-
-
-def _run(command: list[str], folder: Path, sampling: Sampling) -> int:
-    """Runs the task's script and returns its exit code; not 0 if a node was lost, whatever the
-    launcher says."""
     processes.outlive(*processes.TASK_SIGNALS)  # the script's programs get these signals too
-    code = sampling.wait_for(subprocess.Popen(command))
+    code = sampling.wait_for(subprocess.Popen([*inside, "bash", script]))
     # Checks nodes whose connection from a launcher was cut: a launcher that loses a daemon may kill
     # the connection before that is reported, and still exit with 0, as Open MPI 5's mpirun does.
     cut = [path.name for path in folder.glob(f"{remote_exec.REACHED}/*")]
     for host in remote_exec.unreachable(cut):
         remote_exec.lose(host)
-        code = code or remote_exec.LOST
-    return 128 - code if code < 0 else code
-
-
-_ATTEMPT = "fairway_agent.ssh.attempt"
+        code = code or remote_exec.LOST  # whatever the launcher says
+    sys.exit(128 - code if code < 0 else code)
 
 
 class SshNodes(SharedNodes):
@@ -85,9 +71,9 @@ class SshNodes(SharedNodes):
         shutil.rmtree(task.folder / remote_exec.REACHED, ignore_errors=True)
 
     def command(self, task: Task, script: Path) -> list[str]:
-        """Returns the command line that runs the script on the main host, over ssh if that is
-        another machine."""
-        attempt = [*processes.program(_ATTEMPT, waits=True), str(task.run_folder), str(script)]
+        """Returns the command that runs the script on the main host, over ssh if necessary."""
+        attempt = processes.program("fairway_agent.ssh.attempt", waits=True)
+        attempt += [str(task.run_folder), str(script)]
         main = task.hosts[0]
         if main.is_near:
             return attempt

@@ -8,25 +8,20 @@ import os
 import stat
 import time
 from collections import Counter
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway_agent import machine, processes
 from fairway_agent import resources as devices_of
 from fairway_agent.fanout import remote_exec
 from fairway_agent.machine import Host
 from fairway_agent.records import Unfit
-from fairway_agent.resources import Devices, NeverFits
+from fairway_agent.resources import Devices, NeverFits, Wanted
+from fairway_boot.cluster import Host as ClusterHost
 from fairway_boot.cluster import known_hosts, try_node, user_of, waiting
 from fairway_boot.files import Fault, alone, try_lock
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from fairway_agent.resources import Share, Wanted
-    from fairway_boot.cluster import Host as ClusterHost
 
 _MOST_NAMED = 3  # runs to name that use the wanted nodes
 # Accounts below this number are system accounts; see `fairway_boot.imds`, which is slow to import.
@@ -114,8 +109,7 @@ class Queue:
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
-        """Holds the queue's lock, so that only this run may take nodes, and yields True unless
-        another run is ahead."""
+        """Holds the queue's lock, so that only this run takes nodes; yields False behind others."""
         for name in ("nodes", "queue"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         with alone(self.folder / "queue.lock"):
@@ -184,8 +178,7 @@ _SURE = 30.0  # seconds after which an accepted connection no longer proves that
 
 @dataclass
 class _SharedNode:
-    """A node whose `devices` tasks share: the numbers of those `used`, and how many tasks use
-    them."""
+    """A node whose `devices` tasks share: the numbers of those `used`, and how many `shares`."""
 
     host: Host
     devices: Devices
@@ -206,10 +199,6 @@ class _SharedNode:
             return None
         self.used, self.shares = frozenset(used), self.shares + 1
         return replace(self.host, share=share)
-
-    def give_back(self, share: Share) -> None:
-        self.used -= frozenset(share.numbers)
-        self.shares -= 1
 
 
 @dataclass
@@ -256,8 +245,7 @@ class Nodes:
         return hosts
 
     def _share(self, wanted: Wanted) -> Host | None:
-        """Returns a share of a node that tasks share; None without room, or if another run comes
-        first."""
+        """Returns a share of a shared node; None without room, or if another run comes first."""
         with self.queue.turn() as has_turn:
             usable = {host.name for host in self.queue.hosts()[1]} if has_turn else set()
             for name, node in self.shared.items():
@@ -317,7 +305,8 @@ class Nodes:
         for host in hosts:
             if host.share is not None:
                 node = self.shared[host.name]
-                node.give_back(host.share)
+                node.used -= frozenset(host.share.numbers)
+                node.shares -= 1
                 if node.shares:
                     continue
                 del self.shared[host.name]

@@ -12,10 +12,10 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, processes, state_files
 from fairway_agent.control import is_supervised, signal_supervisor, start_supervisor
@@ -29,9 +29,6 @@ from fairway_agent.state_files import RunState
 from fairway_boot import files
 from fairway_boot.cluster import known_hosts, users
 from fairway_boot.files import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MODULE = "fairway_agent.ssh.runs"
 _GRACE = 10.0  # seconds for processes that a lost run left on the main host
@@ -51,8 +48,7 @@ def submit(shared: Path, request: messages.SubmitRequest, _: object) -> messages
             if known is not None and known.submission >= number:
                 return messages.Done()
             if lock is not None:
-                if not (folder / "code").is_dir():
-                    copy_code(shared, request.code, folder)
+                copy_code(shared, request.code, folder)
                 kept = {
                     name: value for name, value in os.environ.items() if not name.startswith(_OUTER)
                 }
@@ -65,8 +61,7 @@ def submit(shared: Path, request: messages.SubmitRequest, _: object) -> messages
 
 @contextmanager
 def free_lock(folder: Path) -> Iterator[int | None]:
-    """Holds the run's lock within the block, and yields it; yields None if another process holds
-    it."""
+    """Holds the run's lock within the block and yields it, or None if another process has it."""
     lock = files.try_lock(folder / "lock")
     try:
         yield lock

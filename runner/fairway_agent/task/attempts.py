@@ -73,7 +73,7 @@ def program(task: Task, script: Path, environment: dict[str, str]) -> subprocess
     if process.stdout is None:
         log.close()
     else:
-        task.pump = task_logs.Pump(process.stdout, log, secrets)
+        task.pump = task_logs.pump(process.stdout, log, secrets)
     return process
 
 
@@ -96,6 +96,11 @@ def contract(task: Task) -> dict[str, str]:
     """Returns the environment of the task's script, after creating its directories."""
     plan, spec = task.plan, task.spec
     ranks, hosts = task.ranks, task.addresses()
+    directories = task.nodes.directories(task)
+    for name in spec.outputs:
+        directories[f"FAIRWAY_OUTPUT_{name.upper()}"] = task.nodes.written(task) / name
+    for directory in (task.folder, *directories.values()):
+        directory.mkdir(parents=True, exist_ok=True)
     own = {**plan.environment, **spec.environment}
     machine = {name: value for name, value in os.environ.items() if name != _OTHERS}
     environment = {
@@ -111,8 +116,8 @@ def contract(task: Task) -> dict[str, str]:
         "FAIRWAY_WORLD_SIZE": str(ranks),
         "FAIRWAY_HOSTS": ",".join(hosts),
         "FAIRWAY_MAIN_HOST": hosts[0],
-        **_directories(task),
-        **_inputs(task),
+        **{name: str(directory) for name, directory in directories.items()},
+        **{f"FAIRWAY_INPUT_{name.upper()}": str(path) for name, path in _inputs(task).items()},
         task.nodes.MARK: task.nodes.mark(task),
         **(task.share.environment() if task.share is not None else {}),
     }
@@ -134,52 +139,32 @@ def contract(task: Task) -> dict[str, str]:
     return environment | task.nodes.contract(task)
 
 
-def _directories(task: Task) -> dict[str, str]:
-    found = task.nodes.directories(task)
-    for name in task.spec.outputs:
-        found[f"FAIRWAY_OUTPUT_{name.upper()}"] = task.nodes.written(task) / name
-    for directory in (task.folder, *found.values()):
-        directory.mkdir(parents=True, exist_ok=True)
-    return {name: str(directory) for name, directory in found.items()}
-
-
-def _inputs(task: Task) -> dict[str, str]:
-    """Returns the variables of the inputs that another run has kept."""
+def _inputs(task: Task) -> dict[str, Path]:
+    """Returns the folders of the inputs that another run has kept, by their names."""
     if not task.plan.chained:
         return {}
     base, known = task.run_folder.parents[1], outputs.decide_best(task.run_folder, task.plan)
-    return {
-        f"FAIRWAY_INPUT_{each.name.upper()}": str(base / each.path_for(known))
-        for each in task.plan.chained
-    }
+    return {each.name: base / each.path_for(known) for each in task.plan.chained}
 
 
 def missing_input(task: Task) -> str:
     """Returns why an input from another run is missing; "" if all are there."""
-    if not task.plan.chained:
-        return ""
-    base = task.run_folder.parents[1]
     try:
-        known = outputs.decide_best(task.run_folder, task.plan)
+        inputs = _inputs(task)
     except (Fault, OSError) as error:
         return str(error)
-    for each in task.plan.chained:
-        path = each.path_for(known)
-        if not _is_there(base / path):
-            _, other, _, number, _, output = (*path.split("/"), *[""] * 5)[:6]
-            if not output:
-                return f"the input `{each.name}` no longer exists: {base / path}"
+    for name, path in inputs.items():
+        for parent in (path.parents[1], path.parent):
+            # A node that shares the folder caches the absence of a file until it lists the folder.
+            with suppress(OSError):
+                list(parent.iterdir())
+        if not path.is_dir():
+            below = path.relative_to(task.run_folder.parents[1]).parts
+            if len(below) < 6:
+                return f"the input `{name}` no longer exists: {path}"
+            _, other, _, number, _, output = below[:6]
             return f"task {number} of {other} has kept no file in `{output}`"
     return ""
-
-
-def _is_there(folder: Path) -> bool:
-    """Returns True if the path exists. A node that shares the folder caches the absence of a file
-    until it lists the folder."""
-    for parent in (folder.parents[1], folder.parent):
-        with suppress(OSError):
-            list(parent.iterdir())
-    return folder.is_dir()
 
 
 _STRAY_GRACE = 2.0  # seconds for an attempt that was not recorded
@@ -188,9 +173,8 @@ _START_WAIT = 600.0  # seconds for a cause that keeps tasks from starting to dis
 
 def has_retry(task: Task, cause: str) -> bool:
     """Returns True if the task may start again after an attempt that ended for this cause and is
-    already counted. A cause with a limit in `retry` has that limit. Without one, a lost node is
-    free if a scheduler takes nodes away, and counts as a failure elsewhere. Failures have
-    `retries`."""
+    already counted: within the cause's limit in `retry`, or else, as a failure, within `retries`. A
+    lost node without a limit is free if a scheduler takes nodes away, and a failure elsewhere."""
     limits, lost_is_failure = task.plan.retry_limits, task.nodes.LOSSES_ARE_FAILURES
     if task.limit:
         return False

@@ -67,8 +67,7 @@ class SharedNodes(Nodes):
         return scratch_folder(task) / f"mpi{task.attempt}"
 
     def directories(self, task: Task) -> dict[str, Path]:
-        """Returns the directories in the shared folder; the one on each node's disk is in
-        `contract`."""
+        """Returns the directories, without the one on each node's disk; see `contract`."""
         found = super().directories(task)
         del found["FAIRWAY_SCRATCH_DIR"]
         own = found["FAIRWAY_CHECKPOINT_DIR"]  # unless it is absolute
@@ -154,9 +153,8 @@ class Scheduled(Backend):
         return known.cancels(task.name)
 
     def interrupted(self, attempts: Attempts, code: int) -> bool:
-        """Returns True if its nodes go, or the scheduler ends it: because the user cancelled it, or
-        to start it again elsewhere. Which of the two is known once this has ended; see
-        `reconcile`."""
+        """Returns True if its nodes go, or the scheduler ends it: for a user who cancels it, or to
+        start it again elsewhere. Which is known once this has ended; see `reconcile`."""
         task = attempts.task
         if self.asked == HAND_OVER:
             self.hand_over(attempts, code)
@@ -181,15 +179,13 @@ class Scheduled(Backend):
         task.resume_count(self.ended_before(task))
 
     def ended_before(self, task: Task) -> str:
-        """Returns why the attempt before this process ended, if it belongs to the same
-        submission."""
+        """Returns why the attempt before this process ended, if it was of the same submission."""
         with suppress(OSError):
             return self.before_file(task).read_text(encoding="utf-8")
         return self.BEGUN_AGAIN
 
     def before_file(self, task: Task) -> Path:
-        """Returns the file with that reason: the task's own state is overwritten meanwhile by why
-        it waits."""
+        """Returns the file with that reason, which the task's own state has lost while it waits."""
         return task.folder / "before.txt"
 
 
@@ -226,8 +222,12 @@ def run_attempts(attempts: Attempts, scheduler: Scheduled) -> int:
         prepare(attempts, scheduler)
         _run(attempts, scheduler)
     except scheduler.FAULTS as fault:
-        if attempts.state == "running":
-            _end(attempts.task, scheduler)
+        task = attempts.task
+        if attempts.state == "running":  # its programs have their signal and grace
+            task.stop()
+            while task.ended() is None:
+                processes.wait(scheduler.wakeup, task.next_timer())
+                task.check_timers()
         said = fault.said if isinstance(fault, Fault) else str(fault)
         attempts.finish("failed", IO_ERROR, said)
     attempts.task.states.await_room(scheduler.wakeup, _ROOM_WAIT)
@@ -255,14 +255,6 @@ def _run(attempts: Attempts, scheduler: Scheduled) -> None:
                 attempts.decide(CANCELLED, is_last=True)
 
 
-def _end(task: Task, scheduler: Scheduled) -> None:
-    """Ends the programs of an attempt, with their signal and grace, whatever the scheduler says."""
-    task.stop()
-    while task.ended() is None:
-        processes.wait(scheduler.wakeup, task.next_timer())
-        task.check_timers()
-
-
 def keep_before(file: Path, why: str) -> None:
     """Stores the first line of the task's log for the next time that the scheduler starts it."""
     with suppress(OSError):
@@ -278,8 +270,7 @@ def read_secrets(run: Path, plan: RunPlan) -> None:
 
 
 def once_there_is_room(action: Callable[[], object]) -> None:
-    """Calls the function, and retries while the disk is full, for up to 600 seconds. Raises
-    OSError."""
+    """Calls the function until the disk has room, for 600 seconds at most. Raises OSError."""
     end = time.monotonic() + _ROOM_WAIT
     while True:
         try:

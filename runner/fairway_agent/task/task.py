@@ -9,24 +9,23 @@ import time
 from collections import Counter
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from fairway_agent import control, job_facts, outputs, processes, state_files, task_logs
 from fairway_agent.fanout import launchers
 from fairway_agent.quick import dataclass
+from fairway_agent.resources import Share, ranges
 from fairway_agent.sampler import Sampling
-from fairway_agent.spec import CANCEL
+from fairway_agent.spec import CANCEL, RunPlan, TaskSpec
 from fairway_agent.state_files import CANCELLATION, IO_ERROR, MACHINE, TIMED_OUT, TaskState
 
 if TYPE_CHECKING:
     import subprocess
+    import threading
     from collections.abc import Sequence
-    from typing import BinaryIO
 
     from fairway_agent.limits import IdleWatch
     from fairway_agent.machine import Host
-    from fairway_agent.resources import Share
-    from fairway_agent.spec import RunPlan, TaskSpec
 
 MACHINE_STOPPED = "its machine was stopped"
 _STRAY_GRACE = 2.0  # seconds for processes that a finished task left behind
@@ -56,8 +55,7 @@ class Nodes:
     LOSSES_ARE_FAILURES: ClassVar = True
 
     def mark(self, task: Task) -> str:
-        """Returns the value of `MARK` in its processes' environment, which begins with the run's
-        folder."""
+        """Returns the value of `MARK` for its processes, which begins with the run's folder."""
         return f"{task.run_folder}#{task.name}"
 
     def prepare(self, task: Task) -> None:
@@ -81,8 +79,7 @@ class Nodes:
         processes.signal_sessions(task.sessions(), number)
 
     def sampling(self, task: Task, environment: dict[str, str]) -> Sampling:
-        """Returns the sampling of the nodes during an attempt; none if something else samples
-        them."""
+        """Returns the sampling of the nodes during an attempt; none if something else does it."""
         return Sampling()
 
     def clean(self, task: Task, code: int) -> None:
@@ -100,8 +97,7 @@ class Nodes:
         return False
 
     def facts(self, task: Task) -> dict[str, Any]:
-        """Returns the fields of the task's state that say where it runs, and for which
-        submission."""
+        """Returns the fields of the task's state about where it runs, and for which submission."""
         return {}
 
     def record(self, task: Task, status: TaskState) -> None:
@@ -147,8 +143,7 @@ class Nodes:
         task_logs.append(self.log_file(task), line)
 
     def written(self, task: Task) -> Path:
-        """Returns the folder into which the task writes its outputs, each in a folder of its
-        own."""
+        """Returns the folder in which each of the task's outputs has a folder to write into."""
         return task.folder / "work"
 
     def kept(self, task: Task) -> Path:
@@ -192,7 +187,7 @@ class Task:
     started: float = 0.0
     held: float = 0.0
     process: subprocess.Popen[bytes] | None = None
-    pump: task_logs.Pump | None = None
+    pump: threading.Thread | None = None
     sampling: Sampling = field(default_factory=Sampling)
     kill_at: float | None = None
     timed_out: bool = False
@@ -240,16 +235,14 @@ class Task:
         return {self.session} | processes.sessions_with(mark) | self.nodes.sessions(self)
 
     def addresses(self) -> list[str]:
-        """Returns the addresses of its nodes, or this machine's, once for each node that it
-        wants."""
+        """Returns the addresses of its nodes, or this machine's as many times as it wants nodes."""
         return [host.address for host in self.hosts] or ["localhost"] * self.spec.nodes
 
     # --- one attempt, which `launch` starts
 
     def stop(self, why: str = "", *, timed_out: bool = False) -> None:
         """Asks the task's program to end, `why` if the reason is not its own; it is killed after
-        its grace. A program that has just ended by itself keeps its end, but a failure that is
-        cancelled is not retried."""
+        its grace. One that has just ended keeps its end, but no cancelled failure is retried."""
         code = None if self.process is None else self.process.poll()
         goes_on = code is None and self.kill_at is None
         if goes_on or (code != 0 and why == CANCELLATION):
@@ -299,8 +292,7 @@ class Task:
             self.record(replace(self.status("running"), reason=why))
 
     def ended(self) -> int | None:
-        """Returns the exit code once the task's script has ended and nothing of it runs on any
-        node."""
+        """Returns the exit code once the script has ended and nothing of it runs on any node."""
         assert self.process is not None
         code = self.process.poll()
         if code is None:
@@ -308,7 +300,7 @@ class Task:
         # Leftover processes would occupy cores long after the task is forgotten.
         processes.end_all(self.sessions, _STRAY_GRACE)
         if self.pump is not None:
-            self.pump.join()
+            self.pump.join(task_logs.LAST_OUTPUT)
         if self.session_folder is not None:
             shutil.rmtree(self.session_folder, ignore_errors=True)
         self.held += max(0.0, time.time() - self.started)
@@ -351,21 +343,18 @@ class Task:
         return known or (MACHINE_STOPPED if stopped else None)
 
     def retries_exhausted(self, cause: str) -> bool:
-        """Returns True if more of its attempts have ended for this cause than the job's `retry`
-        allows."""
+        """Returns True if more attempts have ended for this cause than the job's `retry` allows."""
         limit = self.plan.retry_limits.get(cause)
         return limit is not None and self.failures_by_cause[cause] > limit
 
     def finish(self, state: str, code: int) -> str:
-        """Records the end, keeps the outputs, and returns the final state: a task whose outputs
-        cannot be kept has failed."""
+        """Records the end, keeps the outputs, and returns the final state, failed if that fails."""
         reason, written = self.failure_reason(), self.nodes.written(self)
         empty: tuple[str, ...] = ()
         limits = self.plan.retry_limits
         used = [f"{name}: {limits[name]}" for name in limits if self.retries_exhausted(name)]
         if state == "failed" and used:
-            reason = f"{reason}; " if reason else ""
-            reason += f"`retry: {{{used[0]}}}` is used up"
+            reason = "; ".join(filter(None, [reason, f"`retry: {{{used[0]}}}` is used up"]))
         elif state == "succeeded" and self.spec.outputs:
             empty = outputs.empty(written, self.spec.outputs)
         try:
@@ -385,9 +374,10 @@ class Task:
         known = TaskState(state, self.attempt, started, held=held, ends=ends, **facts)
         if any(each.best for each in self.plan.chained):
             known = replace(known, best=control.read(self.run_folder).best or None)
-        if self.share is None or state == "queued":
+        if (share := self.share) is None or state == "queued":
             return known
-        return known.with_share(self.share)
+        gpus, cores = ranges(share.gpus), ranges(share.cores)
+        return replace(known, gpus=gpus, cores=cores, part=round(share.part, 6))
 
     def record(self, status: TaskState) -> None:
         self.nodes.record(self, status)

@@ -98,7 +98,7 @@ def test_kubernetes_share_tasks_on_one_node_have_separate_samples(
     mine = task(tmp_path, with_share(NODE, Wanted(gpus=3), 0.375, devices))
     whole = replace(mine, hosts=[NODE])
     for each, name in ((mine, "nd-0.4"), (whole, "nd-0")):
-        assert each.nodes.sampling(each, {}).environment()["_FAIRWAY_NODE"] == name
+        assert each.nodes.sampling(each, {}).environment["_FAIRWAY_NODE"] == name
         watch = attempts.idle_watch(each)
         assert (watch.nodes, watch.gpus) == ([name], None)
     told = attempts.contract(whole).keys()
