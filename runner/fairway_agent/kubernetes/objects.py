@@ -33,7 +33,6 @@ _UID = "kueue.x-k8s.io/job-uid"
 # Reasons that persist when other jobs end, and states of checks, for example for new nodes.
 _NEVER = ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Inadmissible")
 _REFUSED = ("Retry", "Rejected")
-_STARTS, _STARTS_NONE = "TriggeredScaleUp", "NotTriggerScaleUp"
 REQUESTED = "autoscaling.x-k8s.io/consume-provisioning-request"
 """Annotation of pods that Kueue admitted after requesting their nodes. The autoscaler starts no
 further nodes for them. Source: Kubernetes autoscaler, processors/provreq/pods_filter.go."""
@@ -44,7 +43,12 @@ def held_by_queue(api: Api) -> dict[str, str]:
     """Returns why Kueue does not admit Jobs yet, by their uids."""
     listed = api.list(api.kueue, "workloads", {}) if api.kueue else ()
     before, found = Counter[str](), {}
-    for workload in sorted(filter(_waits, listed), key=_order):
+    waiting = [
+        each
+        for each in listed
+        if not condition(each, "Admitted") and not condition(each, "Finished")
+    ]
+    for workload in sorted(waiting, key=_order):
         queue = workload["spec"].get("queueName") or ""
         if why := _why(workload, before[queue]):
             found[(workload["metadata"].get("labels") or {}).get(_UID, "")] = why
@@ -66,7 +70,7 @@ def scaling(api: Api) -> dict[str, Scaling]:
     latest: dict[str, tuple[float, str]] = {}
     since: dict[str, float] = {}
     with suppressed(FORBIDDEN):
-        for reason in (_STARTS, _STARTS_NONE):
+        for reason in ("TriggeredScaleUp", "NotTriggerScaleUp"):
             query = {"fieldSelector": f"involvedObject.kind=Pod,reason={reason}"}
             for event in api.list(CORE, "events", query):
                 uid = event["involvedObject"].get("uid", "")
@@ -74,16 +78,11 @@ def scaling(api: Api) -> dict[str, Scaling]:
                 when = moment(event.get("lastTimestamp") or event.get("eventTime"))
                 said = (event.get("message") or "").removeprefix("pod didn't trigger scale-up: ")
                 says = f"the autoscaler starts none: {said}"
-                if reason == _STARTS:
+                if reason == "TriggeredScaleUp":
                     says, since[uid] = _SCALES, max(when, since.get(uid, 0.0))
                 if uid not in latest or when >= latest[uid][0]:
                     latest[uid] = when, says
     return {uid: Scaling(why, since.get(uid, 0.0)) for uid, (_, why) in latest.items()}
-
-
-def _waits(workload: Object) -> bool:
-    kinds = {each["type"] for each in conditions_of(workload) if each["status"] == "True"}
-    return not kinds & {"Admitted", "Finished"}
 
 
 def _why(workload: Object, ahead: int) -> str | None:
@@ -141,7 +140,7 @@ _MOST_NAMES = 100  # runs in one request
 class Objects:
     """The Jobs of some runs by name; the active and the failed pods of each; why Kueue holds one
     back, by its uid; what the autoscaler says of pods, by theirs; and, if a pod has no node, the
-    nodes that are `broken`."""
+    nodes that are `broken`: the health check has cordoned them."""
 
     jobs: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, list[Object]] = field(default_factory=lambda: defaultdict(list))
@@ -178,16 +177,11 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
         found.held = held_by_queue(api)
     if any(unscheduled(pod) for pods in found.pods.values() for pod in pods):
         found.scaling = scaling(api)
-        found.broken = broken(api)
+        with suppressed(FORBIDDEN):  # then none is known
+            nodes = api.list(CORE, "nodes", {}, everywhere=True)
+            notes = [each["metadata"].get("annotations") or {} for each in nodes]
+            found.broken = [node for node, its in zip(nodes, notes, strict=True) if CORDONED in its]
     return found
-
-
-def broken(api: Api) -> list[Object]:
-    """Lists the nodes that the health check has cordoned; none if the head may not see nodes."""
-    nodes: Sequence[Object] = ()
-    with suppressed(FORBIDDEN):
-        nodes = api.list(CORE, "nodes", {}, everywhere=True)
-    return [each for each in nodes if CORDONED in (each["metadata"].get("annotations") or {})]
 
 
 def unscheduled(pod: Object) -> Object | None:

@@ -185,7 +185,7 @@ class TestNames:
         task's."""
         folder = cluster.submitted([1, 1], last=True)
         shutil.rmtree(folder)
-        one = CancelRequest("job-a", 0, task="0", claims=("claim",))
+        one = CancelRequest("job-a", 0, task="0", marks=("claim",))
         runs.cancel(cluster.shared, one, io.BytesIO())
         (folder / "tasks" / "0").mkdir(parents=True)  # written by its pod since
         runs.cancel(cluster.shared, one, io.BytesIO())
@@ -246,7 +246,7 @@ class TestNames:
         assert not folder.exists()
         runs.remove(cluster.shared, RunsRequest(remove="job-a"), io.BytesIO())
         runs.cancel(cluster.shared, CancelRequest("job-a", 0, kill=True), io.BytesIO())
-        asked = CancelRequest("job-a", 0, claims=("claim",))
+        asked = CancelRequest("job-a", 0, marks=("claim",))
         runs.cancel(cluster.shared, asked, io.BytesIO())
         assert (json.dumps(cluster.server.of("jobs")["job-a-0-0"]), cluster.server.created) == (
             before,

@@ -32,7 +32,6 @@ def has_pyxis(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """Returns True if srun's help has the plugin's options."""
     text = "--container-image=[USER@][REGISTRY#]IMAGE" if request.param else "--nodes=N"
     monkeypatch.setattr(commands, "run", lambda *_: text)
-    allocation._has_pyxis.cache_clear()
     return bool(request.param)
 
 
