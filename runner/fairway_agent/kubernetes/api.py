@@ -103,20 +103,17 @@ class Api:
         """Returns the objects that the query selects; `everywhere` as in `get`."""
         path = f"{base}/{kind}" if everywhere else self._path(base, kind)
         for _ in range(_LISTS):
+            listed: list[dict[str, Any]] = []
+            page = {**query, "limit": str(_PAGE)}
             with suppressed(EXPIRED):
-                return list(self._pages(path, query))
+                while True:
+                    found = self.call("GET", f"{path}?{urlencode(page)}")
+                    listed += found.get("items") or ()
+                    page["continue"] = (found.get("metadata") or {}).get("continue") or ""
+                    if not page["continue"]:
+                        return listed
         text = "the API server of Kubernetes drops its lists before they are read to the end"
         raise Fault(NO_ANSWER, text, DOWN)
-
-    def _pages(self, path: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-        more = ""
-        while True:
-            page = {**query, "limit": str(_PAGE), **({"continue": more} if more else {})}
-            found = self.call("GET", f"{path}?{urlencode(page)}")
-            yield from found.get("items") or ()
-            more = (found.get("metadata") or {}).get("continue") or ""
-            if not more:
-                return
 
     def create(self, base: str, kind: str, manifest: Mapping[str, Any]) -> bool:
         """Creates an object; returns False if one of that name exists, perhaps from an interrupted

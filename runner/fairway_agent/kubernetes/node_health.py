@@ -79,8 +79,9 @@ class NodeHealth:
         for left in reversed(range(_TRIES)):
             node = self._node()
             change = change_of(node, found, machine)
-            notes = _hold(node, hold=found.is_building and self.clock() < _made(node) + _BUILDS)
-            if notes:
+            text = node["metadata"]["creationTimestamp"]
+            made = calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ"))
+            if notes := _hold(node, hold=found.is_building and self.clock() < made + _BUILDS):
                 change.setdefault("metadata", {"annotations": {}})["annotations"].update(notes)
             try:
                 if change:
@@ -178,12 +179,6 @@ def _hold(node: Mapping[str, Any], *, hold: bool) -> dict[str, str | None]:
     if not hold and HELD in notes:
         return {HELD: None, KEPT: None}
     return {}
-
-
-def _made(node: Mapping[str, Any]) -> float:
-    """Returns when the node was created, in seconds since 1970."""
-    text = node["metadata"]["creationTimestamp"]
-    return calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ"))
 
 
 def condition_of(node: Mapping[str, Any], found: Verdict, now: float) -> dict[str, str]:

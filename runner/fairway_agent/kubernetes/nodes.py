@@ -42,7 +42,20 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
         return NodesReport(pods=tuple(_pods(api, shared / "runs" / request.run)))
     if request.action:
         _act(api, request.action, request.node)
-    found = tuple(_nodes(api, request))
+    labels = ",".join(f"{key}={value}" for key, value in request.selector.items())
+    query = {"labelSelector": labels} if labels else {}
+    try:
+        listed = api.list(CORE, "nodes", query, everywhere=True)
+    except Refused as refused:
+        if refused.status != FORBIDDEN:
+            raise
+        raise Fault("no-access", f"the nodes cannot be listed: {refused}", _RIGHTS) from None
+    pods: dict[str, list[Object]] = defaultdict(list)
+    query = {"labelSelector": RUN, "fieldSelector": "status.phase=Running"}
+    for pod in api.list(CORE, "pods", query):
+        pods[pod["spec"].get("nodeName", "")].append(pod["metadata"])
+    by_name = {str(node["metadata"]["name"]): node for node in listed}
+    found = tuple(_report(by_name[name], request.rdma, pods[name]) for name in sorted(by_name))
     return NodesReport(found, _health(api, shared, request) if request.health else None)
 
 
@@ -52,23 +65,6 @@ def _pods(api: Api, folder: Path) -> Iterator[PodReport]:
         facts = pod["metadata"]
         if owns(folder, pod) and index_of(pod) >= 0 and "deletionTimestamp" not in facts:
             yield PodReport(facts["name"], facts["labels"].get(PART, ""), index_of(pod))
-
-
-def _nodes(api: Api, request: NodesRequest) -> list[NodeReport]:
-    selector = ",".join(f"{key}={value}" for key, value in request.selector.items())
-    query = {"labelSelector": selector} if selector else {}
-    try:
-        listed = list(api.list(CORE, "nodes", query, everywhere=True))
-    except Refused as refused:
-        if refused.status != FORBIDDEN:
-            raise
-        raise Fault("no-access", f"the nodes cannot be listed: {refused}", _RIGHTS) from None
-    listed.sort(key=lambda each: str(each["metadata"]["name"]))
-    pods: dict[str, list[Object]] = defaultdict(list)
-    query = {"labelSelector": RUN, "fieldSelector": "status.phase=Running"}
-    for pod in api.list(CORE, "pods", query):
-        pods[pod["spec"].get("nodeName", "")].append(pod["metadata"])
-    return [_report(node, request.rdma, pods[node["metadata"]["name"]]) for node in listed]
 
 
 def _report(node: Object, rdma: str, pods: Sequence[Object]) -> NodeReport:
@@ -128,32 +124,23 @@ def _act(api: Api, action: str, node: str) -> None:
 def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
     """Returns the health of the shared folder, of the claims of the target's volumes and of its
     queue, and the rights that the head's account lacks."""
-    return runs.health(
-        shared,
-        claims={name: _claim(api, name) for name in request.claims},
-        queue=_queue(api, request.queue) if request.queue else "",
-        lacks=tuple(
-            right
-            for right, everywhere in request.rights.items()
-            if not _may(api, right, everywhere)
-        ),
-    )
-
-
-def _may(api: Api, right: str, everywhere: bool) -> bool:
-    """Returns True if this account has a right."""
-    verb, _, name = right.partition(" ")
-    resource, _, group = name.partition(".")
-    asked = {"verb": verb, "resource": resource, "group": group}
-    if not everywhere:
-        asked["namespace"] = api.namespace
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": asked},
-    }
-    found = api.call("POST", _REVIEWS, body)
-    return bool((found.get("status") or {}).get("allowed"))
+    lacks = []
+    for right, everywhere in request.rights.items():
+        verb, _, name = right.partition(" ")
+        resource, _, group = name.partition(".")
+        asked = {"verb": verb, "resource": resource, "group": group}
+        if not everywhere:
+            asked["namespace"] = api.namespace
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": asked},
+        }
+        if not (api.call("POST", _REVIEWS, body).get("status") or {}).get("allowed"):
+            lacks.append(right)
+    claims = {name: _claim(api, name) for name in request.claims}
+    queue = _queue(api, request.queue) if request.queue else ""
+    return runs.health(shared, claims=claims, queue=queue, lacks=tuple(lacks))
 
 
 def _claim(api: Api, name: str) -> str:

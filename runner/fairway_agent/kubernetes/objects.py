@@ -179,8 +179,9 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
         found.scaling = scaling(api)
         with suppressed(FORBIDDEN):  # then none is known
             nodes = api.list(CORE, "nodes", {}, everywhere=True)
-            notes = [each["metadata"].get("annotations") or {} for each in nodes]
-            found.broken = [node for node, its in zip(nodes, notes, strict=True) if CORDONED in its]
+            found.broken = [
+                each for each in nodes if CORDONED in (each["metadata"].get("annotations") or {})
+            ]
     return found
 
 

@@ -85,7 +85,6 @@ def make(api: Api, folder: Path, name: str) -> None:
 TOO_MUCH = "more than the queue"
 NO_CLASS = "no WorkloadPriorityClass"
 _UNFIT = 422
-_CLASSES = "workloadpriorityclasses"
 
 
 def require_quota(found: Object | None, job: Mapping[str, Any]) -> None:
@@ -256,7 +255,8 @@ def _require_quota(api: Api, folder: Path, wanted: Control) -> None:
                 name = job["metadata"]["labels"].get(manifests.PRIORITY)
                 with suppressed(FORBIDDEN):  # the head may lack that right, if prepared earlier
                     # Kueue would wait for the class forever.
-                    if name and not api.get(api.kueue, _CLASSES, name, everywhere=True):
+                    classes = "workloadpriorityclasses"
+                    if name and not api.get(api.kueue, classes, name, everywhere=True):
                         raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
             require_quota(queues[queue], job)
 

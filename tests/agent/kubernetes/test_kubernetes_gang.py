@@ -58,7 +58,7 @@ def test_gang_is_complete_once_all_pods_have_come(
     assert group.is_whole()
     assert not Gang(pod, "3", 1, 3).is_whole(), "another start"
     monkeypatch.setattr(sshd_mesh, "connect", lambda _, hosts: ",".join(hosts))
-    hosts, config = group.meet()
+    hosts, config = group.gather()
     assert [host.name for host in hosts] == ["nd-0", "nd-1", "nd-2"]
     assert config == "10.0.0.1,10.0.0.2,10.0.0.3"
     assert not group.has_changed()
@@ -191,7 +191,7 @@ def test_gang_remembers_a_terminated_pod_until_the_next_attempt(
     group = Gang(pod, "3", 0, 2)
     arrive(group, 0)
     arrive(group, 1)
-    group.meet()
+    group.gather()
     assert not group.was_told()
     assert not group.has_changed()
     group.leave(1)  # as u-1, which is its id
@@ -201,7 +201,7 @@ def test_gang_remembers_a_terminated_pod_until_the_next_attempt(
     assert group.gather() is None
     arrive(group, 1, uid="another")
     assert group.was_told()
-    group.meet()
+    group.gather()
     assert not group.was_told()
 
 

@@ -283,5 +283,5 @@ class TestEnded:
         found = view(GANG, 3, job(over("Failed", "PodFailurePolicy")), pod(0, "Running"))
         assert found.state == "failed"
 
-    def test_kubernetes_task_without_a_job_has_no_view(self) -> None:
-        assert seen(SWEEP, 0, None) is None
+    def test_kubernetes_task_without_a_job_is_lost(self) -> None:
+        assert view(SWEEP, 0, None) == JobView("lost", "its Job is gone from Kubernetes")
