@@ -228,7 +228,7 @@ def test_imds_token_is_cached_and_renewed_before_it_expires(
 ) -> None:
     """A copy of very many blobs takes longer than a token lasts."""
     metadata = Metadata(services.url)
-    assert metadata.token(VAULT) == metadata.token(VAULT) == f"token for {VAULT}"
+    assert metadata.token(VAULT)[0] == metadata.token(VAULT)[0] == f"token for {VAULT}"
     assert len(services.requests) == 1
     later = time.time() + 86_400
     monkeypatch.setattr(imds.time, "time", lambda: later)
@@ -286,12 +286,14 @@ def test_imds_user_without_access_uses_the_substitute_service(
     monkeypatch.setattr(imds, "ADDRESS", "http://127.0.0.1:1")
     monkeypatch.delenv("FAIRWAY_METADATA_URL", raising=False)
     monkeypatch.setattr("os.getuid", lambda: 30_001)
-    assert Metadata().token(VAULT) == f"token for {VAULT}"
+    assert Metadata().token(VAULT)[0] == f"token for {VAULT}"
     monkeypatch.setattr("os.getuid", lambda: 1000)
-    assert imds._usual() == "http://127.0.0.1:1"
+    with pytest.raises(Failure, match=r"http://127\.0\.0\.1:1/metadata"):
+        Metadata().token(VAULT)
     place.unlink()
     monkeypatch.setattr("os.getuid", lambda: 30_001)
-    assert imds._usual() == "http://127.0.0.1:1"
+    with pytest.raises(Failure, match=r"http://127\.0\.0\.1:1/metadata"):
+        Metadata().token(VAULT)
 
 
 def test_imds_substitute_gives_tokens_for_blobs_and_images_and_nothing_else(
@@ -308,7 +310,7 @@ def test_imds_substitute_gives_tokens_for_blobs_and_images_and_nothing_else(
             tokens.machine()
         assert services.requests == []
         for resource in (STORAGE, "https://management.azure.com"):
-            assert tokens.token(resource) == f"token for {resource.rstrip('/')}"
+            assert tokens.token(resource)[0] == f"token for {resource.rstrip('/')}"
 
 
 def test_imds_token_is_requested_for_the_chosen_identity(

@@ -31,7 +31,6 @@ from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
-    from fairway_agent.resources import Wanted
     from fairway_agent.spec import TaskSpec
 
 RUNNING = "fairway.running"
@@ -83,15 +82,13 @@ class Batch(Scheduled):
         return False
 
     def begin(self, task: Task) -> bool:
-        """Waits for the task's share of its node; returns False if it is to end before."""
+        """Waits until others release the task's share of its node, and records it; returns False if
+        the task is to end before."""
         super().begin(task)
         self._running.touch()
         sys.stdout.flush()
-        return task.spec.wanted is None or self._take_share(task, task.spec.wanted)
-
-    def _take_share(self, task: Task, wanted: Wanted) -> bool:
-        """Waits until others release enough of the node, and records the task's share; returns
-        False if the task is to end before."""
+        if (wanted := task.spec.wanted) is None:
+            return True
         file = self.nodes.folders.work / "logs" / SHARE_FILE
         file.unlink(missing_ok=True)  # left by an earlier attempt
         devices, said = look(), False
@@ -214,6 +211,16 @@ def _watched(task: Task, scheduler: Batch) -> int:
     return code
 
 
+def _wait_to_go(task: Task) -> None:
+    """Waits until Batch takes the node, and restarts the task elsewhere; ending now would be a
+    failure. If the node is not taken after all, the task continues here, and the attempt does not
+    count."""
+    say("the job has ended; this node waits to be taken away")
+    time.sleep(_HELD)
+    say("the node was not taken away: the task starts again here")
+    task.record(task.status("queued"))
+
+
 def _task_here(folders: Folders, spec: TaskSpec, first: int) -> tuple[int, Task, BatchNodes]:
     """Returns the attempt's number, its task and nodes. Raises OSError, Fault or CalledProcessError
     if it cannot begin, and leaves word of that for the next attempt."""
@@ -255,16 +262,6 @@ def _not_begun(folders: Folders, code: int, why: str) -> int:
     """Records the end of a task that could not start, and returns its exit code."""
     write_ending(folders, TaskState("failed", ended=time.time(), exit_code=code, reason=why))
     return fail(why, code)
-
-
-def _wait_to_go(task: Task) -> None:
-    """Waits until Batch takes the node, and restarts the task elsewhere; ending now would be a
-    failure. If the node is not taken after all, the task continues here, and the attempt does not
-    count."""
-    say("the job has ended; this node waits to be taken away")
-    time.sleep(_HELD)
-    say("the node was not taken away: the task starts again here")
-    task.record(task.status("queued"))
 
 
 def _keep_log(folders: Folders, number: int) -> None:

@@ -146,7 +146,6 @@ class Gang:
         return hosts, config
 
     def _notes(self) -> Control:
-        """Reads the notes of the run's controller."""
         return control.read(self.run).of(self.submission)
 
     def _check_blocked(self, what: str) -> None:

@@ -78,11 +78,9 @@ class NodeHealth:
         found = self._verdict(self._node())
         for left in reversed(range(_TRIES)):
             node = self._node()
-            change = change_of(node, found, machine)
             text = node["metadata"]["creationTimestamp"]
             made = calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ"))
-            if notes := _hold(node, hold=found.is_building and self.clock() < made + _BUILDS):
-                change.setdefault("metadata", {"annotations": {}})["annotations"].update(notes)
+            change = change_of(node, found, machine, is_new=self.clock() < made + _BUILDS)
             try:
                 if change:
                     # Only this version of the node: a person may cordon it meanwhile.
@@ -140,9 +138,12 @@ def run(check: Sequence[str]) -> Verdict:
     return Verdict(_FALSE, "GPUs and InfiniBand adapters are as the VM size has them")
 
 
-def change_of(node: Mapping[str, Any], found: Verdict, machine: str) -> dict[str, Any]:
+def change_of(
+    node: Mapping[str, Any], found: Verdict, machine: str, *, is_new: bool
+) -> dict[str, Any]:
     """Returns the change that cordons a broken node, or uncordons a healthy one that this program
-    had cordoned, and records its VM. Empty if nothing is to change.
+    had cordoned, and records its VM. Empty if nothing is to change. Stops the autoscaler from
+    removing a new node before it has its drivers: no pod that needs them can use it before.
 
     If somebody uncordons a broken node, that decision stands until the node has been healthy. AKS
     uncordons each node that it has updated, too; as the node has booted since, it counts as
@@ -167,18 +168,12 @@ def change_of(node: Mapping[str, Any], found: Verdict, machine: str) -> dict[str
             change["spec"] = {"unschedulable": False}
     if machine and notes.get(MACHINE) != machine:
         new[MACHINE] = machine
+    is_kept = found.is_building and is_new
+    if is_kept and KEPT not in notes:  # otherwise another program keeps it
+        new |= {HELD: "true", KEPT: "true"}
+    elif not is_kept and HELD in notes:
+        new |= {HELD: None, KEPT: None}
     return {**change, "metadata": {"annotations": new}} if new else {}
-
-
-def _hold(node: Mapping[str, Any], *, hold: bool) -> dict[str, str | None]:
-    """Returns the annotations that stop the autoscaler from removing a new node before it has its
-    drivers: no pod that needs them can use it before. Another program's annotations stay."""
-    notes = node["metadata"].get("annotations") or {}
-    if hold and KEPT not in notes:
-        return {HELD: "true", KEPT: "true"}
-    if not hold and HELD in notes:
-        return {HELD: None, KEPT: None}
-    return {}
 
 
 def condition_of(node: Mapping[str, Any], found: Verdict, now: float) -> dict[str, str]:

@@ -87,11 +87,9 @@ NO_CLASS = "no WorkloadPriorityClass"
 _UNFIT = 422
 
 
-def require_quota(found: Object | None, job: Mapping[str, Any]) -> None:
+def require_quota(found: Object, job: Mapping[str, Any]) -> None:
     """Raises Refused if a Job asks for more than its queue has when nothing else runs: it would
     wait there for ever. `found` is the ClusterQueue with its quota."""
-    if found is None:
-        return
     queue, spec = job["metadata"]["labels"][QUEUE], job["spec"]
     count = min(spec["parallelism"], spec["completions"])
     [container] = spec["template"]["spec"]["containers"]
@@ -104,18 +102,6 @@ def require_quota(found: Object | None, job: Mapping[str, Any]) -> None:
                 f"{pods} for {TOO_MUCH} {queue} ever has: {text} {name} each, of {_text(most)}"
             )
             raise Refused(_UNFIT, message)
-
-
-def cluster_queue(api: Api, queue: str) -> Object | None:
-    """Returns the ClusterQueue with the quota of a queue; None if the head may not see it. Raises
-    Refused if the cluster has no such queue."""
-    local = api.get(api.kueue, "localqueues", queue) if api.kueue else None
-    if local is None:
-        raise Refused(_UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job")
-    with suppressed(FORBIDDEN):  # see below
-        name = local["spec"]["clusterQueue"]
-        return api.get(api.kueue, "clusterqueues", name, everywhere=True)
-    return None
 
 
 def _most(queue: Object, resource: str) -> Fraction | None:
@@ -246,19 +232,25 @@ def _manifest(folder: Path, name: str) -> manifests.Manifest:
 
 def _require_quota(api: Api, folder: Path, wanted: Control) -> None:
     """Raises Refused if a part, due now or later, would wait in its queue for ever."""
-    queues: dict[str, Any] = {}
-    for part in wanted.parts:
-        job = _manifest(folder, job_name(folder.name, wanted.submission, part.number))
-        if queue := job["metadata"]["labels"].get(manifests.QUEUE):
-            if queue not in queues:
-                queues[queue] = cluster_queue(api, queue)
-                name = job["metadata"]["labels"].get(manifests.PRIORITY)
-                with suppressed(FORBIDDEN):  # the head may lack that right, if prepared earlier
-                    # Kueue would wait for the class forever.
-                    classes = "workloadpriorityclasses"
-                    if name and not api.get(api.kueue, classes, name, everywhere=True):
-                        raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
-            require_quota(queues[queue], job)
+    names = [job_name(folder.name, wanted.submission, part.number) for part in wanted.parts]
+    jobs = [_manifest(folder, name) for name in names]
+    labels = jobs[0]["metadata"]["labels"] if jobs else {}
+    if not (queue := labels.get(QUEUE)):  # all parts have the same
+        return
+    local = api.get(api.kueue, "localqueues", queue) if api.kueue else None
+    if local is None:
+        raise Refused(_UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job")
+    # The head may lack these rights, if it was prepared earlier.
+    with suppressed(FORBIDDEN):
+        name, classes = labels.get(manifests.PRIORITY), "workloadpriorityclasses"
+        if name and not api.get(api.kueue, classes, name, everywhere=True):
+            # Kueue would wait for the class forever.
+            raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
+    with suppressed(FORBIDDEN):
+        name = local["spec"]["clusterQueue"]
+        if found := api.get(api.kueue, "clusterqueues", name, everywhere=True):
+            for job in jobs:
+                require_quota(found, job)
 
 
 def _delete(api: Api, jobs: Sequence[Object], wanted: Control) -> None:

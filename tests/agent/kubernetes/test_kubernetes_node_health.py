@@ -206,7 +206,7 @@ def test_node_health_condition_time_is_that_of_its_last_change() -> None:
 def test_node_health_leaves_an_unchecked_node_unchanged() -> None:
     for notes in ({}, {CORDONED: "7 of 8 GPUs"}):
         node = {"metadata": {"annotations": notes}, "spec": {"unschedulable": True}, "status": {}}
-        assert node_health.change_of(node, UNCHECKED, "") == {}
+        assert node_health.change_of(node, UNCHECKED, "", is_new=True) == {}
 
 
 def test_node_health_keeps_a_new_node_until_its_drivers_come_or_are_overdue(server: Server) -> None:

@@ -9,7 +9,7 @@ from waiting import until
 
 from fairway_boot.http import Answer, Failure
 from fairway_boot.slurm.capacity import ScaleSetClient
-from fairway_boot.slurm.commands import by_partition, expand
+from fairway_boot.slurm.commands import expand, partition_of
 from fairway_boot.slurm.node_registry import NodeRegistry
 from fairway_boot.slurm.settings import load, metadata_service
 
@@ -37,7 +37,7 @@ def test_host_list_expands_ranges_and_groups_nodes_by_partition(
 ) -> None:
     """Slurm writes many nodes in one word; each is named after its partition."""
     assert expand(text) == names
-    assert by_partition(["nd-0", "a-b-3", "nd-7"]) == {"nd": ["nd-0", "nd-7"], "a-b": ["a-b-3"]}
+    assert (partition_of("nd-7"), partition_of("a-b-3")) == ("nd", "a-b")
 
 
 def test_node_registry_gives_names_in_order_and_the_same_name_again() -> None:
