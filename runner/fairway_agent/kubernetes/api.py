@@ -145,37 +145,29 @@ class Api:
         """Returns the API server's answer. Raises Refused if it refuses, and Fault if it is
         down."""
         end, pause = time.monotonic() + _PATIENCE, _FIRST_PAUSE
+        kind = "strategic-merge-patch+json" if method == "PATCH" else "json"
+        headers = {"Accept": "application/json", "Content-Type": f"application/{kind}"}
+        data = None if body is None else json.dumps(body).encode()
         while True:
-            why, wait = self._try(method, path, body)
-            if not isinstance(why, str):
-                return why[0]
-            wait = max(wait, pause)
+            headers["Authorization"] = f"Bearer {self._read('token')}"  # the file is rotated
+            after = ""
+            try:
+                connection = self._connect()
+                connection.request(method, path, data, headers)
+                answer = connection.getresponse()
+                text = answer.read()
+                if answer.status not in _TRANSIENT:
+                    break
+                why, after = f"HTTP {answer.status}", answer.headers.get("Retry-After", "")
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                why = str(error) or type(error).__name__
+            wait = max(float(after) if after.isdecimal() else 0.0, pause)
             if time.monotonic() + wait > end:
-                text = f"the API server of Kubernetes does not answer: {why}"
-                raise Fault(NO_ANSWER, text, DOWN)
+                message = f"the API server of Kubernetes does not answer: {why}"
+                raise Fault(NO_ANSWER, message, DOWN)
             time.sleep(wait)
             pause = min(_LONGEST_PAUSE, 2 * pause)
-
-    def _try(self, method: str, path: str, body: object) -> tuple[str | tuple[Any], float]:
-        """Returns the answer, in a tuple, or why there is none yet, and for how long to wait."""
-        kind = "strategic-merge-patch+json" if method == "PATCH" else "json"
-        headers = {
-            "Authorization": f"Bearer {self._read('token')}",  # the token file is rotated
-            "Accept": "application/json",
-            "Content-Type": f"application/{kind}",
-        }
-        data = None if body is None else json.dumps(body).encode()
-        try:
-            connection = self._connect()
-            connection.request(method, path, data, headers)
-            answer = connection.getresponse()
-            text = answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            return str(error) or type(error).__name__, 0.0
-        if answer.status in _TRANSIENT:
-            after = answer.headers.get("Retry-After", "")
-            return f"HTTP {answer.status}", float(after) if after.isdecimal() else 0.0
         try:
             found = json.loads(text)
         except ValueError:
@@ -183,7 +175,7 @@ class Api:
         if answer.status >= http.client.BAD_REQUEST:
             message = found.get("message") if isinstance(found, dict) else ""
             raise Refused(answer.status, str(message or f"HTTP {answer.status}"))
-        return (found,), 0.0
+        return found
 
     def _connect(self) -> http.client.HTTPSConnection:
         if self._connection is None:

@@ -155,11 +155,6 @@ class Objects:
         is_asked_for = REQUESTED in (about.get("annotations") or {})
         return Scaling(_SCALES) if is_asked_for and not known.says else known
 
-    def pods_of(self, job: str, index: int) -> list[Object]:
-        """Returns the Job's pods of one index, newest first."""
-        found = [each for each in self.pods.get(job, ()) if index_of(each) == index]
-        return sorted(found, key=lambda each: each["metadata"]["creationTimestamp"], reverse=True)
-
 
 def look(api: Api, runs: Sequence[str]) -> Objects:
     """Lists the Jobs and pods of the runs in few requests, however many there are."""

@@ -11,6 +11,7 @@ from fairway_agent.kubernetes.objects import (
     REQUESTED,
     condition,
     holds,
+    index_of,
     is_over,
     moment,
     unscheduled,
@@ -41,7 +42,8 @@ def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str]:
     if job is None:
         return GONE, ""
     position = 0 if part.nodes > 1 else part.indices.index(index)
-    pods = found.pods_of(part.job, position)
+    pods = [each for each in found.pods.get(part.job, ()) if index_of(each) == position]
+    pods.sort(key=lambda each: each["metadata"]["creationTimestamp"], reverse=True)
     pod = next((each for each in pods if not is_over(each)), None)
     name = "" if pod is None else pod["metadata"]["name"]
     if end := _end(job, part, position):
