@@ -75,7 +75,16 @@ class NodeHealth:
     def look(self, machine: str = "") -> Verdict:
         """Checks the node once, writes the result to it, and returns it. Raises Fault if that
         fails."""
-        found = self._verdict(self._node())
+        node = self._node()
+        has = node["status"].get("capacity") or {}
+        if lacks := [name for name in self.offers if has.get(name, "0") == "0"]:
+            said = f"the node does not offer {' and '.join(lacks)} yet"
+            found = Verdict(_UNKNOWN, said, is_building=True)
+        else:
+            found = run(self.check)
+            if found.status == _TRUE and _old(node).get("status") != _TRUE:
+                time.sleep(self.pause)
+                found = run(self.check)
         for left in reversed(range(_TRIES)):
             node = self._node()
             text = node["metadata"]["creationTimestamp"]
@@ -93,18 +102,6 @@ class NodeHealth:
         if found.status != _UNKNOWN or _old(node).get("status") != _TRUE:
             status = {"conditions": [condition_of(node, found, self.clock())]}
             self._send("/status", {"status": status})
-        return found
-
-    def _verdict(self, node: Mapping[str, Any]) -> Verdict:
-        has = node["status"].get("capacity") or {}
-        lacks = [name for name in self.offers if has.get(name, "0") == "0"]
-        if lacks:
-            said = f"the node does not offer {' and '.join(lacks)} yet"
-            return Verdict(_UNKNOWN, said, is_building=True)
-        found = run(self.check)
-        if found.status == _TRUE and _old(node).get("status") != _TRUE:
-            time.sleep(self.pause)
-            found = run(self.check)
         return found
 
     def _node(self) -> dict[str, Any]:

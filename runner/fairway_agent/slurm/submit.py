@@ -67,12 +67,7 @@ def batch_script(folder: Path, part: Part, submission: int) -> str:
 
 
 def arguments(
-    folder: Path,
-    part: Part,
-    submission: int,
-    plan: RunPlan,
-    resources: Resources,
-    dependency: str,
+    folder: Path, part: Part, submission: int, plan: RunPlan, resources: Resources, dependency: str
 ) -> list[str]:
     """Returns sbatch's command line. Raises Fault if a node has too few GPUs for a task."""
     asked, node, wanted = resources.asked, resources.node, part.wanted

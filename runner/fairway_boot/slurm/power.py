@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fairway_boot.imds import Metadata
-    from fairway_boot.slurm.capacity import Instance
-    from fairway_boot.slurm.node_registry import NodeRegistry
     from fairway_boot.slurm.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -127,7 +125,13 @@ def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
     instances = capacity.client.instances()
     with opened(settings, name) as registry:
         gone = lost(instances, registry, among=list(registry.claims))
-        _mark_orphans(registry, instances, settings.orphan_after)
+        candidates, before = nameless(instances, registry), time.time() - settings.orphan_after
+        registry.see([each.id for each in candidates])
+        old = [each for each in candidates if registry.unnamed[each.id] <= before]
+        old.sort(key=lambda each: (not each.failed, registry.unnamed[each.id]))
+        for each in old[: max(0, len(candidates) - len(registry.wanted))]:
+            _log.warning("nobody needs instance %s", each.id)
+            registry.dismiss(each.id)
         leaving = sorted(registry.leaving)
         overdue = any(time.time() - since > _OVERDUE for since in registry.wanted.values())
     commands.update_nodes(settings, gone, "power_down_force", "Azure: the instance is gone")
@@ -165,17 +169,6 @@ def _note(settings: Settings, name: str, nodes: Mapping[str, commands.Node]) -> 
             _log.info("%s: the partition was opened again", name)
             registry.hold = Hold()
         return registry.hold
-
-
-def _mark_orphans(registry: NodeRegistry, instances: list[Instance], after: float) -> None:
-    """Marks old instances without a name for deletion, except those that are wanted."""
-    now, candidates = time.time(), nameless(instances, registry)
-    registry.see([each.id for each in candidates])
-    old = [each for each in candidates if now - registry.unnamed[each.id] >= after]
-    old.sort(key=lambda each: (not each.failed, registry.unnamed[each.id]))
-    for each in old[: max(0, len(candidates) - len(registry.wanted))]:
-        _log.warning("nobody needs instance %s", each.id)
-        registry.dismiss(each.id)
 
 
 if __name__ == "__main__":

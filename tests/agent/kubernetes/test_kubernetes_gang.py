@@ -77,12 +77,7 @@ def test_gang_is_complete_once_all_pods_have_come(
     ids=["all-there", "scales", "queue", "as-said"],
 )
 def test_gang_waits_for_its_pods_until_its_patience_ends(
-    pod: Path,
-    clock: Clock,
-    nodes: dict[str, int],
-    access: dict[str, Any],
-    minutes: int,
-    hint: str,
+    pod: Path, clock: Clock, nodes: dict[str, int], access: dict[str, Any], minutes: int, hint: str
 ) -> None:
     """Another task may hold the missing nodes and wait for those of this task."""
     own = {"image": "a", "head_image": "b", "service_account": "c", "head": "d", **access}

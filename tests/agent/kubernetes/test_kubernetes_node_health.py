@@ -11,14 +11,7 @@ from typing import Any
 import pytest
 
 from fairway_agent.kubernetes import node_health, nodes
-from fairway_agent.kubernetes.api import (
-    CONDITION,
-    CORDONED,
-    HELD,
-    MACHINE,
-    TAKEN,
-    Refused,
-)
+from fairway_agent.kubernetes.api import CONDITION, CORDONED, HELD, MACHINE, TAKEN, Refused
 from fairway_agent.kubernetes.node_health import NodeHealth, Verdict
 from fairway_boot.http import Failure
 from fairway_boot.imds import Machine, Metadata
@@ -100,9 +93,7 @@ def look(server: Server, text: str = "exit 0", machine: str = "") -> Verdict:
 FAULT = "printf 'hardware: 7 of 8 GPUs; XID 79 on 0001:00:00; '; exit 1"
 
 
-def test_node_health_cordons_a_broken_node_and_uncordons_it_once_healthy(
-    server: Server,
-) -> None:
+def test_node_health_cordons_a_broken_node_and_uncordons_it_once_healthy(server: Server) -> None:
     look(server)
     assert server.said[0] == "False"
     assert not server.closed
