@@ -36,8 +36,10 @@ RIGHTS = (
 """Hint for a request that the account may not make."""
 
 DOWN = "is the cluster's control plane up? kubectl get --raw /readyz\npods that run go on meanwhile"
-BATCH, CORE = "/apis/batch/v1", "/api/v1"
 _KUEUE = "/apis/kueue.x-k8s.io"
+# Kinds of Kueue's own, and of objects that belong to no namespace.
+_OF_KUEUE = ("workloads", "localqueues", "clusterqueues", "workloadpriorityclasses")
+_OF_CLUSTER = ("nodes", "clusterqueues", "workloadpriorityclasses")
 
 
 class Refused(Fault):
@@ -87,21 +89,15 @@ class Api:
             return f"/apis/{self.call('GET', _KUEUE)['preferredVersion']['groupVersion']}"
         return ""
 
-    def get(
-        self, base: str, kind: str, name: str, *, everywhere: bool = False
-    ) -> dict[str, Any] | None:
-        """Returns one object, `everywhere` for one without a namespace; None if it does not
-        exist."""
-        path = f"{base}/{kind}/{quote(name)}" if everywhere else self._path(base, kind, name)
+    def get(self, kind: str, name: str) -> dict[str, Any] | None:
+        """Returns one object; None if it does not exist."""
         with suppressed(NOT_FOUND):
-            return dict(self.call("GET", path))
+            return dict(self.call("GET", self._path(kind, name)))
         return None
 
-    def list(
-        self, base: str, kind: str, query: Mapping[str, str], *, everywhere: bool = False
-    ) -> Sequence[dict[str, Any]]:
-        """Returns the objects that the query selects; `everywhere` as in `get`."""
-        path = f"{base}/{kind}" if everywhere else self._path(base, kind)
+    def list(self, kind: str, query: Mapping[str, str]) -> Sequence[dict[str, Any]]:
+        """Returns the objects that the query selects."""
+        path = self._path(kind)
         for _ in range(_LISTS):
             listed: list[dict[str, Any]] = []
             page = {**query, "limit": str(_PAGE)}
@@ -115,25 +111,25 @@ class Api:
         text = "the API server of Kubernetes drops its lists before they are read to the end"
         raise Fault(NO_ANSWER, text, DOWN)
 
-    def create(self, base: str, kind: str, manifest: Mapping[str, Any]) -> bool:
+    def create(self, kind: str, manifest: Mapping[str, Any]) -> bool:
         """Creates an object; returns False if one of that name exists, perhaps from an interrupted
         request."""
         with suppressed(TAKEN):
-            self.call("POST", self._path(base, kind), manifest)
+            self.call("POST", self._path(kind), manifest)
             return True
         return False
 
-    def delete(self, base: str, kind: str, name: str, *, at_once: bool = False) -> None:
+    def delete(self, kind: str, name: str, *, at_once: bool = False) -> None:
         """Deletes an object after all that it owns, or `at_once`: with 1 second of grace. Does
         nothing if it is gone."""
         options = {"gracePeriodSeconds": 1} if at_once else {"propagationPolicy": "Foreground"}
         with suppressed(NOT_FOUND):
-            self.call("DELETE", self._path(base, kind, name), options)
+            self.call("DELETE", self._path(kind, name), options)
 
-    def patch(self, base: str, kind: str, name: str, change: Mapping[str, Any]) -> None:
+    def patch(self, kind: str, name: str, change: Mapping[str, Any]) -> None:
         """Changes fields of an object; does nothing if it is gone."""
         with suppressed(NOT_FOUND):
-            self.call("PATCH", self._path(base, kind, name), change)
+            self.call("PATCH", self._path(kind, name), change)
 
     def close(self) -> None:
         """Closes the connection; later requests open another."""
@@ -191,9 +187,11 @@ class Api:
             )
         return self._connection
 
-    def _path(self, base: str, kind: str, name: str = "") -> str:
-        end = f"/{quote(name)}" if name else ""
-        return f"{base}/namespaces/{self.namespace}/{kind}{end}"
+    def _path(self, kind: str, name: str = "") -> str:
+        base = "/apis/batch/v1" if kind == "jobs" else "/api/v1"
+        base = self.kueue if kind in _OF_KUEUE else base
+        place = "" if kind in _OF_CLUSTER else f"/namespaces/{self.namespace}"
+        return f"{base}{place}/{kind}{f'/{quote(name)}' if name else ''}"
 
     def _read(self, name: str) -> str:
         try:

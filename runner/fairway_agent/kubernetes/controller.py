@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, notify, predecessors, processes, state_files
-from fairway_agent.kubernetes.api import BATCH, CONTROLLER, CORE, Api
+from fairway_agent.kubernetes.api import CONTROLLER, Api
 from fairway_agent.kubernetes.objects import REQUESTED, condition, index_of, look
 from fairway_agent.kubernetes.runs import reconcile_all
 from fairway_agent.kubernetes.submit import create
@@ -75,7 +75,7 @@ class Controller:
             reconcile_all(self.api, [*others, self.folder], objects)
             for part in known.parts:
                 if part.job in objects.jobs and self._is_needless(part, objects):
-                    self.api.delete(BATCH, "jobs", part.job)
+                    self.api.delete("jobs", part.job)
             state = state_files.read_run(self.folder)
             if state is None or state.submission > self.number:
                 return False
@@ -116,7 +116,7 @@ class Controller:
                     ended = control.read(self.folder).of(self.number).ended
                     ended = {name if alone else part.job: why, **ended}
                     control.change(self.folder, self.number, ended=ended)
-                self.api.delete(*((CORE, "pods", name) if alone else (BATCH, "jobs", part.job)))
+                self.api.delete(*(("pods", name) if alone else ("jobs", part.job)))
             if part.nodes > 1:
                 control.note_blocked(self.folder, self.number, first, why_not)
                 control.note_lacking(self.folder, self.number, first, *lacking(objects, part))
@@ -154,7 +154,7 @@ def ask_again(api: Api, objects: Objects, parts: Iterable[Part], now: float) -> 
     """Lets the autoscaler start nodes for pods in the usual way, if their own request does not."""
     for part in parts:
         for name in unrequested(objects, part.job, now):
-            api.patch(CORE, "pods", name, {"metadata": {"annotations": {REQUESTED: None}}})
+            api.patch("pods", name, {"metadata": {"annotations": {REQUESTED: None}}})
 
 
 def due(folder: Path, known: Control, plan: RunPlan) -> Iterator[Part]:

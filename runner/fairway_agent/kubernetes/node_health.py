@@ -23,7 +23,6 @@ from fairway_agent.kubernetes.api import (
     BOOT,
     CONDITION,
     CORDONED,
-    CORE,
     HELD,
     KEPT,
     MACHINE,
@@ -105,13 +104,13 @@ class NodeHealth:
         return found
 
     def _node(self) -> dict[str, Any]:
-        found = self.api.get(CORE, "nodes", self.name, everywhere=True)
+        found = self.api.get("nodes", self.name)
         if found is None:
             raise Fault("unknown-node", f"there is no node {self.name}", "kubectl get nodes")
         return found
 
     def _send(self, part: str, change: Mapping[str, Any]) -> None:
-        self.api.call("PATCH", f"{CORE}/nodes/{quote(self.name)}{part}", change)
+        self.api.call("PATCH", f"/api/v1/nodes/{quote(self.name)}{part}", change)
 
 
 def run(check: Sequence[str]) -> Verdict:

@@ -10,7 +10,6 @@ from fairway_agent.kubernetes.api import (
     BOOT,
     CONTROLLER,
     CORDONED,
-    CORE,
     FORBIDDEN,
     MACHINE,
     PART,
@@ -45,14 +44,14 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
     labels = ",".join(f"{key}={value}" for key, value in request.selector.items())
     query = {"labelSelector": labels} if labels else {}
     try:
-        listed = api.list(CORE, "nodes", query, everywhere=True)
+        listed = api.list("nodes", query)
     except Refused as refused:
         if refused.status != FORBIDDEN:
             raise
         raise Fault("no-access", f"the nodes cannot be listed: {refused}", _RIGHTS) from None
     pods: dict[str, list[Object]] = defaultdict(list)
     query = {"labelSelector": RUN, "fieldSelector": "status.phase=Running"}
-    for pod in api.list(CORE, "pods", query):
+    for pod in api.list("pods", query):
         pods[pod["spec"].get("nodeName", "")].append(pod["metadata"])
     by_name = {str(node["metadata"]["name"]): node for node in listed}
     found = tuple(_report(by_name[name], request.rdma, pods[name]) for name in sorted(by_name))
@@ -61,7 +60,7 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
 
 def _pods(api: Api, folder: Path) -> Iterator[PodReport]:
     query = {**selector(folder.name), "fieldSelector": "status.phase=Running"}
-    for pod in api.list(CORE, "pods", query):
+    for pod in api.list("pods", query):
         facts = pod["metadata"]
         if owns(folder, pod) and index_of(pod) >= 0 and "deletionTimestamp" not in facts:
             yield PodReport(facts["name"], facts["labels"].get(PART, ""), index_of(pod))
@@ -115,7 +114,7 @@ def _act(api: Api, action: str, node: str) -> None:
         # From now on a person has cordoned it, even if the health check did so before.
         change["metadata"] = {"annotations": {CORDONED: None, BOOT: None}}
     try:
-        api.call("PATCH", f"{CORE}/nodes/{quote(node)}", change)
+        api.call("PATCH", f"/api/v1/nodes/{quote(node)}", change)
     except Refused as refused:
         text = f"Kubernetes does not {action} {node}: {refused}"
         raise Fault("refused-action", text, _RIGHTS) from None
@@ -145,7 +144,7 @@ def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
 
 def _claim(api: Api, name: str) -> str:
     """Returns the problem with a claim; "" if there is none."""
-    found = api.get(CORE, "persistentvolumeclaims", name)
+    found = api.get("persistentvolumeclaims", name)
     if found is None:
         return "there is none of that name"
     phase = (found.get("status") or {}).get("phase", "")
@@ -161,7 +160,7 @@ def _queue(api: Api, name: str) -> str:
     """Returns the problem with a Kueue queue; "" if there is none."""
     if not api.kueue:
         return "the cluster has no Kueue"
-    found = api.get(api.kueue, "localqueues", name)
+    found = api.get("localqueues", name)
     if found is None:
         return "there is none of that name"
     for each in conditions_of(found):

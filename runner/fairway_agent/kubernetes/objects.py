@@ -9,9 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairway_agent.kubernetes.api import (
-    BATCH,
     CORDONED,
-    CORE,
     FORBIDDEN,
     RUN,
     run_label,
@@ -41,7 +39,7 @@ _SCALES = "the pool scales up"
 
 def held_by_queue(api: Api) -> dict[str, str]:
     """Returns why Kueue does not admit Jobs yet, by their uids."""
-    listed = api.list(api.kueue, "workloads", {}) if api.kueue else ()
+    listed = api.list("workloads", {}) if api.kueue else ()
     before, found = Counter[str](), {}
     waiting = [
         each
@@ -72,7 +70,7 @@ def scaling(api: Api) -> dict[str, Scaling]:
     with suppressed(FORBIDDEN):
         for reason in ("TriggeredScaleUp", "NotTriggerScaleUp"):
             query = {"fieldSelector": f"involvedObject.kind=Pod,reason={reason}"}
-            for event in api.list(CORE, "events", query):
+            for event in api.list("events", query):
                 uid = event["involvedObject"].get("uid", "")
                 # One in seconds, the other in microseconds.
                 when = moment(event.get("lastTimestamp") or event.get("eventTime"))
@@ -162,18 +160,18 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
     for start in range(0, len(runs), _MOST_NAMES):
         some = ",".join(run_label(run) for run in runs[start : start + _MOST_NAMES])
         query = {"labelSelector": f"{RUN} in ({some})"}
-        for job in api.list(BATCH, "jobs", query):
+        for job in api.list("jobs", query):
             found.jobs[job["metadata"]["name"]] = job
         # Very many may have succeeded: their Job lists those.
         goes_on = {**query, "fieldSelector": "status.phase!=Succeeded"}
-        for pod in api.list(CORE, "pods", goes_on):
+        for pod in api.list("pods", goes_on):
             found.pods[pod["metadata"].get("labels", {}).get(JOB, "")].append(pod)
     if any(each["spec"].get("suspend") for each in found.jobs.values()):
         found.held = held_by_queue(api)
     if any(unscheduled(pod) for pods in found.pods.values() for pod in pods):
         found.scaling = scaling(api)
         with suppressed(FORBIDDEN):  # then none is known
-            nodes = api.list(CORE, "nodes", {}, everywhere=True)
+            nodes = api.list("nodes", {})
             found.broken = [
                 each for each in nodes if CORDONED in (each["metadata"].get("annotations") or {})
             ]
@@ -232,7 +230,7 @@ def selector(run: str) -> dict[str, str]:
 
 def jobs_of(api: Api, folder: Path, claims: Collection[str] | None = None) -> Sequence[Object]:
     """Lists the Jobs that belong to the run in this folder; see `owns` for the `claims`."""
-    listed = api.list(BATCH, "jobs", selector(folder.name))
+    listed = api.list("jobs", selector(folder.name))
     return [each for each in listed if owns(folder, each, claims)]
 
 

@@ -9,9 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from fairway_agent import control, job_facts
 from fairway_agent.kubernetes.api import (
-    BATCH,
     CONTROLLER,
-    CORE,
     PART,
     RUN,
     Api,
@@ -98,18 +96,18 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
                 spared = job_name(folder.name, known.submission, CONTROLLER)
         delete(api, folder, spared)
     if request.kill:
-        for pod in api.list(CORE, "pods", selector(folder.name)):
+        for pod in api.list("pods", selector(folder.name)):
             if not owns(folder, pod):
                 continue
             if not spared or pod["metadata"]["labels"].get(PART) != CONTROLLER:
-                api.delete(CORE, "pods", pod["metadata"]["name"], at_once=True)
+                api.delete("pods", pod["metadata"]["name"], at_once=True)
 
 
 def delete(api: Api, folder: Path, spared: str = "", claims: Collection[str] | None = None) -> None:
     """Deletes all Jobs of a run except the `spared` one; their pods have their grace."""
     for job in jobs_of(api, folder, claims):
         if job["metadata"]["name"] != spared:
-            api.delete(BATCH, "jobs", job["metadata"]["name"])
+            api.delete("jobs", job["metadata"]["name"])
 
 
 def _cancel_task(folder: Path, request: CancelRequest) -> None:
@@ -124,13 +122,13 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
             continue
         if len(part.indices) == 1:  # the task has its own Job
             if any(job["metadata"]["name"] == part.job for job in jobs_of(api, folder)):
-                api.delete(BATCH, "jobs", part.job)
+                api.delete("jobs", part.job)
             continue
         # Otherwise the task is one pod of a Job, whose index is not restarted.
         position = part.names.index(request.task)
-        for pod in api.list(CORE, "pods", {"labelSelector": f"{JOB}={part.job}"}):
+        for pod in api.list("pods", {"labelSelector": f"{JOB}={part.job}"}):
             if index_of(pod) == position and not is_over(pod) and owns(folder, pod):
-                api.delete(CORE, "pods", pod["metadata"]["name"])
+                api.delete("pods", pod["metadata"]["name"])
 
 
 def remove(shared: Path, request: RunsRequest, payload: IO[bytes]) -> RunsReport:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import control, job_facts, predecessors, processes
 from fairway_agent.kubernetes import manifests, settings
 from fairway_agent.kubernetes.api import (
-    BATCH,
     CONTROLLER,
     FORBIDDEN,
     RIGHTS,
@@ -64,8 +63,8 @@ def make(api: Api, folder: Path, name: str) -> None:
     """Creates a Job of the run, unless it exists; waits for the end of one that is being deleted.
     Raises Fault if that takes too long, and Taken if it is somebody else's."""
     end, manifest = time.monotonic() + PATIENCE, _manifest(folder, name)
-    while not api.create(BATCH, "jobs", manifest):
-        there = api.get(BATCH, "jobs", name)
+    while not api.create("jobs", manifest):
+        there = api.get("jobs", name)
         if there is not None and not owns(folder, there):
             raise Taken(folder)
         if there is not None and "deletionTimestamp" not in there["metadata"]:
@@ -156,7 +155,7 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             )
             known = replace(known.of(number), parts=parts)
             _write_objects(folder, known, request)
-            remains = api.list(BATCH, "jobs", selector(folder.name))
+            remains = api.list("jobs", selector(folder.name))
             if not all(owns(folder, each) for each in remains):
                 runs.forget(folder, number)
                 raise Taken(folder)
@@ -237,18 +236,18 @@ def _require_quota(api: Api, folder: Path, wanted: Control) -> None:
     labels = jobs[0]["metadata"]["labels"] if jobs else {}
     if not (queue := labels.get(QUEUE)):  # all parts have the same
         return
-    local = api.get(api.kueue, "localqueues", queue) if api.kueue else None
+    local = api.get("localqueues", queue) if api.kueue else None
     if local is None:
         raise Refused(_UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job")
     # The head may lack these rights, if it was prepared earlier.
     with suppressed(FORBIDDEN):
         name, classes = labels.get(manifests.PRIORITY), "workloadpriorityclasses"
-        if name and not api.get(api.kueue, classes, name, everywhere=True):
+        if name and not api.get(classes, name):
             # Kueue would wait for the class forever.
             raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
     with suppressed(FORBIDDEN):
         name = local["spec"]["clusterQueue"]
-        if found := api.get(api.kueue, "clusterqueues", name, everywhere=True):
+        if found := api.get("clusterqueues", name):
             for job in jobs:
                 require_quota(found, job)
 
@@ -257,4 +256,4 @@ def _delete(api: Api, jobs: Sequence[Object], wanted: Control) -> None:
     """Deletes the Jobs that have the names of this submission."""
     for job in jobs:
         if job["metadata"]["labels"].get(SUBMISSION) == str(wanted.submission):
-            api.delete(BATCH, "jobs", job["metadata"]["name"])
+            api.delete("jobs", job["metadata"]["name"])

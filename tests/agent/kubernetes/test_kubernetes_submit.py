@@ -46,10 +46,10 @@ def test_kubernetes_submit_repeated_after_a_kill_creates_no_job_twice(
     cluster.bring("job-a", [2, 2, 2], last=True)
     create, asked = cluster.server.create, []
 
-    def die(base: str, kind: str, manifest: Any) -> bool:
+    def die(kind: str, manifest: Any) -> bool:
         asked.append(manifest["metadata"]["name"])
         is_last = len(asked) == survived + 1
-        done = (is_made or not is_last) and create(base, kind, manifest)
+        done = (is_made or not is_last) and create(kind, manifest)
         if is_last:
             raise Killed
         return done
@@ -154,7 +154,7 @@ class TestNames:
     def being_deleted(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         """Keeps deleted objects until their pods are gone, as a real server does."""
 
-        def delete(_base: str, kind: str, name: str, **_: bool) -> None:
+        def delete(kind: str, name: str, **_: bool) -> None:
             if name in server.of(kind):
                 server.of(kind)[name]["metadata"]["deletionTimestamp"] = "2026-11-23T15:00:00Z"
 
@@ -259,11 +259,11 @@ class TestNames:
         folder = cluster.bring("job-a", [2, 2])
         create = cluster.server.create
 
-        def race(base: str, kind: str, manifest: Any) -> bool:
+        def race(kind: str, manifest: Any) -> bool:
             if manifest["metadata"]["name"].endswith("-1"):
                 theirs = json.loads(json.dumps(manifest).replace(str(cluster.shared), "/their"))
                 cluster.server.of(kind)["job-a-0-1"] = theirs
-            return create(base, kind, manifest)
+            return create(kind, manifest)
 
         monkeypatch.setattr(cluster.server, "create", race)
         with pytest.raises(Fault, match="with another shared folder"):

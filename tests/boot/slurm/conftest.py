@@ -23,7 +23,7 @@ from serving import Handler, serving
 from waiting import until
 
 from fairway_boot.slurm.node_registry import Claim, NodeRegistry, opened
-from fairway_boot.slurm.settings import load
+from fairway_boot.slurm.settings import Settings, load
 from fairway_core.slurm import install
 from fairway_simulator.slurm import missing
 
@@ -260,6 +260,11 @@ class Lab:
             "PYTHONPATH": str(self.folder / "lib"),
         }
 
+    @property
+    def settings(self) -> Settings:
+        """The settings as a program reads them now."""
+        return load(str(self.folder / "settings.json"))
+
     def set(self, **values: Any) -> None:
         """Changes settings."""
         file = self.folder / "settings.json"
@@ -267,7 +272,7 @@ class Lab:
 
     def open(self) -> AbstractContextManager[NodeRegistry]:
         """Opens the scheduler's registry of nodes for changes."""
-        return opened(load(str(self.folder / "settings.json")), "nd")
+        return opened(self.settings, "nd")
 
     def claim(self, *names: str) -> None:
         """Assigns these node names to the instances that have no name yet."""

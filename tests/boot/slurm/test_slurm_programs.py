@@ -11,7 +11,7 @@ from fairway_boot.http import Answer, Failure
 from fairway_boot.slurm.capacity import ScaleSetClient
 from fairway_boot.slurm.commands import expand, partition_of
 from fairway_boot.slurm.node_registry import NodeRegistry
-from fairway_boot.slurm.settings import load, metadata_service
+from fairway_boot.slurm.settings import metadata_service
 
 Azure = Any
 Lab = Any
@@ -171,7 +171,7 @@ class TestResume:
         assert "OperationPreempted" not in lab.log
 
     def test_slurm_resume_sends_its_token_only_to_azure(self, lab: Lab) -> None:
-        settings = load(str(lab.folder / "settings.json"))
+        settings = lab.settings
         client = ScaleSetClient(settings, metadata_service(settings), settings.scale_sets["nd"].id)
         elsewhere = lab.azure.url.replace("127.0.0.1", "127.0.0.2")
         with pytest.raises(Failure, match="ForeignUrl"):
