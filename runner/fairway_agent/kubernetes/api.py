@@ -160,8 +160,8 @@ class Api:
                 why = str(error) or type(error).__name__
             wait = max(float(after) if after.isdecimal() else 0.0, pause)
             if time.monotonic() + wait > end:
-                message = f"the API server of Kubernetes does not answer: {why}"
-                raise Fault(NO_ANSWER, message, DOWN)
+                why = f"the API server of Kubernetes does not answer: {why}"
+                raise Fault(NO_ANSWER, why, DOWN)
             time.sleep(wait)
             pause = min(_LONGEST_PAUSE, 2 * pause)
         try:

@@ -175,7 +175,7 @@ def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
             if part.stage != "finally":
                 # Each array enforces only its own limit, so the arrays run one after another.
                 own = own[-1:] if plan.max_parallel else []
-            after = ",".join(filter(None, [before, own and f"afterany:{':'.join(own)}"]))
+            after = ",".join(filter(None, [before, f"afterany:{':'.join(own)}" if own else ""]))
             words = arguments(folder, part, number, plan, resources, after)
             job = _found(folder, part, number, request.partition, listed)
             if not job:

@@ -52,12 +52,12 @@ def test_slurm_lost_node_is_named_and_a_fresh_pending_task_stays_unchanged() -> 
     assert resolve(TaskState(), view, cancelled=False, now=NOW) == TaskState()
 
 
-@pytest.mark.parametrize("state", ["SUSPENDED", "STOPPED"])
-def test_slurm_suspended_task_names_the_command_that_resumes_it(state: str) -> None:
-    found = view_of(element(state), NOW)
-    assert (found.state, found.suspended) == ("running", True)
-    assert found.reason.startswith("suspended in Slurm: sc")
-    assert found.reason.endswith("12_3")
+@pytest.mark.parametrize(
+    ("state", "command"), [("SUSPENDED", "scontrol resume"), ("STOPPED", "scancel --signal=CONT")]
+)
+def test_slurm_suspended_task_names_the_command_that_resumes_it(state: str, command: str) -> None:
+    said = f"suspended in Slurm: {command} 12_3"
+    assert view_of(element(state), NOW) == JobView("running", said, suspended=True)
 
 
 @pytest.mark.parametrize(

@@ -71,11 +71,6 @@ def tell_host(lab: Lab, name: str) -> None:
     lab.set(key_values=str(lab.folder / "kvp"))
 
 
-def start_node(lab: Lab) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-B", "-m", "fairway_boot.slurm.node"]
-    return subprocess.Popen(command, env=lab.environment)
-
-
 def want(settings: Settings, *names: str, seen: tuple[str, ...] = ()) -> None:
     """Requests these nodes, as Slurm does, and notes the instances `seen` without a name."""
     with opened(settings, "nd") as registry:
@@ -206,7 +201,8 @@ class TestClaims:
     def test_slurm_node_waits_for_its_name_and_updates_the_key_meanwhile(
         self, service: Settings, lab: Lab
     ) -> None:
-        process, file = start_node(lab), lab.folder / "munge.key"
+        command = [sys.executable, "-B", "-m", "fairway_boot.slurm.node"]
+        process, file = subprocess.Popen(command, env=lab.environment), lab.folder / "munge.key"
         try:
             until(lambda: "GET /secrets" in " ".join(lab.azure.requests))
             for key in (b"o" * 128, b"n" * 128):
