@@ -155,12 +155,21 @@ def waiting(folder: Path, until: str = "~") -> list[str]:
 
 
 def user_of(node: Path) -> str | None:
-    """Returns the run that holds a node's lock; None if the node is free."""
+    """Returns the run that has recorded itself as the holder of a node's lock; None if the node is
+    free."""
     lock = try_node(node)
-    if lock is None:
-        return _written(node)
-    os.close(lock)
-    return None
+    if lock is not None:
+        os.close(lock)
+        return None
+    if not node.is_file():
+        return _SOMEBODY  # reading a pipe would block
+    try:
+        with node.open(encoding="utf-8", errors="replace") as file:
+            text = file.read(_LONGEST + 1).strip()
+    except PermissionError:
+        return _SOMEBODY
+    is_plain = len(text) <= _LONGEST and re.fullmatch(r"[A-Za-z0-9._-]*", text)
+    return text if is_plain else _SOMEBODY
 
 
 def try_node(node: Path) -> int | None:
@@ -172,16 +181,3 @@ def try_node(node: Path) -> int | None:
         if not is_everybodys(node.parent):
             raise
         return None
-
-
-def _written(node: Path) -> str:
-    """Returns the run that has recorded itself as the user of a node."""
-    if not node.is_file():
-        return _SOMEBODY  # reading a pipe would block
-    try:
-        with node.open(encoding="utf-8", errors="replace") as file:
-            text = file.read(_LONGEST + 1).strip()
-    except PermissionError:
-        return _SOMEBODY
-    is_plain = len(text) <= _LONGEST and re.fullmatch(r"[A-Za-z0-9._-]*", text)
-    return text if is_plain else _SOMEBODY

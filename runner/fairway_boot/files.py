@@ -137,19 +137,11 @@ _FICLONE = 0x40049409  # Linux, include/uapi/linux/fs.h
 
 def copy_file(source: str | Path, target: str | Path, *, follow_symlinks: bool = True) -> str:
     """Copies like `shutil.copy2`, for `shutil.copytree` too; the target is not a folder."""
-    if (follow_symlinks or not os.path.islink(source)) and _cloned(source, target):  # noqa: PTH114
-        shutil.copystat(source, target)
-        return str(target)
+    status = os.stat(source, follow_symlinks=follow_symlinks)  # noqa: PTH116
+    if sys.platform == "linux" and stat.S_ISREG(status.st_mode):
+        with suppress(OSError):  # the target may be left empty
+            with open(source, "rb") as old, open(target, "wb") as new:  # noqa: PTH123
+                fcntl.ioctl(new, _FICLONE, old.fileno())
+            shutil.copystat(source, target)
+            return str(target)
     return str(shutil.copy2(source, target, follow_symlinks=follow_symlinks))
-
-
-def _cloned(source: str | Path, target: str | Path) -> bool:
-    """Returns True if the source was cloned into the target, which otherwise may be left empty."""
-    if sys.platform != "linux" or not stat.S_ISREG(os.stat(source).st_mode):  # noqa: PTH116
-        return False
-    try:
-        with open(source, "rb") as old, open(target, "wb") as new:  # noqa: PTH123
-            fcntl.ioctl(new, _FICLONE, old.fileno())
-    except OSError:
-        return False
-    return True

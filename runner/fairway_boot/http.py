@@ -158,17 +158,14 @@ def _open(request: urllib.request.Request, authority: str, timeout: float) -> HT
         with error:
             with suppress(ValueError):  # may be a date, but not in Azure's answers here
                 wait = max(0.0, float(error.headers.get("Retry-After") or ""))
-            raise _failure(error.code, error.reason, error.read(), wait) from None
+            text = error.read()
+        try:
+            body = json.loads(text)
+        except ValueError:
+            body = {}
+        why = body.get("error", {}) if isinstance(body, dict) else {}
+        if not isinstance(why, dict):
+            why = {"code": why, "message": body.get("error_description", "")}
+        code, message = why.get("code", f"HTTP {error.code}"), why.get("message", error.reason)
+        raise Failure(error.code, str(code), str(message), wait) from None
     return found
-
-
-def _failure(status: int, reason: str, text: bytes, retry_after: float | None) -> Failure:
-    try:
-        body = json.loads(text)
-    except ValueError:
-        body = {}
-    error = body.get("error", {}) if isinstance(body, dict) else {}
-    if not isinstance(error, dict):
-        error = {"code": str(error), "message": body.get("error_description", "")}
-    code, message = error.get("code", f"HTTP {status}"), error.get("message", reason)
-    return Failure(status, str(code), str(message), retry_after)

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,14 +78,11 @@ class Watch:
 
     def used_by(self) -> str:
         """Names a use of the machine; "" if there is none."""
-        return self._runs() or _logged_in() or _working_gpu()
-
-    def _runs(self) -> str:
         settings = self.settings
         if settings.mount and not os.path.ismount(settings.mount):
             return f"{settings.mount} is not mounted, so that nobody knows of runs"
         runs = cluster.runs(Path(settings.folder), settings.cluster)
-        return f"the run {runs[0]}" if runs else ""
+        return f"the run {runs[0]}" if runs else _logged_in() or _working_gpu()
 
     def _idle_for(self, used: str) -> float:
         """Returns for how many seconds the machine has been idle; a boot counts as use."""
@@ -119,28 +117,20 @@ class Watch:
             return "it does not announce itself, so that nobody knows of the other nodes"
         now = cluster.server_time(self._told.parent)
         for host in there:
-            if not self._is_idle(host.name, now):
+            file, is_idle = self._told / host.name, False
+            with suppress(OSError, ValueError, TypeError, RecursionError):
+                idle = float(json.loads(file.read_text(encoding="ascii")))
+                age = now - file.stat().st_mtime
+                is_idle = idle >= self.settings.after and age < cluster.FRESH
+            if not is_idle:
                 return f"{host.name} has not been idle for so long"
-        if not there[0].is_own:
-            return f"{there[0].name} stops all nodes"
-        return ""
-
-    def _is_idle(self, name: str, now: float) -> bool:
-        file = self._told / name
-        try:
-            idle = float(json.loads(file.read_text(encoding="ascii")))
-            age = now - file.stat().st_mtime
-        except (OSError, ValueError, TypeError, RecursionError):
-            return False
-        return idle >= self.settings.after and age < cluster.FRESH
+        return "" if there[0].is_own else f"{there[0].name} stops all nodes"
 
     def _stop(self) -> None:
         """Stops all nodes of a scale set at once. Raises Failure if Azure refuses."""
         own = self.metadata.machine().id
-        machines, _, _ = own.partition("/virtualMachineScaleSets/")
-        if machines != own:
-            name = own.removeprefix(f"{machines}/virtualMachineScaleSets/").partition("/")[0]
-            own = f"{machines}/virtualMachineScaleSets/{name}"
+        before, kind, after = own.partition("/virtualMachineScaleSets/")
+        own = f"{before}{kind}{after.partition('/')[0]}"
         if not own.startswith("/subscriptions/"):  # the token must go only to Azure
             raise http.Failure(0, "BadAnswer", f"the metadata service names no machine: {own!r}")
         url = f"{self.settings.arm}{own}/deallocate?api-version={_API}"

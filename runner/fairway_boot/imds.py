@@ -44,14 +44,6 @@ _HOST = "PhysicalHostName"
 _ENDINGS = frozenset({"Preempt", "Terminate", "Reboot", "Redeploy"})
 
 
-def _usual() -> str:
-    """Returns Azure's own address, or that of the service for people who may not ask Azure's."""
-    if os.getuid() >= PEOPLE_FROM:
-        with suppress(OSError):
-            return _IN_ITS_PLACE.read_text(encoding="ascii").strip()
-    return ADDRESS
-
-
 @dataclass(frozen=True)
 class Machine:
     """A VM: its name (as scheduled events call it), its unique id, and its resource id."""
@@ -79,13 +71,9 @@ class Metadata:
     identity: dict[str, str] = field(default_factory=dict)
     _kept: dict[str, tuple[str, float]] = field(default_factory=dict)
 
-    def token(self, resource: str) -> str:
+    def token(self, resource: str) -> tuple[str, float]:
         """Returns a token of the machine's managed identity for a resource, for example
-        "https://vault.azure.net", cached for as long as it lasts."""
-        return self.token_until(resource)[0]
-
-    def token_until(self, resource: str) -> tuple[str, float]:
-        """Returns a token for a resource as `token` does, and the time at which it expires."""
+        "https://vault.azure.net", cached for as long as it lasts, and the time of its end."""
         token, until = self._kept.get(resource, ("", 0.0))
         if time.time() > until - _MARGIN:
             query = {"api-version": _TOKEN_API, "resource": resource, **self.identity}
@@ -97,7 +85,7 @@ class Metadata:
 
     def bearer(self, resource: str) -> dict[str, str]:
         """Returns the authorization header for a resource."""
-        return {"Authorization": f"Bearer {self.token(resource)}"}
+        return {"Authorization": f"Bearer {self.token(resource)[0]}"}
 
     def machine(self) -> Machine:
         """Returns this VM's name and ids."""
@@ -143,7 +131,11 @@ class Metadata:
         timeout: float = 10.0,
         passing: Collection[int] = (),
     ) -> Any:
-        base = self.address or os.environ.get("FAIRWAY_METADATA_URL") or _usual()
+        base = self.address or os.environ.get("FAIRWAY_METADATA_URL") or ""
+        if not base and os.getuid() >= PEOPLE_FROM:
+            with suppress(OSError):
+                base = _IN_ITS_PLACE.read_text(encoding="ascii").strip()
+        base = base or ADDRESS
         return send(
             "GET" if body is None else "POST",
             f"{base}/metadata/{path}?{urlencode(query)}",

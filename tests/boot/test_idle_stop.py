@@ -7,6 +7,7 @@ import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -22,19 +23,6 @@ VM = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachi
 SETS = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets"
 HOUR = 3600.0
 SESSION = {"Name": "ada", "Class": "user", "State": "active"}
-
-
-@dataclass
-class FakeMetadata:
-    """A machine with an identity."""
-
-    id: str = VM
-
-    def machine(self) -> Machine:
-        return Machine("box", "", self.id)
-
-    def bearer(self, resource: str) -> dict[str, str]:
-        return {"Authorization": f"Bearer for {resource}"}
 
 
 @dataclass
@@ -61,8 +49,11 @@ class World:
         """Returns the program's answer some seconds later."""
         self.now += later
         settings = Settings(2 * HOUR, "box", str(self.shared), self.mount, others=self.others)
-        watch = Watch(settings, self.folder, FakeMetadata(self.id), lambda: self.now)  # type: ignore[arg-type]
-        return watch.look()
+        metadata: Any = SimpleNamespace(
+            machine=lambda: Machine("box", "", self.id),
+            bearer=lambda resource: {"Authorization": f"Bearer for {resource}"},
+        )
+        return Watch(settings, self.folder, metadata, lambda: self.now).look()
 
     def run(self, words: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
         if words[0] == self.broken and how["check"]:

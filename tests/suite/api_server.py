@@ -28,19 +28,17 @@ class Server:
     def of(self, kind: str) -> dict[str, dict[str, Any]]:
         return self.objects.setdefault(kind, {})
 
-    def get(self, _base: str, kind: str, name: str, **_: bool) -> Any:
+    def get(self, kind: str, name: str) -> Any:
         return self.of(kind).get(name)
 
-    def list(
-        self, _base: str, kind: str, query: Mapping[str, str], **_: bool
-    ) -> list[dict[str, Any]]:
+    def list(self, kind: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
         name, _equals, value = query.get("labelSelector", "").partition("=")
         found = list(self.of(kind).values())
         if not value:
             return found
         return [each for each in found if each["metadata"]["labels"].get(name) == value]
 
-    def create(self, _base: str, kind: str, manifest: Mapping[str, Any]) -> bool:
+    def create(self, kind: str, manifest: Mapping[str, Any]) -> bool:
         name = manifest["metadata"]["name"]
         if why := self.refuse(name):
             raise Refused(422, why)
@@ -50,7 +48,7 @@ class Server:
         self.created.append(name)
         return True
 
-    def delete(self, _base: str, kind: str, name: str, **_: bool) -> None:
+    def delete(self, kind: str, name: str, **_: bool) -> None:
         self.of(kind).pop(name, None)
 
     def pod(self, job: str, index: int, phase: str = "Running", **status: Any) -> str:

@@ -31,7 +31,6 @@ from fairway_boot import files
 from fairway_boot.files import Fault
 
 if TYPE_CHECKING:
-    from fairway_agent.resources import Wanted
     from fairway_agent.spec import TaskSpec
 
 RUNNING = "fairway.running"
@@ -52,7 +51,6 @@ class Batch(Scheduled):
 
     nodes: BatchNodes = field(kw_only=True)
     events: ScheduledEvents = field(kw_only=True)
-    number: int = field(kw_only=True)
     first: int = field(kw_only=True)
 
     @property
@@ -68,7 +66,7 @@ class Batch(Scheduled):
             task.held += track.lived(last)
         if last.submission == task.submission:
             task.failures_by_cause.update(last.ends_with_this)
-        if self.number != self.first:
+        if task.attempt + 1 != self.first:
             task.before = self.ended_before(task)
 
     def before_file(self, task: Task) -> Path:
@@ -83,15 +81,13 @@ class Batch(Scheduled):
         return False
 
     def begin(self, task: Task) -> bool:
-        """Waits for the task's share of its node; returns False if it is to end before."""
+        """Waits until others release the task's share of its node, and records it; returns False if
+        the task is to end before."""
         super().begin(task)
         self._running.touch()
         sys.stdout.flush()
-        return task.spec.wanted is None or self._take_share(task, task.spec.wanted)
-
-    def _take_share(self, task: Task, wanted: Wanted) -> bool:
-        """Waits until others release enough of the node, and records the task's share; returns
-        False if the task is to end before."""
+        if (wanted := task.spec.wanted) is None:
+            return True
         file = self.nodes.folders.work / "logs" / SHARE_FILE
         file.unlink(missing_ok=True)  # left by an earlier attempt
         devices, said = look(), False
@@ -140,7 +136,7 @@ class Batch(Scheduled):
             code = state_files.CANCELLED
         keep_before(self.before_file(task), task.before)
         if code or task.stopped_for or "FAIRWAY_LAST" in os.environ:  # it runs again in each retry
-            _keep_log(folders, self.number)
+            _keep_log(folders, task.attempt)
         if self.nodes.notice and task.spec.wanted is None:
             self.events.approve()  # other tasks on a shared node may still be saving
         return code
@@ -184,7 +180,7 @@ def run_task() -> int:
     wakeup, _ = processes.signal_wakeups(signal.SIGCHLD)
     while True:
         try:
-            number, task, nodes = _task_here(folders, spec, first)
+            task, nodes = _task_here(folders, spec, first)
         except (OSError, Fault, subprocess.CalledProcessError) as error:
             return _not_begun(folders, state_files.NO_START, f"{_NOT_STARTED}{error}")
         watch = watch_of(folders, task.plan, folders.submission)
@@ -192,7 +188,7 @@ def run_task() -> int:
             write_ending(folders, status, watch.over)
             return fail(f"{_NOT_STARTED}{status.reason}", status.exit_code or state_files.NO_START)
         events = ScheduledEvents(folders.base / "event", partial(nodes.give_notice, task))
-        scheduler = Batch(wakeup, watch, nodes=nodes, events=events, number=number, first=first)
+        scheduler = Batch(wakeup, watch, nodes=nodes, events=events, first=first)
         code = _watched(task, scheduler)
         if nodes.recorded is None or nodes.recorded.is_final:
             return code
@@ -214,14 +210,24 @@ def _watched(task: Task, scheduler: Batch) -> int:
     return code
 
 
-def _task_here(folders: Folders, spec: TaskSpec, first: int) -> tuple[int, Task, BatchNodes]:
-    """Returns the attempt's number, its task and nodes. Raises OSError, Fault or CalledProcessError
-    if it cannot begin, and leaves word of that for the next attempt."""
+def _wait_to_go(task: Task) -> None:
+    """Waits until Batch takes the node, and restarts the task elsewhere; ending now would be a
+    failure. If the node is not taken after all, the task continues here, and the attempt does not
+    count."""
+    say("the job has ended; this node waits to be taken away")
+    time.sleep(_HELD)
+    say("the node was not taken away: the task starts again here")
+    task.record(task.status("queued"))
+
+
+def _task_here(folders: Folders, spec: TaskSpec, first: int) -> tuple[Task, BatchNodes]:
+    """Returns the task before its attempt, and its nodes. Raises OSError, Fault or
+    CalledProcessError if it cannot begin, and leaves word of that for the next attempt."""
     folders.make_directories(spec)
     number = count_attempt(folders.shared / "attempts", folders.task, first)
     try:
         _bring_earlier_logs(folders, number)
-        return number, *task_of(folders, spec, number)
+        return task_of(folders, spec, number)
     except (OSError, Fault, subprocess.CalledProcessError) as error:
         keep_before(folders.before_file, f"the one before was not started: {error}")
         raise
@@ -255,16 +261,6 @@ def _not_begun(folders: Folders, code: int, why: str) -> int:
     """Records the end of a task that could not start, and returns its exit code."""
     write_ending(folders, TaskState("failed", ended=time.time(), exit_code=code, reason=why))
     return fail(why, code)
-
-
-def _wait_to_go(task: Task) -> None:
-    """Waits until Batch takes the node, and restarts the task elsewhere; ending now would be a
-    failure. If the node is not taken after all, the task continues here, and the attempt does not
-    count."""
-    say("the job has ended; this node waits to be taken away")
-    time.sleep(_HELD)
-    say("the node was not taken away: the task starts again here")
-    task.record(task.status("queued"))
 
 
 def _keep_log(folders: Folders, number: int) -> None:

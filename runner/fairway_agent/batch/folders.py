@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from fairway_agent import access, job_facts
 from fairway_agent.fanout.sshd_mesh import Meeting
-from fairway_agent.outputs import BROUGHT
 from fairway_agent.task_logs import say as say
 from fairway_boot.imds import Metadata
 
@@ -90,11 +89,6 @@ class Folders:
             serve=f"{self.programs}/fairway-node serve",
         )
 
-    @property
-    def kept(self) -> Path:
-        """Folder into which Batch downloads the other tasks' outputs for the run's last task."""
-        return Path(os.environ["AZ_BATCH_TASK_WORKING_DIR"], BROUGHT)
-
     @cached_property
     def shared_root(self) -> Path | None:
         """Fairway's folder on the file system that all nodes mount; None without one."""
@@ -115,12 +109,6 @@ class Folders:
         """File with the reason why the previous attempt ended."""
         return self.shared / "attempts" / f"{self.task}.ending"
 
-    def checkpoint(self, spec: TaskSpec) -> Path:
-        """Returns FAIRWAY_CHECKPOINT_DIR: the job's, which outlives the run, or the task's own."""
-        if spec.checkpoint is None:
-            return self.shared / "checkpoints" / self.task
-        return (self.shared_root or self.shared.parent.parent) / spec.checkpoint
-
     @cached_property
     def scratch(self) -> Path:
         """FAIRWAY_SCRATCH_DIR: on the node's local NVMe disks if it has any."""
@@ -140,11 +128,15 @@ class Folders:
         return self.base / "outputs"
 
     def directories(self, spec: TaskSpec) -> dict[str, Path]:
-        """Returns the directories of the contract, by variable."""
+        """Returns the directories of the contract, by variable. Checkpoints are the job's, which
+        outlive the run, or the task's own."""
+        checkpoint = self.shared / "checkpoints" / self.task
+        if spec.checkpoint is not None:
+            checkpoint = (self.shared_root or self.shared.parent.parent) / spec.checkpoint
         return {
             "FAIRWAY_SHARED_DIR": self.shared,
             "FAIRWAY_SCRATCH_DIR": self.scratch,
-            "FAIRWAY_CHECKPOINT_DIR": self.checkpoint(spec),
+            "FAIRWAY_CHECKPOINT_DIR": checkpoint,
         }
 
     def make_directories(self, spec: TaskSpec) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from fairway_agent.limits import IdleWatch
     from fairway_agent.resources import Devices, Share, Wanted
-    from fairway_agent.spec import RunPlan, TaskSpec
+    from fairway_agent.spec import RunPlan
     from fairway_agent.state_files import Over, TaskState
     from fairway_agent.task.task import Task
 
@@ -139,7 +139,7 @@ class BatchNodes(Nodes):
     def kept(self, task: Task) -> Path:
         """Returns the folder below the run's name into which Batch has downloaded the other tasks'
         outputs."""
-        return self.folders.kept / task.plan.run
+        return self.folders.work / outputs.BROUGHT / task.plan.run
 
     def collect(self, task: Task, *, succeeded: bool) -> None:
         """Puts outputs and the other nodes' files where Batch uploads them from."""
@@ -162,26 +162,20 @@ class BatchNodes(Nodes):
             say(f"the output {each}")
         if len(changed) > _MOST_SAID:
             say(f"the same of {len(changed) - _MOST_SAID} more")
-        if "FAIRWAY_SCHEDULE" in os.environ:
-            _keep_scheduled(folders, task.spec, succeeded=succeeded)
+        if "FAIRWAY_SCHEDULE" in os.environ:  # a folder of its own: Batch has one place for all
+            kept = work / "kept" / folders.run / folders.task
+            kept.mkdir(parents=True, exist_ok=True)
+            files = task.spec.outputs
+            outputs.collect(work / "outputs", kept / "outputs", files, succeeded=succeeded)
+            for log in (work / "logs").glob("*.txt"):
+                shutil.copyfile(log, kept / log.name)
+            sys.stdout.flush()
+            shutil.copyfile(work.parent / "stdout.txt", kept / "stdout.txt")
 
     def leave(self, task: Task) -> None:
         """Removes its folder on the local disk; Batch removes its own."""
         if self.folders.scratch.parent.parent.name == "fairway":
             shutil.rmtree(self.folders.scratch, ignore_errors=True)
-
-
-def _keep_scheduled(folders: Folders, spec: TaskSpec, *, succeeded: bool) -> None:
-    """Moves the outputs of a schedule's run into a folder of its own: Batch has one place for
-    all."""
-    work = folders.work
-    kept = work / "kept" / folders.run / folders.task
-    kept.mkdir(parents=True, exist_ok=True)
-    outputs.collect(work / "outputs", kept / "outputs", spec.outputs, succeeded=succeeded)
-    for log in (work / "logs").glob("*.txt"):
-        shutil.copyfile(log, kept / log.name)
-    sys.stdout.flush()
-    shutil.copyfile(work.parent / "stdout.txt", kept / "stdout.txt")
 
 
 _MOST_SAID = 10  # files that are reported in the log

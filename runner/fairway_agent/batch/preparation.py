@@ -78,22 +78,17 @@ def share_inputs(folders: Folders) -> None:
         with (target / ".fairway.lock").open("w") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
             for file in sorted(path for path in source.rglob("*") if path.is_file()):
-                below = file.relative_to(base) if file != base else Path(file.name)
-                _share(file, target / below)
+                new = target / (file.relative_to(base) if file != base else file.name)
+                if not new.is_file() or not filecmp.cmp(file, new, shallow=False):
+                    new.parent.mkdir(parents=True, exist_ok=True)
+                    draft = new.with_name(f".{new.name[:200]}.{os.getpid()}")
+                    shutil.copyfile(file, draft)
+                    draft.replace(new)
         shutil.rmtree(source, ignore_errors=True)
 
 
-def _share(file: Path, target: Path) -> None:
-    if target.is_file() and filecmp.cmp(file, target, shallow=False):
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name[:200]}.{os.getpid()}")
-    shutil.copyfile(file, draft)
-    draft.replace(target)
-
-
 def _run(folders: Folders, spec: TaskSpec, name: str) -> int:
-    """Runs the job's setup or its release, as `name` says, and returns the exit code."""
+    """Runs the job's `setup` or its `release` and returns the exit code."""
     secrets = folders.secret_values()
     folders.make_directories(spec)
     if folders.job_facts.setup_is_admin:  # root's installations are not writable for everybody

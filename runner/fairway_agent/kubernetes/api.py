@@ -36,8 +36,10 @@ RIGHTS = (
 """Hint for a request that the account may not make."""
 
 DOWN = "is the cluster's control plane up? kubectl get --raw /readyz\npods that run go on meanwhile"
-BATCH, CORE = "/apis/batch/v1", "/api/v1"
 _KUEUE = "/apis/kueue.x-k8s.io"
+# Kinds of Kueue's own, and of objects that belong to no namespace.
+_OF_KUEUE = ("workloads", "localqueues", "clusterqueues", "workloadpriorityclasses")
+_OF_CLUSTER = ("nodes", "clusterqueues", "workloadpriorityclasses")
 
 
 class Refused(Fault):
@@ -87,56 +89,47 @@ class Api:
             return f"/apis/{self.call('GET', _KUEUE)['preferredVersion']['groupVersion']}"
         return ""
 
-    def get(
-        self, base: str, kind: str, name: str, *, everywhere: bool = False
-    ) -> dict[str, Any] | None:
-        """Returns one object, `everywhere` for one without a namespace; None if it does not
-        exist."""
-        path = f"{base}/{kind}/{quote(name)}" if everywhere else self._path(base, kind, name)
+    def get(self, kind: str, name: str) -> dict[str, Any] | None:
+        """Returns one object; None if it does not exist."""
         with suppressed(NOT_FOUND):
-            return dict(self.call("GET", path))
+            return dict(self.call("GET", self._path(kind, name)))
         return None
 
-    def list(
-        self, base: str, kind: str, query: Mapping[str, str], *, everywhere: bool = False
-    ) -> Sequence[dict[str, Any]]:
-        """Returns the objects that the query selects; `everywhere` as in `get`."""
-        path = f"{base}/{kind}" if everywhere else self._path(base, kind)
+    def list(self, kind: str, query: Mapping[str, str]) -> Sequence[dict[str, Any]]:
+        """Returns the objects that the query selects."""
+        path = self._path(kind)
         for _ in range(_LISTS):
+            listed: list[dict[str, Any]] = []
+            page = {**query, "limit": str(_PAGE)}
             with suppressed(EXPIRED):
-                return list(self._pages(path, query))
+                while True:
+                    found = self.call("GET", f"{path}?{urlencode(page)}")
+                    listed += found.get("items") or ()
+                    page["continue"] = (found.get("metadata") or {}).get("continue") or ""
+                    if not page["continue"]:
+                        return listed
         text = "the API server of Kubernetes drops its lists before they are read to the end"
         raise Fault(NO_ANSWER, text, DOWN)
 
-    def _pages(self, path: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-        more = ""
-        while True:
-            page = {**query, "limit": str(_PAGE), **({"continue": more} if more else {})}
-            found = self.call("GET", f"{path}?{urlencode(page)}")
-            yield from found.get("items") or ()
-            more = (found.get("metadata") or {}).get("continue") or ""
-            if not more:
-                return
-
-    def create(self, base: str, kind: str, manifest: Mapping[str, Any]) -> bool:
+    def create(self, kind: str, manifest: Mapping[str, Any]) -> bool:
         """Creates an object; returns False if one of that name exists, perhaps from an interrupted
         request."""
         with suppressed(TAKEN):
-            self.call("POST", self._path(base, kind), manifest)
+            self.call("POST", self._path(kind), manifest)
             return True
         return False
 
-    def delete(self, base: str, kind: str, name: str, *, at_once: bool = False) -> None:
+    def delete(self, kind: str, name: str, *, at_once: bool = False) -> None:
         """Deletes an object after all that it owns, or `at_once`: with 1 second of grace. Does
         nothing if it is gone."""
         options = {"gracePeriodSeconds": 1} if at_once else {"propagationPolicy": "Foreground"}
         with suppressed(NOT_FOUND):
-            self.call("DELETE", self._path(base, kind, name), options)
+            self.call("DELETE", self._path(kind, name), options)
 
-    def patch(self, base: str, kind: str, name: str, change: Mapping[str, Any]) -> None:
+    def patch(self, kind: str, name: str, change: Mapping[str, Any]) -> None:
         """Changes fields of an object; does nothing if it is gone."""
         with suppressed(NOT_FOUND):
-            self.call("PATCH", self._path(base, kind, name), change)
+            self.call("PATCH", self._path(kind, name), change)
 
     def close(self) -> None:
         """Closes the connection; later requests open another."""
@@ -148,37 +141,29 @@ class Api:
         """Returns the API server's answer. Raises Refused if it refuses, and Fault if it is
         down."""
         end, pause = time.monotonic() + _PATIENCE, _FIRST_PAUSE
+        kind = "strategic-merge-patch+json" if method == "PATCH" else "json"
+        headers = {"Accept": "application/json", "Content-Type": f"application/{kind}"}
+        data = None if body is None else json.dumps(body).encode()
         while True:
-            why, wait = self._try(method, path, body)
-            if not isinstance(why, str):
-                return why[0]
-            wait = max(wait, pause)
+            headers["Authorization"] = f"Bearer {self._read('token')}"  # the file is rotated
+            after = ""
+            try:
+                connection = self._connect()
+                connection.request(method, path, data, headers)
+                answer = connection.getresponse()
+                text = answer.read()
+                if answer.status not in _TRANSIENT:
+                    break
+                why, after = f"HTTP {answer.status}", answer.headers.get("Retry-After", "")
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                why = str(error) or type(error).__name__
+            wait = max(float(after) if after.isdecimal() else 0.0, pause)
             if time.monotonic() + wait > end:
-                text = f"the API server of Kubernetes does not answer: {why}"
-                raise Fault(NO_ANSWER, text, DOWN)
+                why = f"the API server of Kubernetes does not answer: {why}"
+                raise Fault(NO_ANSWER, why, DOWN)
             time.sleep(wait)
             pause = min(_LONGEST_PAUSE, 2 * pause)
-
-    def _try(self, method: str, path: str, body: object) -> tuple[str | tuple[Any], float]:
-        """Returns the answer, in a tuple, or why there is none yet, and for how long to wait."""
-        kind = "strategic-merge-patch+json" if method == "PATCH" else "json"
-        headers = {
-            "Authorization": f"Bearer {self._read('token')}",  # the token file is rotated
-            "Accept": "application/json",
-            "Content-Type": f"application/{kind}",
-        }
-        data = None if body is None else json.dumps(body).encode()
-        try:
-            connection = self._connect()
-            connection.request(method, path, data, headers)
-            answer = connection.getresponse()
-            text = answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            return str(error) or type(error).__name__, 0.0
-        if answer.status in _TRANSIENT:
-            after = answer.headers.get("Retry-After", "")
-            return f"HTTP {answer.status}", float(after) if after.isdecimal() else 0.0
         try:
             found = json.loads(text)
         except ValueError:
@@ -186,7 +171,7 @@ class Api:
         if answer.status >= http.client.BAD_REQUEST:
             message = found.get("message") if isinstance(found, dict) else ""
             raise Refused(answer.status, str(message or f"HTTP {answer.status}"))
-        return (found,), 0.0
+        return found
 
     def _connect(self) -> http.client.HTTPSConnection:
         if self._connection is None:
@@ -202,9 +187,11 @@ class Api:
             )
         return self._connection
 
-    def _path(self, base: str, kind: str, name: str = "") -> str:
-        end = f"/{quote(name)}" if name else ""
-        return f"{base}/namespaces/{self.namespace}/{kind}{end}"
+    def _path(self, kind: str, name: str = "") -> str:
+        base = "/apis/batch/v1" if kind == "jobs" else "/api/v1"
+        base = self.kueue if kind in _OF_KUEUE else base
+        place = "" if kind in _OF_CLUSTER else f"/namespaces/{self.namespace}"
+        return f"{base}{place}/{kind}{f'/{quote(name)}' if name else ''}"
 
     def _read(self, name: str) -> str:
         try:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairway_agent import control, job_facts, notify, predecessors, processes, state_files
-from fairway_agent.kubernetes.api import BATCH, CONTROLLER, CORE, Api
+from fairway_agent.kubernetes.api import CONTROLLER, Api
 from fairway_agent.kubernetes.objects import REQUESTED, condition, index_of, look
 from fairway_agent.kubernetes.runs import reconcile_all
 from fairway_agent.kubernetes.submit import create
@@ -64,9 +64,18 @@ class Controller:
     since: dict[str, float] = field(default_factory=dict)
 
     def step(self) -> bool:
-        """Does what is due; returns True if more is to come."""
+        """Updates the states of the run and of those that it depends on, and does what is due;
+        returns True if more is to come."""
         try:
-            objects = self._look()
+            others = [each for each in map(Path, self.plan.after) if goes_on(each)]
+            objects = look(self.api, [each.name for each in (*others, self.folder)])
+            known = self._known
+            if not known.is_cancelled and known.limit is None:
+                self._end_stuck(objects, known, time.time())
+            reconcile_all(self.api, [*others, self.folder], objects)
+            for part in known.parts:
+                if part.job in objects.jobs and self._is_needless(part, objects):
+                    self.api.delete("jobs", part.job)
             state = state_files.read_run(self.folder)
             if state is None or state.submission > self.number:
                 return False
@@ -85,20 +94,6 @@ class Controller:
             control.note_blocked(self.folder, self.number, CONTROLLER, fault.said)
         return True
 
-    def _look(self) -> Objects:
-        """Updates the states of the run and of those that it depends on, ends what does not
-        progress or is not needed, and returns the objects."""
-        others = [each for each in map(Path, self.plan.after) if goes_on(each)]
-        objects = look(self.api, [each.name for each in (*others, self.folder)])
-        known = self._known
-        if not known.is_cancelled and known.limit is None:
-            self._end_stuck(objects, known, time.time())
-        reconcile_all(self.api, [*others, self.folder], objects)
-        for part in known.parts:
-            if part.job in objects.jobs and self._is_needless(part, objects):
-                self.api.delete(BATCH, "jobs", part.job)
-        return objects
-
     def _end_stuck(self, objects: Objects, known: Control, now: float) -> None:
         """Ends pods that have been stuck for long enough, and remembers the other stuck ones."""
         before, self.since = self.since, {}
@@ -113,23 +108,18 @@ class Controller:
                 if part.nodes > 1 and index_of(pod) > 0:
                     # The first pod of a multi-node task waits for this one, and reports the end.
                     why_not = why
-                else:
-                    self._end(part, name, why)
+                    continue
+                folders = [part.task_folder(self.folder, index) for index in part.indices]
+                # If other tasks of the Job may be running, only this index fails.
+                alone = part.nodes == 1 and any(folder.exists() for folder in folders)
+                with control.locked(self.folder):  # the reason, for those who look meanwhile
+                    ended = control.read(self.folder).of(self.number).ended
+                    ended = {name if alone else part.job: why, **ended}
+                    control.change(self.folder, self.number, ended=ended)
+                self.api.delete(*(("pods", name) if alone else ("jobs", part.job)))
             if part.nodes > 1:
                 control.note_blocked(self.folder, self.number, first, why_not)
                 control.note_lacking(self.folder, self.number, first, *lacking(objects, part))
-
-    def _end(self, part: Part, pod: str, why: str) -> None:
-        """Ends a pod or a Job, after writing the reason into the run's record for those who look
-        meanwhile."""
-        folders = [part.task_folder(self.folder, index) for index in part.indices]
-        # If other tasks of the Job may be running, only this index fails.
-        alone = part.nodes == 1 and any(folder.exists() for folder in folders)
-        with control.locked(self.folder):
-            ended = control.read(self.folder).of(self.number).ended
-            ended = {pod if alone else part.job: why, **ended}
-            control.change(self.folder, self.number, ended=ended)
-        self.api.delete(*((CORE, "pods", pod) if alone else (BATCH, "jobs", part.job)))
 
     @property
     def _known(self) -> Control:
@@ -164,7 +154,7 @@ def ask_again(api: Api, objects: Objects, parts: Iterable[Part], now: float) -> 
     """Lets the autoscaler start nodes for pods in the usual way, if their own request does not."""
     for part in parts:
         for name in unrequested(objects, part.job, now):
-            api.patch(CORE, "pods", name, {"metadata": {"annotations": {REQUESTED: None}}})
+            api.patch("pods", name, {"metadata": {"annotations": {REQUESTED: None}}})
 
 
 def due(folder: Path, known: Control, plan: RunPlan) -> Iterator[Part]:

@@ -107,9 +107,8 @@ class Gang:
         waiting for long enough."""
         found = self.members()
         lacking = sum(member is None for member in found)
-        why = self._blocked() if lacking else ""
-        if why:
-            raise self._hopeless(f"{lacking} of its {self.size} pods did not start: {why}")
+        if lacking:
+            self._check_blocked(f"{lacking} of its {self.size} pods did not start")
         if lacking and self.is_late():
             is_last = time.monotonic() > self._end
             seconds = self.patience * (MOST_WAITS if is_last else 1)
@@ -117,7 +116,7 @@ class Gang:
             message += f"{seconds / 60:g} min"
             if self.scaled and not is_last:
                 message += " without another node"
-            why, _ = self._seen().lacking.get(self.task, ("", 0.0))
+            why, _ = self._notes().lacking.get(self.task, ("", 0.0))
             hint = "look at the nodes: `fairway nodes list TARGET`; then: `fairway retry RUN`"
             if not self.is_queued:
                 hint = (
@@ -127,48 +126,40 @@ class Gang:
             raise Fault("no-nodes", f"{message}: {why}" if why else message, hint)
         return not lacking
 
-    def meet(self) -> tuple[list[Host], Path]:
-        """Returns all nodes, this one first, and ssh's configuration. Raises OSError if one cannot
-        be reached."""
-        found = [member for member in self.members() if member is not None]
-        hosts = [Host(member.node, member.address) for member in found]
-        config = sshd_mesh.connect(self.meeting, [host.address for host in hosts])
-        self.met = found
-        return hosts, config
-
     def gather(self) -> tuple[list[Host], Path] | None:
-        """Connects to all pods, as `meet` does; returns None if one is missing, or is to be
-        replaced. Raises Fault if another pod cannot start, and Fault or OSError after waiting for
-        long enough."""
+        """Connects to all pods; returns their nodes, this one first, and ssh's configuration; None
+        if one is missing, or is to be replaced. Raises Fault if another pod cannot start, and Fault
+        or OSError after waiting for long enough."""
         if not self.is_whole():
             return None
+        found = [member for member in self.members() if member is not None]
+        hosts = [Host(member.node, member.address) for member in found]
         try:
-            return self.meet()
+            config = sshd_mesh.connect(self.meeting, [host.address for host in hosts])
         except OSError:
             # A lost pod's record stays until its replacement overwrites it.
-            if why := self._blocked():
-                raise self._hopeless(f"a pod that is gone cannot be replaced: {why}") from None
+            self._check_blocked("a pod that is gone cannot be replaced")
             if self.is_late():
                 raise
             return None
+        self.met = found
+        return hosts, config
 
-    def _blocked(self) -> str:
-        """Returns why another pod does not come, according to the run's controller; "" if
-        unknown."""
-        return self._seen().blocked.get(self.task, "")
-
-    def _seen(self) -> Control:
-        """Reads the notes of the run's controller."""
+    def _notes(self) -> Control:
         return control.read(self.run).of(self.submission)
 
-    def _hopeless(self, message: str) -> Fault:
-        # A later attempt of the task finds out by itself whether this is still so.
-        control.note_blocked(self.run, self.submission, self.task, "")
-        return Fault("no-nodes", message, "once that is repaired: `fairway retry RUN`")
+    def _check_blocked(self, what: str) -> None:
+        """Raises Fault, which says `what` follows, if the controller knows that a pod does not
+        come."""
+        if why := self._notes().blocked.get(self.task, ""):
+            # A later attempt of the task finds out by itself whether this is still so.
+            control.note_blocked(self.run, self.submission, self.task, "")
+            hint = "once that is repaired: `fairway retry RUN`"
+            raise Fault("no-nodes", f"{what}: {why}", hint) from None
 
     def is_late(self) -> bool:
         """Returns True after waiting long enough since nodes were last started for the pods."""
-        _, since = self._seen().lacking.get(self.task, ("", 0.0))
+        _, since = self._notes().lacking.get(self.task, ("", 0.0))
         if since > self.scaled:
             self.scaled, self.began = since, time.monotonic()
         return time.monotonic() > min(self.began + self.patience, self._end)

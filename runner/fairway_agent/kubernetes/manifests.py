@@ -185,7 +185,16 @@ def _template(
     labels = {**_labels(run, submission, part.number), "azure.workload.identity/use": "true"}
     if part.wanted is not None:
         labels[SHARES] = "true"
-        _beside_others(spec, part.wanted)
+        cpus = {"resourceFieldRef": {"resource": "limits.cpu"}}
+        container["env"].append({"name": "_FAIRWAY_CPUS", "valueFrom": cpus})
+        if not part.wanted.gpus:
+            # An image may request all GPUs from NVIDIA's runtime.
+            container["env"].append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"})
+        # Preferably on a node that pods of its kind already use.
+        same = {"labelSelector": {"matchLabels": {SHARES: "true"}}, "topologyKey": _HOST}
+        kind = "preferredDuringSchedulingIgnoredDuringExecution"
+        term = {"weight": 100, "podAffinityTerm": same}
+        spec["affinity"] = {"podAffinity": {kind: [term]}}
     return {
         "metadata": {
             "labels": labels,
@@ -221,20 +230,6 @@ def topology_map(path: str) -> str:
     'fairway-topology-ndv5'
     """
     return f"{_TOPOLOGY}-{PurePosixPath(path).parent.name}"
-
-
-def _beside_others(spec: Manifest, wanted: Wanted) -> None:
-    """Tells a pod its share of its node, and prefers nodes that pods of its kind already use."""
-    [container] = spec["containers"]
-    cpus = {"resourceFieldRef": {"resource": "limits.cpu"}}
-    container["env"].append({"name": "_FAIRWAY_CPUS", "valueFrom": cpus})
-    if not wanted.gpus:
-        # An image may request all GPUs from NVIDIA's runtime.
-        container["env"].append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"})
-    same = {"labelSelector": {"matchLabels": {SHARES: "true"}}, "topologyKey": _HOST}
-    term = {"weight": 100, "podAffinityTerm": same}
-    kind = "preferredDuringSchedulingIgnoredDuringExecution"
-    spec["affinity"] = {"podAffinity": {kind: [term]}}
 
 
 def _container(settings: Settings, command: Sequence[str]) -> Manifest:

@@ -23,7 +23,6 @@ from fairway_agent.kubernetes.api import (
     BOOT,
     CONDITION,
     CORDONED,
-    CORE,
     HELD,
     KEPT,
     MACHINE,
@@ -75,13 +74,21 @@ class NodeHealth:
     def look(self, machine: str = "") -> Verdict:
         """Checks the node once, writes the result to it, and returns it. Raises Fault if that
         fails."""
-        found = self._verdict(self._node())
+        node = self._node()
+        has = node["status"].get("capacity") or {}
+        if lacks := [name for name in self.offers if has.get(name, "0") == "0"]:
+            said = f"the node does not offer {' and '.join(lacks)} yet"
+            found = Verdict(_UNKNOWN, said, is_building=True)
+        else:
+            found = run(self.check)
+            if found.status == _TRUE and _old(node).get("status") != _TRUE:
+                time.sleep(self.pause)
+                found = run(self.check)
         for left in reversed(range(_TRIES)):
             node = self._node()
-            change = change_of(node, found, machine)
-            notes = _hold(node, hold=found.is_building and self.clock() < _made(node) + _BUILDS)
-            if notes:
-                change.setdefault("metadata", {"annotations": {}})["annotations"].update(notes)
+            text = node["metadata"]["creationTimestamp"]
+            made = calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ"))
+            change = change_of(node, found, machine, is_new=self.clock() < made + _BUILDS)
             try:
                 if change:
                     # Only this version of the node: a person may cordon it meanwhile.
@@ -96,26 +103,14 @@ class NodeHealth:
             self._send("/status", {"status": status})
         return found
 
-    def _verdict(self, node: Mapping[str, Any]) -> Verdict:
-        has = node["status"].get("capacity") or {}
-        lacks = [name for name in self.offers if has.get(name, "0") == "0"]
-        if lacks:
-            said = f"the node does not offer {' and '.join(lacks)} yet"
-            return Verdict(_UNKNOWN, said, is_building=True)
-        found = run(self.check)
-        if found.status == _TRUE and _old(node).get("status") != _TRUE:
-            time.sleep(self.pause)
-            found = run(self.check)
-        return found
-
     def _node(self) -> dict[str, Any]:
-        found = self.api.get(CORE, "nodes", self.name, everywhere=True)
+        found = self.api.get("nodes", self.name)
         if found is None:
             raise Fault("unknown-node", f"there is no node {self.name}", "kubectl get nodes")
         return found
 
     def _send(self, part: str, change: Mapping[str, Any]) -> None:
-        self.api.call("PATCH", f"{CORE}/nodes/{quote(self.name)}{part}", change)
+        self.api.call("PATCH", f"/api/v1/nodes/{quote(self.name)}{part}", change)
 
 
 def run(check: Sequence[str]) -> Verdict:
@@ -139,9 +134,12 @@ def run(check: Sequence[str]) -> Verdict:
     return Verdict(_FALSE, "GPUs and InfiniBand adapters are as the VM size has them")
 
 
-def change_of(node: Mapping[str, Any], found: Verdict, machine: str) -> dict[str, Any]:
+def change_of(
+    node: Mapping[str, Any], found: Verdict, machine: str, *, is_new: bool
+) -> dict[str, Any]:
     """Returns the change that cordons a broken node, or uncordons a healthy one that this program
-    had cordoned, and records its VM. Empty if nothing is to change.
+    had cordoned, and records its VM. Empty if nothing is to change. Stops the autoscaler from
+    removing a new node before it has its drivers: no pod that needs them can use it before.
 
     If somebody uncordons a broken node, that decision stands until the node has been healthy. AKS
     uncordons each node that it has updated, too; as the node has booted since, it counts as
@@ -166,24 +164,12 @@ def change_of(node: Mapping[str, Any], found: Verdict, machine: str) -> dict[str
             change["spec"] = {"unschedulable": False}
     if machine and notes.get(MACHINE) != machine:
         new[MACHINE] = machine
+    is_kept = found.is_building and is_new
+    if is_kept and KEPT not in notes:  # otherwise another program keeps it
+        new |= {HELD: "true", KEPT: "true"}
+    elif not is_kept and HELD in notes:
+        new |= {HELD: None, KEPT: None}
     return {**change, "metadata": {"annotations": new}} if new else {}
-
-
-def _hold(node: Mapping[str, Any], *, hold: bool) -> dict[str, str | None]:
-    """Returns the annotations that stop the autoscaler from removing a new node before it has its
-    drivers: no pod that needs them can use it before. Another program's annotations stay."""
-    notes = node["metadata"].get("annotations") or {}
-    if hold and KEPT not in notes:
-        return {HELD: "true", KEPT: "true"}
-    if not hold and HELD in notes:
-        return {HELD: None, KEPT: None}
-    return {}
-
-
-def _made(node: Mapping[str, Any]) -> float:
-    """Returns when the node was created, in seconds since 1970."""
-    text = node["metadata"]["creationTimestamp"]
-    return calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ"))
 
 
 def condition_of(node: Mapping[str, Any], found: Verdict, now: float) -> dict[str, str]:

@@ -10,7 +10,6 @@ from fairway_agent.kubernetes.api import (
     BOOT,
     CONTROLLER,
     CORDONED,
-    CORE,
     FORBIDDEN,
     MACHINE,
     PART,
@@ -42,33 +41,29 @@ def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
         return NodesReport(pods=tuple(_pods(api, shared / "runs" / request.run)))
     if request.action:
         _act(api, request.action, request.node)
-    found = tuple(_nodes(api, request))
+    labels = ",".join(f"{key}={value}" for key, value in request.selector.items())
+    query = {"labelSelector": labels} if labels else {}
+    try:
+        listed = api.list("nodes", query)
+    except Refused as refused:
+        if refused.status != FORBIDDEN:
+            raise
+        raise Fault("no-access", f"the nodes cannot be listed: {refused}", _RIGHTS) from None
+    pods: dict[str, list[Object]] = defaultdict(list)
+    query = {"labelSelector": RUN, "fieldSelector": "status.phase=Running"}
+    for pod in api.list("pods", query):
+        pods[pod["spec"].get("nodeName", "")].append(pod["metadata"])
+    by_name = {str(node["metadata"]["name"]): node for node in listed}
+    found = tuple(_report(by_name[name], request.rdma, pods[name]) for name in sorted(by_name))
     return NodesReport(found, _health(api, shared, request) if request.health else None)
 
 
 def _pods(api: Api, folder: Path) -> Iterator[PodReport]:
     query = {**selector(folder.name), "fieldSelector": "status.phase=Running"}
-    for pod in api.list(CORE, "pods", query):
+    for pod in api.list("pods", query):
         facts = pod["metadata"]
         if owns(folder, pod) and index_of(pod) >= 0 and "deletionTimestamp" not in facts:
             yield PodReport(facts["name"], facts["labels"].get(PART, ""), index_of(pod))
-
-
-def _nodes(api: Api, request: NodesRequest) -> list[NodeReport]:
-    selector = ",".join(f"{key}={value}" for key, value in request.selector.items())
-    query = {"labelSelector": selector} if selector else {}
-    try:
-        listed = list(api.list(CORE, "nodes", query, everywhere=True))
-    except Refused as refused:
-        if refused.status != FORBIDDEN:
-            raise
-        raise Fault("no-access", f"the nodes cannot be listed: {refused}", _RIGHTS) from None
-    listed.sort(key=lambda each: str(each["metadata"]["name"]))
-    pods: dict[str, list[Object]] = defaultdict(list)
-    query = {"labelSelector": RUN, "fieldSelector": "status.phase=Running"}
-    for pod in api.list(CORE, "pods", query):
-        pods[pod["spec"].get("nodeName", "")].append(pod["metadata"])
-    return [_report(node, request.rdma, pods[node["metadata"]["name"]]) for node in listed]
 
 
 def _report(node: Object, rdma: str, pods: Sequence[Object]) -> NodeReport:
@@ -119,7 +114,7 @@ def _act(api: Api, action: str, node: str) -> None:
         # From now on a person has cordoned it, even if the health check did so before.
         change["metadata"] = {"annotations": {CORDONED: None, BOOT: None}}
     try:
-        api.call("PATCH", f"{CORE}/nodes/{quote(node)}", change)
+        api.call("PATCH", f"/api/v1/nodes/{quote(node)}", change)
     except Refused as refused:
         text = f"Kubernetes does not {action} {node}: {refused}"
         raise Fault("refused-action", text, _RIGHTS) from None
@@ -128,37 +123,28 @@ def _act(api: Api, action: str, node: str) -> None:
 def _health(api: Api, shared: Path, request: NodesRequest) -> Health:
     """Returns the health of the shared folder, of the claims of the target's volumes and of its
     queue, and the rights that the head's account lacks."""
-    return runs.health(
-        shared,
-        claims={name: _claim(api, name) for name in request.claims},
-        queue=_queue(api, request.queue) if request.queue else "",
-        lacks=tuple(
-            right
-            for right, everywhere in request.rights.items()
-            if not _may(api, right, everywhere)
-        ),
-    )
-
-
-def _may(api: Api, right: str, everywhere: bool) -> bool:
-    """Returns True if this account has a right."""
-    verb, _, name = right.partition(" ")
-    resource, _, group = name.partition(".")
-    asked = {"verb": verb, "resource": resource, "group": group}
-    if not everywhere:
-        asked["namespace"] = api.namespace
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": asked},
-    }
-    found = api.call("POST", _REVIEWS, body)
-    return bool((found.get("status") or {}).get("allowed"))
+    lacks = []
+    for right, everywhere in request.rights.items():
+        verb, _, name = right.partition(" ")
+        resource, _, group = name.partition(".")
+        asked = {"verb": verb, "resource": resource, "group": group}
+        if not everywhere:
+            asked["namespace"] = api.namespace
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": asked},
+        }
+        if not (api.call("POST", _REVIEWS, body).get("status") or {}).get("allowed"):
+            lacks.append(right)
+    claims = {name: _claim(api, name) for name in request.claims}
+    queue = _queue(api, request.queue) if request.queue else ""
+    return runs.health(shared, claims=claims, queue=queue, lacks=tuple(lacks))
 
 
 def _claim(api: Api, name: str) -> str:
     """Returns the problem with a claim; "" if there is none."""
-    found = api.get(CORE, "persistentvolumeclaims", name)
+    found = api.get("persistentvolumeclaims", name)
     if found is None:
         return "there is none of that name"
     phase = (found.get("status") or {}).get("phase", "")
@@ -174,7 +160,7 @@ def _queue(api: Api, name: str) -> str:
     """Returns the problem with a Kueue queue; "" if there is none."""
     if not api.kueue:
         return "the cluster has no Kueue"
-    found = api.get(api.kueue, "localqueues", name)
+    found = api.get("localqueues", name)
     if found is None:
         return "there is none of that name"
     for each in conditions_of(found):

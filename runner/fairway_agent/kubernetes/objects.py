@@ -9,9 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fairway_agent.kubernetes.api import (
-    BATCH,
     CORDONED,
-    CORE,
     FORBIDDEN,
     RUN,
     run_label,
@@ -33,7 +31,6 @@ _UID = "kueue.x-k8s.io/job-uid"
 # Reasons that persist when other jobs end, and states of checks, for example for new nodes.
 _NEVER = ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Inadmissible")
 _REFUSED = ("Retry", "Rejected")
-_STARTS, _STARTS_NONE = "TriggeredScaleUp", "NotTriggerScaleUp"
 REQUESTED = "autoscaling.x-k8s.io/consume-provisioning-request"
 """Annotation of pods that Kueue admitted after requesting their nodes. The autoscaler starts no
 further nodes for them. Source: Kubernetes autoscaler, processors/provreq/pods_filter.go."""
@@ -42,9 +39,14 @@ _SCALES = "the pool scales up"
 
 def held_by_queue(api: Api) -> dict[str, str]:
     """Returns why Kueue does not admit Jobs yet, by their uids."""
-    listed = api.list(api.kueue, "workloads", {}) if api.kueue else ()
+    listed = api.list("workloads", {}) if api.kueue else ()
     before, found = Counter[str](), {}
-    for workload in sorted(filter(_waits, listed), key=_order):
+    waiting = [
+        each
+        for each in listed
+        if not condition(each, "Admitted") and not condition(each, "Finished")
+    ]
+    for workload in sorted(waiting, key=_order):
         queue = workload["spec"].get("queueName") or ""
         if why := _why(workload, before[queue]):
             found[(workload["metadata"].get("labels") or {}).get(_UID, "")] = why
@@ -66,24 +68,19 @@ def scaling(api: Api) -> dict[str, Scaling]:
     latest: dict[str, tuple[float, str]] = {}
     since: dict[str, float] = {}
     with suppressed(FORBIDDEN):
-        for reason in (_STARTS, _STARTS_NONE):
+        for reason in ("TriggeredScaleUp", "NotTriggerScaleUp"):
             query = {"fieldSelector": f"involvedObject.kind=Pod,reason={reason}"}
-            for event in api.list(CORE, "events", query):
+            for event in api.list("events", query):
                 uid = event["involvedObject"].get("uid", "")
                 # One in seconds, the other in microseconds.
                 when = moment(event.get("lastTimestamp") or event.get("eventTime"))
                 said = (event.get("message") or "").removeprefix("pod didn't trigger scale-up: ")
                 says = f"the autoscaler starts none: {said}"
-                if reason == _STARTS:
+                if reason == "TriggeredScaleUp":
                     says, since[uid] = _SCALES, max(when, since.get(uid, 0.0))
                 if uid not in latest or when >= latest[uid][0]:
                     latest[uid] = when, says
     return {uid: Scaling(why, since.get(uid, 0.0)) for uid, (_, why) in latest.items()}
-
-
-def _waits(workload: Object) -> bool:
-    kinds = {each["type"] for each in conditions_of(workload) if each["status"] == "True"}
-    return not kinds & {"Admitted", "Finished"}
 
 
 def _why(workload: Object, ahead: int) -> str | None:
@@ -141,7 +138,7 @@ _MOST_NAMES = 100  # runs in one request
 class Objects:
     """The Jobs of some runs by name; the active and the failed pods of each; why Kueue holds one
     back, by its uid; what the autoscaler says of pods, by theirs; and, if a pod has no node, the
-    nodes that are `broken`."""
+    nodes that are `broken`: the health check has cordoned them."""
 
     jobs: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, list[Object]] = field(default_factory=lambda: defaultdict(list))
@@ -156,11 +153,6 @@ class Objects:
         is_asked_for = REQUESTED in (about.get("annotations") or {})
         return Scaling(_SCALES) if is_asked_for and not known.says else known
 
-    def pods_of(self, job: str, index: int) -> list[Object]:
-        """Returns the Job's pods of one index, newest first."""
-        found = [each for each in self.pods.get(job, ()) if index_of(each) == index]
-        return sorted(found, key=lambda each: each["metadata"]["creationTimestamp"], reverse=True)
-
 
 def look(api: Api, runs: Sequence[str]) -> Objects:
     """Lists the Jobs and pods of the runs in few requests, however many there are."""
@@ -168,26 +160,22 @@ def look(api: Api, runs: Sequence[str]) -> Objects:
     for start in range(0, len(runs), _MOST_NAMES):
         some = ",".join(run_label(run) for run in runs[start : start + _MOST_NAMES])
         query = {"labelSelector": f"{RUN} in ({some})"}
-        for job in api.list(BATCH, "jobs", query):
+        for job in api.list("jobs", query):
             found.jobs[job["metadata"]["name"]] = job
         # Very many may have succeeded: their Job lists those.
         goes_on = {**query, "fieldSelector": "status.phase!=Succeeded"}
-        for pod in api.list(CORE, "pods", goes_on):
+        for pod in api.list("pods", goes_on):
             found.pods[pod["metadata"].get("labels", {}).get(JOB, "")].append(pod)
     if any(each["spec"].get("suspend") for each in found.jobs.values()):
         found.held = held_by_queue(api)
     if any(unscheduled(pod) for pods in found.pods.values() for pod in pods):
         found.scaling = scaling(api)
-        found.broken = broken(api)
+        with suppressed(FORBIDDEN):  # then none is known
+            nodes = api.list("nodes", {})
+            found.broken = [
+                each for each in nodes if CORDONED in (each["metadata"].get("annotations") or {})
+            ]
     return found
-
-
-def broken(api: Api) -> list[Object]:
-    """Lists the nodes that the health check has cordoned; none if the head may not see nodes."""
-    nodes: Sequence[Object] = ()
-    with suppressed(FORBIDDEN):
-        nodes = api.list(CORE, "nodes", {}, everywhere=True)
-    return [each for each in nodes if CORDONED in (each["metadata"].get("annotations") or {})]
 
 
 def unscheduled(pod: Object) -> Object | None:
@@ -242,7 +230,7 @@ def selector(run: str) -> dict[str, str]:
 
 def jobs_of(api: Api, folder: Path, claims: Collection[str] | None = None) -> Sequence[Object]:
     """Lists the Jobs that belong to the run in this folder; see `owns` for the `claims`."""
-    listed = api.list(BATCH, "jobs", selector(folder.name))
+    listed = api.list("jobs", selector(folder.name))
     return [each for each in listed if owns(folder, each, claims)]
 
 

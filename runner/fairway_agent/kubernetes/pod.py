@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 
 _PREPARE = "fairway_agent.prepare"
-_GONE = {NODE: "a node of it was lost", PREEMPTION: "a node of it was taken away"}
 _LOOK = 5.0  # seconds between two checks whether a pod was replaced
 
 
@@ -81,8 +80,9 @@ class PodNodes(SharedNodes):
         lost, gang = remote_exec.lost_nodes(task.folder), self.gang
         if gang is None or not (self.is_broken or lost or gang.has_changed()):
             return None
-        cause = PREEMPTION if gang.was_told() else NODE
-        return Loss(cause, _GONE[cause], lost)
+        if gang.was_told():
+            return Loss(PREEMPTION, "a node of it was taken away", lost)
+        return Loss(NODE, "a node of it was lost", lost)
 
     def look(self, task: Task) -> None:
         """Ends an attempt that has lost a pod: its launcher might wait for ever."""
@@ -225,7 +225,10 @@ def main() -> None:
     processes.on_term(lambda number, _: received.append(number))
     try:
         plan = job_facts.read_shared_plan(run, retry=submission > 0)
-        part = _part(run, submission, number)
+        known = control.read(run)
+        part = next((each for each in known.parts if each.number == number), None)
+        if known.submission != submission or part is None:
+            sys.exit("fairway: the run was started again, or removed")
         position = int(os.environ.get("JOB_COMPLETION_INDEX", "0"))
         index = part.indices[0 if part.nodes > 1 else position]
         spec = runs.spec_of(run, stage, index)
@@ -238,8 +241,8 @@ def main() -> None:
     if group is not None and position:
         is_told, is_over = lambda: bool(received), lambda: end() is not None
         sys.exit(gang.serve(group, position, wakeup, is_told, is_over))
-    if (known := end()) is not None:  # Kubernetes did not count the pod in which it ended
-        sys.exit(exit_code(known.state, known.exit_code or 0))
+    if (last := end()) is not None:  # Kubernetes did not count the pod in which it ended
+        sys.exit(exit_code(last.state, last.exit_code or 0))
     nodes = PodNodes(group)
     task = task_in(run, plan, spec, nodes, submission)
     scheduler = Kubernetes(wakeup, Watch(run, plan, submission), nodes=nodes, part=part)
@@ -282,15 +285,6 @@ def end_of(folder: Path, submission: int) -> TaskState | None:
     known = state_files.read_task(folder)
     is_over = known is not None and known.is_final and known.submission == submission
     return known if is_over else None
-
-
-def _part(run: Path, submission: int, number: int) -> Part:
-    """Returns the part of the submission that this pod was started for; exits if there is none."""
-    known = control.read(run)
-    found = [each for each in known.parts if each.number == number]
-    if known.submission != submission or not found:
-        sys.exit("fairway: the run was started again, or removed")
-    return found[0]
 
 
 if __name__ == "__main__":

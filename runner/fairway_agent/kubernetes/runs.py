@@ -9,9 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from fairway_agent import control, job_facts
 from fairway_agent.kubernetes.api import (
-    BATCH,
     CONTROLLER,
-    CORE,
     PART,
     RUN,
     Api,
@@ -29,7 +27,14 @@ from fairway_agent.kubernetes.objects import (
     owns,
     selector,
 )
-from fairway_agent.kubernetes.task_state import PATIENCE, is_pending, stuck, view_of, why_pending
+from fairway_agent.kubernetes.task_state import (
+    GONE,
+    PATIENCE,
+    is_pending,
+    stuck,
+    view_of,
+    why_pending,
+)
 from fairway_agent.reconcile import JobView, Reconciliation, reconcile
 from fairway_agent.records import Damaged
 from fairway_agent.shared import runs
@@ -60,9 +65,20 @@ _PAUSE = 0.5
 
 
 def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
-    folder = shared / "runs" / request.run
-    if request.claims and not request.task and not (folder / "plan.json").exists():
-        _cancel_orphans(Api(), folder, request.claims)
+    """Ends a run, or a task of it. If somebody has removed the run's folder, waits until the pods
+    have ended, as they write there. Raises Fault if they have not after 120 seconds."""
+    folder, run, claims = shared / "runs" / request.run, request.run, request.marks
+    if claims and not request.task and not (folder / "plan.json").exists():
+        api, end = Api(), time.monotonic() + _LONGEST_END
+        delete(api, folder, claims=claims)
+        while going := jobs_of(api, folder, claims):
+            if time.monotonic() > end:
+                text = f"the folder of {run} is gone, and its Job that was deleted has pods: "
+                text += going[0]["metadata"]["name"]
+                pods = f"kubectl get pods -l {RUN}={run_label(run)}"
+                hint = f"once they have ended ({pods}): fairway cancel {run}"
+                raise files.Fault("not-cancelled", text, hint, 5)
+            time.sleep(_PAUSE)
         runs.remove(folder)  # pods have written there since
     return runs.cancel(shared, request, _cancel_run, _cancel_task)
 
@@ -80,34 +96,18 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
                 spared = job_name(folder.name, known.submission, CONTROLLER)
         delete(api, folder, spared)
     if request.kill:
-        for pod in api.list(CORE, "pods", selector(folder.name)):
+        for pod in api.list("pods", selector(folder.name)):
             if not owns(folder, pod):
                 continue
             if not spared or pod["metadata"]["labels"].get(PART) != CONTROLLER:
-                api.delete(CORE, "pods", pod["metadata"]["name"], at_once=True)
+                api.delete("pods", pod["metadata"]["name"], at_once=True)
 
 
-def _cancel_orphans(api: Api, folder: Path, claims: Collection[str]) -> None:
-    """Ends the Jobs of a run whose folder somebody has removed, and returns when their pods have
-    ended: they write there. Raises Fault if they have not after 120 seconds."""
-    end = time.monotonic() + _LONGEST_END
-    for job in jobs_of(api, folder, claims):
-        api.delete(BATCH, "jobs", job["metadata"]["name"])
-    while going := jobs_of(api, folder, claims):
-        if time.monotonic() > end:
-            name, run = going[0]["metadata"]["name"], folder.name
-            text = f"the folder of {run} is gone, and its Job that was deleted has pods: {name}"
-            pods = f"kubectl get pods -l {RUN}={run_label(run)}"
-            hint = f"once they have ended ({pods}): fairway cancel {run}"
-            raise files.Fault("not-cancelled", text, hint, 5)
-        time.sleep(_PAUSE)
-
-
-def delete(api: Api, folder: Path, spared: str = "") -> None:
+def delete(api: Api, folder: Path, spared: str = "", claims: Collection[str] | None = None) -> None:
     """Deletes all Jobs of a run except the `spared` one; their pods have their grace."""
-    for job in jobs_of(api, folder):
+    for job in jobs_of(api, folder, claims):
         if job["metadata"]["name"] != spared:
-            api.delete(BATCH, "jobs", job["metadata"]["name"])
+            api.delete("jobs", job["metadata"]["name"])
 
 
 def _cancel_task(folder: Path, request: CancelRequest) -> None:
@@ -121,15 +121,14 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
         if not part.job or request.task not in part.names:
             continue
         if len(part.indices) == 1:  # the task has its own Job
-            for job in jobs_of(api, folder):
-                if job["metadata"]["name"] == part.job:
-                    api.delete(BATCH, "jobs", part.job)
+            if any(job["metadata"]["name"] == part.job for job in jobs_of(api, folder)):
+                api.delete("jobs", part.job)
             continue
         # Otherwise the task is one pod of a Job, whose index is not restarted.
         position = part.names.index(request.task)
-        for pod in api.list(CORE, "pods", {"labelSelector": f"{JOB}={part.job}"}):
+        for pod in api.list("pods", {"labelSelector": f"{JOB}={part.job}"}):
             if index_of(pod) == position and not is_over(pod) and owns(folder, pod):
-                api.delete(CORE, "pods", pod["metadata"]["name"])
+                api.delete("pods", pod["metadata"]["name"])
 
 
 def remove(shared: Path, request: RunsRequest, payload: IO[bytes]) -> RunsReport:
@@ -137,9 +136,6 @@ def remove(shared: Path, request: RunsRequest, payload: IO[bytes]) -> RunsReport
     if request.remove is not None:
         delete(Api(), shared / "runs" / request.remove)
     return runs.runs(shared, request, payload)
-
-
-_GONE = JobView("lost", "its Job is gone from Kubernetes")
 
 
 def states(shared: Path, request: StatesRequest, _: object) -> StatesReport:
@@ -170,22 +166,10 @@ class _Reconciliation(Reconciliation):
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """Looks at its Job and pods, or at the controller if that is yet to create the Job."""
         cancelled = self.is_cancelled(part, index)
-        if part.job:
-            return self._look_at_job(part, index, status, cancelled=cancelled)
-        if cancelled or self.unmet:
-            return JobView("cancelled", exit_code=CANCELLED)
-        if why := self._controllers_end():
-            return JobView("failed", why)
-        to_come = self._to_come(part)
-        return JobView("queued", to_come) if to_come else _GONE
-
-    def list_again(self) -> None:
-        self.objects = look(self.api, [self.folder.name])
-
-    def _look_at_job(
-        self, part: Part, index: int, status: TaskState, *, cancelled: bool
-    ) -> JobView | None:
-        view, pod = view_of(self.objects, part, index) or (_GONE, "")
+        if not part.job:
+            is_off = cancelled or self.unmet
+            return JobView("cancelled", exit_code=CANCELLED) if is_off else self._to_come(part)
+        view, pod = view_of(self.objects, part, index)
         # The listed objects may be older than what the pod has written since.
         has_begun = status.state == "running" and not status.stopped
         if view.state == "queued" and cancelled and not self.cancelled and not has_begun:
@@ -196,30 +180,23 @@ class _Reconciliation(Reconciliation):
             return JobView("failed", why)
         return None if view.state == "queued" and has_begun and status.job == pod else view
 
-    def _controllers_end(self) -> str:
-        """Returns why the controller starts nothing any more; "" if it does, or there is none."""
-        name = self._controller
+    def list_again(self) -> None:
+        self.objects = look(self.api, [self.folder.name])
+
+    def _to_come(self, part: Part) -> JobView:
+        """Returns the view of a part that has no Job yet: it waits for the controller, unless that
+        is gone, or starts nothing any more."""
+        name = job_name(self.folder.name, self.control.submission, CONTROLLER)
         for pod, why in stuck(self.objects, name):
             if self.now - moment(pod["metadata"]["creationTimestamp"]) >= PATIENCE:
-                return f"nothing could start it: {why}"
-        if condition(self.objects.jobs.get(name) or {}, "Failed") is None:
-            return ""
-        last = self.control.blocked.get(CONTROLLER)
-        said = f"its controller has failed for good: kubectl logs job/{name}"
-        return f"{said}; {last}" if last else said
-
-    def _to_come(self, part: Part) -> str:
-        """Returns the reason why a part is pending; "" if nothing is left that would start it."""
-        name = self._controller
-        controller = self.objects.jobs.get(name)
+                return JobView("failed", f"nothing could start it: {why}")
+        controller, why = self.objects.jobs.get(name), self.control.blocked.get(CONTROLLER, "")
         if controller is None or condition(controller, "Complete"):
-            return ""
+            return GONE
+        if condition(controller, "Failed"):
+            said = f"its controller has failed for good: kubectl logs job/{name}"
+            return JobView("failed", f"{said}; {why}" if why else said)
         waits = "waiting for its turn" if part.stage == "tasks" else "waiting for other tasks"
-        pending = [each for each in self.objects.pods.get(name, ()) if is_pending(each)]
-        why = self.control.blocked.get(CONTROLLER, "")
-        why = why_pending(pending[0]) if pending else why
-        return f"{waits}: {why}" if why else waits
-
-    @property
-    def _controller(self) -> str:
-        return job_name(self.folder.name, self.control.submission, CONTROLLER)
+        if pending := [each for each in self.objects.pods.get(name, ()) if is_pending(each)]:
+            why = why_pending(pending[0])
+        return JobView("queued", f"{waits}: {why}" if why else waits)

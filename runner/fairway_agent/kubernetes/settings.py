@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 NODE_PROVISIONING = 1800.0
 """Seconds for the autoscaler to start a node before it tries another pool: nodes with many GPUs
 start slowly."""
-# Seconds for an existing node to build its drivers and pull an image.
-_FIRST_START = 1200.0
-# Seconds from the first pod of a task to the last, if their nodes exist: the first ones block nodes
-# that another task may be waiting for.
-_TOGETHER = 900.0
-
 MOST_WAITS = 8
 """Maximum time for which a task's first pod holds its node while the autoscaler repeatedly fails to
 start others, as a multiple of its patience."""
@@ -39,7 +33,9 @@ def patience(least: int, most: int) -> float:
     >>> patience(4, 4) / 60, patience(1, 4) / 60
     (15.0, 50.0)
     """
-    return _TOGETHER if least == most else NODE_PROVISIONING + _FIRST_START
+    if least == most:  # the first pods block nodes that another task may be waiting for
+        return 900.0
+    return NODE_PROVISIONING + 1200.0  # for its drivers, and to pull an image
 
 
 @dataclass(frozen=True)
@@ -111,7 +107,7 @@ def of_run(folder: Path, resources: Mapping[str, str], topology: str = "") -> Se
         resources=resources,
         most=target.most_nodes,
         priority=pods.priorities.get(job.priority_word, ""),
-        shm_size=_quantity(container.shm_size or "") if container else "",
+        shm_size=_quantity((container and container.shm_size) or ""),
         topology=topology,
     )
 
@@ -145,8 +141,6 @@ def parse(text: object) -> Fraction:
 
 
 _CPU = "cpu"
-# Divided like the node; other resources, such as adapters, belong to whole nodes.
-_DIVIDED = ("memory", "ephemeral-storage")
 _MI = 1 << 20
 
 
@@ -172,11 +166,13 @@ def resources_of(resources: Mapping[str, str], wanted: Wanted | None) -> dict[st
     """
     if wanted is None:
         return dict(resources)
-    found = {}
+    found, (gpus, cores) = {}, counts(resources)
     if _CPU in resources:
-        found[_CPU] = _cpu(resources, wanted)
+        # An integer, unless a node has more GPUs than processors.
+        mine = int(parse(resources[_CPU]) * 1000 * (wanted.gpus or 0) / max(1, gpus))
+        found[_CPU] = str(wanted.cores_of(cores, gpus) or f"{mine}m")
     part = _part(resources, wanted)
-    for name in _DIVIDED:
+    for name in ("memory", "ephemeral-storage"):  # all others, such as adapters, are a node's
         if name in resources:
             found[name] = f"{int(parse(resources[name]) * part / _MI)}Mi"
     name = _gpu(resources)
@@ -204,15 +200,6 @@ def _part(resources: Mapping[str, str], wanted: Wanted) -> Fraction:
     parts = [Fraction(wanted.gpus or 0, max(1, gpus))]
     parts.append(Fraction(wanted.cores_of(cores, gpus), max(1, cores)))
     return min(Fraction(1), max(parts))
-
-
-def _cpu(resources: Mapping[str, str], wanted: Wanted) -> str:
-    """Returns an amount of processors: an integer, unless a node has more GPUs than processors."""
-    gpus, cores = counts(resources)
-    own = wanted.cores_of(cores, gpus)
-    if own:
-        return str(own)
-    return f"{int(parse(resources[_CPU]) * 1000 * (wanted.gpus or 0) / max(1, gpus))}m"
 
 
 def _gpu(resources: Mapping[str, str]) -> str:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import control, job_facts, predecessors, processes
 from fairway_agent.kubernetes import manifests, settings
 from fairway_agent.kubernetes.api import (
-    BATCH,
     CONTROLLER,
     FORBIDDEN,
     RIGHTS,
@@ -64,8 +63,8 @@ def make(api: Api, folder: Path, name: str) -> None:
     """Creates a Job of the run, unless it exists; waits for the end of one that is being deleted.
     Raises Fault if that takes too long, and Taken if it is somebody else's."""
     end, manifest = time.monotonic() + PATIENCE, _manifest(folder, name)
-    while not api.create(BATCH, "jobs", manifest):
-        there = api.get(BATCH, "jobs", name)
+    while not api.create("jobs", manifest):
+        there = api.get("jobs", name)
         if there is not None and not owns(folder, there):
             raise Taken(folder)
         if there is not None and "deletionTimestamp" not in there["metadata"]:
@@ -85,14 +84,11 @@ def make(api: Api, folder: Path, name: str) -> None:
 TOO_MUCH = "more than the queue"
 NO_CLASS = "no WorkloadPriorityClass"
 _UNFIT = 422
-_CLASSES = "workloadpriorityclasses"
 
 
-def require_quota(found: Object | None, job: Mapping[str, Any]) -> None:
+def require_quota(found: Object, job: Mapping[str, Any]) -> None:
     """Raises Refused if a Job asks for more than its queue has when nothing else runs: it would
     wait there for ever. `found` is the ClusterQueue with its quota."""
-    if found is None:
-        return
     queue, spec = job["metadata"]["labels"][QUEUE], job["spec"]
     count = min(spec["parallelism"], spec["completions"])
     [container] = spec["template"]["spec"]["containers"]
@@ -105,18 +101,6 @@ def require_quota(found: Object | None, job: Mapping[str, Any]) -> None:
                 f"{pods} for {TOO_MUCH} {queue} ever has: {text} {name} each, of {_text(most)}"
             )
             raise Refused(_UNFIT, message)
-
-
-def cluster_queue(api: Api, queue: str) -> Object | None:
-    """Returns the ClusterQueue with the quota of a queue; None if the head may not see it. Raises
-    Refused if the cluster has no such queue."""
-    local = api.get(api.kueue, "localqueues", queue) if api.kueue else None
-    if local is None:
-        raise Refused(_UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job")
-    with suppressed(FORBIDDEN):  # see below
-        name = local["spec"]["clusterQueue"]
-        return api.get(api.kueue, "clusterqueues", name, everywhere=True)
-    return None
 
 
 def _most(queue: Object, resource: str) -> Fraction | None:
@@ -171,7 +155,7 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
             )
             known = replace(known.of(number), parts=parts)
             _write_objects(folder, known, request)
-            remains = api.list(BATCH, "jobs", selector(folder.name))
+            remains = api.list("jobs", selector(folder.name))
             if not all(owns(folder, each) for each in remains):
                 runs.forget(folder, number)
                 raise Taken(folder)
@@ -247,22 +231,29 @@ def _manifest(folder: Path, name: str) -> manifests.Manifest:
 
 def _require_quota(api: Api, folder: Path, wanted: Control) -> None:
     """Raises Refused if a part, due now or later, would wait in its queue for ever."""
-    queues: dict[str, Any] = {}
-    for part in wanted.parts:
-        job = _manifest(folder, job_name(folder.name, wanted.submission, part.number))
-        if queue := job["metadata"]["labels"].get(manifests.QUEUE):
-            if queue not in queues:
-                queues[queue] = cluster_queue(api, queue)
-                name = job["metadata"]["labels"].get(manifests.PRIORITY)
-                with suppressed(FORBIDDEN):  # the head may lack that right, if prepared earlier
-                    # Kueue would wait for the class forever.
-                    if name and not api.get(api.kueue, _CLASSES, name, everywhere=True):
-                        raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
-            require_quota(queues[queue], job)
+    names = [job_name(folder.name, wanted.submission, part.number) for part in wanted.parts]
+    jobs = [_manifest(folder, name) for name in names]
+    labels = jobs[0]["metadata"]["labels"] if jobs else {}
+    if not (queue := labels.get(QUEUE)):  # all parts have the same
+        return
+    local = api.get("localqueues", queue) if api.kueue else None
+    if local is None:
+        raise Refused(_UNFIT, f"the cluster has no queue {queue}, and nothing else starts the job")
+    # The head may lack these rights, if it was prepared earlier.
+    with suppressed(FORBIDDEN):
+        name, classes = labels.get(manifests.PRIORITY), "workloadpriorityclasses"
+        if name and not api.get(classes, name):
+            # Kueue would wait for the class forever.
+            raise Refused(_UNFIT, f"the cluster has {NO_CLASS} {name}")
+    with suppressed(FORBIDDEN):
+        name = local["spec"]["clusterQueue"]
+        if found := api.get("clusterqueues", name):
+            for job in jobs:
+                require_quota(found, job)
 
 
 def _delete(api: Api, jobs: Sequence[Object], wanted: Control) -> None:
     """Deletes the Jobs that have the names of this submission."""
     for job in jobs:
         if job["metadata"]["labels"].get(SUBMISSION) == str(wanted.submission):
-            api.delete(BATCH, "jobs", job["metadata"]["name"])
+            api.delete("jobs", job["metadata"]["name"])

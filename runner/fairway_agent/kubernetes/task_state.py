@@ -11,6 +11,7 @@ from fairway_agent.kubernetes.objects import (
     REQUESTED,
     condition,
     holds,
+    index_of,
     is_over,
     moment,
     unscheduled,
@@ -31,16 +32,18 @@ _MOST_NODES = 3  # nodes in a message
 
 _PULLING = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _BAD_CONFIG = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+GONE = JobView("lost", "its Job is gone from Kubernetes")
 
 
-def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str] | None:
-    """Returns the view of a task and the name of its pod, "" without one; None if its Job does not
-    exist. The pod is that of the task's index, or the first of a task on several nodes."""
+def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str]:
+    """Returns the view of a task and the name of its pod, "" without one. The pod is that of the
+    task's index, or the first of a task on several nodes."""
     job = found.jobs.get(part.job)
     if job is None:
-        return None
+        return GONE, ""
     position = 0 if part.nodes > 1 else part.indices.index(index)
-    pods = found.pods_of(part.job, position)
+    pods = [each for each in found.pods.get(part.job, ()) if index_of(each) == position]
+    pods.sort(key=lambda each: each["metadata"]["creationTimestamp"], reverse=True)
     pod = next((each for each in pods if not is_over(each)), None)
     name = "" if pod is None else pod["metadata"]["name"]
     if end := _end(job, part, position):
@@ -50,27 +53,22 @@ def view_of(found: Objects, part: Part, index: int) -> tuple[JobView, str] | Non
     if pod is not None and pod["status"].get("phase") == "Running":
         return JobView("running", lacking(found, part)[0]), name
     if job["spec"].get("suspend"):
-        return JobView("queued", _why_suspended(job, found)), name
+        about = job["metadata"]
+        if (held := found.held.get(about.get("uid", ""))) is not None:
+            why = _short(held)
+        elif QUEUE in (about.get("labels") or {}):
+            why = "waiting for its turn in the queue"
+        else:
+            resume = """-p '{"spec": {"suspend": false}}'"""
+            why = "somebody has suspended its Job; to resume it: "
+            why += f"kubectl -n {about['namespace']} patch job {about['name']} {resume}"
+        return JobView("queued", why), name
     if pod is None:
         return JobView("queued", "waiting for its turn"), name
     pods = found.pods[part.job] if part.nodes > 1 else [pod]
     count = sum(unscheduled(each) is not None for each in pods)
     why = why_pending(pod, found.scaling_of(pod).says, count)
     return JobView("queued", f"{why}{_broken(found, pod)}"), name
-
-
-def _why_suspended(job: Object, found: Objects) -> str:
-    """Returns why a Job has no pods: it is in a queue, or somebody has suspended it."""
-    about = job["metadata"]
-    if (held := found.held.get(about.get("uid", ""))) is not None:
-        return _short(held)
-    if QUEUE in (about.get("labels") or {}):
-        return "waiting for its turn in the queue"
-    resume = """-p '{"spec": {"suspend": false}}'"""
-    return (
-        "somebody has suspended its Job; to resume it: "
-        f"kubectl -n {about['namespace']} patch job {about['name']} {resume}"
-    )
 
 
 def _broken(found: Objects, pod: Object) -> str:
@@ -138,10 +136,17 @@ def _ended(job: Object, pod: Object | None) -> tuple[JobView, str]:
     if pod is not None:
         status, name = pod.get("status") or {}, pod["metadata"]["name"]
         states = [(each.get("state") or {}) for each in status.get("containerStatuses") or ()]
-        found = [each["terminated"] for each in states if each.get("terminated")]
-        terminated: Object = found[0] if found else {}
+        terminated: Object = next(filter(None, (each.get("terminated") for each in states)), {})
         ended = moment(terminated.get("finishedAt")) or ended
-        code, reason = _end_reason(status, terminated)
+        if terminated.get("reason") == "OOMKilled":
+            code, reason = KILLED, "out of memory"
+        elif status.get("reason") == "DeadlineExceeded":
+            code, reason = TIMED_OUT, "its time limit in Kubernetes was over"
+        elif status.get("reason") == "Evicted":
+            reason = f"evicted: {_short(status.get('message', ''))}"
+        elif terminated.get("reason") in ("StartError", "ContainerCannotRun"):
+            said = _short(terminated.get("message", ""))
+            code, reason = 127, f"its image cannot run python3: {said}"
     silent = f"its pod ended before it could report why: kubectl logs {name}"
     return JobView(
         "failed",
@@ -152,20 +157,6 @@ def _ended(job: Object, pod: Object | None) -> tuple[JobView, str]:
         unreported=not reason,
         timed_out=code == TIMED_OUT,
     ), name
-
-
-def _end_reason(status: Object, terminated: Object) -> tuple[int, str]:
-    """Returns the exit code of a pod that has failed, and the reason, "" if only the pod knows
-    it."""
-    if terminated.get("reason") == "OOMKilled":
-        return KILLED, "out of memory"
-    if status.get("reason") == "DeadlineExceeded":
-        return TIMED_OUT, "its time limit in Kubernetes was over"
-    if status.get("reason") == "Evicted":
-        return SERVICE, f"evicted: {_short(status.get('message', ''))}"
-    if terminated.get("reason") in ("StartError", "ContainerCannotRun"):
-        return 127, f"its image cannot run python3: {_short(terminated.get('message', ''))}"
-    return SERVICE, ""
 
 
 def lacking(found: Objects, part: Part) -> tuple[str, float]:

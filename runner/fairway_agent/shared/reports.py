@@ -135,15 +135,14 @@ class SubmitReport(JsonRecord, called="the answer to a submission"):
 @dataclass(frozen=True, slots=True)
 class CancelRequest(JsonRecord, called="the request"):
     """Request to end a run's submission, or only its `task` of that name; immediately with `kill`.
-    `jobs` are the scheduler's jobs that the caller knows of, and `claims` those of its pods'
-    volumes: nothing else identifies the objects of a run whose folder is gone."""
+    `marks` tell the jobs of a run whose folder is gone from others of that name: their ids at the
+    scheduler, or else the volumes that they use."""
 
     run: str
     submission: int
     kill: bool = False
     task: str = ""
-    jobs: tuple[str, ...] = ()
-    claims: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

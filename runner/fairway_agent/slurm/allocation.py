@@ -23,7 +23,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -83,7 +83,10 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
     mounts = [*job_facts.of_target(run).mounts.values(), *folders]
     seen = [path for path in dict.fromkeys(mounts) if Path(path).is_dir()]
     image_files = [path for path in IMAGE_FILES if Path(path).exists()]
-    if _has_pyxis():
+    has_pyxis = False
+    with suppress(commands.Refused):  # the plugin adds the option to srun's help
+        has_pyxis = "--container-image" in commands.run(["srun", "--help"])
+    if has_pyxis:
         require_memory(container)
         bound = ",".join([f"{path}:{path}" for path in seen] + [f"{p}:{p}:ro" for p in image_files])
         words = [f"--container-image={for_enroot(container.image)}", f"--container-mounts={bound}"]
@@ -99,14 +102,6 @@ def entry_of(run: Path, directory: str, folders: Sequence[str]) -> Entry | None:
     return Entry(prefix=tuple(apptainer(program, container, binds, directory)))
 
 
-@cache
-def _has_pyxis() -> bool:
-    """Returns True if srun supports containers: the plugin adds the option to its help."""
-    with suppress(commands.Refused):
-        return "--container-image" in commands.run(["srun", "--help"])
-    return False
-
-
 _HERE, _PREPARE = "fairway_agent.slurm.allocation", "fairway_agent.prepare"
 
 _STRAY_GRACE = 2.0  # seconds for processes that an attempt left on another node
@@ -116,7 +111,6 @@ _STEP_PATIENCE = 120.0  # seconds for srun to end these, since a node may never 
 STEP = ("srun", "--overlap", "--ntasks-per-node=1", "--mpi=none", "--input=none", "--quiet")
 # Settings of the job that would also apply to each of its steps.
 _OF_JOB = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
-_VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
 class SlurmNodes(SharedNodes):
@@ -219,8 +213,9 @@ class SlurmNodes(SharedNodes):
         found = super().contract(task)
         if task.share is None:
             return found
-        names = _VISIBLE if task.share.gpus else ()
-        found |= {name: os.environ[name] for name in names if name in os.environ}
+        if task.share.gpus:
+            visible = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+            found |= {name: os.environ[name] for name in visible if name in os.environ}
         width = str(task.spec.processes_per_node)
         found |= dict.fromkeys(_OF_JOB, width)
         cpus = int(os.environ.get("SLURM_CPUS_PER_TASK", "1"))
@@ -236,8 +231,7 @@ class SlurmNodes(SharedNodes):
 def job_id() -> str:
     """Returns the job's id in the form of Slurm's commands: `12`, or `12_3` for an array's
     element."""
-    array = os.environ.get("SLURM_ARRAY_JOB_ID")
-    if array:
+    if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
         return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}"
     return os.environ["SLURM_JOB_ID"]
 

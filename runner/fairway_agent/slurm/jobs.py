@@ -80,9 +80,17 @@ def jobs_named(names: Iterable[str]) -> list[Element]:
         rest = commands.run(["sinfo", "-h", "-N", "-t", "down,drain", "-o", "%R|%E"])
         rows = (line.partition("|") for line in rest.splitlines())
         whys = {name: why for name, _, why in rows if why.startswith(_OURS)}
-    waiting = {each[6] for each in found if each[2] == "PENDING" and each[3] in TURNS}
-    queues = {name: _queue(name) for name in waiting}
-    return [_element(words, whys, queues) for words in found]
+    queues: dict[str, list[tuple[int, int]]] = {}  # priority and id of a partition's waiting jobs
+    for name in {each[6] for each in found if each[2] == "PENDING" and each[3] in TURNS}:
+        words = ["squeue", "-h", "-t", "PENDING", "-p", name, "-o", "%Q|%F|%r"]
+        lines = commands.run(words).splitlines()
+        queue = (line.split("|", 2) for line in lines if line.count("|") > 1)
+        queues[name] = [
+            (int(priority), int(job))
+            for priority, job, reason in queue
+            if priority.isdecimal() and job.isdecimal() and not reason.startswith(_NOT_YET)
+        ]
+    return [_element(each, whys, queues) for each in found]
 
 
 def _listed(*which: str) -> list[list[str]]:
@@ -99,20 +107,6 @@ def renamed(job: str, comment: str) -> list[Element]:
         return []
     found = [_element(words, {}, {}) for words in rows]
     return [each for each in found if each.comment == comment]
-
-
-def _queue(partition: str) -> list[tuple[int, int]]:
-    """Returns the priority and the id of each job that waits for its turn in a partition."""
-    words = ["squeue", "-h", "-t", "PENDING", "-p", partition, "-o", "%Q|%F|%r"]
-    rows = (line.split("|", 2) for line in commands.run(words).splitlines())
-    return [
-        (int(row[0]), int(row[1]))
-        for row in rows
-        if len(row) == 3
-        and row[0].isdecimal()
-        and row[1].isdecimal()
-        and not row[2].startswith(_NOT_YET)
-    ]
 
 
 def _element(

@@ -32,7 +32,6 @@ from fairway_boot.slurm import commands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import BinaryIO
 
     from fairway_agent.resources import Wanted
     from fairway_agent.shared.reports import SubmitRequest
@@ -43,19 +42,20 @@ _COMMENT = re.compile(r"^NodeName=(\S+) .* Comment=(\S+)", re.MULTILINE)
 
 
 def nodes(shared: Path, request: NodesRequest, _: object) -> NodesReport:
-    """Returns the nodes of a partition, each with the jobs that run there, after the action on one
-    if that is requested."""
+    """Returns the nodes of a partition, each with the runs, or the names of other users' jobs,
+    there; after the action on one if that is requested."""
     if request.action:
         _act(request.action, request.node)
-    found = tuple(_nodes(request.group))
-    return NodesReport(found, _health(shared, request.group) if request.health else None)
-
-
-def _nodes(partition: str) -> list[NodeReport]:
-    listed = commands.run(["sinfo", "-h", "-N", "-p", partition, "-o", _FIELDS])
+    partition = ["-p", request.group]
+    listed = commands.run(["sinfo", "-h", "-N", *partition, "-o", _FIELDS])
     # sinfo does not list the comments that the scheduler writes.
-    described = commands.run(["scontrol", "-o", "show", "node"])
-    runs, machines = _runs(partition), dict(_COMMENT.findall(described))
+    machines = dict(_COMMENT.findall(commands.run(["scontrol", "-o", "show", "node"])))
+    there: dict[str, list[str]] = {}
+    running = commands.run(["squeue", "-h", "-t", "R,CF,CG", *partition, "-o", "%j|%N"])
+    for line in running.splitlines():
+        job, _, some = line.rpartition("|")
+        for name in commands.run(["scontrol", "show", "hostnames", some]).split() if some else ():
+            there.setdefault(name, []).append(job)
     found = []
     for line in listed.splitlines():
         name, state, address, cores, features, reason = line.split("|", _FIELDS.count("|"))
@@ -64,24 +64,13 @@ def _nodes(partition: str) -> list[NodeReport]:
             state,
             address,
             reason="" if reason == "none" else reason,
-            run=", ".join(runs.get(name, ())),
+            run=", ".join(there.get(name, ())),
             cores=cores,
             features=features,
             machine=machines.get(name, ""),
         )
         found.append(node)
-    return found
-
-
-def _runs(partition: str) -> dict[str, list[str]]:
-    """Returns the runs, or the names of other users' jobs, on each node."""
-    found: dict[str, list[str]] = {}
-    listed = commands.run(["squeue", "-h", "-t", "R,CF,CG", "-p", partition, "-o", "%j|%N"])
-    for line in listed.splitlines():
-        name, _, nodes = line.rpartition("|")
-        for node in commands.run(["scontrol", "show", "hostnames", nodes]).split() if nodes else ():
-            found.setdefault(node, []).append(name)
-    return found
+    return NodesReport(tuple(found), _health(shared, partition) if request.health else None)
 
 
 def _act(action: str, node: str) -> None:
@@ -102,11 +91,9 @@ def _act(action: str, node: str) -> None:
         raise Fault("refused-action", f"Slurm does not {action} {node}: {said}", hint, 5) from None
 
 
-def _health(shared: Path, partition: str) -> Health:
-    listed = commands.run(["sinfo", "-h", "-p", partition, "-o", "%a"]).split()
-    held = commands.run(
-        ["squeue", "-h", "-p", partition, "-t", "PD,SPECIAL_EXIT", "-o", "%i|%j|%r"]
-    )
+def _health(shared: Path, partition: Sequence[str]) -> Health:
+    listed = commands.run(["sinfo", "-h", *partition, "-o", "%a"]).split()
+    held = commands.run(["squeue", "-h", *partition, "-t", "PD,SPECIAL_EXIT", "-o", "%i|%j|%r"])
     jobs = [HeldJob(*line.split("|", 2)) for line in held.splitlines()]
     return runs.health(
         shared,
@@ -172,7 +159,6 @@ def partition_resources(request: SubmitRequest) -> Resources:
     return Resources(request, size if has_feature else "", gpus, cpus, largest)
 
 
-_MODULE = "fairway_agent.slurm.nodes"
 _CHUNK = 1 << 16
 
 
@@ -200,15 +186,14 @@ def _step(partition: str, node: str) -> list[str]:
         found = commands.run(jobs).split()
     except commands.Refused as refused:
         sys.exit(f"fairway: {refused}")
-    if found:
-        return [*words, f"--jobid={found[0]}", "--overlap"]
-    return [*words, f"--partition={partition}"]
+    place = [f"--jobid={found[0]}", "--overlap"] if found else [f"--partition={partition}"]
+    return [*words, *place]
 
 
 def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) -> None:
     """Forwards each connection to the socket at `path` to the port on the node, until this process
     is ended."""
-    command = [*step, *processes.program(_MODULE), *address, "end", port]
+    command = [*step, *processes.program("fairway_agent.slurm.nodes"), *address, "end", port]
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))  # so that the socket is removed
     ways: list[subprocess.Popen[bytes]] = []
@@ -235,17 +220,17 @@ def relay(step: Sequence[str], address: Sequence[str], path: Path, port: str) ->
 
 def end(port: int) -> None:
     """Copies between standard input and output and the port, until the port closes."""
+
+    def send() -> None:
+        while data := os.read(0, _CHUNK):
+            connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+
     with socket.create_connection(("localhost", port)) as connection:
-        threading.Thread(target=_send, args=(sys.stdin.buffer, connection), daemon=True).start()
+        threading.Thread(target=send, daemon=True).start()
         while data := connection.recv(_CHUNK):
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
-
-
-def _send(source: BinaryIO, connection: socket.socket) -> None:
-    while data := os.read(source.fileno(), _CHUNK):
-        connection.sendall(data)
-    connection.shutdown(socket.SHUT_WR)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import control, job_facts, limits, notify, state_files
@@ -35,9 +35,17 @@ _PAUSE = 0.5
 
 
 def cancel(shared: Path, request: CancelRequest, _: object) -> Done:
-    folder = shared / "runs" / request.run
-    if request.jobs and not request.task and not (folder / "plan.json").exists():
-        _cancel_orphans(request)
+    """Ends a run, or a task of it. Waits for the jobs of a run whose folder was removed by hand:
+    they write there. Their comment has to say whose they are, as Slurm reuses job numbers."""
+    folder, run = shared / "runs" / request.run, request.run
+    if request.marks and not request.task and not (folder / "plan.json").exists():
+        named = [each for each in jobs_named([run]) if each.job in request.marks]
+        mine = [each for each in named if each.comment.startswith(f"fairway {run} ")]
+        if going := list(dict.fromkeys(each.job for each in mine if each.state not in ENDED)):
+            with suppress(commands.Refused):  # it has ended
+                commands.run(["scancel", *going])
+            what = f"the folder of {run} is gone, and its job that was cancelled has not ended"
+            await_end(run, going, what, f"fairway cancel {run}")
         runs.remove(folder)  # tasks have written there since
     return runs.cancel(shared, request, _cancel_run, _cancel_task)
 
@@ -46,42 +54,22 @@ def _cancel_run(folder: Path, request: CancelRequest) -> None:
     """Cancels the run's submission, even one that another process is still making."""
     with files.alone(folder / control.SUBMIT_LOCK):
         jobs: list[str] = []
-        with contextlib.suppress(Damaged):  # Slurm still lists the unfinished jobs
+        with suppress(Damaged):  # Slurm still lists the unfinished jobs
             control.cancel(folder, request.submission)
             jobs = control.read(folder).jobs
-        mark = f"fairway {folder.name} "
-        listed = jobs_named([folder.name])
+        mark, listed = f"fairway {folder.name} ", jobs_named([folder.name])
         found = [each for each in listed if each.comment.startswith(mark)]
     for job in dict.fromkeys([*jobs, *(each.job for each in found)]):
-        with contextlib.suppress(commands.Refused):  # it has ended
+        with suppress(commands.Refused):  # it has ended
             if request.kill:
                 commands.run(["scancel", job])
                 continue
             commands.run(["scancel", "--state=PENDING", job])
             _ask(job)
     # Nothing of these runs yet that could be signalled.
-    starting = [each.id for each in found if each.state == "CONFIGURING"]
-    if starting:
-        with contextlib.suppress(commands.Refused):
+    if starting := [each.id for each in found if each.state == "CONFIGURING"]:
+        with suppress(commands.Refused):
             commands.run(["scancel", *starting])
-
-
-def _cancel_orphans(request: CancelRequest) -> None:
-    """Ends the jobs of a run whose folder was removed by hand, and waits until they have ended:
-    they write there. Their comment has to say whose they are, as Slurm reuses job numbers."""
-    going = [
-        each
-        for each in jobs_named([request.run])
-        if each.job in request.jobs
-        and each.comment.startswith(f"fairway {request.run} ")
-        and each.state not in ENDED
-    ]
-    if going:
-        jobs = dict.fromkeys(each.job for each in going)
-        with contextlib.suppress(commands.Refused):  # it has ended
-            commands.run(["scancel", *jobs])
-        what = f"the folder of {request.run} is gone, and its job that was cancelled has not ended"
-        await_end(request.run, jobs, what, f"fairway cancel {request.run}")
 
 
 def await_end(run: str, jobs: Collection[str], what: str, then: str) -> None:
@@ -110,14 +98,13 @@ def _cancel_task(folder: Path, request: CancelRequest) -> None:
         control.cancel(folder, request.submission, request.task)
         parts = control.read(folder).parts
     mine = [
-        part.element(index)
+        part.element(part.indices[part.names.index(request.task)])
         for part in parts
-        for index in (part.indices if part.job else ())
-        if part.task_name(index) == request.task
+        if part.job and request.task in part.names
     ]
     for job in jobs_named([folder.name]) if mine else ():
         if (job.job, job.index) in mine:
-            with contextlib.suppress(commands.Refused):  # it has ended
+            with suppress(commands.Refused):  # it has ended
                 # Not `--state=PENDING`: it cancels all pending elements of an array (22.05).
                 if job.state in WAITING:
                     commands.run(["scancel", job.id])
@@ -132,7 +119,7 @@ class Watch(limits.Watch):
         """Cancels pending jobs; if Slurm does not answer, each sees by itself that it must not
         begin."""
         for job in control.read(self.folder).jobs:
-            with contextlib.suppress(commands.Refused, Fault):
+            with suppress(commands.Refused, Fault):
                 commands.run(["scancel", "--state=PENDING", job])
 
 
@@ -183,7 +170,7 @@ class _Reconciliation(Reconciliation):
     def __init__(self, folder: Path, known: Control, jobs: dict[tuple[str, int], Element]) -> None:
         super().__init__(folder, known)
         self.jobs = jobs
-        self._others: dict[str, dict[int, Element]] = {}
+        self.others: dict[str, dict[int, Element]] = {}  # of jobs that no longer have its name
 
     def look(self, part: Part, index: int, status: TaskState) -> JobView | None:
         """Looks the element up in squeue, or in sacct; a task without a job was not to begin."""
@@ -192,7 +179,10 @@ class _Reconciliation(Reconciliation):
             return JobView("cancelled", exit_code=CANCELLED)
         found = self.jobs.get((job, element))
         if found is None and not status.is_final:
-            found = self._renamed(part).get(element)
+            if job not in self.others:
+                comment = part.comment(self.folder.name, self.control.submission)
+                self.others[job] = {each.index: each for each in renamed(job, comment)}
+            found = self.others[job].get(element)
         if found is None and not status.is_final and not self.is_cancelled(part, index):
             found = look_up(job, element)
         if found is not None:
@@ -202,17 +192,9 @@ class _Reconciliation(Reconciliation):
             return JobView("cancelled", exit_code=CANCELLED)
         return JobView("lost", "Slurm does not know its job")
 
-    def _renamed(self, part: Part) -> dict[int, Element]:
-        """Returns the elements of a part's job by their indices, if it no longer has its run's
-        name."""
-        if part.job not in self._others:
-            comment = part.comment(self.folder.name, self.control.submission)
-            self._others[part.job] = {each.index: each for each in renamed(part.job, comment)}
-        return self._others[part.job]
-
     def list_again(self) -> None:
         self.jobs = _listed([self.folder])
-        self._others.clear()
+        self.others.clear()
 
     def refresh(self, others: Sequence[Path]) -> None:
         """Looks at Slurm again."""

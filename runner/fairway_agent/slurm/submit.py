@@ -67,68 +67,55 @@ def batch_script(folder: Path, part: Part, submission: int) -> str:
 
 
 def arguments(
-    folder: Path,
-    part: Part,
-    submission: int,
-    plan: RunPlan,
-    resources: Resources,
-    dependency: str,
-    *,
-    has_setup: bool = False,
+    folder: Path, part: Part, submission: int, plan: RunPlan, resources: Resources, dependency: str
 ) -> list[str]:
-    """Returns sbatch's command line."""
+    """Returns sbatch's command line. Raises Fault if a node has too few GPUs for a task."""
+    asked, node, wanted = resources.asked, resources.node, part.wanted
+    if wanted is None:
+        of_node = ["--exclusive", "--mem=0"]
+    else:  # memory in proportion to CPUs
+        cpus = resources.cpus_of(wanted)
+        memory = max(1, node.memory * cpus // node.cpus)
+        of_node = [f"--cpus-per-task={cpus}", f"--mem={memory}M"]
+        if (wanted.gpus or 0) > node.gpus:
+            message = f"a task needs {wanted}, and Slurm knows of {Wanted(node.gpus)} a node in "
+            message += f"the partition `{asked.partition}`"
+            hint = "see `sinfo -o %G`; GPUs are named in Slurm's gres.conf"
+            raise Fault("no-share", message, hint, 2)
     words = [
         "sbatch",
         "--parsable",
         f"--job-name={plan.run}",
         f"--comment={part.comment(plan.run, submission)}",
-        f"--partition={resources.asked.partition}",
+        f"--partition={asked.partition}",
         f"--nodes={part.nodes}",
         # A task with a part of a node is one of Slurm's tasks, for which Slurm sets exact CPUs.
-        f"--ntasks-per-node={1 if part.wanted else part.width}",
-        *_of_node(part, resources),
+        f"--ntasks-per-node={1 if wanted else part.width}",
+        *of_node,
         # The script starts once all nodes are up; a lost node costs an attempt.
         *("--wait-all-nodes=1", "--requeue"),
         f"--signal=B:USR1@{min(math.ceil(plan.grace) + _NOTICE, _EARLIEST_NOTICE)}",
-        f"--nice={resources.asked.nice}",
+        f"--nice={asked.nice}",
         f"--chdir={folder}",
         f"--output={folder}/slurm.txt",
         "--open-mode=append",
     ]
-    if part.width > resources.cpus and not part.wanted:
+    if part.width > resources.cpus and not wanted:
         words.append("--overcommit")
     if part.is_array:
         limit = f"%{plan.max_parallel}" if plan.max_parallel else ""
         words.append(f"--array={ranges(part.indices)}{limit}")
-    longest = limits.longest(plan, _PREPARATION * (has_setup or bool(plan.staged)))
+    longest = limits.longest(plan, _PREPARATION * (has_setup(folder) or bool(plan.staged)))
     if longest is not None:
         minutes = math.ceil((longest + _NOTICE + _SLACK) / 60)
         words.append(f"--time={min(minutes, _LONGEST_LIMIT)}")
-    gpus = f"gpu:{resources.gpus}" if resources.gpus and not part.wanted else ""
-    named = {"constraint": resources.feature, "gres": gpus}
-    named |= {"account": resources.asked.account, "qos": resources.asked.qos}
+    gpus = wanted.gpus if wanted else resources.gpus
+    named = {"constraint": resources.feature, "gres": f"gpu:{gpus}" if gpus else ""}
+    named |= {"account": asked.account, "qos": asked.qos}
     words += [f"--{name}={value}" for name, value in named.items() if value]
     if dependency:
         words += [f"--dependency={dependency}", "--kill-on-invalid-dep=yes"]
     return words
-
-
-def _of_node(part: Part, resources: Resources) -> list[str]:
-    """Returns sbatch's options for a task's share of its nodes: all, or memory in proportion to
-    CPUs. Raises Fault if a node has too few GPUs."""
-    wanted = part.wanted
-    if wanted is None:
-        return ["--exclusive", "--mem=0"]
-    if (wanted.gpus or 0) > resources.node.gpus:
-        has = Wanted(resources.node.gpus)
-        message = f"a task needs {wanted}, and Slurm knows of {has} a node in the partition "
-        message += f"`{resources.asked.partition}`"
-        hint = "see `sinfo -o %G`; GPUs are named in Slurm's gres.conf"
-        raise Fault("no-share", message, hint, 2)
-    cpus = resources.cpus_of(wanted)
-    memory = max(1, resources.node.memory * cpus // resources.node.cpus)
-    words = [f"--cpus-per-task={cpus}", f"--mem={memory}M"]
-    return [*words, f"--gres=gpu:{wanted.gpus}"] if wanted.gpus else words
 
 
 _REFUSED = {
@@ -166,6 +153,8 @@ def submit(shared: Path, request: SubmitRequest, _: object) -> SubmitReport:
 
 
 def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
+    """Submits the parts that Slurm does not have, and records each; an unrecorded one is found
+    again."""
     plan = job_facts.read_shared_plan(folder, retry=number > 0)
     resources = partition_resources(request)
     try:
@@ -175,7 +164,26 @@ def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
             raise
         return  # a retry that starts nothing has ended with a reason
     try:
-        _hand_over(folder, number, plan, resources, before)
+        listed = jobs_named([folder.name])
+        for part in control.read(folder).parts:
+            if part.job:
+                continue
+            # If a predecessor fails, Slurm cancels the tasks, and a part that waits only for their
+            # end would start.
+            known = control.read(folder).parts
+            own = [each.job for each in known if each.stage == "tasks" and each.job]
+            if part.stage != "finally":
+                # Each array enforces only its own limit, so the arrays run one after another.
+                own = own[-1:] if plan.max_parallel else []
+            after = ",".join(filter(None, [before, f"afterany:{':'.join(own)}" if own else ""]))
+            words = arguments(folder, part, number, plan, resources, after)
+            job = _found(folder, part, number, request.partition, listed)
+            if not job:
+                script = folder / f"batch-{part.number}.sh"
+                script.write_text(batch_script(folder, part, number))
+                job = commands.run([*words, str(script)]).strip().partition(";")[0]
+            new = replace(part, job=job, part=resources.part_of(part.wanted))
+            control.note_part(folder, number, new)
     except commands.Refused as refused:
         # Jobs that Slurm has accepted must have ended: the run may be submitted elsewhere next.
         if jobs := control.read(folder).jobs:
@@ -183,34 +191,10 @@ def _submit_parts(folder: Path, number: int, request: SubmitRequest) -> None:
             what = "Slurm refuses a part of the run, and another that was cancelled has not ended"
             await_end(folder.name, jobs, what, f"fairway submit --resume {folder.name}")
         runs.forget(folder, number)
-        raise _refusal(str(refused)) from None
-
-
-def _hand_over(folder: Path, number: int, plan: RunPlan, resources: Resources, before: str) -> None:
-    """Submits the parts that Slurm does not have, and records each; an unrecorded one is found
-    again."""
-    listed = jobs_named([folder.name])
-    for part in control.read(folder).parts:
-        if part.job:
-            continue
-        # If a predecessor fails, Slurm cancels the tasks, and a part that waits only for their end
-        # would start.
-        known = control.read(folder).parts
-        own = [each.job for each in known if each.stage == "tasks" and each.job]
-        if part.stage != "finally":
-            # Each array enforces only its own limit, so the arrays run one after another.
-            own = own[-1:] if plan.max_parallel else []
-        dependency = ",".join(filter(None, [before, f"afterany:{':'.join(own)}" if own else ""]))
-        words = arguments(
-            *(folder, part, number, plan, resources, dependency), has_setup=has_setup(folder)
-        )
-        job = _found(folder, part, number, resources.asked.partition, listed)
-        if not job:
-            script = folder / f"batch-{part.number}.sh"
-            script.write_text(batch_script(folder, part, number))
-            job = commands.run([*words, str(script)]).strip().partition(";")[0]
-        new = replace(part, job=job, part=resources.part_of(part.wanted))
-        control.note_part(folder, number, new)
+        text = re.sub(r"^sbatch: (error: )?", "", str(refused), flags=re.MULTILINE).strip()
+        last = text.splitlines()[-1] if text else "it gave no reason"
+        hint = next((hint for key, hint in _REFUSED.items() if key in text), "")
+        raise Fault("refused-job", f"Slurm refuses the job: {last}", hint, 2) from None
 
 
 def _found(folder: Path, part: Part, number: int, partition: str, listed: Iterable[Element]) -> str:
@@ -238,10 +222,3 @@ def _dependency_on_runs(runs: Path, plan: RunPlan) -> str:
         kind = "afterany" if folder.name in plan.conditions else "afterok"
         jobs[kind] += control.read(folder).jobs
     return ",".join(f"{kind}:{':'.join(found)}" for kind, found in jobs.items() if found)
-
-
-def _refusal(said: str) -> Fault:
-    text = re.sub(r"^sbatch: (error: )?", "", said, flags=re.MULTILINE).strip()
-    last = text.splitlines()[-1] if text else "it gave no reason"
-    hints = (hint for key, hint in _REFUSED.items() if key in text)
-    return Fault("refused-job", f"Slurm refuses the job: {last}", next(hints, ""), 2)

@@ -181,8 +181,8 @@ class Capacity:
             if missed or silent:
                 trouble = next((t for t in map(registry.trouble_of, (*missed, *silent)) if t), "")
                 count = len(missed) + len(silent)
-                reason = registry.hold.missed(self._settings, count, trouble)
-                _log.error("%s: %s", self._name, reason)
+                registry.hold.missed(self._settings, count, trouble)
+                _log.error("%s: %s", self._name, registry.hold.reason)
             for id in silent:  # noqa: A001
                 registry.dismiss(id)
         self.release(names)

@@ -127,14 +127,6 @@ def partition_of(node: str) -> str:
     return node.rpartition("-")[0]
 
 
-def by_partition(names: Iterable[str]) -> dict[str, list[str]]:
-    """Groups node names by their partition."""
-    found: dict[str, list[str]] = {}
-    for name in names:
-        found.setdefault(partition_of(name), []).append(name)
-    return found
-
-
 def tell(settings: Settings, *command: str, timeout: float = TIMEOUT) -> str:
     """Runs a command with the settings' programs. Raises Refused if it fails or never answers."""
     program = f"{settings.bin}/{command[0]}" if settings.bin else command[0]
@@ -152,11 +144,6 @@ def update_nodes(settings: Settings, names: Iterable[str], state: str, reason: s
         tell(settings, "scontrol", "update", f"nodename={listed}", f"state={state}", *why)
 
 
-def partition_is_up(settings: Settings, name: str) -> bool:
-    """Returns True if the partition gives nodes to jobs."""
-    return " State=UP" in tell(settings, "scontrol", "-o", "show", "partition", name)
-
-
 def nodes(settings: Settings) -> dict[str, Node]:
     """Returns all nodes by name; a state is a set such as {"IDLE", "CLOUD", "POWERED_DOWN"}."""
     text = tell(settings, "scontrol", "-o", "--all", "show", "node")
@@ -167,11 +154,6 @@ def nodes(settings: Settings) -> dict[str, Node]:
             state = frozenset(node["state"].rstrip("*").split("+"))
             found[node["name"]] = Node(state, *(why.groups() if why else ()))
     return found
-
-
-def states(settings: Settings) -> dict[str, frozenset[str]]:
-    """Returns each node's state and flags."""
-    return {name: node.state for name, node in nodes(settings).items()}
 
 
 def one_line(text: str) -> str:

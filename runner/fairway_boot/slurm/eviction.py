@@ -32,8 +32,6 @@ _SECOND = 1.0
 _RESERVE = timedelta(seconds=3)
 _LONGEST = timedelta(minutes=2)
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
-# Prefix of the comments of Fairway's jobs, whose batch scripts handle the signal.
-_OURS = "fairway "
 _NAME = re.compile(r"-N (\S+)")
 
 
@@ -75,10 +73,12 @@ def leave(settings: Settings, metadata: Metadata, event: Event, before: str = ""
     try:
         name = node_name(settings)
         # Slurm itself deletes the VM: a drained node would stay drained in the cloud state.
-        if not commands.states(settings).get(name, frozenset()) & _DELETED:
+        known = commands.nodes(settings).get(name)
+        if known is None or not known.state & _DELETED:
             commands.update_nodes(settings, [name], "drain", f"Azure: {event.kind}")
             jobs = _jobs(settings, name)
-            asked = [job for job, comment in jobs.items() if comment.startswith(_OURS)]
+            # The batch scripts of Fairway's jobs handle the signal.
+            asked = [job for job, comment in jobs.items() if comment.startswith("fairway ")]
             for job in jobs:
                 (_ask if job in asked else _requeue)(settings, job)
             deadline = _deadline(event)

@@ -13,7 +13,6 @@ import base64
 import binascii
 import json
 import logging
-import pwd
 import re
 import secrets
 import subprocess
@@ -60,14 +59,6 @@ def decode(settings: Settings, credential: str) -> tuple[dict[str, Any], int]:
     if uid is None or not isinstance(message, dict):
         raise Refused("not a message of ours")
     return message, int(uid[1])
-
-
-def trusted_user(settings: Settings) -> int:
-    """Returns the user id of the service that gives nodes their names; root's if it has none."""
-    try:
-        return pwd.getpwnam(settings.user).pw_uid
-    except KeyError:
-        return 0
 
 
 def _run(settings: Settings, program: str, text: bytes) -> bytes:

@@ -15,7 +15,6 @@ from fairway_boot.slurm.commands import HARDWARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from fairway_boot.slurm.settings import Settings
 
@@ -45,31 +44,22 @@ class Hold:
         """True if sleeping nodes are left alone now."""
         return self.closed or time.time() < self.until
 
-    def short(self, settings: Settings, refused: int, reason: str) -> str:
-        """Records that Azure created no instance for that many nodes; returns the reason for
-        them."""
+    def short(self, settings: Settings, refused: int, reason: str) -> None:
+        """Records that Azure created no instance for that many nodes, and why."""
         self.since = self.since if self.shortages else time.time()
         self._wait(settings, self.shortages)
         self.shortages += 1
         since, again = _clock(self.since), _clock(self.until)
         self.reason = f"Azure: nodes missing: {refused}, since {since}, next try {again}: {reason}"
-        return self.reason
 
-    def missed(self, settings: Settings, count: int, trouble: str) -> str:
-        """Records another round of instances that never became nodes; returns the reason for
-        them."""
+    def missed(self, settings: Settings, count: int, trouble: str) -> None:
+        """Records another round of instances that never became nodes."""
         self._wait(settings, self.misses)
         self.misses += 1
         self.closed = self.misses >= _MOST_MISSES
         what = f"fairway: instances that never joined: {count}{trouble and f' ({trouble})'}"
         then = "the partition is down" if self.closed else f"next try {_clock(self.until)}"
         self.reason = f"{what}, round {self.misses} of {_MOST_MISSES}: {then}"
-        return self.reason
-
-    def open(self) -> None:
-        """Resets the hold after somebody has put the partition up again."""
-        self.until, self.reason, self.shortages, self.misses = 0.0, "", 0, 0
-        self.closed = False
 
     def _wait(self, settings: Settings, before: int) -> None:
         longest = max(_LONGEST, settings.hold)
@@ -94,8 +84,7 @@ def apply(settings: Settings, partition: str, hold: Hold, among: Iterable[str] =
     ]
     commands.update_nodes(settings, asleep, "down", hold.reason)
     if hold.closed:
-        words = (f"partitionname={partition}", "state=down")
-        commands.tell(settings, "scontrol", "update", *words)
+        commands.tell(settings, "scontrol", "update", f"partitionname={partition}", "state=down")
 
 
 def releasable(settings: Settings, partition: str, hold: Hold) -> list[str]:
@@ -168,6 +157,13 @@ class NodeRegistry:
     hold: Hold = field(default_factory=Hold)
     hosts: dict[str, tuple[str, float]] = field(default_factory=dict)
 
+    @property
+    def oldest(self) -> list[str]:
+        """The wanted names, those that have waited longest first."""
+        return sorted(
+            self.wanted, key=lambda each: (self.wanted[each], int(each.rpartition("-")[2]))
+        )
+
     def want(self, names: list[str]) -> None:
         """Records that Slurm wants these nodes; one that has an instance already keeps it."""
         for name in names:
@@ -191,7 +187,7 @@ class NodeRegistry:
                 return name
         if instance in self.leaving or not self.wanted:
             return None
-        name = min(self.wanted, key=lambda each: (self.wanted[each], _number(each)))
+        name = self.oldest[0]
         del self.wanted[name]
         self.unnamed.pop(instance, None)
         self.troubles.pop(instance, None)
@@ -225,9 +221,8 @@ class NodeRegistry:
         time."""
         lacking = sum(each in self.troubles for each in self.unnamed)
         silent = sum(s < before for each, s in self.unnamed.items() if each not in self.troubles)
-        oldest = sorted(self.wanted, key=lambda each: (self.wanted[each], _number(each)))
-        for_long = [each for each in oldest if self.wanted[each] < before]
-        return oldest[: max(lacking, min(lacking + silent, len(for_long)))]
+        for_long = [each for each in self.oldest if self.wanted[each] < before]
+        return self.oldest[: max(lacking, min(lacking + silent, len(for_long)))]
 
     def see(self, nameless: list[str]) -> None:
         """Records the instances without a name; one that was seen before keeps its time."""
@@ -241,8 +236,7 @@ class NodeRegistry:
 
     def give_up(self, count: int) -> list[str]:
         """Removes that many names from the wanted ones, the most recent requests first."""
-        last = sorted(self.wanted, key=lambda each: (self.wanted[each], _number(each)))
-        given_up = last[len(last) - count :]
+        given_up = self.oldest[len(self.wanted) - count :]
         for name in given_up:
             del self.wanted[name]
         return given_up
@@ -253,7 +247,11 @@ def opened(settings: Settings, scale_set: str) -> Iterator[NodeRegistry]:
     """Opens the registry of that scale set for one program at a time, and saves it at the end."""
     with locked(settings, f"{scale_set}.registry"):
         file = settings.state_folder / f"{scale_set}.json"
-        registry = _read(file)
+        data = files.read_json(file)
+        claims = {name: Claim(**claim) for name, claim in data.pop("claims", {}).items()}
+        hold = Hold(**data.pop("hold", {}))
+        hosts = {name: (str(bad[0]), float(bad[1])) for name, bad in data.pop("hosts", {}).items()}
+        registry = NodeRegistry(claims=claims, hold=hold, hosts=hosts, **data)
         before = asdict(registry)
         yield registry
         if asdict(registry) != before:
@@ -267,17 +265,3 @@ def locked(settings: Settings, name: str) -> Iterator[None]:
     settings.state_folder.mkdir(parents=True, exist_ok=True)
     with files.alone(settings.state_folder / name):
         yield
-
-
-def _read(file: Path) -> NodeRegistry:
-    data = files.read_json(file)
-    if not data:
-        return NodeRegistry()
-    claims = {name: Claim(**claim) for name, claim in data.pop("claims").items()}
-    hold = Hold(**data.pop("hold", {}))
-    hosts = {name: (str(bad[0]), float(bad[1])) for name, bad in data.pop("hosts", {}).items()}
-    return NodeRegistry(claims=claims, hold=hold, hosts=hosts, **data)
-
-
-def _number(name: str) -> int:
-    return int(name.rpartition("-")[2])

@@ -62,7 +62,7 @@ class _TokenHandler(BaseHTTPRequestHandler):
             self._deny(403, "Forbidden", f"people's jobs get no token for {resource} on this node")
         else:
             try:
-                token, until = self.metadata.token_until(resource)
+                token, until = self.metadata.token(resource)
             except Failure as failure:
                 self._deny(failure.status or 502, failure.code, failure.message)
                 return

@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING
 from fairway_boot.http import Failure
 from fairway_boot.slurm import commands, node_registry
 from fairway_boot.slurm.capacity import Capacity, lost, nameless
-from fairway_boot.slurm.node_registry import locked, opened
+from fairway_boot.slurm.node_registry import Hold, locked, opened
 from fairway_boot.slurm.settings import begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from fairway_boot.imds import Metadata
-    from fairway_boot.slurm.capacity import Instance
-    from fairway_boot.slurm.node_registry import Hold, NodeRegistry
     from fairway_boot.slurm.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -56,7 +54,9 @@ def answer(what: str, host_list: str, settings: Settings, metadata: Metadata) ->
     """Carries out slurmctld's request for the nodes of a host list, all scale sets in parallel.
     Returns 1 if one could not be handled."""
     _log.info("%s %s", what, host_list)
-    groups = commands.by_partition(commands.expand(host_list))
+    groups: dict[str, list[str]] = {}
+    for node in commands.expand(host_list):
+        groups.setdefault(commands.partition_of(node), []).append(node)
     known = {name: nodes for name, nodes in groups.items() if name in settings.scale_sets}
     for name in groups.keys() - known.keys():
         _log.error("no scale set is called %s", name)
@@ -76,7 +76,15 @@ def answer(what: str, host_list: str, settings: Settings, metadata: Metadata) ->
 
 def suspend(capacity: Capacity, names: list[str], settings: Settings) -> None:
     """Deletes the instances of nodes that nobody needs."""
-    unwanted = still_unwanted(settings, names)
+    unwanted = names
+    try:
+        # slurmctld may request a node's end and its start at once, and the two programs then run
+        # concurrently: the node's present state decides.
+        nodes = commands.nodes(settings)
+        awaited = [name for name, node in nodes.items() if "POWERING_UP" in node.state]
+        unwanted = [name for name in names if name not in awaited]
+    except commands.Refused as error:
+        _log.warning("%s; deleting as told", error)
     try:
         capacity.keep_out(unwanted)
     except commands.Refused as error:
@@ -99,18 +107,6 @@ _WORK: dict[str, Callable[[Capacity, list[str], Settings], None]] = {
 }
 
 
-def still_unwanted(settings: Settings, names: list[str]) -> list[str]:
-    """Returns the nodes that Slurm has not asked for again in the meantime. slurmctld may request a
-    node's end and its start at once, and the two programs then run concurrently: the node's present
-    state decides."""
-    try:
-        states = commands.states(settings)
-    except commands.Refused as error:
-        _log.warning("%s; deleting as told", error)
-        return names
-    return [name for name in names if "POWERING_UP" not in states.get(name, ())]
-
-
 def reconcile_all(settings: Settings, metadata: Metadata) -> int:
     """Runs one round over all scale sets; returns 1 if one of them could not be handled."""
     failed = False
@@ -129,7 +125,13 @@ def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
     instances = capacity.client.instances()
     with opened(settings, name) as registry:
         gone = lost(instances, registry, among=list(registry.claims))
-        _mark_orphans(registry, instances, settings.orphan_after)
+        candidates, before = nameless(instances, registry), time.time() - settings.orphan_after
+        registry.see([each.id for each in candidates])
+        old = [each for each in candidates if registry.unnamed[each.id] <= before]
+        old.sort(key=lambda each: (not each.failed, registry.unnamed[each.id]))
+        for each in old[: max(0, len(candidates) - len(registry.wanted))]:
+            _log.warning("nobody needs instance %s", each.id)
+            registry.dismiss(each.id)
         leaving = sorted(registry.leaving)
         overdue = any(time.time() - since > _OVERDUE for since in registry.wanted.values())
     commands.update_nodes(settings, gone, "power_down_force", "Azure: the instance is gone")
@@ -138,51 +140,35 @@ def reconcile(settings: Settings, capacity: Capacity, name: str) -> None:
     capacity.give_up_on_silent()
     capacity.delete(leaving)
     nodes = commands.nodes(settings)
-    states = {each: node.state for each, node in nodes.items()}
-    _remember_bad_hosts(settings, name, nodes)
-    hold = _look_after_hold(settings, name, states)
+    hold = _note(settings, name, nodes)
     commands.update_nodes(settings, node_registry.releasable(settings, name, hold), "resume")
     # Nodes that are always kept, if powered down, and neither starting nor out of service.
     kept = [f"{name}-{number}" for number in range(settings.scale_sets[name].kept)]
-    asleep = [each for each in kept if "POWERED_DOWN" in states.get(each, ())]
     busy = {"POWERING_UP", "POWER_UP", "POWERING_DOWN", "DOWN", "DRAIN"}
-    names = [each for each in asleep if not states[each] & busy]
+    known = [(each, nodes[each].state) for each in kept if each in nodes]
+    names = [each for each, state in known if "POWERED_DOWN" in state and not state & busy]
     commands.update_nodes(settings, names, "power_up")
 
 
-def _remember_bad_hosts(settings: Settings, name: str, nodes: Mapping[str, commands.Node]) -> None:
-    """Records the hosts of nodes that the health check drained for their hardware."""
+def _note(settings: Settings, name: str, nodes: Mapping[str, commands.Node]) -> Hold:
+    """Records which instances became nodes, the hosts of those that the health check drained for
+    their hardware, and if somebody has opened the partition again."""
     with opened(settings, name) as registry:
-        for node, claim in registry.claims.items():
-            found = nodes.get(node)
-            if found and found.has_bad_hardware:
+        for each, claim in registry.claims.items():
+            if (node := nodes.get(each)) is None:
+                continue
+            if node.has_bad_hardware:
                 if claim.host and claim.host not in registry.hosts:
-                    _log.warning("%s: host %s of %s: %s", name, claim.host, node, found.reason)
-                registry.fail_host(claim.host, found.reason)
-
-
-def _look_after_hold(settings: Settings, name: str, states: Mapping[str, frozenset[str]]) -> Hold:
-    """Records which instances became nodes, and if somebody has opened the partition again."""
-    with opened(settings, name) as registry:
-        for node, claim in registry.claims.items():
-            if not claim.joined and states.get(node, _NOT_THERE).isdisjoint(_NOT_THERE):
+                    _log.warning("%s: host %s of %s: %s", name, claim.host, each, node.reason)
+                registry.fail_host(claim.host, node.reason)
+            if not claim.joined and node.state.isdisjoint(_NOT_THERE):
                 claim.joined = True
                 registry.hold.misses = 0
-        if registry.hold.closed and commands.partition_is_up(settings, name):
+        partition = ("scontrol", "-o", "show", "partition", name)
+        if registry.hold.closed and " State=UP" in commands.tell(settings, *partition):
             _log.info("%s: the partition was opened again", name)
-            registry.hold.open()
+            registry.hold = Hold()
         return registry.hold
-
-
-def _mark_orphans(registry: NodeRegistry, instances: list[Instance], after: float) -> None:
-    """Marks old instances without a name for deletion, except those that are wanted."""
-    now, candidates = time.time(), nameless(instances, registry)
-    registry.see([each.id for each in candidates])
-    old = [each for each in candidates if now - registry.unnamed[each.id] >= after]
-    old.sort(key=lambda each: (not each.failed, registry.unnamed[each.id]))
-    for each in old[: max(0, len(candidates) - len(registry.wanted))]:
-        _log.warning("nobody needs instance %s", each.id)
-        registry.dismiss(each.id)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _START = ("systemctl", "restart", "slurmd.service", "fairway-slurm-eviction.service")
-DEFAULT_PATH = "/etc/fairway/slurm.json"
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class Settings:
 
 def load(path: str | None = None) -> Settings:
     """Reads the settings from the file. Raises ValueError for an unknown key."""
-    file = Path(path or os.environ.get("FAIRWAY_SLURM_SETTINGS") or DEFAULT_PATH)
+    file = Path(path or os.environ.get("FAIRWAY_SLURM_SETTINGS") or "/etc/fairway/slurm.json")
     data = json.loads(file.read_text(encoding="utf-8"))
     unknown = sorted(set(data) - {field.name for field in fields(Settings)})
     if unknown:

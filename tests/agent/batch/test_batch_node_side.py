@@ -215,7 +215,7 @@ class TestShares:
         events: Any = None
         here: Any = None
         watch = notifications.watch_of(nodes.folders, plan, 0)
-        scheduler = Batch(here, watch, nodes=nodes, events=events, number=2, first=2)
+        scheduler = Batch(here, watch, nodes=nodes, events=events, first=2)
         return Attempts(task, scheduler, Patience(0.0))
 
     def run(self, work: Path, gpus: int) -> int:

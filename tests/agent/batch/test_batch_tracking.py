@@ -73,7 +73,7 @@ class Mine:
         self.task.submission = folders.submission
         self.watch = notifications.watch_of(folders, plan, folders.submission)
         none: Any = None
-        self.batch = Batch(none, self.watch, nodes=self.nodes, events=none, number=0, first=0)
+        self.batch = Batch(none, self.watch, nodes=self.nodes, events=none, first=0)
         self.batch.resume(self.task)
 
     def refusal(self) -> TaskState | None:

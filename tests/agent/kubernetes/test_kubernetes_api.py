@@ -10,7 +10,7 @@ import pytest
 from clocks import Clock
 
 from fairway_agent.kubernetes import api
-from fairway_agent.kubernetes.api import BATCH, CORE, Api, Refused, job_name, run_label
+from fairway_agent.kubernetes.api import Api, Refused, job_name, run_label
 from fairway_boot.files import NO_ANSWER, Fault
 
 
@@ -61,9 +61,9 @@ def refused(status: int, message: str = "", **headers: str) -> tuple[int, dict[s
 
 def test_kubernetes_api_sends_the_current_token_of_the_service_account(account: Path) -> None:
     found, line = reach(account, ok({}), ok({}))
-    found.get(BATCH, "jobs", "a-0-0")
+    found.get("jobs", "a-0-0")
     (account / "token").write_text("t-2")
-    found.get(BATCH, "jobs", "a-0-0")
+    found.get("jobs", "a-0-0")
     assert [asked[3]["Authorization"] for asked in line.asked] == ["Bearer t-1", "Bearer t-2"]
     assert line.asked[0][:2] == ("GET", "/apis/batch/v1/namespaces/training/jobs/a-0-0")
 
@@ -76,7 +76,7 @@ def test_kubernetes_api_list_reads_all_pages_and_restarts_if_it_expires(account:
     last = ok({"items": [{"n": 2}], "metadata": {}})
     found, line = reach(account, first, refused(410, EXPIRED), first, last)
     query = {"labelSelector": "fairway.dev/run in (a,b)"}
-    assert [each["n"] for each in found.list(CORE, "pods", query)] == [1, 2]
+    assert [each["n"] for each in found.list("pods", query)] == [1, 2]
     asked = [each[1] for each in line.asked]
     assert "labelSelector=fairway.dev%2Frun+in+%28a%2Cb%29" in asked[0]
     assert ["continue=next%3D" in each for each in asked] == [False, True, False, True]
@@ -87,7 +87,7 @@ def test_kubernetes_api_list_that_always_expires_is_reported(account: Path) -> N
     first = ok({"items": [{"n": 1}], "metadata": {"continue": "next"}})
     found, _ = reach(account, *[first, refused(410, EXPIRED)] * 100)
     with pytest.raises(Fault, match="drops its lists before they are read") as raised:
-        found.list(CORE, "pods", {})
+        found.list("pods", {})
     assert raised.value.record["id"] == NO_ANSWER
 
 
@@ -97,7 +97,7 @@ def test_kubernetes_api_refusal_is_reported_with_exit_code_and_hint(
 ) -> None:
     found, _ = reach(account, refused(status, 'pods is forbidden: User "x" cannot list'))
     with pytest.raises(Fault) as raised:
-        found.list(CORE, "pods", {})
+        found.list("pods", {})
     told = raised.value.record
     assert told["message"] == (
         'the API server of Kubernetes refuses: pods is forbidden: User "x" cannot list'
@@ -109,19 +109,19 @@ def test_kubernetes_api_refusal_is_reported_with_exit_code_and_hint(
 def test_kubernetes_api_create_of_existing_and_delete_of_missing_is_no_error(account: Path) -> None:
     there = refused(409, 'jobs.batch "a" already exists')
     found, line = reach(account, ok({}), there, refused(404, "not found"))
-    assert found.create(BATCH, "jobs", {"metadata": {"name": "a"}})
-    assert not found.create(BATCH, "jobs", {"metadata": {"name": "a"}})
-    found.delete(BATCH, "jobs", "a")
+    assert found.create("jobs", {"metadata": {"name": "a"}})
+    assert not found.create("jobs", {"metadata": {"name": "a"}})
+    found.delete("jobs", "a")
     assert line.asked[2][2] == {"propagationPolicy": "Foreground"}
 
 
 def test_kubernetes_api_refusal_includes_the_message_of_the_server(account: Path) -> None:
     found, _ = reach(account, refused(422, 'Job.batch "a" is invalid'), (403, {}, b"<html>"))
     with pytest.raises(Refused, match=r'Job\.batch "a" is invalid') as raised:
-        found.create(BATCH, "jobs", {})
+        found.create("jobs", {})
     assert raised.value.status == 422
     with pytest.raises(Refused, match="<html>"):
-        found.create(BATCH, "jobs", {})
+        found.create("jobs", {})
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
@@ -130,7 +130,7 @@ def test_kubernetes_api_retries_transient_errors_after_retry_after(
 ) -> None:
     headers = {"Retry-After": "7"}
     found, line = reach(account, (status, headers, {}), OSError("reset"), ok({"a": 1}))
-    assert found.get(BATCH, "jobs", "a") == {"a": 1}
+    assert found.get("jobs", "a") == {"a": 1}
     assert len(line.asked) == 3
     assert clock.now >= 7
 
@@ -140,7 +140,7 @@ def test_kubernetes_api_reports_a_server_that_never_answers(account: Path, clock
     with pytest.raises(
         Fault, match="the API server of Kubernetes does not answer: HTTP 503"
     ) as raised:
-        found.get(BATCH, "jobs", "a")
+        found.get("jobs", "a")
     assert raised.value.record["id"] == NO_ANSWER
     assert "kubectl get --raw /readyz" in raised.value.record["hint"]
     assert clock.now <= 60
@@ -157,11 +157,11 @@ def test_kubernetes_api_outside_of_a_pod_is_refused_with_a_hint(
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(Fault, match="this is not the head pod of a target") as raised:
-        Api(account).get(BATCH, "jobs", "a")
+        Api(account).get("jobs", "a")
     assert "fairway targets prepare" in raised.value.record["hint"]
     (account / "token").unlink()
     with pytest.raises(Fault, match="token is missing") as raised:
-        Api(account).get(BATCH, "jobs", "a")
+        Api(account).get("jobs", "a")
     assert "no service account" in raised.value.record["hint"]
 
 

@@ -17,7 +17,7 @@ from waiting import until
 from fairway_agent import job_facts, state_files
 from fairway_agent.control import Part
 from fairway_agent.kubernetes import api, nodes, objects, runs, submit
-from fairway_agent.kubernetes.api import CORE, Api, Refused
+from fairway_agent.kubernetes.api import Api, Refused
 from fairway_agent.kubernetes.controller import Controller, ask_again
 from fairway_agent.shared.reports import (
     CancelRequest,
@@ -95,7 +95,7 @@ def live(head_api: Api, cluster: Cluster, run: str) -> None:
     runs.cancel(cluster.shared, CancelRequest(run, 0), io.BytesIO())
     runs.remove(cluster.shared, RunsRequest(remove=run), io.BytesIO())
     # The API server forgets a Job once its pods are gone.
-    while head_api.list(api.BATCH, "jobs", objects.selector(run)):
+    while head_api.list("jobs", objects.selector(run)):
         time.sleep(0.01)
 
 
@@ -142,7 +142,7 @@ def test_kubernetes_pod_that_waits_too_long_is_released_from_its_node_request(
     cluster_api.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
 
     def found() -> dict[str, Any]:
-        (one,) = head_api.list(CORE, "pods", {"labelSelector": f"{objects.JOB}=job-a-0-0"})
+        (one,) = head_api.list("pods", {"labelSelector": f"{objects.JOB}=job-a-0-0"})
         return one
 
     until(lambda: objects.unscheduled(found()))
@@ -168,7 +168,7 @@ def test_kubernetes_account_without_rights_is_refused_with_the_servers_message(
     monkeypatch.setenv("FAIRWAY_SERVICE_ACCOUNT", str(tmp_path))
     found = Api()
     with pytest.raises(Refused, match="forbidden") as raised:
-        found.list(CORE, "pods", {})
+        found.list("pods", {})
     found.close()
     assert raised.value.record["exit_code"] == 4
     assert "pods is forbidden" in str(raised.value.record["message"])

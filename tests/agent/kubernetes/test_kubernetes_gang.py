@@ -38,27 +38,30 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return run
 
 
-def member(number: int, uid: str = "") -> Member:
-    return Member(uid or f"u-{number}", f"pod-{number}", f"nd-{number}", f"10.0.0.{number + 1}")
-
-
 def arrive(group: Gang, number: int, uid: str = "") -> None:
+    member = Member(uid or f"u-{number}", f"pod-{number}", f"nd-{number}", f"10.0.0.{number + 1}")
     group.folder.mkdir(parents=True, exist_ok=True)
-    files.write_json(group.folder / f"{number}.json", member(number, uid).to_json())
+    files.write_json(group.folder / f"{number}.json", member.to_json())
+
+
+def begun(run: Path, *ranks: int, size: int = 3) -> Gang:
+    """Returns the pods of a task, of which those of these ranks have come."""
+    group = Gang(run, "3", 0, size)
+    for rank in ranks:
+        arrive(group, rank)
+    return group
 
 
 def test_gang_is_complete_once_all_pods_have_come(
     pod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = Gang(pod, "3", 0, 3)
-    arrive(group, 0)
-    arrive(group, 2)
+    group = begun(pod, 0, 2)
     assert not group.is_whole()
     arrive(group, 1)
     assert group.is_whole()
     assert not Gang(pod, "3", 1, 3).is_whole(), "another start"
     monkeypatch.setattr(sshd_mesh, "connect", lambda _, hosts: ",".join(hosts))
-    hosts, config = group.meet()
+    hosts, config = group.gather()
     assert [host.name for host in hosts] == ["nd-0", "nd-1", "nd-2"]
     assert config == "10.0.0.1,10.0.0.2,10.0.0.3"
     assert not group.has_changed()
@@ -77,19 +80,12 @@ def test_gang_is_complete_once_all_pods_have_come(
     ids=["all-there", "scales", "queue", "as-said"],
 )
 def test_gang_waits_for_its_pods_until_its_patience_ends(
-    pod: Path,
-    clock: Clock,
-    nodes: dict[str, int],
-    access: dict[str, Any],
-    minutes: int,
-    hint: str,
+    pod: Path, clock: Clock, nodes: dict[str, int], access: dict[str, Any], minutes: int, hint: str
 ) -> None:
     """Another task may hold the missing nodes and wait for those of this task."""
     own = {"image": "a", "head_image": "b", "service_account": "c", "head": "d", **access}
     (pod / "target.json").write_text(json.dumps({"nodes": nodes, "kubernetes": own}))
-    group = Gang(pod, "3", 0, 3)
-    group.begin()
-    arrive(group, 0)
+    group = begun(pod, 0)
     clock.now += minutes * 60
     assert not group.is_whole()
     clock.now += 1
@@ -100,9 +96,7 @@ def test_gang_waits_for_its_pods_until_its_patience_ends(
 
 def test_gang_waits_longer_while_nodes_are_being_started(pod: Path, clock: Clock) -> None:
     """A node that does not come is retried, which the autoscaler reports with an event."""
-    group = Gang(pod, "3", 0, 3)
-    group.begin()
-    arrive(group, 0)
+    group = begun(pod, 0)
     why = "1 of its 3 pods run: waiting for 2 nodes: none fits; the pool scales up"
     for minute in range(4):
         control.note_lacking(pod, 0, "3", why, 60.0 * (minute + 1))
@@ -121,9 +115,7 @@ def test_gang_gives_up_if_nodes_are_started_repeatedly_and_none_comes(
     pod: Path, clock: Clock
 ) -> None:
     """Azure lacks nodes: the autoscaler retries after a while, and the first pod holds its node."""
-    group = Gang(pod, "3", 0, 3)
-    group.begin()
-    arrive(group, 0)
+    group = begun(pod, 0)
     for minute in range(17):
         control.note_lacking(pod, 0, "3", "the pool scales up", 60.0 * (minute + 1))
         assert not group.is_whole()
@@ -136,8 +128,7 @@ def test_gang_gives_up_if_nodes_are_started_repeatedly_and_none_comes(
 
 def test_gang_wait_ends_if_another_pod_is_blocked(pod: Path) -> None:
     """The run's controller has noted the reason, see `stuck_pods`."""
-    group = Gang(pod, "3", 0, 3)
-    arrive(group, 0)
+    group = begun(pod, 0)
     why = "its image own:1 cannot be pulled: manifest unknown"
     control.note_blocked(pod, 0, "3", why)
     with pytest.raises(Fault, match=f"2 of its 3 pods did not start: {why}"):
@@ -154,7 +145,7 @@ def test_gang_waits_until_a_lost_pod_is_replaced_unless_that_is_blocked(
 ) -> None:
     """After an eviction of all pods the first may be back before the others. The wait ends if the
     image of one cannot be pulled on another node."""
-    gone = {member(1).address}
+    gone = {"10.0.0.2"}
 
     def connect(_: object, hosts: list[str]) -> str:
         if lost := gone & {*hosts}:
@@ -162,10 +153,7 @@ def test_gang_waits_until_a_lost_pod_is_replaced_unless_that_is_blocked(
         return ",".join(hosts)
 
     monkeypatch.setattr(sshd_mesh, "connect", connect)
-    group = Gang(pod, "3", 0, 2)
-    group.begin()
-    arrive(group, 0)
-    arrive(group, 1)
+    group = begun(pod, 0, 1, size=2)
     assert group.gather() is None
     why = "its image own:1 cannot be pulled: manifest unknown"
     control.note_blocked(pod, 0, "3", why)
@@ -188,10 +176,8 @@ def test_gang_remembers_a_terminated_pod_until_the_next_attempt(
 ) -> None:
     """A signal to the pod's predecessor no longer counts."""
     monkeypatch.setattr(sshd_mesh, "connect", lambda *_: pod)
-    group = Gang(pod, "3", 0, 2)
-    arrive(group, 0)
-    arrive(group, 1)
-    group.meet()
+    group = begun(pod, 0, 1, size=2)
+    group.gather()
     assert not group.was_told()
     assert not group.has_changed()
     group.leave(1)  # as u-1, which is its id
@@ -201,7 +187,7 @@ def test_gang_remembers_a_terminated_pod_until_the_next_attempt(
     assert group.gather() is None
     arrive(group, 1, uid="another")
     assert group.was_told()
-    group.meet()
+    group.gather()
     assert not group.was_told()
 
 

@@ -165,24 +165,38 @@ def test_kubernetes_manifests_of_an_entire_run_are_accepted_by_the_server(
             validate(job, version, strict=True)
 
 
-def test_kubernetes_job_of_a_sweep_lets_its_tasks_fail_independently() -> None:
+def test_kubernetes_job_of_a_sweep_lets_tasks_fail_and_a_gang_ends_with_its_first_pod() -> None:
     spec = made(SWEEP)["spec"]
-    assert (spec["completions"], spec["parallelism"]) == (3, 3)
-    assert spec["backoffLimitPerIndex"] == 0
+    assert (spec["completions"], spec["backoffLimitPerIndex"]) == (3, 0)
     assert "successPolicy" not in spec
-    assert made(SWEEP, LIMITED)["spec"]["parallelism"] == 2
-    # A queue would wait for as many nodes as there are tasks.
-    assert made(SWEEP, settings=replace(QUEUED, most=2))["spec"]["parallelism"] == 2
-    assert made(SWEEP, settings=replace(QUEUED, most=8))["spec"]["parallelism"] == 3
-    assert made(SWEEP, settings=replace(SETTINGS, most=2))["spec"]["parallelism"] == 3
-    assert made(GANG, settings=replace(QUEUED, most=2))["spec"]["parallelism"] == 4
-
-
-def test_kubernetes_job_of_a_gang_ends_with_its_first_pod() -> None:
-    spec = made(GANG, LIMITED)["spec"]
-    # All of them or none: `max_parallel` counts tasks.
-    assert (spec["completions"], spec["parallelism"], spec["backoffLimit"]) == (4, 4, 0)
+    spec = made(GANG)["spec"]
+    assert (spec["completions"], spec["backoffLimit"]) == (4, 0)
     assert spec["successPolicy"] == {"rules": [{"succeededIndexes": "0"}]}
+
+
+@pytest.mark.parametrize(
+    ("part", "plan", "queue", "most", "width"),
+    [
+        (SWEEP, PLAN, None, 0, 3),
+        (SWEEP, PLAN, None, 2, 3),
+        (SWEEP, LIMITED, None, 0, 2),
+        # A queue would wait for as many nodes as there are tasks.
+        (SWEEP, PLAN, "nd", 2, 2),
+        (SWEEP, PLAN, "nd", 8, 3),
+        # All of them or none: `max_parallel` counts tasks.
+        (GANG, LIMITED, None, 0, 4),
+        (GANG, PLAN, "nd", 2, 4),
+        # As many pods as the nodes have shares.
+        (SHARES, PLAN, "nd", 2, 16),
+        (SHARES, PLAN, "nd", 0, 20),
+        (SHARES, PLAN, None, 0, 20),
+    ],
+)
+def test_kubernetes_job_has_as_many_pods_at_a_time_as_plan_and_queue_allow(
+    part: Part, plan: RunPlan, queue: str | None, most: int, width: int
+) -> None:
+    job = made(part, plan, replace(SETTINGS, queue=queue, most=most))
+    assert job["spec"]["parallelism"] == width
 
 
 @pytest.mark.parametrize("part", [SWEEP, GANG])
@@ -280,12 +294,6 @@ def test_kubernetes_pod_without_gpus_sees_no_nvidia_devices() -> None:
     assert "NVIDIA_VISIBLE_DEVICES" not in json.dumps(container)
 
 
-def test_kubernetes_job_in_a_queue_has_as_many_pods_as_the_nodes_have_shares() -> None:
-    assert made(SHARES, settings=replace(QUEUED, most=2))["spec"]["parallelism"] == 16
-    assert made(SHARES, settings=replace(QUEUED, most=0))["spec"]["parallelism"] == 20
-    assert made(SHARES)["spec"]["parallelism"] == 20
-
-
 @pytest.mark.parametrize(
     ("resources", "wanted", "asked", "part", "room"),
     [
@@ -368,13 +376,15 @@ def test_kubernetes_settings_are_read_from_target_and_job(tmp_path: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "amount"), [("1", 1), ("500m", 0.5), ("1Ki", 1024), ("2M", 2_000_000), ("1e3", 1000)]
+    ("text", "amount"),
+    [
+        *(("1", 1), ("500m", 0.5), ("1Ki", 1024), ("2M", 2_000_000), ("1e3", 1000)),
+        *((text, None) for text in ("", "x", "1 G", "1KK", "--1")),
+    ],
 )
-def test_kubernetes_quantity_parse_returns_the_amount(text: str, amount: float) -> None:
-    assert float(parse(text)) == amount
-
-
-@pytest.mark.parametrize("text", ["", "x", "1 G", "1KK", "--1"])
-def test_kubernetes_quantity_parse_refuses_invalid_text(text: str) -> None:
+def test_kubernetes_quantity_is_parsed_or_refused(text: str, amount: float | None) -> None:
+    if amount is not None:
+        assert float(parse(text)) == amount
+        return
     with pytest.raises(ValueError, match="is not a quantity"):
         parse(text)

@@ -7,27 +7,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from fairway_agent.kubernetes import node_health, nodes
-from fairway_agent.kubernetes.api import (
-    CONDITION,
-    CORDONED,
-    HELD,
-    MACHINE,
-    TAKEN,
-    Refused,
-)
+from fairway_agent.kubernetes.api import CONDITION, CORDONED, HELD, MACHINE, TAKEN, Refused
 from fairway_agent.kubernetes.node_health import NodeHealth, Verdict
 from fairway_boot.http import Failure
-from fairway_boot.imds import Machine, Metadata
+from fairway_boot.imds import Machine
 from fairway_core.machine import Machine as Reported
 
 GPUS = {"nvidia.com/gpu": "8", "rdma/ib": "8"}
 BROKEN = Verdict("True", "7 of 8 GPUs")
-SOUND = Verdict("False", "")
-UNCHECKED = Verdict("Unknown", "")
 
 
 @dataclass
@@ -100,9 +92,7 @@ def look(server: Server, text: str = "exit 0", machine: str = "") -> Verdict:
 FAULT = "printf 'hardware: 7 of 8 GPUs; XID 79 on 0001:00:00; '; exit 1"
 
 
-def test_node_health_cordons_a_broken_node_and_uncordons_it_once_healthy(
-    server: Server,
-) -> None:
+def test_node_health_cordons_a_broken_node_and_uncordons_it_once_healthy(server: Server) -> None:
     look(server)
     assert server.said[0] == "False"
     assert not server.closed
@@ -160,25 +150,20 @@ def test_node_health_stays_broken_if_devices_disappear(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "status", "message"),
     [
-        ("echo no such file >&2; exit 127", "the health check ended with 127: no such file"),
-        ("exit 1", "the health check ended with 1: "),
+        ("echo no file >&2; exit 127", "Unknown", "the health check ended with 127: no file"),
+        ("exit 1", "Unknown", "the health check ended with 1: "),
+        ("exec sleep 600", "True", "the health check does not end in 0 seconds"),
     ],
 )
-def test_node_health_is_unknown_if_the_check_itself_fails(
-    server: Server, text: str, message: str
+def test_node_health_is_unknown_if_the_check_fails_and_bad_if_it_never_ends(
+    server: Server, monkeypatch: pytest.MonkeyPatch, text: str, status: str, message: str
 ) -> None:
+    if status == "True":
+        monkeypatch.setattr(node_health, "_LONGEST", 0.2)
     look(server, text)
-    assert (server.said, server.closed) == (("Unknown", message), False)
-
-
-def test_node_health_check_that_never_ends_is_a_fault(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node_health, "_LONGEST", 0.2)
-    look(server, "exec sleep 60")
-    assert (server.said[0], server.closed) == ("True", True)
+    assert (server.said, server.closed) == ((status, message), status == "True")
 
 
 def test_node_health_ignores_a_fault_that_passes_at_once(
@@ -200,13 +185,14 @@ def test_node_health_condition_time_is_that_of_its_last_change() -> None:
     again = node_health.condition_of(node, BROKEN, 60.0)
     assert again["lastTransitionTime"] == first["lastTransitionTime"]
     assert again["lastHeartbeatTime"] == "1970-01-01T00:01:00Z"
-    assert node_health.condition_of(node, SOUND, 60.0)["lastTransitionTime"].endswith("01:00Z")
+    sound = node_health.condition_of(node, Verdict("False", ""), 60.0)
+    assert sound["lastTransitionTime"].endswith("01:00Z")
 
 
 def test_node_health_leaves_an_unchecked_node_unchanged() -> None:
     for notes in ({}, {CORDONED: "7 of 8 GPUs"}):
         node = {"metadata": {"annotations": notes}, "spec": {"unschedulable": True}, "status": {}}
-        assert node_health.change_of(node, UNCHECKED, "") == {}
+        assert node_health.change_of(node, Verdict("Unknown", ""), "", is_new=True) == {}
 
 
 def test_node_health_keeps_a_new_node_until_its_drivers_come_or_are_overdue(server: Server) -> None:
@@ -259,20 +245,10 @@ def test_node_health_notes_the_vm_of_a_node_once(server: Server, tmp_path: Path)
     name = b"PhysicalHostName"
     values.write_bytes(name.ljust(512, b"\0") + b"DSM01".ljust(2048, b"\0"))
 
-    class Azure:
-        def machine(self) -> Machine:
-            return Machine("nd_0", "aa-7", "/subscriptions/s/x")
-
-    class Elsewhere:
-        def machine(self) -> Machine:
-            raise Failure(404, "NotFound", "no such service")
-
-    def machine_of(service: object) -> str:
-        metadata: Metadata = service  # type: ignore[assignment]
-        return node_health.machine_of(metadata, values)
-
-    assert machine_of(Elsewhere()) == ""
-    machine = machine_of(Azure())
+    azure = Mock(side_effect=[Failure(404, "NotFound", "no such service")])
+    assert node_health.machine_of(Mock(machine=azure), values) == ""
+    azure = Mock(return_value=Machine("nd_0", "aa-7", "/subscriptions/s/x"))
+    machine = node_health.machine_of(Mock(machine=azure), values)
     assert machine == "host=DSM01,vm=aa-7,resource=/subscriptions/s/x"
     look(server, machine=machine)
     assert server.notes == {MACHINE: machine}

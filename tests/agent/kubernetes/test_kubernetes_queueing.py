@@ -171,7 +171,7 @@ def test_kubernetes_autoscaler_latest_event_of_a_pod_counts(
     ]
     refused = "the autoscaler starts none: 1 in backoff after failed scale-up"
 
-    def listed(_: str, kind: str, query: dict[str, str]) -> list[dict[str, Any]]:
+    def listed(kind: str, query: dict[str, str]) -> list[dict[str, Any]]:
         assert kind == "events"
         _, _, reason = query["fieldSelector"].rpartition("reason=")
         return [each for each in events if each["reason"] == reason]
@@ -285,10 +285,10 @@ def test_kubernetes_quota_or_class_that_the_head_may_not_read_is_no_error(
 ) -> None:
     get = cluster.server.get
 
-    def forbidden(base: str, kind: str, name: str, **more: bool) -> Any:
+    def forbidden(kind: str, name: str) -> Any:
         if kind == hidden:
             raise Refused(FORBIDDEN, f"{hidden} is forbidden")
-        return get(base, kind, name, **more)
+        return get(kind, name)
 
     monkeypatch.setattr(cluster.server, "get", forbidden)
     quota(cluster.server, "0" if hidden == "clusterqueues" else "64")

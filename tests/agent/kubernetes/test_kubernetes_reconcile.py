@@ -169,10 +169,12 @@ class TestStuck:
         act(folder)
         assert control.read(folder).blocked == {}
 
-    def test_kubernetes_stuck_controller_fails_the_tasks_that_it_was_to_start(
+    def test_kubernetes_controller_that_is_refused_or_stuck_is_why_its_tasks_wait_and_fail(
         self, cluster: Cluster, clock: Clock
     ) -> None:
         folder = cluster.submitted([2, 2], max_parallel=1)
+        control.note_blocked(folder, 0, "controller", "exceeded quota: team")
+        assert cluster.state(folder).reason == "waiting for its turn: exceeded quota: team"
         clock.now = moment("2023-11-14T19:50:00Z")
         self.hold(cluster.server, -1, job="job-a-0-controller")
         assert cluster.state(folder).reason == f"waiting for its turn: {self.WHY}"
@@ -195,12 +197,6 @@ def test_kubernetes_controller_that_failed_for_good_is_the_reason_of_its_tasks(
     assert found.reason == (
         "its controller has failed for good: kubectl logs job/job-a-0-controller; what it last said"
     )
-
-
-def test_kubernetes_controller_refusal_is_the_reason_why_a_task_waits(cluster: Cluster) -> None:
-    folder = cluster.submitted([2, 2], max_parallel=1)
-    control.note_blocked(folder, 0, "controller", "exceeded quota: team")
-    assert cluster.state(folder).reason == "waiting for its turn: exceeded quota: team"
 
 
 def test_kubernetes_reconcile_marks_a_task_lost_that_nothing_can_start(cluster: Cluster) -> None:

@@ -57,24 +57,13 @@ def held(reason: str, message: str) -> dict[str, Any]:
 
 
 def seen(
-    part: Part,
-    index: int,
-    found: dict[str, Any] | None,
-    *pods: dict[str, Any],
-    held_by: str = "",
-    scaling: str = "",
-    since: float = 0.0,
-) -> tuple[JobView, str] | None:
-    jobs = {NAME: found} if found else {}
-    held = {"u-1": held_by} if held_by else {}
-    scaled = {"": Scaling(scaling, since)} if scaling else {}
-    return view_of(Objects(jobs, {NAME: list(pods)}, held, scaled), part, index)
+    part: Part, index: int, found: dict[str, Any] | None, *pods: Any, **more: Any
+) -> tuple[JobView, str]:
+    return view_of(Objects({NAME: found} if found else {}, {NAME: [*pods]}, **more), part, index)
 
 
-def view(part: Part, index: int, found: dict[str, Any], *pods: Any, **more: Any) -> JobView:
-    """Returns the view of a task whose Job exists."""
-    known = seen(part, index, found, *pods, **more)
-    return known[0]
+def view(part: Part, index: int, found: dict[str, Any] | None, *pods: Any, **more: Any) -> JobView:
+    return seen(part, index, found, *pods, **more)[0]
 
 
 class TestWaiting:
@@ -118,17 +107,15 @@ class TestWaiting:
         assert said.isprintable()
         assert len(said) < 400
 
-    def test_kubernetes_suspended_job_gives_the_reason_of_its_queue(self) -> None:
+    def test_kubernetes_suspended_job_gives_the_reason_of_its_queue_or_how_to_resume(self) -> None:
+        """In the latter case its pod has ended, and its index has not."""
         why = "waiting for quota: insufficient quota for\nnvidia.com/gpu, 8 more needed."
-        found = view(GANG, 3, job(suspend=True), held_by=why)
+        found = view(GANG, 3, job(suspend=True), held={"u-1": why})
         said = "waiting for quota: insufficient quota for nvidia.com/gpu, 8 more needed"
         assert found == JobView("queued", said)
         waits = job(suspend=True)
         waits["metadata"]["labels"] = {QUEUE: "nd"}
         assert view(GANG, 3, waits) == JobView("queued", "waiting for its turn in the queue")
-
-    def test_kubernetes_suspended_job_names_the_command_that_resumes_it(self) -> None:
-        """Its pod has ended, and its index has not."""
         ended = pod(0, "Failed", **terminated(143, "Error"))
         found = view(GANG, 3, job(suspend=True), ended)
         resume = f'kubectl -n research patch job {NAME} -p \'{{"spec": {{"suspend": false}}}}\''
@@ -138,7 +125,7 @@ class TestWaiting:
     def test_kubernetes_queued_task_reason_includes_that_of_the_autoscaler(self) -> None:
         lacks = "1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint {sku: gpu}"
         facts = pod(1, "Pending", **unschedulable(f"0/3 nodes are available: {lacks}."))
-        found = view(SWEEP, 2, job(), facts, scaling="the pool scales up")
+        found = view(SWEEP, 2, job(), facts, scaling={"": Scaling("the pool scales up")})
         assert found.reason == f"waiting for a node: {lacks}; the pool scales up"
 
     def test_kubernetes_queued_task_reason_names_broken_nodes_of_its_pool(self) -> None:
@@ -155,12 +142,11 @@ class TestWaiting:
             for pool in ("nd", "other")
             for number in range(4)
         ]
-        found = view_of(Objects({NAME: job()}, {NAME: [waiting]}, broken=nodes), SWEEP, 2)
+        found = view(SWEEP, 2, job(), waiting, broken=nodes)
         broken = "nd-0: 7 of 8 GPUs; nd-1: 7 of 8 GPUs; nd-2: 7 of 8 GPUs and 1 more"
-        assert found[0].reason == f"waiting for a node: 9 unfit; broken: {broken}"
-        others = Objects({NAME: job()}, {NAME: [waiting]}, broken=nodes[4:])
-        found = view_of(others, SWEEP, 2)
-        assert found[0].reason == "waiting for a node: 9 unfit"
+        assert found.reason == f"waiting for a node: 9 unfit; broken: {broken}"
+        found = view(SWEEP, 2, job(), waiting, broken=nodes[4:])
+        assert found.reason == "waiting for a node: 9 unfit"
 
     def test_kubernetes_task_without_a_pod_waits_for_its_turn(self) -> None:
         found = view(SWEEP, 5, job(), pod(0, "Running"))
@@ -283,5 +269,5 @@ class TestEnded:
         found = view(GANG, 3, job(over("Failed", "PodFailurePolicy")), pod(0, "Running"))
         assert found.state == "failed"
 
-    def test_kubernetes_task_without_a_job_has_no_view(self) -> None:
-        assert seen(SWEEP, 0, None) is None
+    def test_kubernetes_task_without_a_job_is_lost(self) -> None:
+        assert view(SWEEP, 0, None) == JobView("lost", "its Job is gone from Kubernetes")

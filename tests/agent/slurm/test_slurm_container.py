@@ -32,20 +32,23 @@ def has_pyxis(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """Returns True if srun's help has the plugin's options."""
     text = "--container-image=[USER@][REGISTRY#]IMAGE" if request.param else "--nodes=N"
     monkeypatch.setattr(commands, "run", lambda *_: text)
-    allocation._has_pyxis.cache_clear()
     return bool(request.param)
 
 
-def test_slurm_container_prefers_pyxis_to_apptainer(
+def test_slurm_container_prefers_pyxis_and_mounts_the_files_of_the_image_that_exist(
     run: Path, has_pyxis: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    one, two, absent = (run / name for name in ("microsoft", "nccl.conf", "absent"))
+    one.mkdir()
+    two.touch()
+    monkeypatch.setattr(allocation, "IMAGE_FILES", [str(one), str(two), str(absent)])
     monkeypatch.setattr(allocation.shutil, "which", lambda name: f"/usr/bin/{name}")
-    entry = allocation.entry_of(run, "/data/code", [str(run)])
+    entry, bound = allocation.entry_of(run, "/data/code", [str(run)]), f"{one}:{one}:ro"
     if has_pyxis:
         assert entry.prefix == ()
         assert entry.step == (
             "--container-image=contoso.azurecr.io#train:1",
-            f"--container-mounts={run}:{run}",
+            f"--container-mounts={run}:{run},{bound},{two}:{two}:ro",
             "--container-workdir=/data/code",
             "--no-home",
         )
@@ -54,21 +57,8 @@ def test_slurm_container_prefers_pyxis_to_apptainer(
         assert entry.step == ()
         assert entry.prefix[:2] == ("/usr/bin/apptainer", "exec")
         assert entry.prefix[-2:] == ("--no-home", f"docker://{IMAGE}")
+        assert f"{run},{bound},{two}:{two}:ro " in " ".join(entry.prefix)
         assert entry.alone(["bash", "x.sh"])[-2:] == ["bash", "x.sh"]
-
-
-def test_slurm_container_mounts_nccl_settings_and_topology_files_of_the_image(
-    run: Path, has_pyxis: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    there = (run / "microsoft", run / "nccl.conf", run / "absent")
-    there[0].mkdir()
-    there[1].touch()
-    monkeypatch.setattr(allocation, "IMAGE_FILES", [str(path) for path in there])
-    monkeypatch.setattr(allocation.shutil, "which", lambda name: f"/usr/bin/{name}")
-    entry = allocation.entry_of(run, "/data/code", [])
-    words = " ".join(entry.step if has_pyxis else entry.prefix)
-    assert f"{there[0]}:{there[0]}:ro,{there[1]}:{there[1]}:ro" in words
-    assert str(there[2]) not in words
 
 
 @pytest.mark.parametrize("has_pyxis", [False], indirect=True)

@@ -71,8 +71,14 @@ def squeue(programs: Path) -> Callable[[str], object]:
 
 
 def test_slurm_leftovers_of_ended_jobs_are_killed_and_others_kept(
-    shared: Path, daemon: Callable[..., subprocess.Popen[str]], squeue: Callable[[str], None]
+    shared: Path,
+    daemon: Callable[..., subprocess.Popen[str]],
+    squeue: Callable[[str], None],
+    tmp_path: Path,
 ) -> None:
+    squeue(f"touch {tmp_path}/asked")
+    allocation.end_leftovers(shared, OWN)
+    assert not (tmp_path / "asked").exists(), "nothing is left"
     squeue(LISTS)
     left, before = daemon("7"), daemon("12")  # its own job, before it was requeued
     going, hidden = daemon("13"), daemon("14")
@@ -98,14 +104,6 @@ def test_slurm_leftovers_without_squeue_are_killed_for_the_own_job_only(
     allocation.end_leftovers(shared, OWN)
     assert before.wait(PATIENCE) == 3
     assert unknown.poll() is None
-
-
-def test_slurm_leftovers_query_is_skipped_if_nothing_is_left(
-    shared: Path, squeue: Callable[[str], None], tmp_path: Path
-) -> None:
-    squeue(f"touch {tmp_path}/asked")
-    allocation.end_leftovers(shared, OWN)
-    assert not (tmp_path / "asked").exists()
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def run(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> 
 
 def end(folder: Path, task: int, state: str = "succeeded") -> None:
     """Writes a task's last state, as its job does."""
-    (folder / "tasks" / str(task)).mkdir(parents=True)
+    (folder / "tasks" / str(task)).mkdir(parents=True, exist_ok=True)
     code = int(state != "succeeded")
     status = TaskState(state, attempt=0, started=10.0, ended=20.0, exit_code=code)
     state_files.write(folder / "tasks" / str(task), status)
@@ -54,26 +54,18 @@ def test_slurm_notification_of_the_end_is_sent_once_by_the_last_job(
     monkeypatch.setenv("SLURM_JOB_ID", "8")
     end(folder, 0)
     assert not notify.is_last(folder, "0", 0)
+    end(folder, 1, "queued")
+    assert not notify.is_last(folder, "1", 0), "it was requeued"
     end(folder, 1, "failed")
     assert notify.is_last(folder, "1", 0)
+    assert not notify.is_last(folder, "0", 1), "of another submission"
+    assert not notify.is_last(folder.with_name("job-2"), "0", 0)
     for _ in range(2):
         runs.notify_end(folder)
     said = receiver.next()
     assert (said["event"], said["tasks"]) == ("failed", {"succeeded": 1, "failed": 1})
     assert (receiver.seen, receiver.taken.empty()) == (2, True)
     assert not (folder / "notify.log").exists()
-
-
-def test_slurm_notification_does_not_take_a_requeued_task_for_the_last(
-    run: Callable[..., Path],
-) -> None:
-    folder = run()
-    end(folder, 0)
-    assert not notify.is_last(folder, "0", 0)
-    end(folder, 1, "queued")
-    assert not notify.is_last(folder, "1", 0)
-    assert not notify.is_last(folder, "0", 1)  # of another submission
-    assert not notify.is_last(folder.with_name("job-2"), "0", 0)
 
 
 def test_slurm_notification_with_a_secret_address_is_sent_by_the_jobs(

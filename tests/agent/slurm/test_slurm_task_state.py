@@ -1,7 +1,6 @@
 """States of tasks by the states and reasons of Slurm's jobs, and by accounting."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -52,12 +51,12 @@ def test_slurm_lost_node_is_named_and_a_fresh_pending_task_stays_unchanged() -> 
     assert resolve(TaskState(), view, cancelled=False, now=NOW) == TaskState()
 
 
-@pytest.mark.parametrize("state", ["SUSPENDED", "STOPPED"])
-def test_slurm_suspended_task_names_the_command_that_resumes_it(state: str) -> None:
-    found = view_of(element(state), NOW)
-    assert (found.state, found.suspended) == ("running", True)
-    assert found.reason.startswith("suspended in Slurm: sc")
-    assert found.reason.endswith("12_3")
+@pytest.mark.parametrize(
+    ("state", "command"), [("SUSPENDED", "scontrol resume"), ("STOPPED", "scancel --signal=CONT")]
+)
+def test_slurm_suspended_task_names_the_command_that_resumes_it(state: str, command: str) -> None:
+    said = f"suspended in Slurm: {command} 12_3"
+    assert view_of(element(state), NOW) == JobView("running", said, suspended=True)
 
 
 @pytest.mark.parametrize(
@@ -162,42 +161,31 @@ def test_slurm_pending_reason_names_the_expected_start(reason: str, after: int, 
     assert view_of(element("PENDING", reason, starts=starts), NOW).reason == said
 
 
-@pytest.fixture
-def sacct(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Returns a function that sets sacct's output; "" is a cluster without accounting."""
-
-    def says(text: str) -> None:
-        def run(words: list[str], **_: object) -> str:
-            assert words[:4] == ["sacct", "-n", "-P", "-X"]
-            if not text:
-                raise commands.Refused("Slurm accounting storage is disabled")
-            return text
-
-        monkeypatch.setattr(commands, "run", run)
-
-    return says
-
-
 ENDED = "None|nd-1|2026-01-02T04:04:05|fairway r tasks 0 0\n"
 REQUEUED = f"NODE_FAIL|None|nd-2|2026-01-02T03:04:05|c\nTIMEOUT|{ENDED}"  # the last row counts
 
 
 @pytest.mark.parametrize(
-    ("text", "state"), [(f"CANCELLED by 1000|{ENDED}", "CANCELLED"), (REQUEUED, "TIMEOUT")]
+    ("text", "state"),
+    [
+        (f"CANCELLED by 1000|{ENDED}", "CANCELLED"),
+        (REQUEUED, "TIMEOUT"),
+        *((f"{state}|None|nd-1|Unknown|c\n", None) for state in ("RUNNING", "FAILED")),
+        *((text, None) for text in ("", "\n")),  # the first is a cluster without accounting
+    ],
 )
-def test_slurm_accounting_gives_the_end_of_a_job(
-    sacct: Callable[[str], None], text: str, state: str
+def test_slurm_accounting_gives_the_end_of_a_job_that_is_known_to_have_ended(
+    monkeypatch: pytest.MonkeyPatch, text: str, state: str | None
 ) -> None:
-    sacct(text)
+    def run(words: list[str], **_: object) -> str:
+        assert words[:4] == ["sacct", "-n", "-P", "-X"]
+        if not text:
+            raise commands.Refused("Slurm accounting storage is disabled")
+        return text
+
+    monkeypatch.setattr(commands, "run", run)
     found = jobs.look_up("12", 3)
-    assert (found.state, found.nodes, found.id) == (state, "nd-1", "12_3")
-
-
-@pytest.mark.parametrize(
-    "text", ["", "RUNNING|None|nd-1|Unknown|c\n", "FAILED|None|nd-1|Unknown|c\n", "\n"]
-)
-def test_slurm_accounting_returns_none_unless_the_job_is_known_to_have_ended(
-    sacct: Callable[[str], None], text: str
-) -> None:
-    sacct(text)
-    assert jobs.look_up("12", -1) is None
+    if state is None:
+        assert found is None
+    else:
+        assert (found.state, found.nodes, found.id) == (state, "nd-1", "12_3")

@@ -23,7 +23,7 @@ from serving import Handler, serving
 from waiting import until
 
 from fairway_boot.slurm.node_registry import Claim, NodeRegistry, opened
-from fairway_boot.slurm.settings import load
+from fairway_boot.slurm.settings import Settings, load
 from fairway_core.slurm import install
 from fairway_simulator.slurm import missing
 
@@ -70,7 +70,9 @@ class Azure:
             wanted, self.capacity = capacity - len(self.instances), capacity
             possible = min(wanted, self.room - len(self.instances))
             for _ in range(max(0, possible)):
-                self._make()
+                self.instances[str(self.number)] = "Failed" if self.broken else "Succeeded"
+                self.broken = max(0, self.broken - 1)
+                self.number += 1
             error = None if len(self.instances) >= capacity else "AllocationFailed"
             error = self.ends_with or error
         return self._operation(error)
@@ -82,12 +84,6 @@ class Azure:
                 del self.instances[instance]
                 self.capacity -= 1
         return self._operation(None)
-
-    def _make(self) -> None:
-        instance = str(self.number)
-        self.number += 1
-        self.instances[instance] = "Failed" if self.broken else "Succeeded"
-        self.broken = max(0, self.broken - 1)
 
     def _operation(self, error: str | None) -> dict[str, Any]:
         inner = {"code": error, "message": "no room\nfor it"}
@@ -129,11 +125,10 @@ class _Handler(Handler):
         busy = azure.hold.is_set()
         match self.command, path:
             case "GET", "":
-                sku = {"name": "Standard_HB176rs_v4", "tier": "Standard"}
-                state = {"provisioningState": "Updating" if busy else "Succeeded"}
                 with azure.lock:
-                    sku_now = {**sku, "capacity": azure.capacity}
-                return 200, {"sku": sku_now, "properties": state}, {}
+                    sku = {"name": "Standard_HB176rs_v4", "capacity": azure.capacity}
+                state = {"provisioningState": "Updating" if busy else "Succeeded"}
+                return 200, {"sku": sku, "properties": state}, {}
             case "GET", "/virtualMachines":
                 return 200, self._page(), {}
             case "PATCH", "":
@@ -260,6 +255,11 @@ class Lab:
             "PYTHONPATH": str(self.folder / "lib"),
         }
 
+    @property
+    def settings(self) -> Settings:
+        """The settings as a program reads them now."""
+        return load(str(self.folder / "settings.json"))
+
     def set(self, **values: Any) -> None:
         """Changes settings."""
         file = self.folder / "settings.json"
@@ -267,7 +267,7 @@ class Lab:
 
     def open(self) -> AbstractContextManager[NodeRegistry]:
         """Opens the scheduler's registry of nodes for changes."""
-        return opened(load(str(self.folder / "settings.json")), "nd")
+        return opened(self.settings, "nd")
 
     def claim(self, *names: str) -> None:
         """Assigns these node names to the instances that have no name yet."""

@@ -26,19 +26,13 @@ from fairway_boot.imds import Event, Machine
 from fairway_boot.slurm import eviction, munge, node
 from fairway_boot.slurm.claim_service import ClaimServer, claim
 from fairway_boot.slurm.node_registry import opened
-from fairway_boot.slurm.settings import Settings, load, metadata_service
+from fairway_boot.slurm.settings import Settings, metadata_service
 
 Lab = Any
 
 pytestmark = pytest.mark.integration
 
 ME = Machine("v_7", "aaaa-7", "/subscriptions/s/…/virtualMachines/7")
-
-
-@pytest.fixture
-def settings(lab: Lab) -> Settings:
-    """Returns the settings as a program reads them; a test that changes some loads them again."""
-    return load(str(lab.folder / "settings.json"))
 
 
 @pytest.fixture
@@ -59,9 +53,8 @@ def service(lab: Lab, munge: Path) -> Iterator[Settings]:
         set_host_name=["sh", "-c", 'echo "$1" >"$0"', str(lab.folder / "host")],
         start=["touch", str(lab.folder / "slurmd-started")],
     )
-    settings = load(str(lab.folder / "settings.json"))
-    with in_thread(ClaimServer(settings)):
-        yield settings
+    with in_thread(ClaimServer(lab.settings)):
+        yield lab.settings
 
 
 def tell_host(lab: Lab, name: str) -> None:
@@ -76,11 +69,6 @@ def tell_host(lab: Lab, name: str) -> None:
     ]
     (lab.folder / "kvp").write_bytes(b"".join(records))
     lab.set(key_values=str(lab.folder / "kvp"))
-
-
-def start_node(lab: Lab) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-B", "-m", "fairway_boot.slurm.node"]
-    return subprocess.Popen(command, env=lab.environment)
 
 
 def want(settings: Settings, *names: str, seen: tuple[str, ...] = ()) -> None:
@@ -174,7 +162,7 @@ class TestClaims:
 
     def test_slurm_node_without_a_claim_service_gets_no_name(self, lab: Lab, munge: Path) -> None:
         lab.set(bin="", munge_socket=str(munge), claim_port=1, scheduler="127.0.0.1:6817")
-        assert node.ask_for_name(load(str(lab.folder / "settings.json")), ME) is None
+        assert node.ask_for_name(lab.settings, ME) is None
 
     def test_slurm_node_starts_with_its_key_and_name(
         self, service: Settings, lab: Lab, monkeypatch: pytest.MonkeyPatch
@@ -213,7 +201,8 @@ class TestClaims:
     def test_slurm_node_waits_for_its_name_and_updates_the_key_meanwhile(
         self, service: Settings, lab: Lab
     ) -> None:
-        process, file = start_node(lab), lab.folder / "munge.key"
+        command = [sys.executable, "-B", "-m", "fairway_boot.slurm.node"]
+        process, file = subprocess.Popen(command, env=lab.environment), lab.folder / "munge.key"
         try:
             until(lambda: "GET /secrets" in " ".join(lab.azure.requests))
             for key in (b"o" * 128, b"n" * 128):
@@ -259,7 +248,7 @@ class TestClaims:
             assert (registry.troubles["7"], registry.claims) == (said, {})
         # Another instance on the same host, which seems healthy itself.
         lab.set(check=["true"])
-        settings = load(str(lab.folder / "settings.json"))
+        settings = lab.settings
         other = Machine("v_8", "bbbb-8", "/subscriptions/s/virtualMachines/8")
         if said.startswith("hardware"):
             assert node.ask_for_name(settings, other) is None
@@ -273,7 +262,7 @@ class TestClaims:
         self, service: Settings, lab: Lab
     ) -> None:
         tell_host(lab, "DSM01XYZ")
-        settings = load(str(lab.folder / "settings.json"))
+        settings = lab.settings
         want(service, "nd-0", "nd-1")
         assert node.ask_for_name(settings, ME) == "nd-0"
         with opened(service, "nd") as registry:
@@ -296,7 +285,7 @@ class TestClaims:
         lab.set(bin=str(lab.folder / "bin"))
         for name in ("munge", "unmunge"):
             (lab.folder / "bin" / name).symlink_to(shutil.which(name) or "")
-        settings = load(str(lab.folder / "settings.json"))
+        settings = lab.settings
         want(service, "nd-0")
         me = replace(ME, id="/subscriptions/s/resourceGroups/g/virtualMachines/7")
         question = {"scale_set": "nd", "vm": me.vm, "id": "7", "host": "DSM01XYZ"}
@@ -363,9 +352,8 @@ class TestKey:
         assert "holds no munge key" in scheduler.log
         assert (scheduler.folder / "etc" / "munge.key").read_bytes() == b"p" * 32
 
-    def test_munge_key_is_not_created_if_the_vault_refuses_access(
-        self, scheduler: Lab, settings: Settings
-    ) -> None:
+    def test_munge_key_is_not_created_if_the_vault_refuses_access(self, scheduler: Lab) -> None:
+        settings = scheduler.settings
         assert munge.read_key(settings, metadata_service(settings)) is None
         scheduler.azure.faults.append(("GET /secrets", 403, {}))
         assert scheduler.process("munge").returncode == 1
@@ -394,8 +382,7 @@ class TestEviction:
         return lab
 
     def _watch(self, lab: Lab, known: dict[str, str]) -> None:
-        settings = load(str(lab.folder / "settings.json"))
-        eviction.watch(settings, metadata_service(settings), "v_7", known)
+        eviction.watch(lab.settings, metadata_service(lab.settings), "v_7", known)
 
     def _event(self, seconds: float = 30, **values: Any) -> dict[str, Any]:
         soon = format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)

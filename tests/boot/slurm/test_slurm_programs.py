@@ -9,9 +9,9 @@ from waiting import until
 
 from fairway_boot.http import Answer, Failure
 from fairway_boot.slurm.capacity import ScaleSetClient
-from fairway_boot.slurm.commands import by_partition, expand
+from fairway_boot.slurm.commands import expand, partition_of
 from fairway_boot.slurm.node_registry import NodeRegistry
-from fairway_boot.slurm.settings import load, metadata_service
+from fairway_boot.slurm.settings import metadata_service
 
 Azure = Any
 Lab = Any
@@ -37,7 +37,7 @@ def test_host_list_expands_ranges_and_groups_nodes_by_partition(
 ) -> None:
     """Slurm writes many nodes in one word; each is named after its partition."""
     assert expand(text) == names
-    assert by_partition(["nd-0", "a-b-3", "nd-7"]) == {"nd": ["nd-0", "nd-7"], "a-b": ["a-b-3"]}
+    assert (partition_of("nd-7"), partition_of("a-b-3")) == ("nd", "a-b")
 
 
 def test_node_registry_gives_names_in_order_and_the_same_name_again() -> None:
@@ -171,7 +171,7 @@ class TestResume:
         assert "OperationPreempted" not in lab.log
 
     def test_slurm_resume_sends_its_token_only_to_azure(self, lab: Lab) -> None:
-        settings = load(str(lab.folder / "settings.json"))
+        settings = lab.settings
         client = ScaleSetClient(settings, metadata_service(settings), settings.scale_sets["nd"].id)
         elsewhere = lab.azure.url.replace("127.0.0.1", "127.0.0.2")
         with pytest.raises(Failure, match="ForeignUrl"):

@@ -1,11 +1,14 @@
-"""Runs on a Batch pool, from `fairway submit` to their end: real nodes, real MPI, real ssh."""
+"""Runs on a Batch pool, from `fairway submit` to their end: real nodes, real MPI, real ssh; with
+limits, containers, release commands and notifications."""
 
 import json
 import shutil
 from collections.abc import Callable
 
+import pytest
 from batch_service import Batch
-from program import Gate, Pipe
+from program import Gate, Pipe, Signs
+from receivers import Receiver
 
 
 class TestTheContract:
@@ -127,3 +130,119 @@ class TestElsewhere:
         batch.fairway.refused("retry", run, says=f"{run} was retried from elsewhere")
         assert json.loads(batch.ok("show", run, "--json"))["state"] == "succeeded"
         assert batch.ok("logs", run).count("[finally] all done") == 2
+
+
+def held(pipe: Pipe, gate: Gate) -> str:
+    return f"echo attempt $FAIRWAY_ATTEMPT; exec 9>{pipe.path}; echo up >&9; read -r _ <{gate.path}"
+
+
+@pytest.mark.parametrize(
+    ("notice", "limits", "reason"),
+    [
+        (0.0, {"node": 0}, "a node of it was lost; `retry: {node: 0}` is used up"),
+        (8.0, {"preemption": 0}, "its nodes were taken away; `retry: {preemption: 0}` is used up"),
+    ],
+)
+def test_batch_task_fails_when_lost_nodes_exceed_its_retry_limit(
+    batch: Batch, pipe: Pipe, gate: Gate, notice: float, limits: dict[str, int], reason: str
+) -> None:
+    """Batch itself would start the task again, as it does after each of its own failures."""
+    job = batch.fairway.job(
+        held(pipe, gate), template="plain", retry={"error": 2, **limits}, checkpoint={"grace": "1s"}
+    )
+    run = batch.submit(job)
+    pipe.lines(1)
+    run.refresh()
+    node = str(run.task_status(0).node)
+    batch.service.preempt(node, **({"notice": notice} if notice else {}))
+    run.wait()
+    [task] = json.loads(batch.ok("show", run.id, "--json"))["task_list"]
+    assert (task["state"], task["exit_code"], task["reason"]) == ("failed", 5, reason)
+    assert (task["attempts"], task["ends"]) == (1, {next(iter(limits)): 1})
+
+
+def test_batch_container_ignores_the_entry_point_of_its_image(
+    make_batch: Callable[..., Batch],
+) -> None:
+    batch = make_batch(nodes=1, vm_size="Standard_ND96asr_v4", images={"train:1": ["/bin/false"]})
+    batch.target(vm_size="Standard_ND96asr_v4")
+    job = batch.fairway.job(
+        'echo "run: $(cat prepared)"',
+        template="plain",
+        setup="echo prepared >prepared",
+        container={"image": "train:1", "shm_size": "16g", "options": ["--cap-add=SYS_PTRACE"]},
+    )
+    code, said = batch.watch(job)
+    assert code == 0, said
+    assert "run: prepared" in said
+
+
+def test_batch_container_with_a_missing_image_reports_the_reason(
+    make_batch: Callable[..., Batch],
+) -> None:
+    batch = make_batch(nodes=1, images={"train:1": []})
+    job = batch.fairway.job("true", template="plain", container={"image": "train:2"})
+    code, said = batch.watch(job)
+    assert code != 0
+    assert "There is no image train:2" in said
+
+
+def setup(signs: Signs, kept: str = "kept") -> dict[str, str]:
+    """Returns a setup that leaves a file on its node, and a release that prints the file."""
+    return {
+        "command": f"echo {kept} > ../left",
+        "release": f'echo "$(cat ../left) of $FAIRWAY_RUN: $FAIRWAY_TASK" >{signs}',
+    }
+
+
+@pytest.mark.parametrize("command", ["true", "exit 3"])
+def test_batch_release_runs_on_each_node_of_run(batch: Batch, signs: Signs, command: str) -> None:
+    job = batch.fairway.job(command, template="plain", nodes=2, setup=setup(signs))
+    run = batch.submit(job)
+    assert signs.lines(2) == [f"kept of {run.id}: release"] * 2
+    run.wait()
+    assert run.exit_code == (0 if command == "true" else 3)
+
+
+def test_batch_release_runs_after_cancel_and_after_failed_setup(
+    batch: Batch, signs: Signs, gate: Gate
+) -> None:
+    held = f"echo up >{signs}; read -r _ <{gate.path}"
+    run = batch.submit(batch.fairway.job(held, template="plain", setup=setup(signs)))
+    signs.lines(1)
+    batch.ok("cancel", run.id)
+    assert signs.lines(2)[1] == f"kept of {run.id}: release"
+    failing = setup(signs, "half")
+    failing["command"] += "; exit 5"
+    other = batch.submit(batch.fairway.job("true", template="plain", setup=failing))
+    assert signs.lines(3)[2] == f"half of {other.id}: release"
+    other.wait()
+    assert other.exit_code == 5
+
+
+@pytest.fixture
+def receiver(batch: Batch, receiver: Receiver) -> Receiver:
+    """A receiver that nodes can reach."""
+    batch.service.lead_nodes_to(receiver.port)
+    return receiver
+
+
+def test_batch_notification_is_sent_once_for_a_sweep_and_once_for_its_retry(
+    batch: Batch, receiver: Receiver
+) -> None:
+    """A node sends it, even though the receiver fails at first and no client waits for the run. The
+    retry's counts include the tasks that it did not repeat."""
+    receiver.answers += [503]
+    sweep = {"points": [{"grid": {"x": [0, 3, 0]}}]}
+    notify = {"webhook": receiver.url}
+    command = 'test {{ params.x }} = 0 || test "$FAIRWAY_ATTEMPT" = 1'
+    job = batch.fairway.job(command, template="plain", sweep=sweep, notify=notify)
+    run = batch.submit(job)
+    said = receiver.next()
+    assert (said["run"], said["state"]) == (run.id, "failed")
+    assert said["tasks"] == {"succeeded": 2, "failed": 1}
+    run.wait()
+    assert receiver.seen == 2
+    batch.ok("retry", run.id)
+    said = receiver.next()
+    assert (said["state"], said["tasks"]) == ("succeeded", {"succeeded": 3})

@@ -175,10 +175,7 @@ def test_kubernetes_environment_gives_pods_a_topology_file_and_local_scratch(
     nodes = [NodeSpec("nd-0", size, {"agentpool": "nd"}, [TAINT], nvme=True), NodeSpec("system-0")]
     (fairway.folder / "fairway.yaml").write_text(json.dumps({"targets": [FAST.record()]}))
     with KubernetesCluster(
-        tmp_path / "cluster",
-        nodes=nodes,
-        images=("sim*", "python*"),
-        exports={DATA.source: served},
+        tmp_path / "cluster", nodes=nodes, images=("sim*", "python*"), exports={DATA.source: served}
     ) as cluster:
         monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
         files = manifests([FAST], [DATA], Kubernetes())

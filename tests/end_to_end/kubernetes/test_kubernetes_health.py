@@ -151,7 +151,7 @@ def pool(tmp_path: Path, fairway: Fairway) -> Iterator[Pool]:
         yield Pool(cluster, tmp_path / "nodes", metadata.url)
 
 
-def test_health_check_cordons_a_node_with_a_missing_gpu_until_it_is_repaired(
+def test_health_check_cordons_a_broken_node_until_it_is_repaired_unless_a_person_did(
     pool: Pool, fairway: Fairway
 ) -> None:
     for name in ("sim-0", "sim-1", "sim-2"):
@@ -185,17 +185,12 @@ def test_health_check_cordons_a_node_with_a_missing_gpu_until_it_is_repaired(
     assert pool.status("sim-1") == ("False", True), "a person has cordoned it"
     assert fairway.within("wait", run).returncode == 0
 
-
-def test_health_check_keeps_a_repaired_node_drained_if_a_user_drained_it(
-    pool: Pool, fairway: Fairway
-) -> None:
-    pool.check("sim-0")
     pool.breaks("sim-0", gpus=7)
     pool.check("sim-0")
-    assert fairway.within("nodes", "drain", TARGET.name, "sim-0").returncode == 0
+    assert fairway.within("nodes", "drain", name, "sim-0").returncode == 0
     pool.breaks("sim-0", gpus=8)
     pool.check("sim-0")
-    assert pool.status("sim-0") == ("False", True)
+    assert pool.status("sim-0") == ("False", True), "a person has drained it since"
 
 
 def test_health_report_names_the_vm_of_the_node_only(pool: Pool, fairway: Fairway) -> None:

@@ -1,27 +1,21 @@
-"""Runs on a real Slurm: failures, time limits, queueing, cancelling, priorities."""
+"""Runs on a real Slurm: failures, time limits, queueing, cancelling, priorities; MPI launchers,
+staged inputs, containers; and nodes that do not exist yet."""
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from program import Fairway, Gate, Signs
+from programs import executable
+from staged import check_staging, services
+from waiting import until
 
 from fairway_simulator.slurm import SlurmCluster
+from fairway_simulator.ssh.services import running
 
 TARGET = ("--target", "slurm-sim")
-
-
-def orders(slurm: SlurmCluster, run: str) -> dict[str, Any]:
-    """Returns the record of what Slurm was asked to do for a run."""
-    return json.loads((slurm.shared / "runs" / run / "control.json").read_text())
-
-
-def failed(fairway: Fairway, job: Path, code: int, *arguments: str) -> dict[str, Any]:
-    """Runs a job that must end with that exit code, and returns its facts from `show`."""
-    done = fairway.within("submit", job, *TARGET, "--watch", "--json", *arguments)
-    assert done.returncode == code, done.stdout + done.stderr
-    return fairway.show(json.loads(done.stdout.splitlines()[-1])["run_id"])
 
 
 @pytest.mark.usefixtures("slurm")
@@ -33,7 +27,10 @@ class TestEnds:
     ) -> None:
         command = 'if [ "$FAIRWAY_NODE_RANK" = 1 ]; then exit 7; fi; sleep 600'
         job = fairway.job(command, template="every-node", nodes=3)
-        assert failed(fairway, job, 7)["state"] == "failed"
+        done = fairway.within("submit", job, *TARGET, "--watch", "--json")
+        assert done.returncode == 7, done.stdout + done.stderr
+        run = json.loads(done.stdout.splitlines()[-1])["run_id"]
+        assert fairway.show(run)["state"] == "failed"
 
     def test_slurm_node_that_saves_after_another_has_failed_has_the_grace_of_its_job(
         self, fairway: Fairway
@@ -67,7 +64,7 @@ class TestEnds:
         job = fairway.job(f"echo up >>{signs}; sleep 600", template="plain", retries=3)
         run = fairway.submit(job, *TARGET)
         signs.lines(1)
-        job_id = orders(slurm, run)["parts"][0]["job"]
+        [job_id] = slurm.run("squeue", "-h", "--name", run, "-o", "%A").split()
         # The signal that sbatch's --signal sends shortly before the time limit.
         slurm.run("scancel", "--batch", "--signal=USR1", job_id)
         assert fairway.within("wait", run).returncode == 124
@@ -105,3 +102,96 @@ class TestEnds:
         for run in (normal, high):
             assert fairway.within("wait", run).returncode == 0
         assert fairway.show(high)["ended"] <= fairway.show(normal)["started"]
+
+
+# Logs its arguments, and runs the command without a container.
+_APPTAINER = """#!/bin/bash
+printf '%s\\n' "apptainer $*" >>{log}
+while [[ $1 != docker://* ]]; do shift; done
+shift
+exec env IN_CONTAINER=1 "$@"
+"""
+
+
+@pytest.mark.parametrize("package", ["mpich", "intelmpi"])
+@pytest.mark.nightly
+def test_slurm_hydra_starts_its_ranks_on_every_node(
+    fairway: Fairway, slurm: SlurmCluster, repository: Path, package: str
+) -> None:
+    """The ranks do not communicate: these nodes share one network interface, which these packages'
+    transports do not always accept as belonging to two machines."""
+    prefix = repository / ".venv" / package
+    if not prefix.is_dir():
+        pytest.skip(f"{prefix} is not installed")
+    job = fairway.job(
+        "echo rank $PMI_RANK of $PMI_SIZE on $(hostname)",
+        template=package,
+        env={"PATH": f"{prefix}/bin:/usr/bin:/bin"},
+        nodes=3,
+        processes_per_node=2,
+    )
+    printed = fairway.watch(job, *TARGET)
+    for rank in range(6):
+        assert f"rank {rank} of 6 on {slurm.node_names()[rank // 2]}" in printed
+
+
+def test_slurm_nodes_stage_inputs_and_read_secrets(
+    fairway: Fairway, slurm_needed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        running(services()) as there,
+        SlurmCluster(nodes=3, variables={"FAIRWAY_METADATA_URL": there.url}) as slurm,
+    ):
+        monkeypatch.setenv("FAIRWAY_SSH_CONFIG", slurm.environment["FAIRWAY_SSH_CONFIG"])
+        folders = slurm.shared, slurm.folder / "state"
+        check_staging(fairway, there, slurm.target, slurm.node_names(), *folders)
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_slurm_container_is_started_once_on_each_node(
+    fairway: Fairway, slurm: SlurmCluster, nodes: int
+) -> None:
+    log = fairway.folder / "apptainer.log"
+    executable(slurm.folder / "home" / "bin" / "apptainer", _APPTAINER.format(log=log))
+    image = "contoso.azurecr.io/train:1"
+    container = {"image": image, "options": ["--writable-tmpfs"]}
+    command = "echo in=$IN_CONTAINER"
+    job = fairway.job(command, template="every-node", nodes=nodes, container=container)
+    assert fairway.watch(job, *TARGET).count("in=1") == nodes
+    entries = re.findall(r"^apptainer exec .*", log.read_text(), re.MULTILINE)
+    assert len(entries) == nodes
+    for line in entries:
+        assert f"--bind {slurm.shared}" in line
+        assert f"--writable-tmpfs docker://{image} " in line
+
+
+@pytest.fixture
+def cloud(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slurm_needed: None
+) -> Iterator[SlurmCluster]:
+    """A cluster with one permanent node, and two cloud nodes that do not exist yet."""
+    with SlurmCluster(nodes=1, cloud=2) as cluster:
+        for name, value in cluster.environment.items():
+            monkeypatch.setenv(name, value)
+        targets = [cluster.target_of("cloud")]
+        (tmp_path / "fairway.yaml").write_text(json.dumps({"targets": targets}))
+        yield cluster
+
+
+def states(cluster: SlurmCluster) -> set[str]:
+    """Returns the states of the cloud nodes; `idle~` is a node that does not exist."""
+    return set(cluster.run("sinfo", "-h", "-N", "-p", "cloud", "-o", "%T").split())
+
+
+def test_slurm_cloud_nodes_are_started_for_a_run_and_deleted_after_it(
+    fairway: Fairway, cloud: SlurmCluster
+) -> None:
+    assert states(cloud) == {"idle~"}
+    job = fairway.job("hostname", template="every-node", nodes=2)
+    run = fairway.submit(job, "--target", "slurm-sim-cloud")
+    until(lambda: fairway.show(run)["reason"] == "its nodes are starting")
+    assert fairway.within("wait", run).returncode == 0
+    assert sorted(fairway.within("logs", run).stdout.split()) == ["cloud-0", "cloud-1"]
+    scale_set = cloud.nodes_of_cloud.scale_set
+    until(lambda: states(cloud) == {"idle~"} and not scale_set.instances, lambda: states(cloud))
+    assert scale_set.capacity == 0

@@ -107,6 +107,10 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
             topology=topology.path if topology else "",
         )
 
+    def marks(self, last: Submission) -> tuple[str, ...]:
+        """Returns the claims of its pods' volumes, which their Jobs name."""
+        return self.claims
+
     @property
     def claims(self) -> tuple[str, ...]:
         """Claims of its volumes."""

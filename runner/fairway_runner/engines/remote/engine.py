@@ -200,10 +200,9 @@ class RemoteEngine(Engine, Generic[A]):
         self.mirror.cancel_unknown(run)
         self.wait(run)
 
-    @property
-    def claims(self) -> tuple[str, ...]:
-        """The claims of Kubernetes that its pods have; elsewhere none."""
-        return ()
+    def marks(self, last: Submission) -> tuple[str, ...]:
+        """Returns the marks of a submission's jobs: see `CancelRequest`."""
+        return last.jobs
 
     def end_gone(self, run: RunFolder) -> None:
         """Ends what may still be active of a run whose folder there is gone."""
@@ -217,7 +216,7 @@ class RemoteEngine(Engine, Generic[A]):
     def request_end(self, run: RunFolder, *, task: str = "", kill: bool = False) -> None:
         """Asks the host to end a run, or one task of it; with `kill` the scheduler ends it."""
         last = submission_state.read(run) or Submission(0)
-        request = CancelRequest(run.id, last.submission, kill, task, last.jobs, self.claims)
+        request = CancelRequest(run.id, last.submission, kill, task, self.marks(last))
         self.ask("runs.cancel", request, Done)
 
     def remove(self, run: RunFolder) -> None:
