@@ -76,14 +76,15 @@ class Gateway:
         threading.Thread(target=process.wait, name="gateway", daemon=True).start()
         return ours
 
-    def mark(self) -> int:
-        """Returns a point in time for `failure_since`."""
-        return len(self._ssh.said)
+    @property
+    def said(self) -> str:
+        """Everything that ssh has said about connections through it."""
+        return self._ssh.said
 
-    def failure_since(self, mark: int) -> str:
-        """Returns why the far side could not connect since then, or "". Raises UserError if it
-        forwards nothing."""
-        lines = [line for line in self._ssh.said[mark:].splitlines() if _FAILED in line]
+    def failure_since(self, before: str) -> str:
+        """Returns why the far side could not connect since ssh had said that, or "". Raises
+        UserError if it forwards nothing."""
+        lines = [line for line in self.said[len(before) :].splitlines() if _FAILED in line]
         why = lines[-1].rpartition(_FAILED)[2] if lines else ""
         if _PROHIBITED in "".join(lines):
             message = f"{self.name} does not forward connections ({lines[-1].strip()})"
@@ -133,11 +134,11 @@ class _GatewayAdapter(HTTPAdapter):
     def send(self, request: Any, *args: Any, **options: Any) -> Any:
         """Sends like HTTPAdapter, but ignores a proxy of the environment: the gateway replaces
         it."""
-        mark = self._gateway.mark()
+        before = self._gateway.said
         try:
             return super().send(request, *args, **{**options, "proxies": {}})
         except requests.ConnectionError as error:
-            why = self._gateway.failure_since(mark)
+            why = self._gateway.failure_since(before)
             if not why:
                 raise
             message = f"{self._gateway.name} cannot connect to it: {why}"
@@ -166,8 +167,6 @@ _TIMEOUT = 60.0  # seconds without receiving a byte
 def token_credential() -> TokenCredential:
     """Returns the credential of the user who is signed in on this machine, or of the machine
     itself."""
-    import logging
-
     from azure.identity import DefaultAzureCredential
 
     # It would print every credential that it tried; a refusal is reported in one message instead.

@@ -79,9 +79,7 @@ def cron(line: str, now: datetime) -> Recurrence:
 def _step(field: str, count: int) -> int | None:
     """Returns the step of `*/N` and `*`, if equal steps fill the count."""
     found = re.fullmatch(r"\*(?:/(\d+))?", field)
-    if found is None:
-        return None
-    step = int(found[1] or 1)
+    step = int(found[1] or 1) if found else 0
     return step if step and count % step == 0 else None
 
 

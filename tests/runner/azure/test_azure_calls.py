@@ -314,7 +314,7 @@ class _Ssh:
 def _gateway(said: str) -> Gateway:
     ssh = _Ssh()
     found = Gateway(cast("Any", ssh), 1.0)
-    assert found.mark() == 0
+    assert found.said == ""
     ssh.said = said
     return found
 
@@ -324,10 +324,10 @@ def test_gateway_returns_the_reason_of_the_latest_failure() -> None:
         "channel 2: open failed: connect failed: Connection refused\r\n"
         "channel 3: open failed: connect failed: Name or service not known\r\n"
     )
-    assert found.failure_since(0) == "Name or service not known"
-    assert found.failure_since(found.mark()) == ""
+    assert found.failure_since("") == "Name or service not known"
+    assert found.failure_since(found.said) == ""
     found = _gateway("channel 2: open failed: administratively prohibited: open failed\r\n")
-    finding = refused(lambda: found.failure_since(0))
+    finding = refused(lambda: found.failure_since(""))
     assert finding.id == "no-forwarding"
     said = "azureuser@10.40.0.4 does not forward connections ("
     assert finding.message.startswith(said)

@@ -9,7 +9,6 @@ from pool import refused
 from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.azure_calls import ServiceError
-from fairway_runner.engines.batch import pools
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.engine import BatchEngine
 
@@ -80,7 +79,9 @@ def test_batch_client_lists_only_the_jobs_of_its_pool(account: Account) -> None:
 def test_batch_node_action_without_options_sends_no_body(
     account: Account, action: str, body: bytes | None
 ) -> None:
-    pools.act(account, action, "tvm-1")
+    engine = BatchEngine(account.target)
+    engine.account = account
+    engine.order(action, "tvm-1")
     [request] = account.client.asked  # type: ignore[attr-defined]
     assert request.content == body
 

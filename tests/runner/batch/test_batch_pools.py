@@ -12,7 +12,7 @@ from targets import target_of
 
 from fairway_agent.fanout import sshd_mesh
 from fairway_runner.engines.batch import pools
-from fairway_runner.engines.batch.engine import BatchEngine, _any_node
+from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.store import Run
 
@@ -35,9 +35,15 @@ def account(
         target=target_of("batch", **{"name": "spot", "storage": STORAGE, **target}),
         pool="pool",
         pool_facts=lambda: pool,
-        calls=SimpleNamespace(is_here=False),
+        calls=SimpleNamespace(is_here=False, soon=contextlib.nullcontext),
         nodes=lambda: iter(nodes),
     )
+
+
+def engine_with(account: Any) -> BatchEngine:
+    engine = BatchEngine(account.target)
+    engine.account = account
+    return engine
 
 
 def job(**fields: Any) -> Any:
@@ -173,14 +179,14 @@ def test_batch_doctor_suggests_the_action_that_brings_a_node_back(
 
 
 def test_batch_pool_without_nodes_refuses_a_shell_and_suggests_a_resize() -> None:
-    found = refused(lambda: _any_node(account(nodes=(BROKEN,))))
+    found = refused(lambda: engine_with(account(nodes=(BROKEN,))).shell(None))
     assert found.message == "the pool `pool` has no nodes now"
     assert found.hint == "start one: fairway pool resize spot 1"
 
 
 def test_batch_pool_with_autoscaling_refuses_a_resize() -> None:
     there = account({**POOL, "enableAutoScale": True})
-    found = refused(lambda: pools.resize(there, 3))
+    found = refused(lambda: engine_with(there).resize(1))
     assert found.message == "the pool `pool` scales by its formula"
     assert found.hint == "change the limits in the environment file, and deploy it"
 
@@ -191,11 +197,8 @@ def test_batch_pool_resize_error_is_reported_by_doctor_and_as_no_capacity() -> N
     (found,) = pools._of_account(there)
     assert found.message.startswith("the pool cannot grow: AccountCoreQuotaReached")
     assert found.hint == "ask for more quota, or try another region, zone or VM size"
-    engine = BatchEngine(there.target)
-    engine.account = there
-    assert engine.no_capacity(job()) == found.message
-    engine.account = account(**HELD)
-    assert engine.no_capacity(job()) == ""
+    assert engine_with(there).no_capacity(job()) == found.message
+    assert engine_with(account(**HELD)).no_capacity(job()) == ""
 
 
 @pytest.mark.parametrize(
@@ -226,10 +229,9 @@ def test_batch_doctor_reports_missing_containers_and_unfit_nodes(engine: BatchEn
     def blobs(container: str, _: str) -> Any:
         raise refusal(404, f"no container {container}")
 
-    calls = SimpleNamespace(soon=contextlib.nullcontext, is_here=False)
     there: Any = account(nodes=(BROKEN,), **HELD)
-    storage: Any = SimpleNamespace(blobs=blobs, calls=calls)
-    there.calls, engine.account, engine.storage = calls, there, storage
+    storage: Any = SimpleNamespace(blobs=blobs, calls=there.calls)
+    engine.account, engine.storage = there, storage
     found = [each.message for each in engine.doctor()]
     assert found[:2] == ["no container outputs", "no container code"]
     assert len(found) == 3
@@ -252,8 +254,8 @@ def test_batch_nodes_show_only_the_run_that_is_running_on_them() -> None:
     ]
     nodes = [{"id": "a", "state": "running", "recentTasks": tasks}]
     nodes += [{"id": "b", "state": "idle", "recentTasks": tasks}, {"id": "c", "state": "running"}]
-    there = account(nodes=tuple(nodes))
-    assert [node.run for node in pools.nodes(there)] == ["new-bbbbbb", "", ""]
+    found = engine_with(account(nodes=tuple(nodes))).nodes()
+    assert [node.run for node in found] == ["new-bbbbbb", "", ""]
 
 
 MINE = {"id": "mine", "state": "active", "priority": 0, "creationTime": "2026-11-23T08:00:00Z"}

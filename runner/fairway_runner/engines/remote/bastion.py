@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Mapping
 
     from fairway_core.fields import Reach
 
@@ -61,9 +62,8 @@ def settings(reach: Reach | None, host: str) -> dict[str, str]:
     }
 
 
-def options(reach: Reach | None, host: str) -> list[str]:
-    """Returns the settings as arguments of a command line."""
-    found = settings(reach, host)
+def options(found: Mapping[str, object]) -> list[str]:
+    """Returns settings of ssh as arguments of its command line."""
     return [word for name, value in found.items() for word in ("-o", f"{name}={value}")]
 
 

@@ -378,8 +378,8 @@ class Ssh(Connection):
 
     def _options(self, patience: float = math.inf) -> list[str]:
         seconds = math.ceil(min(_CONNECT_TIMEOUT, patience))  # a Bastion sets its own
-        options = {**_OPTIONS, "ConnectTimeout": seconds, **bastion.settings(self.reach, self.host)}
-        return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        way = bastion.settings(self.reach, self.host)
+        return bastion.options({**_OPTIONS, "ConnectTimeout": seconds, **way})
 
     @property
     def _has_bastion(self) -> bool:
@@ -404,7 +404,7 @@ class Ssh(Connection):
             code = 4 if fault.id == "missing-tool" else 5
             kind = TargetUnavailable if fault.id == NO_CONNECTION else UserError
             return kind.of(fault.id, message, fault.hint, exit_code=code)
-        way = bastion.options(self.reach, self.host)
+        way = bastion.options(bastion.settings(self.reach, self.host))
         by_hand = shlex.join(["ssh", *self._configuration(), *way, self.name])
         hints = (hint for text, hint in _PERMANENT.items() if text in said)
         hint = next(hints, None) or bastion.hint_for(self.host, self.reach)
