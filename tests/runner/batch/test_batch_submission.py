@@ -115,7 +115,7 @@ def to_a_full_account(
     calls = SimpleNamespace(deadline=600.0)
     account: Any = SimpleNamespace(create_job=create, calls=calls)
     account.find_job = account.job = lambda _: job
-    run: Any = SimpleNamespace(id="job-a")
+    run: Any = SimpleNamespace(id="job-a", record=SimpleNamespace(tasks=1))
     return Submission(run, account, NONE, State("job-a", 0))
 
 
