@@ -145,7 +145,6 @@ class _Asking:
         return self.roles_known[role]
 
     def _own(self, path: str, version: str) -> list[dict[str, Any]]:
-        """Lists the environment's own resources of a kind, if it is deployed."""
         name = self.environment.name
         found = self.azure.list(path, version)
         return [each for each in found if (each.get("tags") or {}).get("environment") == name]

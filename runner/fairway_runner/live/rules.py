@@ -83,13 +83,10 @@ class StoppedMachine:
     @property
     def finding(self) -> Finding:
         """Finding for the stopped VM, with the command that starts it."""
-        message = (
-            f"`{self.name}` is stopped, and Azure cannot change the extensions of a stopped VM"
-        )
+        message = f"`{self.name}` is stopped, and Azure cannot change the extensions of a stopped "
         start = f"fairway nodes start {self.target}"
-        return Finding(
-            "stopped-machine", message, start if self.target else f"az vm start --ids {self.id}"
-        )
+        hint = start if self.target else f"az vm start --ids {self.id}"
+        return Finding("stopped-machine", f"{message}VM", hint)
 
 
 def stopped_machines(plan: Mapping[str, Any]) -> list[StoppedMachine]:
@@ -158,9 +155,7 @@ def size_offered(
             return
     if zone is None:
         return
-    zones = sorted(
-        {each for info in sku.get("locationInfo") or () for each in info.get("zones") or ()}
-    )
+    zones = sorted({z for info in sku.get("locationInfo") or () for z in info.get("zones") or ()})
     if str(zone) not in zones:
         there = f"it is in zones {', '.join(zones)}" if zones else "no zone has it there"
         message = f"{size} is not in zone {zone} of {location}: {there}"
@@ -182,28 +177,20 @@ def quota_suffices(
         for name in filter(None, names):
             known = needs.get(name, (0, each.path))
             needs[name] = (known[0] + each.vcpus, known[1])
-    for name, (need, path) in needs.items():
-        found = limits.get(name.lower())
-        if found is not None:
-            yield from _enough(name, location, path, need, found)
-
-
-def _enough(
-    name: str, location: str, path: str, need: int, usage: Mapping[str, Any]
-) -> Iterator[Finding]:
-    limit, used = int(usage["limit"]), int(usage["currentValue"])
-    title = usage["name"].get("localizedValue") or name
     how = f"request more in the portal, under Quotas; see: az vm list-usage --location {location}"
-    if need > limit:
-        message = f"{need} vCPUs are needed, and the quota `{title}` in {location} is {limit}"
-        yield Finding("quota-too-small", message, how, path)
-    elif need > limit - used:
-        message = (
-            f"{need} vCPUs are needed, and {limit - used} of {limit} are free in the quota "
-            f"`{title}` in {location}"
-        )
-        hint = f"this is fine if the environment itself already uses them; otherwise {how}"
-        yield Finding("quota-in-use", message, hint, path, Severity.WARNING)
+    for name, (need, path) in needs.items():
+        if (usage := limits.get(name.lower())) is None:
+            continue
+        limit, used = int(usage["limit"]), int(usage["currentValue"])
+        quota = f"the quota `{usage['name'].get('localizedValue') or name}` in {location}"
+        if need > limit:
+            message = f"{need} vCPUs are needed, and {quota} is {limit}"
+            yield Finding("quota-too-small", message, how, path)
+        elif need > limit - used:
+            free = f"{limit - used} of {limit} are free in {quota}"
+            hint = f"this is fine if the environment itself already uses them; otherwise {how}"
+            message = f"{need} vCPUs are needed, and {free}"
+            yield Finding("quota-in-use", message, hint, path, Severity.WARNING)
 
 
 def pool_quota_suffices(
@@ -321,15 +308,11 @@ def feature_registered(feature: str, found: Mapping[str, Any] | None) -> Iterato
     state = ((found or {}).get("properties") or {}).get("state", "NotRegistered")
     if state != "Registered":
         namespace, _, name = feature.partition("/")
-        message = (
-            f"feature {feature} is {state} in the subscription: nodes that are created "
-            "before it is registered have no InfiniBand between them"
-        )
-        hint = (
-            f"az feature register --namespace {namespace} --name {name}\n"
-            "and, once `az feature show` of it says Registered: "
-            f"az provider register --namespace {namespace}"
-        )
+        message = f"feature {feature} is {state} in the subscription: nodes that are created "
+        message += "before it is registered have no InfiniBand between them"
+        hint = f"az feature register --namespace {namespace} --name {name}\n"
+        hint += "and, once `az feature show` of it says Registered: "
+        hint += f"az provider register --namespace {namespace}"
         yield Finding("feature-not-registered", message, hint)
 
 

@@ -16,7 +16,6 @@ from fairway_runner.engines.remote.connection import (
     Connection,
     Ended,
     Here,
-    Into,
     run_program,
 )
 from fairway_runner.engines.remote.ssh import Program, Ssh
@@ -30,10 +29,10 @@ class Host(Connection):
     def __init__(self, packed: bytes) -> None:
         self.packed = packed
 
-    def run(self, *_: object, into: Into | None = None, **__: object) -> Ended:
-        assert into is not None, "files go where they belong as they come"
+    def execute(self, command: Command) -> Ended:
+        assert command.into is not None, "files go where they belong as they come"
         for size in (len(self.packed) // 2, len(self.packed)):  # the connection breaks once
-            with into() as out, os.fdopen(os.dup(out), "wb") as stream:
+            with command.into() as out, os.fdopen(os.dup(out), "wb") as stream:
                 stream.write(self.packed[:size])
         return Ended(0, b"", "")
 

@@ -24,7 +24,6 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -65,11 +64,6 @@ def settings(reach: Reach | None, host: str) -> dict[str, str]:
 def options(found: Mapping[str, object]) -> list[str]:
     """Returns settings of ssh as arguments of its command line."""
     return [word for name, value in found.items() for word in ("-o", f"{name}={value}")]
-
-
-def environment(reach: Reach | None, faults: Path) -> dict[str, str]:
-    """Returns the variables of a connection that reports faults of the way in a file."""
-    return {FAULTS: str(faults)} if reach is not None and reach.bastion else {}
 
 
 def require_tools(reach: Reach | None) -> None:

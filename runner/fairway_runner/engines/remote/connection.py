@@ -80,13 +80,13 @@ class Connection:
         input: bytes = b"",  # noqa: A002
         deadline: float,
         timeout: float = COMMAND_TIMEOUT,
-        into: Into | None = None,
     ) -> Ended:
-        """Runs a command to its end, and again if the connection breaks, until `deadline` seconds
-        are over: commands must be idempotent."""
-        return self.execute(Command(words, input, deadline, timeout, into))
+        """Executes a command, whose output is kept in memory."""
+        return self.execute(Command(words, input, deadline, timeout))
 
     def execute(self, command: Command) -> Ended:
+        """Runs a command to its end, and again if the connection breaks, until its deadline is
+        over: commands must be idempotent."""
         raise NotImplementedError
 
     def require_answer(self, *, deadline: float) -> None:
@@ -97,14 +97,12 @@ class Connection:
         """Copies the content of a folder of this machine into one there, which is created."""
         import tarfile  # read-only commands copy nothing
 
-        words = ["bash", "-c", UNPACK, "bash", to]
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
             files.add(folder, arcname=".")
-        data = buffer.getvalue()
-        require_success(
-            self.name, self.run(words, input=data, deadline=deadline, timeout=COPY_TIMEOUT)
-        )
+        words = ["bash", "-c", UNPACK, "bash", to]
+        command = Command(words, buffer.getvalue(), deadline, COPY_TIMEOUT)
+        require_success(self.name, self.execute(command))
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
         """Copies files and folders, by their paths below a folder there, to the same below
@@ -113,10 +111,8 @@ class Connection:
         listed = b"".join(f"{name}\0".encode() for name in names)
         words = ["bash", "-c", PACK, "bash", folder]
         unpacking = Unpacking(self.name, names, to)
-        ended = self.run(
-            words, input=listed, deadline=deadline, timeout=COPY_TIMEOUT, into=unpacking.stream
-        )
-        require_success(self.name, ended)
+        command = Command(words, listed, deadline, COPY_TIMEOUT, unpacking.stream)
+        require_success(self.name, self.execute(command))
         unpacking.require_success()
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:

@@ -180,7 +180,6 @@ class RemoteEngine(Engine, Generic[A]):
         raise UserError.of("foreign-run", message, f"wait for it first: fairway wait {run.id}")
 
     def _shares_folder(self, run: RunFolder) -> bool:
-        """Returns True if a run is in the same shared folder."""
         return run.record.engine == self.target.engine and self.waits_for(submitted_to(run))
 
     def collect(
@@ -250,13 +249,13 @@ class RemoteEngine(Engine, Generic[A]):
 
     def find_node(self, name: str) -> NodeReport:
         """Returns the node of that name or address. Raises UserError if the target has none."""
-        names = []
-        for node in self.look().nodes:
+        nodes = self.look().nodes
+        for node in nodes:
             if name in (node.name, node.address):
                 return node
-            names.append(node.name)
         message = f"`{self.target.name}` has no node `{name}`"
-        hint = did_you_mean(name, names) or f"its nodes: fairway nodes list {self.target.name}"
+        hint = did_you_mean(name, [node.name for node in nodes])
+        hint = hint or f"its nodes: fairway nodes list {self.target.name}"
         raise UserError.of("unknown-node", message, hint)
 
     def doctor(self) -> list[Finding]:
@@ -284,9 +283,8 @@ class RemoteEngine(Engine, Generic[A]):
         host = getattr(self.access, "host", f"the {self.ROLE}")
         if health.fault:
             message = f"the shared folder {shared} cannot be used: {health.fault}"
-            yield Finding(
-                "unwritable-folder", message, f"check its mount on {host}: findmnt -T {shared}"
-            )
+            hint = f"check its mount on {host}: findmnt -T {shared}"
+            yield Finding("unwritable-folder", message, hint)
         if health.free < _LEAST_FREE:
             message = f"the shared folder {shared} has {health.free >> 20} MiB left"
             yield Finding("full-disk", message, "remove old runs: fairway clean")
@@ -335,8 +333,9 @@ class ScheduledEngine(RemoteEngine[A]):
     def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
         """Submits it to the scheduler. Raises UserError if that refuses it: Refused for a run that
         never began, of which nothing is left there."""
+        request = self.request(run, submission, code)
         try:
-            return self.ask("submit.submit", self.request(run, submission, code), SubmitReport).jobs
+            return self.ask("submit.submit", request, SubmitReport).jobs
         except UserError as error:
             if error.findings[0].id in self.REFUSALS and not submission.submission:
                 raise Refused(error.findings, exit_code=error.exit_code) from None
@@ -356,9 +355,8 @@ class ScheduledEngine(RemoteEngine[A]):
             raise StillUnavailable.of(NO_ANSWER, silent, self.DOWN, exit_code=5)
         elif not self.told:
             self.told = True
-            since = clock(min(run.last_known for run in runs))
             text = "%s: %s; states are as they were last known at %s"
-            warn(text, self.target.name, silent, since)
+            warn(text, self.target.name, silent, clock(min(run.last_known for run in runs)))
 
     def cancel(self, run: RunFolder) -> None:
         """Tells the scheduler; running tasks get the job's signal and its grace."""
