@@ -70,8 +70,7 @@ def at_once(operation: Callable[[T], None], items: Iterable[T]) -> None:
 
 @contextmanager
 def blocks_at_once() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Yields a function that starts operations on blocks of a file, few in parallel, as their bytes
-    are in memory. All end with the block."""
+    """Yields a function that starts operations on a file's blocks, few at once to save memory."""
     room = BoundedSemaphore(BLOCKS_AT_ONCE)
     with ThreadPoolExecutor(BLOCKS_AT_ONCE) as pool:
         started = []

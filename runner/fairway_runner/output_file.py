@@ -71,8 +71,7 @@ def _graphviz_failed(message: str) -> UserError:
 
 
 def svg(picture: Picture) -> str:
-    """Returns the picture as SVG. Raises UserError if Graphviz is missing, with exit code 4, or
-    fails."""
+    """Returns the picture as SVG. Raises UserError, with exit code 4 if Graphviz is missing."""
     try:
         done = subprocess.run(
             ["dot", "-Tsvg"],

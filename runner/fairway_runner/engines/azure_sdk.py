@@ -54,8 +54,7 @@ class Gateway:
         return self._ssh.name
 
     def reach(self) -> None:
-        """Connects to it, again if that connection has ended. Raises UserError if it cannot be
-        reached."""
+        """Connects to it, again if the connection has ended, or raises UserError."""
         check = lambda: [*self._ssh.command(), "-O", "check", "--", self.name]  # noqa: E731
         self._ssh.run_with_retry(check, Command((), b"", self._deadline))
 
@@ -129,11 +128,25 @@ class _GatewayAdapter(HTTPAdapter):
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         super().init_poolmanager(*args, **options)
-        self.poolmanager.pool_classes_by_scheme = _pools(self._gateway)
+        self.poolmanager.pool_classes_by_scheme = {
+            "http": self._through(HTTPConnectionPool, 80),
+            "https": self._through(HTTPSConnectionPool, 443),
+        }
+
+    def _through(self, pool: Any, usual: int) -> Any:
+        """Returns a class of urllib3's pools whose connections are those of the gateway."""
+
+        def connect(connection: HTTPConnection) -> socket.socket:
+            port, timeout = int(connection.port or usual), connection.timeout
+            found = self._gateway.connect(connection.host, port)
+            found.settimeout(timeout if isinstance(timeout, int | float) else None)
+            return found
+
+        own = type("Connection", (pool.ConnectionCls,), {"_new_conn": connect})
+        return type("Pool", (pool,), {"ConnectionCls": own})
 
     def send(self, request: Any, *args: Any, **options: Any) -> Any:
-        """Sends like HTTPAdapter, but ignores a proxy of the environment: the gateway replaces
-        it."""
+        """Sends like HTTPAdapter, but ignores proxies: the gateway replaces them."""
         before = self._gateway.said
         try:
             return super().send(request, *args, **{**options, "proxies": {}})
@@ -145,28 +158,12 @@ class _GatewayAdapter(HTTPAdapter):
             raise requests.ConnectionError(message, request=request) from error
 
 
-def _pools(gateway: Gateway) -> dict[str, Any]:
-    """Returns urllib3's pools by scheme, whose connections are those of the gateway."""
-
-    def through(pool: Any, usual: int) -> Any:
-        def connect(self: HTTPConnection) -> socket.socket:
-            found, timeout = gateway.connect(self.host, int(self.port or usual)), self.timeout
-            found.settimeout(timeout if isinstance(timeout, int | float) else None)
-            return found
-
-        own = type("Connection", (pool.ConnectionCls,), {"_new_conn": connect})
-        return type("Pool", (pool,), {"ConnectionCls": own})
-
-    return {"http": through(HTTPConnectionPool, 80), "https": through(HTTPSConnectionPool, 443)}
-
-
 _BLOCK = 1 << 20  # bytes read from a file at a time
 _TIMEOUT = 60.0  # seconds without receiving a byte
 
 
 def token_credential() -> TokenCredential:
-    """Returns the credential of the user who is signed in on this machine, or of the machine
-    itself."""
+    """Returns the credential of the user signed in on this machine, or of the machine itself."""
     from azure.identity import DefaultAzureCredential
 
     # It would print every credential that it tried; a refusal is reported in one message instead.

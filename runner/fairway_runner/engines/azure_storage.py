@@ -88,8 +88,7 @@ class Storage:
         return self._call(container, f"the blob {name}", blob.exists)
 
     def read(self, container: str, name: str, first: int = 0, count: int | None = None) -> bytes:
-        """Returns a blob's bytes from `first` on. Raises ServiceError with status 404 if it does
-        not exist."""
+        """Returns a blob's bytes from `first` on. Raises ServiceError 404 if it does not exist."""
         client = self.container(container)
 
         def download() -> bytes:

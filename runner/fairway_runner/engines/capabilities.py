@@ -114,8 +114,7 @@ _NONE = Capabilities(
 
 
 def capabilities(engine: str) -> Capabilities:
-    """Returns the capabilities of the engine of this name; that of steps, which are no job, has
-    none."""
+    """Returns the capabilities of an engine by its name; that of steps, no job, has none."""
     return ENGINES.get(engine, _NONE)
 
 
@@ -270,8 +269,7 @@ _WORDS = {"gpus": "GPU", "cores": "core"}
 
 
 def _node_of(target: Target) -> dict[str, int] | None:
-    """Returns the numbers of GPUs and of cores of a node; None if they are known only when a task
-    starts."""
+    """Returns the numbers of GPUs and cores of a node; None if they are not known before a task."""
     if runs_here(target.engine):
         from fairway_agent.resources import look
 

@@ -131,8 +131,7 @@ class Engine(outage.Patient):
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
     ) -> None:
-        """Downloads the outputs of these tasks; `arrived` is called for files, if they come one by
-        one."""
+        """Downloads the outputs of these tasks; `arrived` is called for files that come singly."""
 
     def cancel(self, run: RunFolder) -> None:
         """Ends a run early and waits for its end; one that has ended stays as it is."""
@@ -156,8 +155,7 @@ class Engine(outage.Patient):
         return []
 
     def act_on_node(self, action: str, node: str) -> None:
-        """Carries out `reboot`, `reimage`, `drain` or `resume`. Raises UserError if the engine
-        lacks it."""
+        """Carries out `reboot`, `reimage`, `drain` or `resume`, or raises UserError."""
         if action not in capabilities(self.target.engine).node_actions:
             raise self.unsupported(f"{action} a node", self.HINTS.get("act_on_node", ""))
         self.order(action, node)
@@ -201,8 +199,7 @@ class Engine(outage.Patient):
         return []
 
     def manifests(self) -> str:
-        """Returns the objects that the target needs before jobs run there, as a document in the
-        cluster's format."""
+        """Returns what the target needs before jobs run there, in the cluster's format."""
         raise self.unsupported("be prepared", "there is nothing to prepare: submit a job")
 
     def prepare(self) -> str:
@@ -210,16 +207,14 @@ class Engine(outage.Patient):
         return self.manifests()
 
     def unsupported(self, what: str, hint: str = "") -> UserError:
-        """Returns the error for a function that the engine lacks; `hint` says what to do
-        instead."""
+        """Returns the error for a missing function; `hint` says what to do instead."""
         target = self.target
         message = f"`{target.name}` cannot {what}: its engine is `{target.engine}`"
         return UserError.of("not-supported", message, hint.format(target=target.name))
 
 
 def engine_for(target: Target, deadline: float | None = None) -> Engine:
-    """Returns the engine of a target, imported now; `deadline` replaces that of the command
-    line."""
+    """Returns a target's engine, imported now; `deadline` replaces that of the command line."""
     return _made(target.engine, target, deadline)
 
 
@@ -258,8 +253,7 @@ def unready(target: Target) -> Finding | None:
 
 
 def account_address(target: Target) -> str:
-    """Returns the URL of a target's Batch account, by default the one in AZURE_BATCH_ENDPOINT; ""
-    for none."""
+    """Returns the URL of a target's Batch account, by default AZURE_BATCH_ENDPOINT; "" for none."""
     assert target.batch is not None, "a target of this engine has its section"
     return target.batch.endpoint or os.environ.get("AZURE_BATCH_ENDPOINT", "")
 

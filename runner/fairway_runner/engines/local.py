@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 
 def search_path() -> str:
-    """Returns PATH with Fairway's own programs: before the machine's, but after those of an
-    environment that the user has activated."""
+    """Returns PATH with Fairway's own programs: after an activated environment's, else first."""
     own = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", os.defpath)
     activated = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")

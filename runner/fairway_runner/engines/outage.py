@@ -94,8 +94,7 @@ def is_away(error: UserError) -> bool:
 
 
 def joined(errors: Sequence[UserError]) -> UserError:
-    """Joins errors into one: a mistake of the user's, unless all of them are targets that do not
-    answer."""
+    """Joins errors into one: a mistake of the user's, unless all are targets that do not answer."""
     kind = TargetUnavailable if all(map(is_away, errors)) else UserError
     findings = dict.fromkeys(each for error in errors for each in error.findings)
     return kind(findings, exit_code=min(error.exit_code for error in errors))

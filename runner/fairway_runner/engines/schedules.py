@@ -124,5 +124,4 @@ class Schedules(Protocol):
         """Lists the target's schedules, sorted by name."""
 
     def act(self, action: str, name: str) -> None:
-        """Carries out `disable`, `enable` or `delete`. Raises UserError if there is no such
-        schedule."""
+        """Carries out `disable`, `enable` or `delete`, or raises UserError for an unknown one."""

@@ -135,8 +135,7 @@ def examine_subscription(environment: Environment | None) -> Iterator[Examined]:
 
 
 def chosen_subscription() -> str:
-    """Returns the ID of the subscription that Terraform would use. Raises UserError if none is
-    named."""
+    """Returns the ID of the subscription that Terraform would use. Raises UserError without one."""
     subscription = os.environ.get("ARM_SUBSCRIPTION_ID", "") or az_default_subscription()
     if not subscription:
         message = "neither ARM_SUBSCRIPTION_ID nor az names a subscription"

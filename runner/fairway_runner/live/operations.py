@@ -148,8 +148,7 @@ def report_of(
 
 
 def file_report(azure: Management, report: HealthReport) -> str:
-    """Files the report and returns its id. Raises UserError, which says what the subscription
-    lacks."""
+    """Files the report and returns its id. Raises UserError with what the subscription lacks."""
     name = str(uuid.uuid4())
     try:
         azure.put(_path(name), _REPORTS, report.body())
@@ -173,8 +172,7 @@ def file_report(azure: Management, report: HealthReport) -> str:
 
 
 def follow_report(azure: Management, name: str, seconds: float) -> str | None:
-    """Returns Azure's final answer, or the latest one after that many seconds; None for no
-    answer."""
+    """Returns Azure's final answer, or the latest one after these seconds; None for none."""
     deadline = time.monotonic() + seconds
     while True:
         insights = azure.list(f"{_path(name)}/insights", _INSIGHTS)

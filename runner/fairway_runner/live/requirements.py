@@ -123,8 +123,7 @@ def features_of(environment: Environment) -> list[str]:
 
 
 def actions_of(environment: Environment) -> list[str]:
-    """Returns the actions that a deployment requires: of each needed role, those that no other
-    grants."""
+    """Returns the actions that a deployment requires: of each role, those that no other grants."""
     types = ["azurerm_role_assignment"]
     if environment.resource_group is None or not environment.resource_group.existing:
         types.append("azurerm_resource_group")

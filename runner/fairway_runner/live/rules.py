@@ -101,8 +101,7 @@ def stopped_machines(plan: Mapping[str, Any]) -> list[StoppedMachine]:
 
 
 def is_stopped(azure: Management, machine: str) -> bool:
-    """Returns True if a VM exists and does not run. Raises NotAllowed if the caller may not see
-    it."""
+    """Returns True if a VM exists and does not run. Raises NotAllowed if it may not be seen."""
     view = azure.get(f"{machine}/instanceView", _COMPUTE) or {}
     states = [str(each.get("code", "")) for each in view.get("statuses") or ()]
     power = [state for state in states if state.startswith("PowerState/")]
@@ -136,8 +135,7 @@ def _with_changed_extensions(plan: Mapping[str, Any]) -> Iterator[tuple[str, str
 def size_offered(
     path: str, size: str, location: str, zone: int | None, skus: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """Finds a size that the region, or the zone if any, does not have, or not for this
-    subscription."""
+    """Finds a size that the region or the zone does not have, or not for this subscription."""
     how = f"az vm list-skus --location {location} --size {size} --all --output table"
     sku = next((one for one in skus if str(one.get("name", "")).lower() == size.lower()), None)
     if sku is None:
@@ -294,8 +292,7 @@ def pool_takes_image(
 
 
 def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> Iterator[Finding]:
-    """Finds a resource provider that is not registered, without which none of its resources can be
-    created."""
+    """Finds an unregistered resource provider: none of its resources can be created."""
     state = (provider or {}).get("registrationState", "NotRegistered")
     if state != "Registered":
         message = f"resource provider {namespace} is {state} in the subscription"
@@ -319,8 +316,7 @@ def feature_registered(feature: str, found: Mapping[str, Any] | None) -> Iterato
 def kubernetes_offered(
     version: str, location: str, offered: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """Finds a minor version of Kubernetes that the region does not have, or not with usual
-    support."""
+    """Finds a minor version that the region does not have, or not with usual support."""
     path = "kubernetes.version"
     supported = {
         str(each.get("version")): each
@@ -388,8 +384,7 @@ def role_is_free(
 def may_deploy(
     actions: Sequence[str], permissions: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """Finds actions that a deployment requires and the user may not perform: a warning, as another
-    may deploy."""
+    """Finds actions that the user may not perform: a warning, as another may deploy."""
     own = [
         Permission(tuple(each.get("actions") or ()), tuple(each.get("notActions") or ()))
         for each in permissions

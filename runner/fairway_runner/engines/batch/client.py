@@ -55,8 +55,7 @@ _HINT = (
 
 
 class _Dates(SansIOHTTPPolicy[Any, Any]):
-    """Dates requests by the service's clock, as it refuses signatures of a clock that is far
-    off."""
+    """Dates requests by the service's clock: it refuses signatures of a clock that is far off."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -144,8 +143,7 @@ class Account:
         return self.calls.pages("the list of jobs", jobs)
 
     def task_counts(self, job_id: str) -> Mapping[str, int]:
-        """Returns how many tasks a job has, by state: active, running, succeeded, failed and
-        others."""
+        """Returns how many tasks a job has, by state: active, running, succeeded, failed, …."""
         counts = self.calls.call("counts", lambda: self.client.get_job_task_counts(job_id))
         return dict(counts["taskCounts"])
 
@@ -178,8 +176,7 @@ class Account:
         return self.calls.pages("the nodes' preparation", items)
 
     def add_tasks(self, job_id: str, tasks: Sequence[Facts]) -> list[Facts]:
-        """Adds up to 100 tasks in one request; returns an answer for each. Raises ServiceError 413
-        for too much."""
+        """Adds up to 100 tasks; returns an answer for each. Raises ServiceError 413 for more."""
         # The SDK's own method makes a model object of each answer, which takes as long as
         # everything else together.
         request = self._request("POST", f"/jobs/{job_id}/addtaskcollection", {"value": tasks})
@@ -201,8 +198,7 @@ class Account:
         return [str(task["id"]) for task in self.calls.pages("tasks", tasks)]
 
     def task(self, job_id: str, task_id: str) -> Facts:
-        """Returns a task's present state. Raises ServiceError with status 404 if it does not
-        exist."""
+        """Returns a task's present state. Raises ServiceError 404 if it does not exist."""
         return self.calls.call("a task", lambda: self.client.get_task(job_id, task_id))
 
     def subtasks(self, job_id: str, task_id: str) -> Iterator[Facts]:
@@ -210,8 +206,7 @@ class Account:
         return self.calls.pages("subtasks", self.client.list_subtasks(job_id, task_id))
 
     def task_file(self, job_id: str, task_id: str, name: str, first: int, last: int) -> bytes:
-        """Returns the bytes of a task's file from `first` to `last`. Raises ServiceError 404 if it
-        is gone."""
+        """Returns these bytes of a task's file. Raises ServiceError 404 if it is gone."""
         return self._read(
             lambda span: self.client.download_task_file(job_id, task_id, name, ocp_range=span),
             *(first, last),
@@ -236,8 +231,7 @@ class Account:
         return self.calls.call("a file", lambda: b"".join(download(span)), brief=False)
 
     def pool_facts(self) -> Facts:
-        """Returns the pool's present state. Raises ServiceError with status 404 if it does not
-        exist."""
+        """Returns the pool's present state. Raises ServiceError 404 if it does not exist."""
         return self.calls.call("the pool", lambda: self.client.get_pool(self.pool))
 
     def nodes(self) -> Iterator[Facts]:

@@ -130,8 +130,7 @@ class BatchEngine(Engine):
         pools.require_pool(self.account, job)
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Staged:
-        """Stages the input from the storage account, to which `start` uploads it if it is
-        missing."""
+        """Stages it from the storage account, to which `start` uploads it if missing."""
         return outputs.staged_input(run_id, name, kept, self.target)
 
     def start(

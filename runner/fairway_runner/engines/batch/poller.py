@@ -35,8 +35,7 @@ _MANY = 4
 
 @dataclass
 class Poller:
-    """Polls the runs of one target; remembers which tasks have ended, and no longer reads and
-    writes these."""
+    """Polls the runs of one target; tasks that it has seen end are not read or written again."""
 
     account: Account
     storage: Storage

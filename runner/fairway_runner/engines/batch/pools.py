@@ -170,8 +170,7 @@ def _of_account(account: Account) -> Iterator[Finding]:
 
 
 def require_pool(account: Account, job: Job) -> None:
-    """Raises UserError if the pool can never run the job: Batch would let such tasks wait for
-    ever."""
+    """Raises UserError for a job that the pool can never run, and Batch would keep for ever."""
     if findings := [*_of_target(account.target, job)]:
         raise UserError(findings)
     try:

@@ -327,8 +327,7 @@ def slots_required(target: Target, wanted: Wanted | None) -> int | None:
 def container_settings(
     container: Container, target: Target, identity: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns the settings in their wire form; `identity` pulls the image from an Azure
-    registry."""
+    """Returns settings in their wire form; `identity` pulls the image from an Azure registry."""
     size = vm_size(target.vm_size) if target.vm_size else None
     options = [
         # Ranks find each other by the nodes' own addresses.

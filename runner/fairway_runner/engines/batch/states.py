@@ -68,8 +68,7 @@ _OF_SERVICE = ("AllTasksComplete", "TaskFailed", "MaxWallClockTimeExpiry", "JMCo
 
 
 def ended_by_person(job: Facts) -> str:
-    """Returns the reason with which a person has ended a job, with Fairway or otherwise; "" if
-    nobody has."""
+    """Returns the reason with which a person, with Fairway or otherwise, has ended a job, or ""."""
     reason = terminate_reason(job)
     return "" if reason in _OF_SERVICE else reason
 
@@ -220,8 +219,7 @@ def add_shares(files: TaskFiles, found: dict[int, TaskState]) -> None:
 
 
 def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) -> Over | None:
-    """Completes the states of tasks that have ended; returns the limit that the run has exceeded,
-    if any."""
+    """Completes the states of ended tasks; returns the limit that the run has exceeded, if any."""
     run = files.run
     plan = read_plan(run.folder)
     reported = reports_endings(plan)
@@ -252,8 +250,7 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
 
 
 def completed(status: TaskState, ending: Ending) -> TaskState:
-    """Returns the service's state completed by the task's own report, unless their exit codes
-    differ."""
+    """Returns Batch's state completed by the task's own report, unless their exit codes differ."""
     own = ending.state
     if own.state == status.state == "running" and own.attempt == status.attempt:
         return replace(status, reason=own.reason)

@@ -112,8 +112,7 @@ class Submission:
         return Payload(requests.job_spec(self.run.record.name, metadata), requests, record, key)
 
     def tasks(self, requests: RequestBuilder) -> Iterator[dict[str, Any]]:
-        """Yields the tasks to add, each built on demand: there may be 100,000, of some kilobytes
-        each."""
+        """Yields the tasks to add, each built on demand: 100,000 have some kilobytes each."""
         only = None if self.state.only is None else frozenset(self.state.only)
         numbers = []
         for spec in read_specs(self.run.folder / "tasks.jsonl"):
@@ -124,8 +123,7 @@ class Submission:
             yield requests.last_task(spec, numbers)
 
     def send(self, payload: Payload, snapshot: Path) -> None:
-        """Sends what is missing there. Raises UserError, which says what was accepted, if that
-        fails."""
+        """Sends what is missing there. Raises UserError that says what was accepted."""
         job_id = self.state.job
         try:
             self.upload(payload, snapshot)
@@ -165,8 +163,7 @@ class Submission:
                 done.result()
 
     def _create_job(self, job: Facts) -> bool:
-        """Creates the job, once a deleted one is gone; returns True if it is new. Raises UserError
-        if the id is taken."""
+        """Creates the job, or returns False if it exists. Raises UserError for a taken id."""
         end = time.monotonic() + self.account.calls.deadline
         while True:
             try:
@@ -193,8 +190,7 @@ class Submission:
             return False
 
     def _add(self, specs: Iterable[Facts], job_id: str) -> None:
-        """Adds tasks, many requests in parallel, and holds no more tasks in memory than these
-        need."""
+        """Adds tasks, many requests in parallel, with no more tasks in memory than these need."""
         stopped = self.account.calls.stopped
         sent: deque[Future[None]] = deque()
         with ThreadPoolExecutor(_THREADS) as pool:

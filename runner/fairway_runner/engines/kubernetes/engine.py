@@ -61,8 +61,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return RemoteHost(self.connection, self.access.shared, self.deadline)
 
     def place_of(self, target: Target) -> tuple[str, ...]:
-        """Returns the kubeconfig and kubectl's context of its cluster, the namespace, and the
-        folder."""
+        """Returns kubeconfig, kubectl's context, namespace and folder."""
         access = target.kubernetes
         assert access is not None, "a target with this engine has the section"
         return access.kubeconfig, access.context, access.namespace, access.shared
@@ -117,8 +116,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return f"its queue admits nothing: {fault}" if fault else ""
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        """Opens a shell in the head pod; or on a node, in a run's pod there, or in the pod of that
-        name."""
+        """Opens a shell in the head pod, in a run's pod on a node, or in the pod of that name."""
         if node is None:
             return self.connection.interactive(command, forward=forward)
         nodes = {each.name: each.pod for each in self.look().nodes}
@@ -189,8 +187,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
                 yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
 
     def manifests(self) -> str:
-        """Returns the objects of its head pod and NCCL's topology of its nodes, as one document for
-        kubectl."""
+        """Returns the objects of its head pod, and NCCL's topology, as a document for kubectl."""
         return documents.text([*head.objects(self.target), *head.topologies([self.target])])
 
     def prepare(self) -> str:

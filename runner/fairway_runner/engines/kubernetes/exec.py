@@ -118,8 +118,7 @@ class Exec(Connection):
         return f"{self.access.namespace}/{self.access.head}"
 
     def kubectl(self, *words: str) -> list[str]:
-        """Returns a command line of kubectl for this cluster and namespace. Raises UserError
-        without kubectl."""
+        """Returns kubectl's command line for this namespace. Raises UserError without kubectl."""
         # kubectl's wheel installs it beside this Python, whose folder may not be on PATH.
         program = shutil.which("kubectl") or shutil.which(_OWN)
         if program is None:
@@ -167,8 +166,7 @@ class Exec(Connection):
         return on_terminal(self.kubectl("exec", terminal, pod, "--", *(words or shell)))
 
     def ask(self, *words: str, deadline: float, data: bytes = b"") -> Ended:
-        """Runs kubectl itself, for `deadline` seconds at most. Raises UserError without cluster or
-        access."""
+        """Runs kubectl for `deadline` seconds at most. Raises UserError without access."""
         line = self.kubectl(*words)
         with self.silence.watch(self.name, deadline):
             try:
@@ -273,21 +271,18 @@ class _Call:
             self.process.stdin.write(data)
             self.process.stdin.close()
 
-    def _pass_on(self, to: int) -> None:
-        """Writes its output so far, except for bytes that may be a part of the mark after it."""
-        opening = b"\n" + self.mark + b" "
-        start = self.out.find(opening)
-        end = start if start >= 0 else max(0, len(self.out) - len(opening))
-        left = bytes(self.out[:end])
-        while left:
-            left = left[os.write(to, left) :]
-        del self.out[:end]
-
     def _parse(self, data: bytes) -> Ended | None:
         """Parses more of its output; returns how it has ended, once that is known."""
         self.out += data
         if self.to is not None:
-            self._pass_on(self.to)
+            # Writes all but bytes that may be a part of the mark after the output.
+            opening = b"\n" + self.mark + b" "
+            start = self.out.find(opening)
+            end = start if start >= 0 else max(0, len(self.out) - len(opening))
+            left = bytes(self.out[:end])
+            while left:
+                left = left[os.write(self.to, left) :]
+            del self.out[:end]
         close = b"\n" + self.mark + b"\n"
         if not self.out.endswith(close):
             return None

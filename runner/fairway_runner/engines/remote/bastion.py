@@ -82,8 +82,7 @@ def fault_in(said: str) -> Fault | None:
 
 
 def hint_for(host: str, reach: Reach | None) -> str:
-    """Returns advice for a host that does not answer; `{ssh}` stands for the command to try by
-    hand."""
+    """Returns advice for a host that does not answer; `{ssh}` is the command to try by hand."""
     if reach is None and is_private(host):
         return (
             f"{host} is a private address, reached only from its own network: is your VPN up?\n"
@@ -265,8 +264,7 @@ class Tunnel:
 
 
 def _has_ended(descriptor: int) -> bool:
-    """Returns True if nothing writes to a pipe or socket any more, though there may be more to
-    read."""
+    """Returns True if nothing writes to a pipe or socket any more; more to read may be left."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return bool(poll.poll(0))

@@ -185,8 +185,7 @@ def run_program(words: Sequence[str], command: Command, name: str) -> Ended:
 
 
 def silent(name: str, timeout: float) -> UserError:
-    """Returns the error for a host that was reached, and has not ended a command in that many
-    seconds."""
+    """Returns the error for a host that was reached, and has not ended a command in that time."""
     message = f"{name} did not answer within {timeout:g} s"
     hint = "does a file system hang there? try by hand: ls the shared folder"
     return TargetUnavailable.of(NO_ANSWER, message, hint, exit_code=5)
@@ -282,8 +281,7 @@ folder `$1`."""
 
 @dataclass
 class Unpacking:
-    """Unpacks the requested members of a tar file that a host sends, and writes nothing
-    elsewhere."""
+    """Unpacks the requested members of a host's tar file, and writes nothing elsewhere."""
 
     host: str
     names: Sequence[str]
@@ -304,8 +302,7 @@ class Unpacking:
             thread.join()
 
     def require_success(self) -> None:
-        """Raises UserError if a tar file could not be unpacked, OSError if it could not be
-        written."""
+        """Raises UserError for a bad tar file, OSError if it could not be written."""
         import tarfile
 
         if isinstance(self.error, tarfile.TarError | EOFError | zlib.error):
@@ -358,8 +355,7 @@ def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
 
 
 def of_shell(remote: Connection, deadline: float) -> list[Finding]:
-    """Returns a finding if a host's shell prints anything before a command, which rsync would take
-    for its data."""
+    """Finds a login shell that prints before a command, which rsync would take for its data."""
     said = remote.run(["true"], deadline=deadline).out.decode(errors="replace").strip()
     if not said:
         return []

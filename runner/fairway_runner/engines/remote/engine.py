@@ -96,8 +96,7 @@ class RemoteEngine(Engine, Generic[A]):
             raise UserError([finding])
 
     def require_nodes(self, job: Job) -> None:
-        """Raises UserError for a target without an address, and for more nodes than there can
-        be."""
+        """Raises UserError without an address, and for more nodes than there can be."""
         self.require_address()
         most = self.target.nodes.max
         if job.nodes > most:
@@ -144,8 +143,7 @@ class RemoteEngine(Engine, Generic[A]):
             os.close(lock)
 
     def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
-        """Has the cluster start an uploaded run; `code` names the snapshot. Returns its scheduler's
-        jobs."""
+        """Has the cluster start a run on the code of that name; returns its scheduler's jobs."""
         raise NotImplementedError
 
     def refresh(
@@ -163,8 +161,7 @@ class RemoteEngine(Engine, Generic[A]):
         return Chained(name, f"{CHAINED}/{kept.digest()}", kept.path)
 
     def waits_for(self, other: Target) -> bool:
-        """Returns True if the other target has the same shared folder, so that its runs are visible
-        there."""
+        """Returns True if runs of the other target are visible here, in the same shared folder."""
         is_mine = other.engine == self.target.engine
         return is_mine and self.place_of(other) == self.place_of(self.target)
 
@@ -243,8 +240,7 @@ class RemoteEngine(Engine, Generic[A]):
         raise NotImplementedError
 
     def look(self, **asked: Any) -> NodesReport:
-        """Returns the host's report on the target's nodes; `NodesRequest` documents what may be
-        `asked`."""
+        """Returns the host's report on the nodes; `NodesRequest` has what may be `asked`."""
         return self.ask(self.NODES, self.nodes_request(**asked), NodesReport)
 
     def find_node(self, name: str) -> NodeReport:

@@ -201,8 +201,7 @@ class Mirror:
     def _ask_inputs(
         self, run: RunFolder, paths: Iterable[str], *, adopt: bool = False
     ) -> Mapping[str, str]:
-        """Returns the missing paths, each with the folder to copy it into; with `adopt` the run
-        uses them from now on."""
+        """Returns missing paths, and where to copy each; with `adopt` the run uses them now."""
         request = InputsRequest(run.id, tuple(paths), adopt=adopt)
         return self.remote.call(f"{SHARED}.inputs", request, InputsReport).missing
 
@@ -295,8 +294,7 @@ class Mirror:
     def _states(
         self, asked: Mapping[str, RunRequest], runs: Mapping[str, RunFolder]
     ) -> StatesReport:
-        """Asks the host for the states of these runs. Raises UserError for an implausible
-        answer."""
+        """Asks for the states of these runs. Raises UserError for an implausible answer."""
         answer = self.remote.call(self.states, StatesRequest(asked), StatesReport)
         try:
             for run_id, run in runs.items():

@@ -75,7 +75,13 @@ class RemoteHost:
         data = json.dumps(request.to_json()).encode() + b"\n" + payload
         ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
         if ended.code == _NO_BUNDLE:
-            self._ship()
+            name, files = archives.agent()
+            ship = ["sh", "-c", SHIP, "sh", self.shared, name]
+            shipped = self.connection.run(ship, input=files, deadline=self.deadline)
+            if shipped.code:
+                message = f"nothing can be written to {self.shared} on {self.connection.name}"
+                hint = f"{last_line(shipped.err)}\nit must be a folder that you may write to"
+                raise UserError.of("unwritable-folder", message, hint, exit_code=5)
             ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
         try:
             return kind.from_json(self._answer(ended))
@@ -86,15 +92,6 @@ class RemoteHost:
         """Returns the error for an answer that no Fairway host gives."""
         message = f"{self.connection.name} gave an answer that cannot be read: {error}"
         return UserError.of("host-failed", message, STRANGE, exit_code=5)
-
-    def _ship(self) -> None:
-        name, files = archives.agent()
-        words = ["sh", "-c", SHIP, "sh", self.shared, name]
-        ended = self.connection.run(words, input=files, deadline=self.deadline)
-        if ended.code:
-            message = f"nothing can be written to {self.shared} on {self.connection.name}"
-            hint = f"{last_line(ended.err)}\nit must be a folder that you may write to"
-            raise UserError.of("unwritable-folder", message, hint, exit_code=5)
 
     def _answer(self, ended: Ended) -> Any:
         last = ended.out.rstrip(b"\n").rpartition(b"\n")[2].decode(errors="replace")

@@ -163,8 +163,7 @@ class Ssh(Connection):
     def run_with_retry(
         self, program: Program, command: Command, broken: Sequence[int] = (BROKEN,)
     ) -> Ended:
-        """Runs a program for the command over the connection, and again if `broken` says so of its
-        exit code."""
+        """Runs a program over the connection, and again if its exit code is one of `broken`."""
         with self.silence.watch(self.name, command.deadline) as watched:
             if self._has_bastion:
                 watched.answered()
