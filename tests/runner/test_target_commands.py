@@ -227,7 +227,7 @@ def test_target_without_an_address_is_not_ready_and_runs_nothing_on_this_machine
     tmp_path: Path, here: RunFairway, sync: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such a target was once taken for this machine, and jobs ran here."""
-    monkeypatch.setattr("fairway_runner.engines.remote.connection.Here.run", _never)
+    monkeypatch.setattr("fairway_runner.engines.remote.connection.Here.execute", _never)
     code, out, err = sync([POOL, WITHOUT_NODES])
     assert code == 0
     assert "spot" in out

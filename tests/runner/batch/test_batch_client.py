@@ -42,21 +42,22 @@ def account() -> Account:
     return made
 
 
-def test_batch_client_refuses_a_sign_in_over_plain_http(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK would refuse with an error that looks like an unreachable service."""
-    monkeypatch.delenv("AZURE_BATCH_ACCESS_KEY", raising=False)
-    batch = {**BATCH, "endpoint": "http://127.0.0.1:9"}
-    with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9 is not https://") as caught:
-        _ = Account(Target.model_validate({**TARGET, "batch": batch}), 10).client
-    assert caught.value.findings[0].id == "no-tls"
-
-
-def test_batch_client_refuses_accounts_without_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AZURE_BATCH_ENDPOINT", raising=False)
-    batch = {"pool": "nd"}
-    with pytest.raises(UserError) as caught:
-        _ = Account(Target.model_validate({**TARGET, "batch": batch}), 10).endpoint
-    assert [each.id for each in caught.value.findings] == ["no-endpoint"]
+@pytest.mark.parametrize(
+    ("batch", "id_", "said"),
+    [
+        ({"endpoint": "http://127.0.0.1:9"}, "no-tls", r"http://127\.0\.0\.1:9 is not https://"),
+        ({}, "no-endpoint", "the address of the Batch account of `nd` is not known"),
+    ],
+)
+def test_batch_client_refuses_plain_http_for_a_sign_in_and_a_missing_endpoint(
+    monkeypatch: pytest.MonkeyPatch, batch: dict[str, str], id_: str, said: str
+) -> None:
+    """The SDK would refuse the first with an error that looks like an unreachable service."""
+    for name in ("AZURE_BATCH_ACCESS_KEY", "AZURE_BATCH_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError, match=said) as caught:
+        _ = Account(Target.model_validate({**TARGET, "batch": {"pool": "nd", **batch}}), 10).client
+    assert [each.id for each in caught.value.findings] == [id_]
 
 
 def test_batch_engine_within_sets_the_deadline_of_both_services_and_restores_it() -> None:

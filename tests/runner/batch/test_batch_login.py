@@ -62,22 +62,14 @@ def test_batch_login_goes_through_the_jump_hosts_of_the_target_as_a_user_of_its_
     assert timedelta(seconds=2 * engine._RENEWAL) < left <= timedelta(hours=1)
 
 
-def test_batch_login_raises_an_unexpected_error_of_remote_login_settings() -> None:
-    with pytest.raises(ServiceError):
-        engine_that(refused(403))._way_to("tvm-1")
-
-
 def test_batch_login_reports_why_its_user_was_refused_and_not_the_cleanup() -> None:
+    left = [refused(403), refused(409)]
 
-    def users(status: int) -> Callable[..., None]:
-        def refuse(*_: object) -> None:
-            raise refused(status)
-
-        return refuse
+    def refuse(*_: object) -> None:
+        raise left.pop()
 
     mine = engine_that(MAPPED)
-    client = mine.account.client
-    client.create_node_user, client.delete_node_user = users(409), users(403)
+    mine.account.client.create_node_user = mine.account.client.delete_node_user = refuse
     with pytest.raises(ServiceError) as caught:
         mine.shell("tvm-1")
     assert caught.value.status == 409
@@ -87,6 +79,8 @@ def test_batch_login_reports_why_its_user_was_refused_and_not_the_cleanup() -> N
 def test_batch_login_uses_the_mapped_port_or_the_address_of_the_node(answer: Any) -> None:
     way = ("203.0.113.7", {"Port": "50001"}) if answer is MAPPED else ("10.0.2.4", {})
     assert engine_that(answer)._way_to("tvm-1") == way
+    with pytest.raises(ServiceError):
+        engine_that(refused(403))._way_to("tvm-1")  # an unexpected error
 
 
 def test_batch_login_through_a_bastion_without_the_azure_cli_exits_with_4(

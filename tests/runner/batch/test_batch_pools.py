@@ -178,13 +178,10 @@ def test_batch_doctor_suggests_the_action_that_brings_a_node_back(
     assert finding.hint == f"fairway nodes {action} spot tvm-1"
 
 
-def test_batch_pool_without_nodes_refuses_a_shell_and_suggests_a_resize() -> None:
+def test_batch_pool_without_nodes_refuses_a_shell_and_one_with_autoscaling_a_resize() -> None:
     found = refused(lambda: engine_with(account(nodes=(BROKEN,))).shell(None))
     assert found.message == "the pool `pool` has no nodes now"
     assert found.hint == "start one: fairway pool resize spot 1"
-
-
-def test_batch_pool_with_autoscaling_refuses_a_resize() -> None:
     there = account({**POOL, "enableAutoScale": True})
     found = refused(lambda: engine_with(there).resize(1))
     assert found.message == "the pool `pool` scales by its formula"
@@ -216,22 +213,13 @@ def test_batch_doctor_of_a_local_simulator_requires_sshd_on_this_machine(
     assert all("openssh-server" in (each.hint or "") for each in found)
 
 
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> BatchEngine:
-    """Returns an engine that sends no requests."""
-    monkeypatch.setattr(BatchEngine, "refresh", lambda *_, **__: None)
-    found = BatchEngine.__new__(BatchEngine)
-    found._poller = SimpleNamespace(refresh=lambda *_, **__: None)  # type: ignore[assignment]
-    return found
-
-
-def test_batch_doctor_reports_missing_containers_and_unfit_nodes(engine: BatchEngine) -> None:
+def test_batch_doctor_reports_missing_containers_and_unfit_nodes() -> None:
     def blobs(container: str, _: str) -> Any:
         raise refusal(404, f"no container {container}")
 
     there: Any = account(nodes=(BROKEN,), **HELD)
-    storage: Any = SimpleNamespace(blobs=blobs, calls=there.calls)
-    engine.account, engine.storage = there, storage
+    engine: Any = engine_with(there)
+    engine.storage = SimpleNamespace(blobs=blobs, calls=there.calls)
     found = [each.message for each in engine.doctor()]
     assert found[:2] == ["no container outputs", "no container code"]
     assert len(found) == 3
@@ -239,8 +227,10 @@ def test_batch_doctor_reports_missing_containers_and_unfit_nodes(engine: BatchEn
 
 
 def test_batch_run_that_is_queued_has_no_host(
-    engine: BatchEngine, make_run: Callable[..., Run]
+    make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(BatchEngine, "refresh", lambda *_: None)
+    engine = engine_with(account())
     run = make_run("job-aaaaaa", [{"state": "queued"}], state="queued")
     for call in (lambda: engine.main_host(run), lambda: engine.enter(run, 0, 0, [])):
         assert refused(call).message == "task 0 of job-aaaaaa has no node yet"
@@ -314,13 +304,11 @@ def test_batch_waiting_reason_counts_tasks_and_jobs_that_come_first(
     assert not {"new", "low"} & set(account.asked), "whose turn comes later"
 
 
-def test_batch_waiting_reason_omits_other_jobs_if_task_counts_fail(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    account = Queue(("old", "active", 0, BEFORE, 1))
+def test_batch_waiting_reason_omits_other_jobs_if_task_counts_fail() -> None:
+    account: Any = Queue(("old", "active", 0, BEFORE, 1))
 
     def fail(_: str) -> dict[str, int]:
         raise refusal(503, "ServerBusy")
 
-    monkeypatch.setattr(account, "task_counts", fail)
-    assert pools.why_waiting(account, MINE) == NODES  # type: ignore[arg-type]
+    account.task_counts = fail
+    assert pools.why_waiting(account, MINE) == NODES

