@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from clocks import Clock
@@ -62,11 +63,8 @@ def _asked(plane: ControlPlane) -> list[str]:
 
 
 def _runs(monkeypatch: pytest.MonkeyPatch, *runs: str) -> None:
-    class Engine:
-        def nodes(self) -> list[Node]:
-            return [Node("n1", "busy", run=run) for run in runs]
-
-    monkeypatch.setattr(operations, "engine_for", lambda *_: Engine())
+    nodes = [Node("n1", "busy", run=run) for run in runs]
+    monkeypatch.setattr(operations, "engine_for", lambda *_: SimpleNamespace(nodes=lambda: nodes))
 
 
 def test_nodes_stop_returns_when_azure_is_done(
@@ -148,10 +146,8 @@ def test_nodes_stop_refuses_targets_without_vms_and_vms_with_runs(
     assert here("nodes", "stop", "box", "--force")[0] == 0
     assert _asked(plane) == ["deallocate"]
 
-    def unreachable(*_: Any) -> None:
-        raise TargetUnavailable.of("no-connection", "box cannot be reached", exit_code=5)
-
-    monkeypatch.setattr(operations, "engine_for", unreachable)
+    unreachable = TargetUnavailable.of("no-connection", "box cannot be reached", exit_code=5)
+    monkeypatch.setattr(operations, "engine_for", Mock(side_effect=unreachable))
     done = here("nodes", "stop", "box")
     ends(done, 5, "it is not known what runs on `box`: box cannot be reached", "--force")
     assert _asked(plane) == ["deallocate"]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from endings import ends
@@ -96,9 +97,8 @@ def test_targets_list_shows_all_if_one_does_not_answer_by_the_deadline(
         asked.append((target.name, deadline))
         return SimpleNamespace(nodes=nothing if target.name == "away" else lambda: ["node"])
 
-    def nothing() -> None:
-        raise TargetUnavailable.of("no-connection", "it is away", exit_code=5)
-
+    away = TargetUnavailable.of("no-connection", "it is away", exit_code=5)
+    nothing = Mock(side_effect=away)
     monkeypatch.setattr("fairway_runner.targets.nodes.engine_for", engine_for)
     code, out, _ = here("targets", "--json", *words)
     assert code == 0
@@ -227,7 +227,8 @@ def test_target_without_an_address_is_not_ready_and_runs_nothing_on_this_machine
     tmp_path: Path, here: RunFairway, sync: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such a target was once taken for this machine, and jobs ran here."""
-    monkeypatch.setattr("fairway_runner.engines.remote.connection.Here.execute", _never)
+    never = Mock(side_effect=AssertionError("this machine was taken for the target"))
+    monkeypatch.setattr("fairway_runner.engines.remote.connection.Here.execute", never)
     code, out, err = sync([POOL, WITHOUT_NODES])
     assert code == 0
     assert "spot" in out
@@ -246,7 +247,3 @@ def test_target_without_an_address_is_not_ready_and_runs_nothing_on_this_machine
     code, out, _ = here("doctor", "pair")
     assert code == 5
     assert "`pair` has no address" in out
-
-
-def _never(*_: object, **__: object) -> None:
-    pytest.fail("this machine was taken for the target")

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.results import KeptOutput
 
+    Runs = Sequence[RunFolder]
+
 Secrets = Mapping[str, str]
 Progress = Callable[[int, int], None]
 
@@ -107,9 +109,7 @@ class Engine(outage.Patient):
         `retry.json` has it."""
         raise NotImplementedError
 
-    def refresh(
-        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
-    ) -> None:
+    def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:
         """Updates the states of these runs in their folders, with `logs` and `samples` also these;
         an ended run of which everything requested is known stays as it is."""
 

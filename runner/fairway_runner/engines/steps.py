@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent import state_files
 from fairway_agent.state_files import RunState, TaskState
@@ -25,6 +25,9 @@ from fairway_runner.runs.records import (
 )
 from fairway_runner.submit.rerun import retry as run_again
 from fairway_runner.submit.submission import resume
+
+if TYPE_CHECKING:
+    from fairway_runner.engines.engine import Runs
 
 
 @dataclass
@@ -49,9 +52,7 @@ class StepsEngine(Engine):
                 state_files.write(run.folder, RunState())
             self._go_on(workflow)
 
-    def refresh(
-        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
-    ) -> None:
+    def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:
         """Refreshes the steps that have begun, and starts none."""
         for run in runs:
             self._look(run, logs=logs, begins=False)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
     from azure.core.rest import HttpResponse
 
+Facts = Mapping[str, Any]
+"""Something that Azure describes, by the names on the wire."""
+
 _FAILED = 5
 
 
@@ -155,15 +158,15 @@ class Management:
         there. Raises NotAllowed if the caller may not see it, UserError if the service failed."""
         return self._ask(self._url(path), path, {"api-version": version, **query})
 
-    def put(self, path: str, version: str, body: Mapping[str, Any]) -> Any:
+    def put(self, path: str, version: str, body: Facts) -> Any:
         """Creates a resource at a path below the subscription and returns Azure's answer. Raises
         NotAllowed, Refused, and UserError as `get` does."""
         return self._ask(self._url(path), path, {"api-version": version}, body)
 
-    def list(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
+    def list(self, path: str, version: str, **query: str) -> list[Facts]:
         """Returns all items of a collection, from all pages."""
         page = self.get(path, version, **query)
-        items: list[dict[str, Any]] = []
+        items: list[Facts] = []
         while page is not None:
             items += page.get("value", ())
             next_ = page.get("nextLink")
@@ -237,12 +240,12 @@ class Management:
         except (AttributeError, IndexError, ValueError):
             return ""
 
-    def pool_images(self, endpoint: str) -> Sequence[Mapping[str, Any]]:
+    def pool_images(self, endpoint: str) -> Sequence[Facts]:
         """Returns the pool images that the Batch account at that address lists."""
         cloud = replace(self.cloud, manager=self.cloud.batch)  # the audience of the token
         account, path = Management(cloud, self.credential, self.subscription), "supportedimages"
         url: str | None = f"https://{endpoint}/{path}"
-        query, items = {"api-version": _BATCH_VERSION}, list[dict[str, Any]]()
+        query, items = {"api-version": _BATCH_VERSION}, list[Facts]()
         try:
             while url is not None:
                 page = account._ask(url, path, query) or {}
@@ -257,14 +260,12 @@ class Management:
             return f"{self.cloud.manager}{path}"
         return f"{self.cloud.manager}/subscriptions/{self.subscription}/{path}".rstrip("/")
 
-    def _ask(
-        self, url: str, path: str, query: dict[str, str], body: Mapping[str, Any] | None = None
-    ) -> Any:
+    def _ask(self, url: str, path: str, query: dict[str, str], body: Facts | None = None) -> Any:
         method = "GET" if body is None else "PUT"
         return self._read(self._send(method, url, query, body), path, writes=body is not None)
 
     def _send(
-        self, method: str, url: str, query: dict[str, str], body: Mapping[str, Any] | None = None
+        self, method: str, url: str, query: dict[str, str], body: Facts | None = None
     ) -> HttpResponse:
         from azure.core.exceptions import AzureError, ClientAuthenticationError
         from azure.core.rest import HttpRequest

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_core.catalog import Image, VmSize, image, vm_size
 from fairway_core.catalog.images import SERVER_IMAGE, has_image
@@ -15,6 +15,7 @@ from fairway_core.environment.cluster import Cluster
 
 if TYPE_CHECKING:
     from fairway_core.environment import Environment
+    from fairway_runner.live.management import Facts
 
 # Resource providers that every environment uses, see the stacks.
 _ALWAYS = (
@@ -230,8 +231,8 @@ class Subscription:
 
     location: str
     zone: int | None
-    skus: Sequence[Mapping[str, Any]]
-    usages: Sequence[Mapping[str, Any]]
+    skus: Sequence[Facts]
+    usages: Sequence[Facts]
 
     def offers(self, machines: Sequence[Machines]) -> Iterator[Offer]:
         """Yields an offer for each part of an environment that asks for VMs."""

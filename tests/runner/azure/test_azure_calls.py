@@ -7,6 +7,7 @@ import threading
 from logging.handlers import QueueHandler
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from azure.core.exceptions import (
@@ -289,20 +290,14 @@ def test_azure_call_to_an_unknown_host_name_gives_up_before_its_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("fairway_runner.engines.azure_calls._UNKNOWN_NAME", 0.0)
-
-    looked: list[object] = []
-
-    def unknown(*_: object, **__: object) -> None:
-        looked.append(_)
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    error = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    monkeypatch.setattr(socket, "getaddrinfo", looked := Mock(side_effect=error))
     request = HttpRequest("GET", "https://nobody.batch.azure.com")
     with straight() as connections:
         made = calls(600)
         with pytest.raises(ServiceError, match="Failed to resolve"):
             made.call("a job", lambda: connections.send(request))
-    assert len(looked) == 2
+    assert looked.call_count == 2
 
 
 class _Ssh:

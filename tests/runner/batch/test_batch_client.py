@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pool import refused
@@ -89,16 +90,9 @@ def test_batch_node_action_without_options_sends_no_body(
 
 def test_batch_client_finds_no_job_only_if_the_service_says_job_not_found(account: Account) -> None:
     """A missing job means a lost run, and a proxy may answer 404 for a moment."""
-
-    def answers(error: ServiceError) -> None:
-        def job(_: str) -> None:
-            raise error
-
-        account.__dict__["job"] = job
-
-    answers(refused(404, "JobNotFound"))
+    answers = [refused(404, code) for code in ("JobNotFound", "", "ResourceNotFound")]
+    account.__dict__["job"] = Mock(side_effect=answers)
     assert account.find_job("r-1") is None
-    for code in ("", "ResourceNotFound"):
-        answers(refused(404, code))
+    for _ in range(2):
         with pytest.raises(ServiceError):
             account.find_job("r-1")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pool import refused
@@ -63,13 +64,9 @@ def test_batch_login_goes_through_the_jump_hosts_of_the_target_as_a_user_of_its_
 
 
 def test_batch_login_reports_why_its_user_was_refused_and_not_the_cleanup() -> None:
-    left = [refused(403), refused(409)]
-
-    def refuse(*_: object) -> None:
-        raise left.pop()
-
     mine = engine_that(MAPPED)
-    mine.account.client.create_node_user = mine.account.client.delete_node_user = refuse
+    mine.account.client.create_node_user = Mock(side_effect=refused(409))
+    mine.account.client.delete_node_user = Mock(side_effect=refused(403))
     with pytest.raises(ServiceError) as caught:
         mine.shell("tvm-1")
     assert caught.value.status == 409

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from endings import refused
@@ -148,11 +149,7 @@ def test_batch_pool_of_unknown_size_accepts_the_job(pool: dict[str, Any]) -> Non
 
 def test_batch_pool_that_does_not_exist_is_reported_as_no_pool() -> None:
     there = account(**HELD)
-
-    def missing() -> None:
-        raise refusal(404, "PoolNotFound")
-
-    there.pool_facts = missing
+    there.pool_facts = Mock(side_effect=refusal(404, "PoolNotFound"))
     assert refused(lambda: pools.require_pool(there, job())).id == "no-pool"
     assert [each.id for each in pools._of_account(there)] == ["no-pool"]
 
@@ -214,13 +211,12 @@ def test_batch_doctor_of_a_local_simulator_requires_sshd_on_this_machine(
 
 
 def test_batch_doctor_reports_missing_containers_and_unfit_nodes() -> None:
-    def blobs(container: str, _: str) -> Any:
-        raise refusal(404, f"no container {container}")
-
     there: Any = account(nodes=(BROKEN,), **HELD)
     engine: Any = engine_with(there)
-    engine.storage = SimpleNamespace(blobs=blobs, calls=there.calls)
+    missing = [refusal(404, f"no container {name}") for name in ("outputs", "code")]
+    engine.storage = SimpleNamespace(blobs=Mock(side_effect=missing), calls=there.calls)
     found = [each.message for each in engine.doctor()]
+    assert [call.args[0] for call in engine.storage.blobs.mock_calls] == ["outputs", "code"]
     assert found[:2] == ["no container outputs", "no container code"]
     assert len(found) == 3
     assert "tvm-1" in found[2]
@@ -306,9 +302,5 @@ def test_batch_waiting_reason_counts_tasks_and_jobs_that_come_first(
 
 def test_batch_waiting_reason_omits_other_jobs_if_task_counts_fail() -> None:
     account: Any = Queue(("old", "active", 0, BEFORE, 1))
-
-    def fail(_: str) -> dict[str, int]:
-        raise refusal(503, "ServerBusy")
-
-    account.task_counts = fail
+    account.task_counts = Mock(side_effect=refusal(503, "ServerBusy"))
     assert pools.why_waiting(account, MINE) == NODES

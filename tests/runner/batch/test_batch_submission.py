@@ -3,6 +3,7 @@
 import threading
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from endings import refused as refused_finding
@@ -102,12 +103,8 @@ def to_a_full_account(
     job: dict[str, Any] | None, code: str = "ActiveJobAndScheduleQuotaReached"
 ) -> Submission:
     """Returns a submission to an account that refuses jobs with this code, and has this one."""
-
-    def create(_: object) -> None:
-        raise refused(409, code)
-
-    calls = SimpleNamespace(deadline=600.0)
-    account: Any = SimpleNamespace(create_job=create, calls=calls)
+    create = Mock(side_effect=refused(409, code))
+    account: Any = SimpleNamespace(create_job=create, calls=SimpleNamespace(deadline=600.0))
     account.find_job = account.job = lambda _: job
     run: Any = SimpleNamespace(id="job-a", record=SimpleNamespace(tasks=1))
     return Submission(run, account, NONE, State("job-a", 0))

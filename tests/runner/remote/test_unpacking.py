@@ -5,6 +5,7 @@ import os
 import subprocess
 import tarfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from programs import executable
@@ -110,9 +111,7 @@ def test_unpacking_of_damaged_files_is_refused(tmp_path: Path) -> None:
 def test_unpacking_on_a_full_disk_raises_its_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
+    full = Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr(tarfile.TarFile, "makefile", full)
     files = packed(("outputs/a", "1" * 9999))
     with pytest.raises(OSError, match="No space left"):

@@ -42,6 +42,7 @@ from fairway_runner.runs.records import FINAL_STATES, read_plan, read_retry
 if TYPE_CHECKING:
     from fairway_agent.spec import Staged
     from fairway_runner.engines.batch.schedules import BatchSchedules
+    from fairway_runner.engines.engine import Runs
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.results import KeptOutput
@@ -170,9 +171,7 @@ class BatchEngine(Engine):
         finally:
             os.close(lock)
 
-    def refresh(
-        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
-    ) -> None:
+    def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:
         """Asks Batch, and gives up soon if it does not answer."""
         self._poller.refresh(runs, logs=logs, patient=False)
         for run in runs if samples else ():

@@ -47,6 +47,7 @@ from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
     from fairway_core.target import KubernetesAccess, SlurmAccess, SshAccess, Target
+    from fairway_runner.engines.engine import Runs
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.results import KeptOutput
@@ -146,9 +147,7 @@ class RemoteEngine(Engine, Generic[A]):
         """Has the cluster start a run on the code of that name; returns its scheduler's jobs."""
         raise NotImplementedError
 
-    def refresh(
-        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
-    ) -> None:
+    def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:
         self.mirror.refresh(runs, logs=logs, samples=samples)
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained:
@@ -337,9 +336,7 @@ class ScheduledEngine(RemoteEngine[A]):
                 raise Refused(error.findings, exit_code=error.exit_code) from None
             raise
 
-    def refresh(
-        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
-    ) -> None:
+    def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:
         """Refreshes all of them with one command on the host, and one question to the scheduler. If
         that does not answer, the states that tasks have written still arrive, and a warning is
         given once; a command that follows a run tolerates it until the deadline."""
