@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 import typer
+from endings import refused
 from environment_files import KEY
 from programs import executable
 
@@ -283,6 +284,5 @@ def test_doctor_of_a_target_reports_findings_of_its_engine(
         assert found["target local"]["findings"][0]["hint"] == "reboot it"
     with pytest.raises(UserError):
         environments.doctor(target="lcal")
-    with pytest.raises(UserError, match="is an environment") as caught:
-        environments.doctor(target="demo")
-    assert caught.value.findings[0].hint == "fairway doctor --environment demo"
+    finding = refused(lambda: environments.doctor(target="demo"), "is an environment")
+    assert finding.hint == "fairway doctor --environment demo"

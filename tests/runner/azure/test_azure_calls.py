@@ -21,7 +21,6 @@ from azure.storage.blob import StorageErrorCode
 from endings import refused
 from targets import target_of
 
-from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines import azure_sdk, outage
 from fairway_runner.engines.azure_calls import Calls, ServiceError
@@ -194,9 +193,8 @@ def test_azure_storage_without_an_answer_logs_that_it_is_silent(
 
 def test_azure_storage_refuses_invalid_connection_string(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "BlobEndpoint")
-    with pytest.raises(UserError) as caught:
-        _ = Storage(Target.local(), 0.0).client
-    assert [each.id for each in caught.value.findings] == ["bad-connection-string"]
+    finding = refused(lambda: Storage(Target.local(), 0.0).client)
+    assert finding.id == "bad-connection-string"
 
 
 @pytest.mark.parametrize(("deadline", "seconds"), [(600.0, 60), (30.0, 30), (1.0, 5)])

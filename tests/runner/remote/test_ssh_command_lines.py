@@ -119,9 +119,7 @@ def test_ssh_logs_a_host_that_does_not_answer(
     monkeypatch.setattr(logging.getLogger("fairway"), "handlers", [Teller()])
     ssh_that(f"cat {told} >&2; exit 255")
     host = Ssh("10.0.0.4", "me")
-    with pytest.raises(UserError) as caught:
-        host.run(["true"], deadline=0.0)
-    assert "me@10.0.0.4 does not answer; trying until" in str(caught.value)
+    refused(lambda: host.run(["true"], deadline=0.0), "me@10.0.0.4 does not answer; trying until")
     host.close()
 
 
