@@ -172,8 +172,7 @@ def token_credential() -> TokenCredential:
 
 
 def transport(target: Target, url: str, deadline: float) -> RequestsTransport:
-    """Returns the transport to a service of the target; no connection waits longer than the
-    `deadline`."""
+    """Returns the transport to a target's service; no connection waits beyond the `deadline`."""
     session, adapter = requests.Session(), adapter_for(target, url, deadline)
     session.mount("https://", adapter)
     session.mount("http://", adapter)

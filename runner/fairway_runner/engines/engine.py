@@ -146,8 +146,7 @@ class Engine(outage.Patient):
         """Removes everything of a run that has ended, except its folder here."""
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
-        """Creates a folder for each run there that another machine submitted; returns findings
-        about unreadable ones."""
+        """Creates folders for runs of other machines; returns findings about unreadable ones."""
         return ()
 
     def nodes(self) -> list[Node]:
@@ -178,8 +177,7 @@ class Engine(outage.Patient):
         raise self.unsupported("be connected to", self.HINTS.get("shell", ""))
 
     def main_host(self, run: RunFolder) -> str:
-        """Returns the main node of the run's first task that has one. Raises UserError before any
-        has begun."""
+        """Returns the main node of the first task that has one. Raises UserError before that."""
         for index in range(run.record.tasks):
             if names := run.task_status(index).node:
                 return names.partition(",")[0]

@@ -202,8 +202,7 @@ class Watched:
             self.since = time.monotonic()
 
     def pause(self, *, reached: bool) -> bool:
-        """Waits until the next try; returns False if there is none: time is up, or the host was
-        never `reached` in a few tries."""
+        """Waits for the next try; False if time is up, or the host was not `reached` in a few."""
         self.tries += 1
         left = self.left
         if left <= 0 or (not reached and self.tries >= _UNKNOWN):

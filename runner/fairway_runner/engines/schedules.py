@@ -102,8 +102,7 @@ def _refused(line: str, why: str) -> UserError:
 
 @dataclass(frozen=True)
 class Schedule:
-    """One schedule: its id, `active`, `disabled` or `completed`, when it runs next, and the id
-    of its last run."""
+    """A schedule: id, `active`, `disabled` or `completed`, its next run, its last run's id."""
 
     name: str
     state: str

@@ -279,7 +279,6 @@ class WorkflowState:
                 self._settle(index, TaskState("failed", reason=reason, ended=time.time()))
 
     def _mirror(self, index: int, own: Run) -> None:
-        """Records the state of a step's run."""
         status = own.status
         if own.never_began:
             shutil.rmtree(own.folder)  # the command that started it was killed before it did

@@ -131,8 +131,7 @@ class _Asking:
                 self.findings += rules.role_is_free(each, self._role_id(each.role), given)
 
     def _role_id(self, role: str) -> str:
-        """Returns the suffix of a built-in role's ids, which is the same everywhere; "" for an
-        unlisted one."""
+        """Returns the suffix of a built-in role's ids, the same everywhere; "" if unlisted."""
         if role not in self.roles_known:
             path = f"{_AUTHORIZATION}/roleDefinitions"
             found = self.azure.list(path, _ASSIGNMENTS, **{"$filter": f"roleName eq '{role}'"})

@@ -351,7 +351,6 @@ def not_signed_in(error: object) -> UserError:
 
 
 def _error_of(text: str) -> tuple[str, str]:
-    """Returns code and message of an error of Azure Resource Manager."""
     try:
         error = json.loads(text)["error"]
         return str(error.get("code", "")), _first_line(error.get("message", ""))

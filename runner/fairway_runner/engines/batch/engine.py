@@ -344,8 +344,7 @@ class BatchEngine(Engine):
         return super().main_host(run)
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        """Enters as `Engine.enter` describes; the nodes after the main one are in the order of the
-        subtasks."""
+        """Enters as `Engine.enter` describes; nodes after the main one are those of subtasks."""
         hosts = [run.task_status(task).node or ""]
         if node:
             found = self.account.subtasks(job_id_of(run), run.task_name(task))

@@ -42,8 +42,7 @@ class Poller:
     written: dict[tuple[str, int], TaskState] = field(default_factory=dict)
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool, patient: bool = True) -> None:
-        """Refreshes as `Engine.refresh` describes. Unless `patient`, it soon gives up without an
-        answer."""
+        """Refreshes as `Engine.refresh` describes; unless `patient`, it soon gives up."""
         runs = [
             run
             for run in runs
@@ -240,8 +239,7 @@ class Poller:
 
 
 def limited(known: RunState, over: Over) -> RunState:
-    """Returns the state of a run that is over a limit, even before it has ended: each task is asked
-    once."""
+    """Returns the state of a run over a limit, even before it ends: each task is asked once."""
     known = replace(known, reason=over.reason, limit=over.limit)
     return replace(known, state="failed", exit_code=TIMED_OUT) if known.is_final else known
 
@@ -262,8 +260,7 @@ def write_state(run: RunFolder, state: RunState) -> None:
 
 
 def _watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) -> str:
-    """Writes state and log of the setup, which each node runs before its first task; returns its
-    failure, "" if there is none."""
+    """Writes state and log of the nodes' setup; returns its failure, "" if there is none."""
     if not (run.folder / "setup.jsonl").exists():
         return ""
     folder = run.folder / "setup"

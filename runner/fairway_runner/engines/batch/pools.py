@@ -238,8 +238,7 @@ def _of_pool(pool: Facts, job: Job, target: Target) -> Iterator[Finding]:
 
 
 def _of_limits(pool: Facts, job: Job, target: Target) -> Iterator[Finding]:
-    """Yields a finding if a job with limits has no shared folder: tasks keep there what others and
-    retries read."""
+    """Finds a job with limits without a shared folder, where tasks keep what others read."""
     if target.mounts or pool.get("mountConfiguration"):
         return
     nothing = f"`{target.name}` mounts no file system that its nodes share"
@@ -278,8 +277,7 @@ def _of_size(pool: Facts, job: Job, target: Target) -> Iterator[Finding]:
 
 
 def _of_nodes(account: Account, pool: Facts, job: Job) -> Iterator[Finding]:
-    """Yields a finding if a pool to which no more nodes are coming has too few usable ones for the
-    job."""
+    """Finds too few usable nodes for the job in a pool to which no more are coming."""
     if pool.get("enableAutoScale") or str(pool.get("allocationState")).lower() != "steady":
         return
     faults = {str(node["id"]): node_fault(account, node) for node in account.nodes()}

@@ -250,8 +250,7 @@ def _taken(message: str) -> UserError:
 
 
 def _refused(answers: Iterable[Facts]) -> dict[str, str]:
-    """Returns the tasks to send again, with the service's reasons. Raises UserError for one that it
-    never takes."""
+    """Returns the tasks to send again, with reasons. Raises UserError for one never taken."""
     again = {}
     for answer in answers:
         status = str(answer["status"]).lower()

@@ -67,8 +67,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return access.kubeconfig, access.context, access.namespace, access.shared
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """Raises UserError for jobs that can never run there; programs are looked up when a task
-        starts."""
+        """Raises UserError for impossible jobs; tasks look programs up when they start."""
         self.require_nodes(job)
         known = self.access.priorities
         if job.priority_number not in {PRIORITIES[word] for word in (*known, "normal")}:

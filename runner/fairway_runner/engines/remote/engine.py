@@ -271,8 +271,7 @@ class RemoteEngine(Engine, Generic[A]):
         return {"health": True}
 
     def findings_of(self, found: NodesReport, began: float, ended: float) -> Iterator[Finding]:
-        """Yields the faults in the host's report, which came between two moments of this machine's
-        clock."""
+        """Yields faults in a report that came between two moments of this machine's clock."""
         health, shared = found.health, self.access.shared
         assert health is not None, "it was asked for"
         host = getattr(self.access, "host", f"the {self.ROLE}")

@@ -375,10 +375,12 @@ def _apply(
             _write(run, found)
         # An incomplete submission is written by the command that submits it, at any time.
         is_new = samples and now.complete and not now.sampled
-        state = found.state if is_new and found is not None and not found.more else None
-        if state is not None and state.is_final and state.submission == now.submission:
-            # Nodes of a lost run may still be sampled.
-            replace(now, sampled=state.state != "lost").write(run)
+        if not is_new or found is None or found.state is None or found.more:
+            return
+        # Nodes of a lost run may still be sampled.
+        is_over = found.state.is_final and found.state.state != "lost"
+        if is_over and found.state.submission == now.submission:
+            replace(now, sampled=True).write(run)
 
 
 def _write(run: RunFolder, found: RunReport) -> None:

@@ -332,8 +332,7 @@ class Ssh(Connection):
             )
 
     def _turn_from(self, host: str) -> bool:
-        """Replaces a host that was never reached by another; at last by the first again. Returns
-        False if there is none to try."""
+        """Replaces a host that was never reached by the next, at last the first again, if any."""
         if self.host != host:
             return True  # another thread has done so
         if self.reached or not self._untried:
