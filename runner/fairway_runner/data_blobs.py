@@ -43,8 +43,7 @@ _FORM = "write TARGET:CONTAINER/PATH"
 
 
 def blob_path(text: str) -> BlobPath:
-    """Parses `TARGET:CONTAINER/PATH`. Raises UserError if it is malformed, or names no container of
-    the target."""
+    """Parses `TARGET:CONTAINER/PATH`. Raises UserError unless it names one of the target's."""
     name, colon, rest = text.partition(":")
     container, _, path = rest.partition("/")
     if not colon or not container:

@@ -70,8 +70,7 @@ def at_once(operation: Callable[[T], None], items: Iterable[T]) -> None:
 
 @contextmanager
 def blocks_at_once() -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Yields a function that starts operations on blocks of a file, few in parallel, as their bytes
-    are in memory. All end with the block."""
+    """Yields a function that starts operations on a file's blocks, few at once to save memory."""
     room = BoundedSemaphore(BLOCKS_AT_ONCE)
     with ThreadPoolExecutor(BLOCKS_AT_ONCE) as pool:
         started = []
@@ -107,17 +106,13 @@ def files_below(source: Path) -> tuple[dict[str, Path], list[Finding]]:
     files = {each.path: source / each.path for each in found if each.is_file}
     if not files:
         raise UserError.of("no-files", f"{source} holds no files", _ONE)
-    folders = [each.path for each in found if each.is_folder]
     others = [each for each in found if not each.is_file and not each.is_folder]
-    return files, [*left_out(others, "the copy"), *_empty(folders)]
-
-
-def _empty(folders: list[str]) -> list[Finding]:
-    if not folders:
-        return []
-    message = f"storage has no empty folders, so these are not there: {few(folders)}"
-    hint = "let the program make them, or put a file into each"
-    return [Finding("empty-folders", message, hint, severity=Severity.WARNING)]
+    warnings = [*left_out(others, "the copy")]
+    if folders := [each.path for each in found if each.is_folder]:
+        message = f"storage has no empty folders, so these are not there: {few(folders)}"
+        hint = "let the program make them, or put a file into each"
+        warnings.append(Finding("empty-folders", message, hint, severity=Severity.WARNING))
+    return files, warnings
 
 
 class Upload:
@@ -217,18 +212,15 @@ class Upload:
 
     def _kept_blocks(self, name: str) -> set[str]:
         """Returns the blocks that an interrupted upload has left."""
-        from fairway_runner.engines.azure_calls import ServiceError
+        from fairway_runner.engines.azure_calls import missing_is_fine
 
         blob = self._storage.container(self._at.container).get_blob_client(name)
-        try:
+        with missing_is_fine():
             _, uncommitted = self._storage.calls.call(
                 f"the blob {name}", lambda: blob.get_block_list("uncommitted")
             )
-        except ServiceError as error:
-            if error.is_missing:
-                return set()
-            raise
-        return {block.id for block in uncommitted}
+            return {block.id for block in uncommitted}
+        return set()
 
 
 def _is_same(file: Path, blob: BlobProperties | None) -> bool:
@@ -244,7 +236,21 @@ class Download:
     def __init__(self, at: BlobPath, folder: Path, storage: Storage, *, force: bool) -> None:
         self._at = at
         self._storage = storage
-        self._files = self._wanted(folder)
+        self._files: dict[Path, BlobProperties] = {}
+        for blob in storage.blobs(at.container, at.path):
+            name = str(blob.name)
+            if name == at.path:
+                self._files[folder / PurePosixPath(name).name] = blob
+            elif not at.path or at.path.endswith("/") or name.startswith(f"{at.path}/"):
+                inside = PurePosixPath(name[len(at.path) :].lstrip("/"))
+                if inside.is_absolute() or ".." in inside.parts or not inside.parts:
+                    message = f"the blob `{name}` cannot be a file here"
+                    hint = "rename it in storage, or copy another path"
+                    raise UserError.of("bad-blob-name", message, hint)
+                self._files[folder / inside] = blob
+        if not self._files:
+            hint = f"look at what is there: fairway data ls {at.target.name}"
+            raise UserError.of("no-blobs", f"there is nothing at {at}", hint)
         self._new = {file: blob for file, blob in self._files.items() if not _is_same(file, blob)}
         taken = [str(file) for file in self._new if os.path.lexists(file)]
         if taken and not force:
@@ -269,20 +275,6 @@ class Download:
         at_once(take, self._new.items())
         files = tuple(str(file) for file in self._new)
         return Transferred(files, self.size, len(self._files) - len(self._new))
-
-    def _wanted(self, folder: Path) -> dict[Path, BlobProperties]:
-        path = self._at.path
-        found = {}
-        for blob in self._storage.blobs(self._at.container, path):
-            name = str(blob.name)
-            if name == path:
-                found[folder / PurePosixPath(name).name] = blob
-            elif not path or path.endswith("/") or name.startswith(f"{path}/"):
-                found[folder / _inside(name[len(path) :].lstrip("/"), name)] = blob
-        if not found:
-            hint = f"look at what is there: fairway data ls {self._at.target.name}"
-            raise UserError.of("no-blobs", f"there is nothing at {self._at}", hint)
-        return found
 
     def _take(self, file: Path, blob: BlobProperties, report: Report) -> None:
         part = file.with_name(f".{file.name[:200]}.part")
@@ -348,15 +340,3 @@ class _Journal:
             if file.tell() == 0:
                 file.write(f"{self._version}\n")
             file.write(f"{first}\n")
-
-
-_RENAME = "rename it in storage, or copy another path"
-
-
-def _inside(path: str, name: str) -> PurePosixPath:
-    """Returns the path if it stays in its folder. Raises UserError for a blob's name that leaves
-    it."""
-    found = PurePosixPath(path)
-    if found.is_absolute() or ".." in found.parts or not found.parts:
-        raise UserError.of("bad-blob-name", f"the blob `{name}` cannot be a file here", _RENAME)
-    return found

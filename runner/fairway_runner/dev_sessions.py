@@ -58,8 +58,7 @@ class Wanted:
 
 
 def session_job(wanted: Wanted, target: Target) -> JobFile:
-    """Returns the job of a session. Raises UserError with the line of each error in the given
-    one."""
+    """Returns a session's job. Raises UserError with the line of each error in the given one."""
     if wanted.job is None:
         text = json.dumps({"name": SESSION, "command": ":", "nodes": 1})
         document = Document(parse_yaml(text, "dev"), json.loads(text))
@@ -276,8 +275,7 @@ def server_command(run: Run) -> list[str]:
 
 
 def write_host(run: Run, access: SessionAccess, program: Sequence[str]) -> Host:
-    """Writes the ssh configuration of a session, with `program` as its proxy command. Raises
-    UserError if that fails."""
+    """Writes a session's ssh configuration with `program` as proxy command. Raises UserError."""
     _public_key(run)
     variable = f"{VARIABLE}={run.folder.parents[2]}"
     words = shlex.join(["env", variable, *program, "dev", "connect", run.id])
@@ -301,7 +299,11 @@ def write_host(run: Run, access: SessionAccess, program: Sequence[str]) -> Host:
         draft.touch(mode=0o600)
         draft.write_text(block, encoding="utf-8")
         draft.replace(folder / f"{run.id}.conf")
-    return Host(run.id, access.folder, _is_included())
+    config = ""
+    with suppress(OSError):
+        config = (_ssh_folder() / "config").read_text(encoding="utf-8", errors="replace")
+    line = rf"(?im)^\s*include\s.*\b{re.escape(FOLDER)}/\*"
+    return Host(run.id, access.folder, included=re.search(line, config) is not None)
 
 
 def remove_host(run: Run) -> None:
@@ -312,14 +314,6 @@ def remove_host(run: Run) -> None:
 
 def _ssh_folder() -> Path:
     return Path.home() / ".ssh"
-
-
-def _is_included() -> bool:
-    try:
-        text = (_ssh_folder() / "config").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    return re.search(rf"(?im)^\s*include\s.*\b{re.escape(FOLDER)}/\*", text) is not None
 
 
 def _key(run: Run) -> Path:

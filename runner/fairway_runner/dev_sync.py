@@ -43,8 +43,7 @@ class Beside:
     program: Sequence[str]
 
     def ask(self, words: Sequence[str], data: bytes = b"") -> str:
-        """Runs a command in the session and returns its output. Raises UserError with its last
-        error."""
+        """Runs a command in the session and returns its output, or raises its last error."""
         done = self.run_here(self.command(words), data)
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
@@ -153,8 +152,7 @@ class Sync:
     """Seconds that the last scan of the folder took."""
 
     def look(self) -> tuple[Changes, dict[str, Stamp]]:
-        """Returns the changes since the last look, and the folder's files; raises UserError if it
-        holds more than code."""
+        """Returns new changes and the folder's files. Raises UserError for more than code."""
         began, known = time.monotonic(), self.known
         try:
             now = _stamps(known.folder, known.exclude, gitignore=known.gitignore)
@@ -193,8 +191,7 @@ class Sync:
 
 
 def take_turn(run: RunFolder) -> int | None:
-    """Returns the descriptor of a lock that lets one process alone send; None while another
-    does."""
+    """Returns the descriptor of a lock for the one process that sends; None while another does."""
     return try_lock(run.folder / _LOCK)
 
 
@@ -207,8 +204,7 @@ def _stamps(folder: Path, exclude: Sequence[str], *, gitignore: bool) -> dict[st
 
 
 def _packed(folder: Path, paths: Sequence[str]) -> bytes:
-    """Returns the files as a compressed tar file, without vanished ones, which the next look
-    notices."""
+    """Returns the files as a tar file, without vanished ones, which the next look notices."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1, dereference=True) as files:
         for path in paths:

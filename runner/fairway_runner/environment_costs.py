@@ -96,7 +96,6 @@ def _rounded(amount: float | None) -> float | None:
 
 
 def _sources(estimate: Estimate) -> list[dict[str, str]]:
-    """Lists the sources of the prices, each with its dates."""
     dates: dict[str, list[str]] = {}
     for line in estimate.lines:
         if line.price is not None:

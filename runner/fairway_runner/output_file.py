@@ -34,7 +34,6 @@ def write_output(file: Path, text: str) -> Path:
     return file
 
 
-_NO_TOOL, _SERVICE_FAILED = 4, 5
 _LONGEST = 120.0  # seconds for Graphviz; only a hanging one takes so long
 
 
@@ -63,17 +62,16 @@ def write_diagram(picture: Picture, file: Path) -> Path:
 def _no_graphviz() -> UserError:
     message = "Graphviz makes SVG, and its program `dot` is not on PATH"
     hint = "on Debian: sudo apt-get install graphviz\nor end the file's name in .md"
-    return UserError.of("no-graphviz", message, hint, exit_code=_NO_TOOL)
+    return UserError.of("no-graphviz", message, hint, exit_code=4)
 
 
 def _graphviz_failed(message: str) -> UserError:
     hint = "end the file's name in .md"
-    return UserError.of("graphviz-failed", message, hint, exit_code=_SERVICE_FAILED)
+    return UserError.of("graphviz-failed", message, hint, exit_code=5)
 
 
 def svg(picture: Picture) -> str:
-    """Returns the picture as SVG. Raises UserError if Graphviz is missing, with exit code 4, or
-    fails."""
+    """Returns the picture as SVG. Raises UserError, with exit code 4 if Graphviz is missing."""
     try:
         done = subprocess.run(
             ["dot", "-Tsvg"],

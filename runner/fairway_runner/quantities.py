@@ -112,8 +112,7 @@ def moment(option: str, text: str, now: float | None = None) -> float:
 
 
 def span(name: str, text: str) -> float:
-    """Parses a duration such as 10m into seconds. Raises UserError, which says `name`, for anything
-    else."""
+    """Parses a duration such as 10m into seconds. Raises UserError, which says `name`."""
     from fairway_core.documents import FieldError
     from fairway_core.fields import seconds_of
 
@@ -131,8 +130,7 @@ def iso(moment: float | None) -> str | None:
 
 
 def seconds(state: str, started: float | None, ended: float | None) -> float | None:
-    """Returns for how many seconds something ran, or has run so far; None if it never began or that
-    is unknown."""
+    """Returns for how many seconds something ran so far; None if it never began, or is unknown."""
     if started is None or (ended is None and state != "running"):
         return None
     # The clock may have been set back.

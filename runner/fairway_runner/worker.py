@@ -43,8 +43,7 @@ _lock = threading.Lock()
 
 
 def call(function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function of a module in another process like ours. Raises OverLimit if it takes too
-    much."""
+    """Calls a module's function in another process like ours. Raises OverLimit for too much."""
     limits = (CPU, MEMORY, process_limits.CPU_LIMIT, outage.chosen(), outage.is_offered())
     order = (os.getcwd(), dict(os.environ), limits, function, arguments)  # noqa: PTH109 - as it is
     with _lock:
@@ -71,8 +70,7 @@ def call(function: Callable[..., T], *arguments: object) -> T:
 
 
 def look_at_job(function: Callable[..., T], *arguments: object) -> T:
-    """Checks a job in another process. Raises UserError if that takes more resources than
-    allowed."""
+    """Checks a job in another process. Raises UserError if that takes too many resources."""
     try:
         return call(function, *arguments)
     except process_limits.OverLimit:
@@ -119,8 +117,7 @@ class _Process:
         return self._process.poll() is None
 
     def ask(self, order: bytes) -> tuple[bytes, bool]:
-        """Makes a call; returns its answer, and True if the process stays small. Raises OverLimit
-        without an answer."""
+        """Returns a call's answer, and True if the process stays small. Raises OverLimit."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endings import ends
+from endings import ends, refused
 from running import MakeRun, RunFairway
 from targets import target_of
 
@@ -95,10 +95,8 @@ class TestJob:
         assert session_job(Wanted(seconds=seconds), HERE).resolve(HERE).timeout == timeout
 
     def test_dev_session_job_error_names_the_job_file(self) -> None:
-        with pytest.raises(UserError, match="comand") as caught:
-            session_job(Wanted(_job(comand="x")), HERE)
-        location = caught.value.findings[0].location
-        assert location.file.endswith("job.yaml")
+        finding = refused(lambda: session_job(Wanted(_job(comand="x")), HERE), "comand")
+        assert finding.location.file.endswith("job.yaml")
 
 
 def test_dev_session_of_several_nodes_on_batch_is_refused(store: RunStore) -> None:
@@ -118,15 +116,14 @@ class TestRuns:
         _session(make_run, "dev-old", state="cancelled")
         with pytest.raises(UserError, match="no session is running in"):
             chosen(store, None)
-        with pytest.raises(UserError, match="job-a is not a session of `fairway dev`") as caught:
-            chosen(store, "job-a")
-        assert caught.value.findings[0].hint == "end it with: fairway cancel job-a"
+        said = "job-a is not a session of `fairway dev`"
+        hint = refused(lambda: chosen(store, "job-a"), said).hint
+        assert hint == "end it with: fairway cancel job-a"
         assert chosen(store, "dev-o").id == "dev-old"
         found = [_session(make_run, name) for name in ("dev-a", "dev-b")]
         monkeypatch.setattr("fairway_runner.dev_sessions.going", lambda _: (found, []))
-        with pytest.raises(UserError, match="2 sessions are running: dev-a, dev-b") as caught:
-            chosen(store, None)
-        assert caught.value.findings[0].hint == "name one: fairway dev stop dev-b"
+        finding = refused(lambda: chosen(store, None), "2 sessions are running: dev-a, dev-b")
+        assert finding.hint == "name one: fairway dev stop dev-b"
 
     def test_dev_session_needs_a_readable_job_and_exit_code_124_is_reported_as_unused(
         self, make_run: MakeRun

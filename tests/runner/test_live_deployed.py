@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
@@ -94,10 +95,6 @@ def azure() -> Any:
     return found
 
 
-def _lab(folder: Path, text: str = LAB) -> Environment:
-    return load(folder, text)
-
-
 def _found(environment: Environment, azure: Any, id_: str) -> list[Finding]:
     return [each for each in check_live(environment, azure) if each.id == id_]
 
@@ -105,7 +102,7 @@ def _found(environment: Environment, azure: Any, id_: str) -> list[Finding]:
 def test_live_check_reports_a_stopped_vm_with_the_command_that_starts_it(
     tmp_path: Path, azure: Azure
 ) -> None:
-    lab = _lab(tmp_path)
+    lab = load(tmp_path, LAB)
     for states in (["running"], ["starting"], []):
         azure.power(*states)
         assert _found(lab, azure, "stopped-machine") == [], states
@@ -117,7 +114,7 @@ def test_live_check_reports_a_stopped_vm_with_the_command_that_starts_it(
         )
         assert (finding.hint, finding.path) == ("fairway nodes start box", "clusters.box")
         assert finding.severity is Severity.WARNING
-    alone = _lab(tmp_path, LAB.replace(f', users: [{{name: ada, keys: ["{KEY}"]}}]', ""))
+    alone = load(tmp_path, LAB.replace(f', users: [{{name: ada, keys: ["{KEY}"]}}]', ""))
     assert _found(alone, azure, "stopped-machine") == [], "it has no extension"
     azure.hidden = ["virtualMachines"]
     (hidden,) = [each for each in _found(lab, azure, "not-allowed") if "stopped" in each.message]
@@ -130,7 +127,7 @@ class TestRoles:
     def test_live_check_reports_a_role_assigned_by_hand_with_two_solutions(
         self, tmp_path: Path, azure: Azure
     ) -> None:
-        lab = _lab(tmp_path)
+        lab = load(tmp_path, LAB)
         assert _found(lab, azure, "role-given-already") == []
         first = azure.give(self.CONTAINER, BLOBS, ME)
         second = azure.give(BATCH, JOBS, ME, "somebody asked for it")
@@ -154,17 +151,17 @@ class TestRoles:
         path = f"{self.CONTAINER}/providers/Microsoft.Authorization/roleAssignments"
         inherited = azure.found[path]["value"][0]["properties"]
         inherited |= {"principalId": ME, "scope": STORAGE}  # Azure lists inherited roles too
-        assert _found(_lab(tmp_path), azure, "role-given-already") == []
+        assert _found(load(tmp_path, LAB), azure, "role-given-already") == []
         reason = "Reads and writes the container outputs; deployed this first"
         azure.give(self.CONTAINER, BLOBS, OTHER, reason)
         azure.give(self.CONTAINER, BLOBS, ME)  # by hand; Terraform assigns none to this account
         azure.give(BATCH, JOBS, ME, "Submits jobs; deployed this first")
-        assert _found(_lab(tmp_path), azure, "role-given-already") == []
+        assert _found(load(tmp_path, LAB), azure, "role-given-already") == []
         for kind in ("Storage/storageAccounts", "Batch/batchAccounts"):
             azure.found[f"providers/Microsoft.{kind}"] = {"value": []}
         azure.give(self.CONTAINER, BLOBS, ME)
         azure.hidden = ["roleAssignments"]
-        lab = _lab(tmp_path)
+        lab = load(tmp_path, LAB)
         assert _found(lab, azure, "role-given-already") == []
         assert not [e for e in _found(lab, azure, "not-allowed") if "roles" in e.message]
 
@@ -174,7 +171,7 @@ class TestRoles:
         azure.give(self.CONTAINER, BLOBS, ME)
         azure.give(self.CONTAINER, BLOBS, OTHER)
         text = LAB.replace("access: {", f"access: {{researchers: [{OTHER}], ")
-        (found,) = _found(_lab(tmp_path, text), azure, "role-given-already")
+        (found,) = _found(load(tmp_path, text), azure, "role-given-already")
         assert found.message.startswith(f"`{OTHER}` already has the role")
         assert f"container-outputs-used-by-{OTHER}'" in found.hint
         # Roles that Terraform assigned to other researchers do not count for a new one.
@@ -182,10 +179,10 @@ class TestRoles:
         reason = "Submits jobs; named under access.researchers"
         azure.give(BATCH, JOBS, ME, reason)
         given = azure.give(BATCH, JOBS, OTHER)
-        found = _found(_lab(tmp_path, text), azure, "role-given-already")
+        found = _found(load(tmp_path, text), azure, "role-given-already")
         (jobs,) = [each for each in found if "batch-used-by" in each.hint]
         assert f"'azurerm_role_assignment.batch-used-by-{OTHER}' {given}" in jobs.hint
-        nobody = _lab(tmp_path, LAB.replace("access: {", "access: {researchers: [], "))
+        nobody = load(tmp_path, LAB.replace("access: {", "access: {researchers: [], "))
         assert _found(nobody, azure, "role-given-already") == []
 
     @pytest.mark.parametrize(
@@ -213,10 +210,7 @@ class TestRoles:
     def test_management_own_id_without_a_token_reports_the_reason(
         self, error: Exception, said: str, hint: str
     ) -> None:
-        def refuse(_: str) -> None:
-            raise error
-
-        credential = SimpleNamespace(get_token=refuse)
+        credential = SimpleNamespace(get_token=Mock(side_effect=error))
         azure = Management(SimpleNamespace(scope="s"), credential, "s")  # type: ignore[arg-type]
         finding = refused(lambda: azure.own_id())
         assert said in finding.message

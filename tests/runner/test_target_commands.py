@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from endings import ends
+from endings import ends, refused
 from running import RunFairway
 
 from fairway_cli.commands import access
@@ -96,9 +97,8 @@ def test_targets_list_shows_all_if_one_does_not_answer_by_the_deadline(
         asked.append((target.name, deadline))
         return SimpleNamespace(nodes=nothing if target.name == "away" else lambda: ["node"])
 
-    def nothing() -> None:
-        raise TargetUnavailable.of("no-connection", "it is away", exit_code=5)
-
+    away = TargetUnavailable.of("no-connection", "it is away", exit_code=5)
+    nothing = Mock(side_effect=away)
     monkeypatch.setattr("fairway_runner.targets.nodes.engine_for", engine_for)
     code, out, _ = here("targets", "--json", *words)
     assert code == 0
@@ -198,10 +198,8 @@ def test_target_commands_refuse_wrong_names_and_unsupported_actions(
 def test_tunnel_refuses_a_local_port_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(UserError) as caught:
-            access._require_free(port)
-    assert caught.value.findings[0].message.startswith(f"port {port} on this machine")
-    assert "--local-port" in caught.value.findings[0].hint
+        finding = refused(lambda: access._require_free(port), f"^port {port} on this machine")
+    assert "--local-port" in finding.hint
     access._require_free(port)
 
 
@@ -227,7 +225,8 @@ def test_target_without_an_address_is_not_ready_and_runs_nothing_on_this_machine
     tmp_path: Path, here: RunFairway, sync: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such a target was once taken for this machine, and jobs ran here."""
-    monkeypatch.setattr("fairway_runner.engines.remote.connection.Here.run", _never)
+    never = Mock(side_effect=AssertionError("this machine was taken for the target"))
+    monkeypatch.setattr("fairway_runner.engines.remote.connection.Here.execute", never)
     code, out, err = sync([POOL, WITHOUT_NODES])
     assert code == 0
     assert "spot" in out
@@ -246,7 +245,3 @@ def test_target_without_an_address_is_not_ready_and_runs_nothing_on_this_machine
     code, out, _ = here("doctor", "pair")
     assert code == 5
     assert "`pair` has no address" in out
-
-
-def _never(*_: object, **__: object) -> None:
-    pytest.fail("this machine was taken for the target")

@@ -8,10 +8,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from azure.core.exceptions import (
@@ -28,10 +29,6 @@ from fairway_core.findings import Finding, UserError
 from fairway_runner.engines import outage as command_line
 from fairway_runner.engines.azure_sdk import how_to_sign_in, sign_in_again, why_not_signed_in
 from fairway_runner.engines.outage import Patient, Silence, TargetUnavailable, Watched
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
 
 T = TypeVar("T")
 
@@ -94,6 +91,16 @@ class ServiceAway(ServiceError, TargetUnavailable):
     """Error of a service that did not answer until the deadline."""
 
 
+@contextmanager
+def missing_is_fine(*codes: str) -> Iterator[None]:
+    """Ignores in the block that the requested object does not exist, or one of these errors."""
+    try:
+        yield
+    except ServiceError as error:
+        if not error.is_missing and error.code not in codes:
+            raise
+
+
 @dataclass
 class Calls(Patient):
     """Caller of one service; a failing call is retried for `deadline` seconds. `service` names it
@@ -127,7 +134,7 @@ class Calls(Patient):
 
     def _call(self, what: str, operation: Callable[[], T], watched: Watched) -> T:
         end = self.clock() + self.deadline
-        asked_until = end - self.deadline + min(_UNKNOWN_NAME, self.deadline)
+        asked_until = self.clock() + min(_UNKNOWN_NAME, self.deadline)
         wait, tokens, dated = _FIRST_WAIT, 0, False
         while True:
             began = self.clock()
@@ -180,37 +187,32 @@ class Calls(Patient):
 
     def _refused(self, what: str, error: AzureError) -> ServiceError:
         status, code, text = _facts(error)
-        if status in (401, 403) or isinstance(error, ClientAuthenticationError):
-            if why := sign_in_again(error):
-                message, hint = f"{self.service} was not asked: {why}", "az login"
-            elif not status:  # no answer from a service: the SDK has no credentials
-                why = why_not_signed_in(error)
-                message = f"{self.service} was not asked: not signed in to Azure: {why}"
-                hint = how_to_sign_in(error, self.hint)
-            else:
-                message, hint = self._unauthorized(error, code, text)
-            finding = Finding("no-access", message, hint)
-            return ServiceError(finding, status=status, code=code, exit_code=2)
-        message = f"{self.service} refuses {what}: {text}"
-        return ServiceError(
-            Finding("refused", message, _REFUSED.get(code, "")), status=status, code=code
-        )
-
-    def _unauthorized(self, error: AzureError, code: str, text: str) -> tuple[str, str]:
-        skew = _skew(error)
-        if abs(skew) > _SKEW:
-            word = "behind" if skew > 0 else "ahead of"
-            message = (
-                f"this machine's clock is {abs(skew) / 60:.0f} minutes {word} {self.service}'s"
+        if status not in (401, 403) and not isinstance(error, ClientAuthenticationError):
+            finding = Finding(
+                "refused", f"{self.service} refuses {what}: {text}", _REFUSED.get(code, "")
             )
-            return message, "set it, for example with: sudo timedatectl set-ntp true"
+            return ServiceError(finding, status=status, code=code)
+        skew, hint = _skew(error), self.hint
         # Azurite returns the first of these codes for a wrong key too, with Azure's text for that;
         # an answer to HEAD has no text.
-        known = code == "AuthorizationPermissionMismatch" or "not authorized" in text
-        if code in _KNOWN_TO_IT and known:
+        is_known = code == "AuthorizationPermissionMismatch" or "not authorized" in text
+        if why := sign_in_again(error):
+            message, hint = f"{self.service} was not asked: {why}", "az login"
+        elif not status:  # no answer from a service: the SDK has no credentials
+            why = why_not_signed_in(error)
+            message = f"{self.service} was not asked: not signed in to Azure: {why}"
+            hint = how_to_sign_in(error, self.hint)
+        elif abs(skew) > _SKEW:
+            minutes, word = abs(skew) / 60, "behind" if skew > 0 else "ahead of"
+            message = f"this machine's clock is {minutes:.0f} minutes {word} {self.service}'s"
+            hint = "set it, for example with: sudo timedatectl set-ntp true"
+        elif code in _KNOWN_TO_IT and is_known:
             why, hint = _KNOWN_TO_IT[code]
-            return f"{self.service} {why}: {text}", hint
-        return f"{self.service} does not accept these credentials: {text}", self.hint
+            message = f"{self.service} {why}: {text}"
+        else:
+            message = f"{self.service} does not accept these credentials: {text}"
+        finding = Finding("no-access", message, hint)
+        return ServiceError(finding, status=status, code=code, exit_code=2)
 
     def _away(self, what: str, error: AzureError, asked: float | None) -> ServiceError:
         status, code, text = _facts(error)
@@ -269,7 +271,6 @@ def _facts(error: AzureError) -> tuple[int, str, str]:
 
 
 def _skew(error: AzureError) -> float:
-    """Returns by how many seconds the service's clock is ahead of this machine's."""
     response = getattr(error, "response", None)
     date = response.headers.get("Date", "") if response is not None else ""
     try:

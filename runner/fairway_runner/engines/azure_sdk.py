@@ -54,8 +54,7 @@ class Gateway:
         return self._ssh.name
 
     def reach(self) -> None:
-        """Connects to it, again if that connection has ended. Raises UserError if it cannot be
-        reached."""
+        """Connects to it, again if the connection has ended, or raises UserError."""
         check = lambda: [*self._ssh.command(), "-O", "check", "--", self.name]  # noqa: E731
         self._ssh.run_with_retry(check, Command((), b"", self._deadline))
 
@@ -76,14 +75,15 @@ class Gateway:
         threading.Thread(target=process.wait, name="gateway", daemon=True).start()
         return ours
 
-    def mark(self) -> int:
-        """Returns a point in time for `failure_since`."""
-        return len(self._ssh.said)
+    @property
+    def said(self) -> str:
+        """Everything that ssh has said about connections through it."""
+        return self._ssh.said
 
-    def failure_since(self, mark: int) -> str:
-        """Returns why the far side could not connect since then, or "". Raises UserError if it
-        forwards nothing."""
-        lines = [line for line in self._ssh.said[mark:].splitlines() if _FAILED in line]
+    def failure_since(self, before: str) -> str:
+        """Returns why the far side could not connect since ssh had said that, or "". Raises
+        UserError if it forwards nothing."""
+        lines = [line for line in self.said[len(before) :].splitlines() if _FAILED in line]
         why = lines[-1].rpartition(_FAILED)[2] if lines else ""
         if _PROHIBITED in "".join(lines):
             message = f"{self.name} does not forward connections ({lines[-1].strip()})"
@@ -128,35 +128,34 @@ class _GatewayAdapter(HTTPAdapter):
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         super().init_poolmanager(*args, **options)
-        self.poolmanager.pool_classes_by_scheme = _pools(self._gateway)
+        self.poolmanager.pool_classes_by_scheme = {
+            "http": self._through(HTTPConnectionPool, 80),
+            "https": self._through(HTTPSConnectionPool, 443),
+        }
 
-    def send(self, request: Any, *args: Any, **options: Any) -> Any:
-        """Sends like HTTPAdapter, but ignores a proxy of the environment: the gateway replaces
-        it."""
-        mark = self._gateway.mark()
-        try:
-            return super().send(request, *args, **{**options, "proxies": {}})
-        except requests.ConnectionError as error:
-            why = self._gateway.failure_since(mark)
-            if not why:
-                raise
-            message = f"{self._gateway.name} cannot connect to it: {why}"
-            raise requests.ConnectionError(message, request=request) from error
+    def _through(self, pool: Any, usual: int) -> Any:
+        """Returns a class of urllib3's pools whose connections are those of the gateway."""
 
-
-def _pools(gateway: Gateway) -> dict[str, Any]:
-    """Returns urllib3's pools by scheme, whose connections are those of the gateway."""
-
-    def through(pool: Any, usual: int) -> Any:
-        def connect(self: HTTPConnection) -> socket.socket:
-            found, timeout = gateway.connect(self.host, int(self.port or usual)), self.timeout
+        def connect(connection: HTTPConnection) -> socket.socket:
+            port, timeout = int(connection.port or usual), connection.timeout
+            found = self._gateway.connect(connection.host, port)
             found.settimeout(timeout if isinstance(timeout, int | float) else None)
             return found
 
         own = type("Connection", (pool.ConnectionCls,), {"_new_conn": connect})
         return type("Pool", (pool,), {"ConnectionCls": own})
 
-    return {"http": through(HTTPConnectionPool, 80), "https": through(HTTPSConnectionPool, 443)}
+    def send(self, request: Any, *args: Any, **options: Any) -> Any:
+        """Sends like HTTPAdapter, but ignores proxies: the gateway replaces them."""
+        before = self._gateway.said
+        try:
+            return super().send(request, *args, **{**options, "proxies": {}})
+        except requests.ConnectionError as error:
+            why = self._gateway.failure_since(before)
+            if not why:
+                raise
+            message = f"{self._gateway.name} cannot connect to it: {why}"
+            raise requests.ConnectionError(message, request=request) from error
 
 
 _BLOCK = 1 << 20  # bytes read from a file at a time
@@ -164,10 +163,7 @@ _TIMEOUT = 60.0  # seconds without receiving a byte
 
 
 def token_credential() -> TokenCredential:
-    """Returns the credential of the user who is signed in on this machine, or of the machine
-    itself."""
-    import logging
-
+    """Returns the credential of the user signed in on this machine, or of the machine itself."""
     from azure.identity import DefaultAzureCredential
 
     # It would print every credential that it tried; a refusal is reported in one message instead.
@@ -176,8 +172,7 @@ def token_credential() -> TokenCredential:
 
 
 def transport(target: Target, url: str, deadline: float) -> RequestsTransport:
-    """Returns the transport to a service of the target; no connection waits longer than the
-    `deadline`."""
+    """Returns the transport to a target's service; no connection waits beyond the `deadline`."""
     session, adapter = requests.Session(), adapter_for(target, url, deadline)
     session.mount("https://", adapter)
     session.mount("http://", adapter)

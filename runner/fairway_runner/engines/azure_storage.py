@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 from fairway_core.findings import UserError
-from fairway_runner.engines.azure_calls import Calls, ServiceError
+from fairway_runner.engines.azure_calls import Calls, ServiceError, missing_is_fine
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobProperties, BlobServiceClient, ContainerClient
 
     from fairway_core.target import Target
 
-
+T = TypeVar("T")
 OUTPUTS, CODE = "outputs", "code"
 """The account's private containers: what tasks keep, and what they are made of."""
 
@@ -85,19 +85,17 @@ class Storage:
     def exists(self, container: str, name: str) -> bool:
         """Returns True if a blob of that name exists."""
         blob = self.container(container).get_blob_client(name)
-        return bool(self._call(container, f"the blob {name}", blob.exists))
+        return self._call(container, f"the blob {name}", blob.exists)
 
     def read(self, container: str, name: str, first: int = 0, count: int | None = None) -> bytes:
-        """Returns a blob's bytes from `first` on. Raises ServiceError with status 404 if it does
-        not exist."""
+        """Returns a blob's bytes from `first` on. Raises ServiceError 404 if it does not exist."""
         client = self.container(container)
 
         def download() -> bytes:
             return bytes(client.download_blob(name, offset=first, length=count).readall())
 
         try:
-            data: bytes = self._call(container, f"the blob {name}", download, brief=False)
-            return data
+            return self._call(container, f"the blob {name}", download, brief=False)
         except ServiceError as error:
             if error.status == 416:  # the blob ends before `first`
                 return b""
@@ -124,13 +122,12 @@ class Storage:
         """Deletes blobs; missing ones are ignored."""
         client = self.container(container)
         for name in names:
-            try:
-                self._call(container, f"the blob {name}", lambda n=name: client.delete_blob(n))
-            except ServiceError as error:
-                if not error.is_missing:
-                    raise
+            with missing_is_fine():
+                self._call(container, f"the blob {name}", partial(client.delete_blob, name))
 
-    def _call(self, container: str, what: str, operation: Any, *, brief: bool = True) -> Any:
+    def _call(
+        self, container: str, what: str, operation: Callable[[], T], *, brief: bool = True
+    ) -> T:
         with self._within(container):
             return self.calls.call(what, operation, brief=brief)
 

@@ -114,8 +114,7 @@ _NONE = Capabilities(
 
 
 def capabilities(engine: str) -> Capabilities:
-    """Returns the capabilities of the engine of this name; that of steps, which are no job, has
-    none."""
+    """Returns the capabilities of an engine by its name; that of steps, no job, has none."""
     return ENGINES.get(engine, _NONE)
 
 
@@ -151,7 +150,7 @@ def _refusals(job: Job, target: Target, able: Capabilities) -> Iterator[Finding]
     if job.after and not able.after:
         hint = "wait for the other run first: fairway wait RUN && fairway submit JOB"
         yield refused(f"`after` has no effect on {name}", "after", hint)
-    if job.notify and "waiting" in job.notify.on:
+    if job.notify and "waiting" in job.notify.on and not able.tells_secretly:
         yield from _about_waiting(job.notify, name, able)
     if job.idle_gpu is not None and job.gpus is not None and not able.idle_parts:
         hint = (
@@ -167,16 +166,13 @@ def _refusals(job: Job, target: Target, able: Capabilities) -> Iterator[Finding]
 
 
 def _about_waiting(notify: Notify, name: str, able: Capabilities) -> Iterator[Finding]:
-    cannot = f"{name} cannot notify of waiting runs"
-    if not able.tells_waiting:
-        message = f"{cannot}: nothing runs there before they start"
-        hint = "leave `waiting` out of `notify.on`"
+    hint, reasons = "leave `waiting` out of `notify.on`", ["nothing runs there before they start"]
+    if able.tells_waiting:
+        hint += ", or use a receiver without a secret"
+        reasons = [f"only their tasks can read `{each}`" for each in notify.secrets.values()]
+    for why in reasons:
+        message = f"{name} cannot notify of waiting runs: {why}"
         yield Finding("not-supported", message, hint, "notify.on")
-    elif not able.tells_secretly:
-        for secret in notify.secrets.values():
-            message = f"{cannot}: only their tasks can read `{secret}`"
-            hint = "leave `waiting` out of `notify.on`, or use a receiver without a secret"
-            yield Finding("not-supported", message, hint, "notify.on")
 
 
 def ineffective(job: Job, target: Target, document: Document) -> Iterator[Finding]:
@@ -201,16 +197,15 @@ def engines_with(name: str) -> str:
 
 def table() -> list[tuple[str, list[str]]]:
     """Returns each row's title, and a word per engine in the order of ENGINES."""
-    return [
-        (row.metadata["title"], [_word(getattr(able, row.name)) for able in ENGINES.values()])
-        for row in fields(Capabilities)
-    ]
-
-
-def _word(value: bool | tuple[str, ...]) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(("list", *value))
-    return "yes" if value else "no"
+    rows = []
+    for row in fields(Capabilities):
+        values = [getattr(able, row.name) for able in ENGINES.values()]
+        words = [
+            ", ".join(("list", *v)) if isinstance(v, tuple) else "yes" if v else "no"
+            for v in values
+        ]
+        rows.append((row.metadata["title"], words))
+    return rows
 
 
 def require_share(job: Job, target: Target, document: Document) -> None:
@@ -274,8 +269,7 @@ _WORDS = {"gpus": "GPU", "cores": "core"}
 
 
 def _node_of(target: Target) -> dict[str, int] | None:
-    """Returns the numbers of GPUs and of cores of a node; None if they are known only when a task
-    starts."""
+    """Returns the numbers of GPUs and cores of a node; None if they are not known before a task."""
     if runs_here(target.engine):
         from fairway_agent.resources import look
 

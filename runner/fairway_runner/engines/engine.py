@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.results import KeptOutput
 
+    Runs = Sequence[RunFolder]
+
 Secrets = Mapping[str, str]
 Progress = Callable[[int, int], None]
 
@@ -107,9 +109,7 @@ class Engine(outage.Patient):
         `retry.json` has it."""
         raise NotImplementedError
 
-    def refresh(
-        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
-    ) -> None:
+    def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:
         """Updates the states of these runs in their folders, with `logs` and `samples` also these;
         an ended run of which everything requested is known stays as it is."""
 
@@ -131,8 +131,7 @@ class Engine(outage.Patient):
     def collect(
         self, run: RunFolder, tasks: Sequence[int], arrived: Progress = no_progress
     ) -> None:
-        """Downloads the outputs of these tasks; `arrived` is called for files, if they come one by
-        one."""
+        """Downloads the outputs of these tasks; `arrived` is called for files that come singly."""
 
     def cancel(self, run: RunFolder) -> None:
         """Ends a run early and waits for its end; one that has ended stays as it is."""
@@ -147,8 +146,7 @@ class Engine(outage.Patient):
         """Removes everything of a run that has ended, except its folder here."""
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
-        """Creates a folder for each run there that another machine submitted; returns findings
-        about unreadable ones."""
+        """Creates folders for runs of other machines; returns findings about unreadable ones."""
         return ()
 
     def nodes(self) -> list[Node]:
@@ -156,8 +154,7 @@ class Engine(outage.Patient):
         return []
 
     def act_on_node(self, action: str, node: str) -> None:
-        """Carries out `reboot`, `reimage`, `drain` or `resume`. Raises UserError if the engine
-        lacks it."""
+        """Carries out `reboot`, `reimage`, `drain` or `resume`, or raises UserError."""
         if action not in capabilities(self.target.engine).node_actions:
             raise self.unsupported(f"{action} a node", self.HINTS.get("act_on_node", ""))
         self.order(action, node)
@@ -180,8 +177,7 @@ class Engine(outage.Patient):
         raise self.unsupported("be connected to", self.HINTS.get("shell", ""))
 
     def main_host(self, run: RunFolder) -> str:
-        """Returns the main node of the run's first task that has one. Raises UserError before any
-        has begun."""
+        """Returns the main node of the first task that has one. Raises UserError before that."""
         for index in range(run.record.tasks):
             if names := run.task_status(index).node:
                 return names.partition(",")[0]
@@ -201,8 +197,7 @@ class Engine(outage.Patient):
         return []
 
     def manifests(self) -> str:
-        """Returns the objects that the target needs before jobs run there, as a document in the
-        cluster's format."""
+        """Returns what the target needs before jobs run there, in the cluster's format."""
         raise self.unsupported("be prepared", "there is nothing to prepare: submit a job")
 
     def prepare(self) -> str:
@@ -210,16 +205,14 @@ class Engine(outage.Patient):
         return self.manifests()
 
     def unsupported(self, what: str, hint: str = "") -> UserError:
-        """Returns the error for a function that the engine lacks; `hint` says what to do
-        instead."""
+        """Returns the error for a missing function; `hint` says what to do instead."""
         target = self.target
         message = f"`{target.name}` cannot {what}: its engine is `{target.engine}`"
         return UserError.of("not-supported", message, hint.format(target=target.name))
 
 
 def engine_for(target: Target, deadline: float | None = None) -> Engine:
-    """Returns the engine of a target, imported now; `deadline` replaces that of the command
-    line."""
+    """Returns a target's engine, imported now; `deadline` replaces that of the command line."""
     return _made(target.engine, target, deadline)
 
 
@@ -258,8 +251,7 @@ def unready(target: Target) -> Finding | None:
 
 
 def account_address(target: Target) -> str:
-    """Returns the URL of a target's Batch account, by default the one in AZURE_BATCH_ENDPOINT; ""
-    for none."""
+    """Returns the URL of a target's Batch account, by default AZURE_BATCH_ENDPOINT; "" for none."""
     assert target.batch is not None, "a target of this engine has its section"
     return target.batch.endpoint or os.environ.get("AZURE_BATCH_ENDPOINT", "")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairway_agent.quick import dataclass
-from fairway_boot.files import Fault
+from fairway_boot.files import Fault, copy_file
 from fairway_core.findings import UserError
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.engines.engine import Engine, Node, Secrets, inside_words
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 
 def search_path() -> str:
-    """Returns PATH with Fairway's own programs: before the machine's, but after those of an
-    environment that the user has activated."""
+    """Returns PATH with Fairway's own programs: after an activated environment's, else first."""
     own = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", os.defpath)
     activated = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
@@ -38,14 +37,6 @@ def search_path() -> str:
 
 
 # Variables of a run, an MPI program or a scheduler around this process.
-_OUTER = ("FAIRWAY_", "OMPI_COMM_WORLD_", "PMIX_", "PRTE_", "PMI_", "SLURM_")
-
-
-def inherited_environment() -> dict[str, str]:
-    """Returns this process's environment, without variables that would make a job here take itself
-    for another."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OUTER)}
-    return {**kept, "PATH": search_path()}
 
 
 _SUPERVISOR = "fairway_agent.supervisor"
@@ -145,8 +136,11 @@ class LocalEngine(Engine):
             _end_all(run)
         # A run that was killed before it started has no copy of the code, or a partial one.
         if not (run.folder / "code").exists():
-            try:
-                _copy_code(snapshot, run.folder)
+            draft = run.folder / "code.part"
+            shutil.rmtree(draft, ignore_errors=True)
+            try:  # a copy of its own, in which the setup may build and tasks may write
+                shutil.copytree(snapshot, draft, copy_function=copy_file)
+                draft.rename(run.folder / "code")
             except OSError as error:
                 if not retry:
                     shutil.rmtree(run.folder, ignore_errors=True)
@@ -209,17 +203,6 @@ class LocalEngine(Engine):
 ENGINE = LocalEngine
 
 
-def _copy_code(snapshot: Path, folder: Path) -> None:
-    """Gives a run a copy of its own, in which the setup may build and tasks may write; it appears
-    atomically."""
-    from fairway_boot.files import copy_file
-
-    draft = folder / "code.part"
-    shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(snapshot, draft, copy_function=copy_file)
-    draft.rename(folder / "code")
-
-
 def _end_all(run: RunFolder) -> None:
     from fairway_agent import processes
     from fairway_agent.task.task import Nodes
@@ -227,10 +210,16 @@ def _end_all(run: RunFolder) -> None:
     processes.end(processes.sessions_of(run.folder, Nodes.MARK), _CANCEL_GRACE)
 
 
+# Variables of a run, an MPI program or a scheduler around this process, with which a job here would
+# take itself for another.
+_OUTER = ("FAIRWAY_", "OMPI_COMM_WORLD_", "PMIX_", "PRTE_", "PMI_", "SLURM_")
+
+
 def _supervise(run: RunFolder, lock: int, secrets: Secrets, *, retry: bool) -> None:
     from fairway_agent import control
 
-    inherited = inherited_environment()
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OUTER)}
+    inherited["PATH"] = search_path()
     # Also the variables that secrets were read from: hidden from /proc/PID/environ, and without
     # effect on the supervisor if Python or the loader reads them (LD_PRELOAD).
     values = set(secrets.values())

@@ -94,8 +94,7 @@ def is_away(error: UserError) -> bool:
 
 
 def joined(errors: Sequence[UserError]) -> UserError:
-    """Joins errors into one: a mistake of the user's, unless all of them are targets that do not
-    answer."""
+    """Joins errors into one: a mistake of the user's, unless all are targets that do not answer."""
     kind = TargetUnavailable if all(map(is_away, errors)) else UserError
     findings = dict.fromkeys(each for error in errors for each in error.findings)
     return kind(findings, exit_code=min(error.exit_code for error in errors))
@@ -203,8 +202,7 @@ class Watched:
             self.since = time.monotonic()
 
     def pause(self, *, reached: bool) -> bool:
-        """Waits until the next try; returns False if there is none: time is up, or the host was
-        never `reached` in a few tries."""
+        """Waits for the next try; False if time is up, or the host was not `reached` in a few."""
         self.tries += 1
         left = self.left
         if left <= 0 or (not reached and self.tries >= _UNKNOWN):

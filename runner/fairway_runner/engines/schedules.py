@@ -79,9 +79,7 @@ def cron(line: str, now: datetime) -> Recurrence:
 def _step(field: str, count: int) -> int | None:
     """Returns the step of `*/N` and `*`, if equal steps fill the count."""
     found = re.fullmatch(r"\*(?:/(\d+))?", field)
-    if found is None:
-        return None
-    step = int(found[1] or 1)
+    step = int(found[1] or 1) if found else 0
     return step if step and count % step == 0 else None
 
 
@@ -104,8 +102,7 @@ def _refused(line: str, why: str) -> UserError:
 
 @dataclass(frozen=True)
 class Schedule:
-    """One schedule: its id, `active`, `disabled` or `completed`, when it runs next, and the id
-    of its last run."""
+    """A schedule: id, `active`, `disabled` or `completed`, its next run, its last run's id."""
 
     name: str
     state: str
@@ -126,5 +123,4 @@ class Schedules(Protocol):
         """Lists the target's schedules, sorted by name."""
 
     def act(self, action: str, name: str) -> None:
-        """Carries out `disable`, `enable` or `delete`. Raises UserError if there is no such
-        schedule."""
+        """Carries out `disable`, `enable` or `delete`, or raises UserError for an unknown one."""

@@ -51,8 +51,7 @@ class SlurmEngine(ScheduledEngine[SlurmAccess]):
     DOWN: ClassVar = DOWN
 
     def no_capacity(self, job: Job) -> str:
-        """Returns a message if the partition starts no jobs, or has too few fit nodes; ""
-        otherwise."""
+        """Returns that the partition starts no jobs, or has too few fit nodes; "" otherwise."""
         found = self.look(health=True)
         state = "up" if found.health is None else found.health.available
         if state != "up":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from fairway_runner.submit.rerun import retry as run_again
 from fairway_runner.submit.submission import resume
 
 if TYPE_CHECKING:
-    from fairway_core.findings import UserError
+    from fairway_runner.engines.engine import Runs
 
 
 @dataclass
@@ -43,14 +43,16 @@ class StepsEngine(Engine):
         """Starts the steps that depend on no other; in a retry, those that did not succeed."""
         os.close(lock)
         with files.alone(run.folder / STEPS_LOCK):
-            errors = self._again(run) if retry else {}
             workflow = WorkflowState.of(run)
-            workflow.errors |= errors
+            if retry:
+                (run.folder / STEPS_CANCELLED).unlink(missing_ok=True)
+                for index in read_retry(run.folder).only:
+                    with workflow.collecting_errors(index):
+                        self._again(workflow, index)
+                state_files.write(run.folder, RunState())
             self._go_on(workflow)
 
-    def refresh(
-        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
-    ) -> None:
+    def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:
         """Refreshes the steps that have begun, and starts none."""
         for run in runs:
             self._look(run, logs=logs, begins=False)
@@ -97,7 +99,14 @@ class StepsEngine(Engine):
         # Dependent steps are ended first, because they might start otherwise.
         for index in reversed(going) if workflow.is_cancelled else going:
             with workflow.collecting_errors(index):
-                self._complete(workflow, index)
+                own = workflow.run_of(workflow.steps[index])
+                if own is None or own.status.is_final:
+                    continue
+                if workflow.is_cancelled:
+                    own.cancel()
+                elif own.cut_off:
+                    with suppress(Refused):  # nothing of it exists: it starts anew, or fails
+                        resume(own)
         workflow.look(self.deadline, logs=logs)
         try:
             while begins and workflow.begin_next():
@@ -106,34 +115,15 @@ class StepsEngine(Engine):
             workflow.write()
         workflow.raise_errors()
 
-    def _complete(self, workflow: WorkflowState, index: int) -> None:
-        """Completes an interrupted submission of a step's run; ends the run if the workflow was
-        cancelled."""
+    def _again(self, workflow: WorkflowState, index: int) -> None:
+        """Retries a step that ran, and resets another to pending; one that was left out stays."""
         own = workflow.run_of(workflow.steps[index])
-        if own is None or own.status.is_final:
-            return
-        if workflow.is_cancelled:
-            own.cancel()
-        elif own.cut_off:
-            with suppress(Refused):  # nothing of it exists: it starts anew, or fails
-                resume(own)
-
-    def _again(self, run: RunFolder) -> Mapping[int, UserError]:
-        """Retries the steps that ran, and resets the others to pending. Returns the errors of steps
-        that stay as they are, by index: started ones are watched all the same."""
-        (run.folder / STEPS_CANCELLED).unlink(missing_ok=True)
-        workflow = WorkflowState.of(run)
-        for index in read_retry(run.folder).only:
-            with workflow.collecting_errors(index):
-                own = workflow.run_of(workflow.steps[index])
-                if own is not None and own.state in FINAL_STATES and own.state != "succeeded":
-                    if workflow.is_left_out(index, own):
-                        continue
-                    run_again(own)
-                workflow.states[index] = TaskState()
-                state_files.write(run.task_folder(index), TaskState())
-        state_files.write(run.folder, RunState())
-        return workflow.errors
+        if own is not None and own.state in FINAL_STATES and own.state != "succeeded":
+            if workflow.is_left_out(index, own):
+                return
+            run_again(own)
+        workflow.states[index] = TaskState()
+        state_files.write(workflow.run.task_folder(index), TaskState())
 
 
 ENGINE = StepsEngine

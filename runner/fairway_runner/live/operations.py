@@ -148,8 +148,7 @@ def report_of(
 
 
 def file_report(azure: Management, report: HealthReport) -> str:
-    """Files the report and returns its id. Raises UserError, which says what the subscription
-    lacks."""
+    """Files the report and returns its id. Raises UserError with what the subscription lacks."""
     name = str(uuid.uuid4())
     try:
         azure.put(_path(name), _REPORTS, report.body())
@@ -158,20 +157,28 @@ def file_report(azure: Management, report: HealthReport) -> str:
         hint = "ask for the role Azure Impact Reporter on it"
         raise UserError.of("not-allowed", message, hint) from None
     except Refused as refused:
-        raise _not_onboarded(azure, refused) from None
+        message = (
+            f"Azure accepts no Guest Health Report from subscription {azure.subscription}: "
+            f"{refused}"
+        )
+        hint = (
+            "subscription and tenant must be onboarded to Guest Health Reporting (preview): "
+            "ask your contact at Microsoft"
+        )
+        if refused.code in _UNREGISTERED:
+            hint = "az provider register --namespace Microsoft.Impact --wait"
+        raise UserError.of("not-onboarded", message, hint) from None
     return name
 
 
 def follow_report(azure: Management, name: str, seconds: float) -> str | None:
-    """Returns Azure's final answer, or the latest one after that many seconds; None for no
-    answer."""
+    """Returns Azure's final answer, or the latest one after these seconds; None for none."""
     deadline = time.monotonic() + seconds
     while True:
         insights = azure.list(f"{_path(name)}/insights", _INSIGHTS)
         found = [(each.get("properties") or {}).get("additionalDetails") or {} for each in insights]
         said = [str(each["statusCode"]) for each in found if each.get("statusCode")]
-        last = next((each for each in said if each in final_answers()), None)
-        if last is not None:
+        if last := next((each for each in said if each in final_answers()), None):
             return last
         left = deadline - time.monotonic()
         if left <= 0:
@@ -181,17 +188,3 @@ def follow_report(azure: Management, name: str, seconds: float) -> str | None:
 
 def _path(name: str) -> str:
     return f"providers/Microsoft.Impact/workloadImpacts/{name}"
-
-
-def _not_onboarded(azure: Management, refused: Refused) -> UserError:
-    message = (
-        f"Azure accepts no Guest Health Report from subscription {azure.subscription}: {refused}"
-    )
-    if refused.code in _UNREGISTERED:
-        hint = "az provider register --namespace Microsoft.Impact --wait"
-    else:
-        hint = (
-            "subscription and tenant must be onboarded to Guest Health Reporting (preview): "
-            "ask your contact at Microsoft"
-        )
-    return UserError.of("not-onboarded", message, hint)

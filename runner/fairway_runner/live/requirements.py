@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_core.catalog import Image, VmSize, image, vm_size
 from fairway_core.catalog.images import SERVER_IMAGE, has_image
@@ -15,6 +15,7 @@ from fairway_core.environment.cluster import Cluster
 
 if TYPE_CHECKING:
     from fairway_core.environment import Environment
+    from fairway_runner.live.management import Facts
 
 # Resource providers that every environment uses, see the stacks.
 _ALWAYS = (
@@ -34,12 +35,6 @@ _PATHS = {"gateway": "access.gateway", _AKS_NODES: "kubernetes.system"}
 
 # Source: Azure/aks-rdma-infiniband.
 _INFINIBAND_OF_NODE_POOLS = "Microsoft.ContainerService/AKSInfinibandSupport"
-
-# API versions of the requests about existing resources.
-_GROUPS = "2021-04-01"
-_STORAGE = "2023-01-01"
-_REGISTRIES = "2023-07-01"
-_WORKSPACES = "2022-10-01"
 
 
 @dataclass(frozen=True)
@@ -129,8 +124,7 @@ def features_of(environment: Environment) -> list[str]:
 
 
 def actions_of(environment: Environment) -> list[str]:
-    """Returns the actions that a deployment requires: of each needed role, those that no other
-    grants."""
+    """Returns the actions that a deployment requires: of each role, those that no other grants."""
     types = ["azurerm_role_assignment"]
     if environment.resource_group is None or not environment.resource_group.existing:
         types.append("azurerm_resource_group")
@@ -159,10 +153,10 @@ def existing_of(environment: Environment) -> list[Existing]:
     group, registry = environment.resource_group, environment.registry
     monitoring = environment.monitoring
     found = (
-        ("resource_group.existing", group and group.existing, _GROUPS, False),
-        ("storage.existing", environment.storage.existing, _STORAGE, True),
-        ("registry.existing", registry and registry.existing, _REGISTRIES, False),
-        ("monitoring.workspace", monitoring and monitoring.workspace, _WORKSPACES, True),
+        ("resource_group.existing", group and group.existing, "2021-04-01", False),
+        ("storage.existing", environment.storage.existing, "2023-01-01", True),
+        ("registry.existing", registry and registry.existing, "2023-07-01", False),
+        ("monitoring.workspace", monitoring and monitoring.workspace, "2022-10-01", True),
     )
     return [Existing(path, id_, api, here) for path, id_, api, here in found if id_]
 
@@ -237,8 +231,8 @@ class Subscription:
 
     location: str
     zone: int | None
-    skus: Sequence[Mapping[str, Any]]
-    usages: Sequence[Mapping[str, Any]]
+    skus: Sequence[Facts]
+    usages: Sequence[Facts]
 
     def offers(self, machines: Sequence[Machines]) -> Iterator[Offer]:
         """Yields an offer for each part of an environment that asks for VMs."""
@@ -282,19 +276,19 @@ class Subscription:
 
     def _nearest(self, size: VmSize, asked: Machines) -> str:
         """Returns the most similar size of which the subscription may have as many VMs."""
+
+        def fits(other: VmSize) -> bool:
+            left, _ = self._left(other, spot=asked.spot)
+            return left is not None and left >= max(1, asked.count) * other.quota_vcpus
+
         known = [
             other
             for other in vm_sizes().values()
             if _is_alike(size, other) and not self._may_have(other.name)[0]
+            if asked.pool or fits(other)
         ]
-        if not asked.pool:
-            known = [other for other in known if self._has_room(other, asked)]
         best = min(known, key=lambda other: _distance(size, other), default=None)
         return best.name if best else ""
-
-    def _has_room(self, size: VmSize, asked: Machines) -> bool:
-        left, _ = self._left(size, spot=asked.spot)
-        return left is not None and left >= max(1, asked.count) * size.quota_vcpus
 
 
 def _is_alike(size: VmSize, other: VmSize) -> bool:
@@ -311,7 +305,6 @@ def _is_alike(size: VmSize, other: VmSize) -> bool:
 
 
 def _distance(size: VmSize, other: VmSize) -> tuple[float, ...]:
-    """Returns the distance between two sizes: by their GPUs, then by vCPUs and memory."""
     vcpus = max(size.vcpus, other.vcpus) / min(size.vcpus, other.vcpus)
     memory = max(size.memory_gib, other.memory_gib) / min(size.memory_gib, other.memory_gib)
     if size.gpu is None or other.gpu is None:

@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_core.catalog import Image, vm_size
 from fairway_core.catalog.roles import Permission, allowed
 from fairway_core.environment.access import data_roles, researchers_of
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.live.management import Management, NotAllowed, signed_in_to
+from fairway_runner.live.management import Facts, Management, NotAllowed, signed_in_to
 
 if TYPE_CHECKING:
     from fairway_core.environment import Environment
@@ -83,16 +83,13 @@ class StoppedMachine:
     @property
     def finding(self) -> Finding:
         """Finding for the stopped VM, with the command that starts it."""
-        message = (
-            f"`{self.name}` is stopped, and Azure cannot change the extensions of a stopped VM"
-        )
+        message = f"`{self.name}` is stopped, and Azure cannot change the extensions of a stopped "
         start = f"fairway nodes start {self.target}"
-        return Finding(
-            "stopped-machine", message, start if self.target else f"az vm start --ids {self.id}"
-        )
+        hint = start if self.target else f"az vm start --ids {self.id}"
+        return Finding("stopped-machine", f"{message}VM", hint)
 
 
-def stopped_machines(plan: Mapping[str, Any]) -> list[StoppedMachine]:
+def stopped_machines(plan: Facts) -> list[StoppedMachine]:
     """Lists the stopped machines that a plan, as `terraform show -json` prints it, cannot change
     while they are stopped. Empty if Azure cannot be asked: Terraform then reports the problem."""
     found = []
@@ -104,15 +101,14 @@ def stopped_machines(plan: Mapping[str, Any]) -> list[StoppedMachine]:
 
 
 def is_stopped(azure: Management, machine: str) -> bool:
-    """Returns True if a VM exists and does not run. Raises NotAllowed if the caller may not see
-    it."""
+    """Returns True if a VM exists and does not run. Raises NotAllowed if it may not be seen."""
     view = azure.get(f"{machine}/instanceView", _COMPUTE) or {}
     states = [str(each.get("code", "")) for each in view.get("statuses") or ()]
     power = [state for state in states if state.startswith("PowerState/")]
     return bool(power) and not any(state in _RUNS for state in power)
 
 
-def _with_changed_extensions(plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _with_changed_extensions(plan: Facts) -> Iterator[tuple[str, str]]:
     """Yields the unchanged VMs, by id, whose extensions change; each with its cluster."""
     changes = [each for each in plan.get("resource_changes") or () if isinstance(each, dict)]
     # A replaced VM is new when its extensions are created, and is destroyed with the old ones.
@@ -137,10 +133,9 @@ def _with_changed_extensions(plan: Mapping[str, Any]) -> Iterator[tuple[str, str
 
 
 def size_offered(
-    path: str, size: str, location: str, zone: int | None, skus: Sequence[Mapping[str, Any]]
+    path: str, size: str, location: str, zone: int | None, skus: Sequence[Facts]
 ) -> Iterator[Finding]:
-    """Finds a size that the region, or the zone if any, does not have, or not for this
-    subscription."""
+    """Finds a size that the region or the zone does not have, or not for this subscription."""
     how = f"az vm list-skus --location {location} --size {size} --all --output table"
     sku = next((one for one in skus if str(one.get("name", "")).lower() == size.lower()), None)
     if sku is None:
@@ -158,9 +153,7 @@ def size_offered(
             return
     if zone is None:
         return
-    zones = sorted(
-        {each for info in sku.get("locationInfo") or () for each in info.get("zones") or ()}
-    )
+    zones = sorted({z for info in sku.get("locationInfo") or () for z in info.get("zones") or ()})
     if str(zone) not in zones:
         there = f"it is in zones {', '.join(zones)}" if zones else "no zone has it there"
         message = f"{size} is not in zone {zone} of {location}: {there}"
@@ -169,7 +162,7 @@ def size_offered(
 
 
 def quota_suffices(
-    location: str, machines: Sequence[Machines], usages: Sequence[Mapping[str, Any]]
+    location: str, machines: Sequence[Machines], usages: Sequence[Facts]
 ) -> Iterator[Finding]:
     """Finds a quota of vCPUs, of a family, of Spot or of the region, that is too small."""
     limits = {str(one["name"]["value"]).lower(): one for one in usages}
@@ -182,33 +175,23 @@ def quota_suffices(
         for name in filter(None, names):
             known = needs.get(name, (0, each.path))
             needs[name] = (known[0] + each.vcpus, known[1])
-    for name, (need, path) in needs.items():
-        found = limits.get(name.lower())
-        if found is not None:
-            yield from _enough(name, location, path, need, found)
-
-
-def _enough(
-    name: str, location: str, path: str, need: int, usage: Mapping[str, Any]
-) -> Iterator[Finding]:
-    limit, used = int(usage["limit"]), int(usage["currentValue"])
-    title = usage["name"].get("localizedValue") or name
     how = f"request more in the portal, under Quotas; see: az vm list-usage --location {location}"
-    if need > limit:
-        message = f"{need} vCPUs are needed, and the quota `{title}` in {location} is {limit}"
-        yield Finding("quota-too-small", message, how, path)
-    elif need > limit - used:
-        message = (
-            f"{need} vCPUs are needed, and {limit - used} of {limit} are free in the quota "
-            f"`{title}` in {location}"
-        )
-        hint = f"this is fine if the environment itself already uses them; otherwise {how}"
-        yield Finding("quota-in-use", message, hint, path, Severity.WARNING)
+    for name, (need, path) in needs.items():
+        if (usage := limits.get(name.lower())) is None:
+            continue
+        limit, used = int(usage["limit"]), int(usage["currentValue"])
+        quota = f"the quota `{usage['name'].get('localizedValue') or name}` in {location}"
+        if need > limit:
+            message = f"{need} vCPUs are needed, and {quota} is {limit}"
+            yield Finding("quota-too-small", message, how, path)
+        elif need > limit - used:
+            free = f"{limit - used} of {limit} are free in {quota}"
+            hint = f"this is fine if the environment itself already uses them; otherwise {how}"
+            message = f"{need} vCPUs are needed, and {free}"
+            yield Finding("quota-in-use", message, hint, path, Severity.WARNING)
 
 
-def pool_quota_suffices(
-    machines: Sequence[Machines], account: Mapping[str, Any]
-) -> Iterator[Finding]:
+def pool_quota_suffices(machines: Sequence[Machines], account: Facts) -> Iterator[Finding]:
     """Finds a quota of a Batch account that is too small for its pools."""
     properties = account.get("properties") or {}
     families = {
@@ -242,7 +225,7 @@ _NOTICE_DAYS = 60
 
 
 def image_version_exists(
-    path: str, image: Image, location: str, versions: Sequence[Mapping[str, Any]]
+    path: str, image: Image, location: str, versions: Sequence[Facts]
 ) -> Iterator[Finding]:
     """Finds an exact version of an image that the region does not have."""
     names = sorted(str(each.get("name")) for each in versions)
@@ -255,9 +238,7 @@ def image_version_exists(
         yield Finding("no-image-version", message, hint, path)
 
 
-def image_is_kept(
-    path: str, image: Image, today: date, version: Mapping[str, Any]
-) -> Iterator[Finding]:
+def image_is_kept(path: str, image: Image, today: date, version: Facts) -> Iterator[Finding]:
     """Finds an exact version of an image that its publisher has deprecated, or soon will.
 
     Azure creates no more machines from it, and lets no scale set or pool with it grow.
@@ -282,9 +263,7 @@ def image_is_kept(
             yield Finding("image-ending", message, hint, path, Severity.WARNING)
 
 
-def pool_takes_image(
-    path: str, image: Image, listed: Sequence[Mapping[str, Any]]
-) -> Iterator[Finding]:
+def pool_takes_image(path: str, image: Image, listed: Sequence[Facts]) -> Iterator[Finding]:
     """Finds an image that Azure Batch does not list for pools, or lists with another node agent."""
     wanted = (image.publisher, image.offer, image.sku)
     agents = []
@@ -306,9 +285,8 @@ def pool_takes_image(
     yield Finding("pool-image-not-listed", message, hint, path)
 
 
-def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> Iterator[Finding]:
-    """Finds a resource provider that is not registered, without which none of its resources can be
-    created."""
+def provider_registered(namespace: str, provider: Facts | None) -> Iterator[Finding]:
+    """Finds an unregistered resource provider: none of its resources can be created."""
     state = (provider or {}).get("registrationState", "NotRegistered")
     if state != "Registered":
         message = f"resource provider {namespace} is {state} in the subscription"
@@ -316,28 +294,21 @@ def provider_registered(namespace: str, provider: Mapping[str, Any] | None) -> I
         yield Finding("provider-not-registered", message, hint)
 
 
-def feature_registered(feature: str, found: Mapping[str, Any] | None) -> Iterator[Finding]:
+def feature_registered(feature: str, found: Facts | None) -> Iterator[Finding]:
     """Finds a feature that is not registered, without which the resources do not work."""
     state = ((found or {}).get("properties") or {}).get("state", "NotRegistered")
     if state != "Registered":
         namespace, _, name = feature.partition("/")
-        message = (
-            f"feature {feature} is {state} in the subscription: nodes that are created "
-            "before it is registered have no InfiniBand between them"
-        )
-        hint = (
-            f"az feature register --namespace {namespace} --name {name}\n"
-            "and, once `az feature show` of it says Registered: "
-            f"az provider register --namespace {namespace}"
-        )
+        message = f"feature {feature} is {state} in the subscription: nodes that are created "
+        message += "before it is registered have no InfiniBand between them"
+        hint = f"az feature register --namespace {namespace} --name {name}\n"
+        hint += "and, once `az feature show` of it says Registered: "
+        hint += f"az provider register --namespace {namespace}"
         yield Finding("feature-not-registered", message, hint)
 
 
-def kubernetes_offered(
-    version: str, location: str, offered: Sequence[Mapping[str, Any]]
-) -> Iterator[Finding]:
-    """Finds a minor version of Kubernetes that the region does not have, or not with usual
-    support."""
+def kubernetes_offered(version: str, location: str, offered: Sequence[Facts]) -> Iterator[Finding]:
+    """Finds a minor version that the region does not have, or not with usual support."""
     path = "kubernetes.version"
     supported = {
         str(each.get("version")): each
@@ -354,9 +325,7 @@ def kubernetes_offered(
         yield Finding("kubernetes-preview", message, hint, path, Severity.WARNING)
 
 
-def existing_is_there(
-    existing: Existing, location: str, found: Mapping[str, Any] | None
-) -> Iterator[Finding]:
+def existing_is_there(existing: Existing, location: str, found: Facts | None) -> Iterator[Finding]:
     """Finds a resource that should already exist, and does not, or is in another region."""
     name = existing.id.rpartition("/")[2]
     if found is None:
@@ -369,9 +338,7 @@ def existing_is_there(
         yield Finding("in-another-region", message, f"name one in {location}", existing.path)
 
 
-def role_is_free(
-    promised: PromisedRole, role_id: str, given: Sequence[Mapping[str, Any]]
-) -> Iterator[Finding]:
+def role_is_free(promised: PromisedRole, role_id: str, given: Sequence[Facts]) -> Iterator[Finding]:
     """Finds a role to be granted that somebody has granted by hand at the same place: Azure refuses
     a second one (RoleAssignmentExists).
 
@@ -402,11 +369,8 @@ def role_is_free(
             yield Finding("role-given-already", message, hint, promised.path)
 
 
-def may_deploy(
-    actions: Sequence[str], permissions: Sequence[Mapping[str, Any]]
-) -> Iterator[Finding]:
-    """Finds actions that a deployment requires and the user may not perform: a warning, as another
-    may deploy."""
+def may_deploy(actions: Sequence[str], permissions: Sequence[Facts]) -> Iterator[Finding]:
+    """Finds actions that the user may not perform: a warning, as another may deploy."""
     own = [
         Permission(tuple(each.get("actions") or ()), tuple(each.get("notActions") or ()))
         for each in permissions

@@ -7,6 +7,7 @@ import threading
 from logging.handlers import QueueHandler
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from azure.core.exceptions import (
@@ -20,7 +21,6 @@ from azure.storage.blob import StorageErrorCode
 from endings import refused
 from targets import target_of
 
-from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines import azure_sdk, outage
 from fairway_runner.engines.azure_calls import Calls, ServiceError
@@ -193,9 +193,8 @@ def test_azure_storage_without_an_answer_logs_that_it_is_silent(
 
 def test_azure_storage_refuses_invalid_connection_string(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", "BlobEndpoint")
-    with pytest.raises(UserError) as caught:
-        _ = Storage(Target.local(), 0.0).client
-    assert [each.id for each in caught.value.findings] == ["bad-connection-string"]
+    finding = refused(lambda: Storage(Target.local(), 0.0).client)
+    assert finding.id == "bad-connection-string"
 
 
 @pytest.mark.parametrize(("deadline", "seconds"), [(600.0, 60), (30.0, 30), (1.0, 5)])
@@ -289,20 +288,14 @@ def test_azure_call_to_an_unknown_host_name_gives_up_before_its_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("fairway_runner.engines.azure_calls._UNKNOWN_NAME", 0.0)
-
-    looked: list[object] = []
-
-    def unknown(*_: object, **__: object) -> None:
-        looked.append(_)
-        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    error = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    monkeypatch.setattr(socket, "getaddrinfo", looked := Mock(side_effect=error))
     request = HttpRequest("GET", "https://nobody.batch.azure.com")
     with straight() as connections:
         made = calls(600)
         with pytest.raises(ServiceError, match="Failed to resolve"):
             made.call("a job", lambda: connections.send(request))
-    assert len(looked) == 2
+    assert looked.call_count == 2
 
 
 class _Ssh:
@@ -314,7 +307,7 @@ class _Ssh:
 def _gateway(said: str) -> Gateway:
     ssh = _Ssh()
     found = Gateway(cast("Any", ssh), 1.0)
-    assert found.mark() == 0
+    assert found.said == ""
     ssh.said = said
     return found
 
@@ -324,10 +317,10 @@ def test_gateway_returns_the_reason_of_the_latest_failure() -> None:
         "channel 2: open failed: connect failed: Connection refused\r\n"
         "channel 3: open failed: connect failed: Name or service not known\r\n"
     )
-    assert found.failure_since(0) == "Name or service not known"
-    assert found.failure_since(found.mark()) == ""
+    assert found.failure_since("") == "Name or service not known"
+    assert found.failure_since(found.said) == ""
     found = _gateway("channel 2: open failed: administratively prohibited: open failed\r\n")
-    finding = refused(lambda: found.failure_since(0))
+    finding = refused(lambda: found.failure_since(""))
     assert finding.id == "no-forwarding"
     said = "azureuser@10.40.0.4 does not forward connections ("
     assert finding.message.startswith(said)

@@ -23,18 +23,15 @@ class Orders:
             raise self.refusals.pop(what)
         self.done.append(what)
 
-
-class Account(Orders):
-    """A job; each poll has its running tasks."""
-
-    def disable_job(self, _job: str) -> None:
-        self._do("disable")
-
-    def terminate_job(self, _job: str, _reason: str) -> None:
-        self._do("terminate")
+    def order(self, _what: str, _method: str, path: str, **_body: Any) -> None:
+        self._do(path.rpartition("/")[2])
 
     def delete_task_file(self, _job: str, task: str, _name: str) -> None:
         self._do(f"tell {task}")
+
+
+class Account(Orders):
+    """A job; each poll has its running tasks."""
 
     def running_tasks(self, _job: str) -> list[str]:
         return self.looks.pop(0) if self.looks else []
@@ -79,12 +76,9 @@ def test_batch_cancel_signals_all_running_tasks_and_waits_for_them(
     assert (account.done, account.looks) == (done, [])
 
 
-@pytest.mark.parametrize("code", ["JobCompleted", "JobBeingTerminated"])
-def test_batch_cancel_leaves_an_ending_job_alone(code: str) -> None:
-    assert end(Account([], {"disable": refused(409, code)}))
-
-
-def test_batch_cancel_returns_false_for_a_missing_job_and_raises_other_errors() -> None:
+def test_batch_cancel_leaves_an_ending_job_alone_and_returns_false_for_a_missing_one() -> None:
+    for code in ("JobCompleted", "JobBeingTerminated"):
+        assert end(Account([], {"disable": refused(409, code)}))
     assert not end(Account([], {"disable": refused(404, "JobNotFound")}))
     for other in (refused(404), refused(409, "PoolBeingDeleted")):  # the first as from a proxy
         with pytest.raises(ServiceError):
@@ -97,15 +91,6 @@ class OneTask(Orders):
     def task(self, _job: str, _task: str) -> dict[str, Any]:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
-    def let_end(self, _job: str, _task: Any) -> None:
-        self._do("let end")
-
-    def delete_task_file(self, _job: str, _task: str, _name: str) -> None:
-        self._do("tell")
-
-    def terminate_task(self, _job: str, _task: str) -> None:
-        self._do("terminate")
-
 
 def seen(state: str, started: str = "") -> dict[str, Any]:
     return {"id": "3", "state": state, "executionInfo": {"startTime": started or None}}
@@ -113,18 +98,19 @@ def seen(state: str, started: str = "") -> dict[str, Any]:
 
 RUNS, AGAIN = seen("running", "10:00"), seen("running", "10:05")
 WAITS, ENDED = seen("active"), seen("completed", "10:00")
+LET_END = "3"  # the task is updated: no retries
 
 
 @pytest.mark.parametrize(
     ("looks", "grace", "done"),
     [
-        ([WAITS], 600, ["let end", "terminate"]),
-        ([RUNS, RUNS, RUNS, ENDED], 600, ["let end", "tell"]),
+        ([WAITS], 600, [LET_END, "terminate"]),
+        ([RUNS, RUNS, RUNS, ENDED], 600, [LET_END, "tell 3"]),
         # The task has lost its node, or starts again anyway.
-        ([RUNS, RUNS, WAITS], 600, ["let end", "tell", "terminate"]),
-        ([RUNS, RUNS, AGAIN], 600, ["let end", "tell", "terminate"]),
-        ([ENDED], 600, ["let end"]),
-        ([RUNS], -100, ["let end", "terminate"]),  # its grace has ended
+        ([RUNS, RUNS, WAITS], 600, [LET_END, "tell 3", "terminate"]),
+        ([RUNS, RUNS, AGAIN], 600, [LET_END, "tell 3", "terminate"]),
+        ([ENDED], 600, [LET_END]),
+        ([RUNS], -100, [LET_END, "terminate"]),  # its grace has ended
     ],
 )
 @pytest.mark.parametrize("is_ready", [True, False])
@@ -132,17 +118,17 @@ def test_batch_end_task_signals_once_and_terminates_a_task_that_does_not_end(
     looks: list[dict[str, Any]], grace: float, done: list[str], is_ready: bool
 ) -> None:
     """A task that is not ready for the signal is signalled again."""
-    refusals = {} if is_ready else {"tell": refused(404, "FileNotFound")}
+    refusals = {} if is_ready else {"tell 3": refused(404, "FileNotFound")}
     account: Any = OneTask([*looks] if is_ready else [looks[0], *looks], refusals)
     states.end_task(account, "job", "3", grace)
     assert account.done == done
 
 
-@pytest.mark.parametrize(("status", "code"), [(404, "TaskNotFound"), (409, "TaskCompleted")])
-def test_batch_end_task_leaves_an_ended_task_alone(status: int, code: str) -> None:
-    account: Any = OneTask([WAITS], {"let end": refused(status, code)})
-    states.end_task(account, "job", "3", 600)
-    assert account.done == []
-    other: Any = OneTask([WAITS], {"let end": refused(409, "JobBeingTerminated")})
+def test_batch_end_task_leaves_an_ended_task_alone_and_raises_other_errors() -> None:
+    for gone in (refused(404, "TaskNotFound"), refused(409, "TaskCompleted")):
+        account: Any = OneTask([WAITS], {LET_END: gone})
+        states.end_task(account, "job", "3", 600)
+        assert account.done == []
+    other: Any = OneTask([WAITS], {LET_END: refused(409, "JobBeingTerminated")})
     with pytest.raises(ServiceError):
         states.end_task(other, "job", "3", 600)

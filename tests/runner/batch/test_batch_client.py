@@ -2,14 +2,14 @@
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from endings import refused as refused_as
 from pool import refused
 
-from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.azure_calls import ServiceError
-from fairway_runner.engines.batch import pools
 from fairway_runner.engines.batch.client import Account
 from fairway_runner.engines.batch.engine import BatchEngine
 
@@ -43,21 +43,21 @@ def account() -> Account:
     return made
 
 
-def test_batch_client_refuses_a_sign_in_over_plain_http(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK would refuse with an error that looks like an unreachable service."""
-    monkeypatch.delenv("AZURE_BATCH_ACCESS_KEY", raising=False)
-    batch = {**BATCH, "endpoint": "http://127.0.0.1:9"}
-    with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9 is not https://") as caught:
-        _ = Account(Target.model_validate({**TARGET, "batch": batch}), 10).client
-    assert caught.value.findings[0].id == "no-tls"
-
-
-def test_batch_client_refuses_accounts_without_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AZURE_BATCH_ENDPOINT", raising=False)
-    batch = {"pool": "nd"}
-    with pytest.raises(UserError) as caught:
-        _ = Account(Target.model_validate({**TARGET, "batch": batch}), 10).endpoint
-    assert [each.id for each in caught.value.findings] == ["no-endpoint"]
+@pytest.mark.parametrize(
+    ("batch", "id_", "said"),
+    [
+        ({"endpoint": "http://127.0.0.1:9"}, "no-tls", r"http://127\.0\.0\.1:9 is not https://"),
+        ({}, "no-endpoint", "the address of the Batch account of `nd` is not known"),
+    ],
+)
+def test_batch_client_refuses_plain_http_for_a_sign_in_and_a_missing_endpoint(
+    monkeypatch: pytest.MonkeyPatch, batch: dict[str, str], id_: str, said: str
+) -> None:
+    """The SDK would refuse the first with an error that looks like an unreachable service."""
+    for name in ("AZURE_BATCH_ACCESS_KEY", "AZURE_BATCH_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    target = Target.model_validate({**TARGET, "batch": {"pool": "nd", **batch}})
+    assert refused_as(lambda: Account(target, 10).client, said).id == id_
 
 
 def test_batch_engine_within_sets_the_deadline_of_both_services_and_restores_it() -> None:
@@ -80,23 +80,18 @@ def test_batch_client_lists_only_the_jobs_of_its_pool(account: Account) -> None:
 def test_batch_node_action_without_options_sends_no_body(
     account: Account, action: str, body: bytes | None
 ) -> None:
-    pools.act(account, action, "tvm-1")
+    engine = BatchEngine(account.target)
+    engine.account = account
+    engine.order(action, "tvm-1")
     [request] = account.client.asked  # type: ignore[attr-defined]
     assert request.content == body
 
 
 def test_batch_client_finds_no_job_only_if_the_service_says_job_not_found(account: Account) -> None:
     """A missing job means a lost run, and a proxy may answer 404 for a moment."""
-
-    def answers(error: ServiceError) -> None:
-        def job(_: str) -> None:
-            raise error
-
-        account.__dict__["job"] = job
-
-    answers(refused(404, "JobNotFound"))
+    answers = [refused(404, code) for code in ("JobNotFound", "", "ResourceNotFound")]
+    account.__dict__["job"] = Mock(side_effect=answers)
     assert account.find_job("r-1") is None
-    for code in ("", "ResourceNotFound"):
-        answers(refused(404, code))
+    for _ in range(2):
         with pytest.raises(ServiceError):
             account.find_job("r-1")

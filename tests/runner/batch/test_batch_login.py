@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pool import refused
@@ -22,8 +23,11 @@ BASTION = (
 )
 
 
-def account(answer: Any, **fields: Any) -> Any:
-    """Returns an account with this answer for the remote login settings."""
+MAPPED = {"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001}
+
+
+def engine_that(answer: Any, **fields: Any) -> Any:
+    """Returns an engine whose pool has this answer for the remote login settings."""
 
     def settings(_pool: str, _node: str) -> Any:
         if isinstance(answer, Exception):
@@ -34,55 +38,46 @@ def account(answer: Any, **fields: Any) -> Any:
         return operation()
 
     node = {"id": "tvm-1", "state": "running", "ipAddress": "10.0.2.4"}
+    made: Any = engine.BatchEngine(target_of("batch", **fields))
     client = SimpleNamespace(
         get_node=lambda _pool, _node: node, get_node_remote_login_settings=settings
     )
-    target = target_of("batch", **fields)
-    return SimpleNamespace(
-        client=client, calls=SimpleNamespace(call=call), target=target, pool="pool"
-    )
+    made.account = SimpleNamespace(client=client, calls=SimpleNamespace(call=call), pool="pool")
+    return made
 
 
-def test_batch_login_goes_through_the_jump_hosts_of_the_target() -> None:
-    reach = {"jump": ["me@gate.example.com"]}
-    host, port, way = engine._address(account(refused(409), reach=reach), "tvm-1")
-    words = engine._words(Path("key"), "me", host, port, ["true"], "", way)
-    assert "ProxyJump=me@gate.example.com" in words
-    assert words[-4:] == ["me", "--", "10.0.2.4", "true"]
-
-
-def test_batch_login_user_expires_within_an_hour_but_after_two_renewals() -> None:
-    left = datetime.fromisoformat(engine._access("")["expiryTime"]) - datetime.now(UTC)
+def test_batch_login_goes_through_the_jump_hosts_of_the_target_as_a_user_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The user expires within an hour, but after two renewals."""
+    mine = engine_that(refused(409), reach={"jump": ["me@gate.example.com"]})
+    users: dict[str, Any] = {}
+    mine.account.client.create_node_user = lambda _pool, _node, user: users.update(user)
+    mine.account.client.delete_node_user = lambda _pool, _node, _user: None
+    run: list[str] = []
+    monkeypatch.setattr(engine, "on_terminal", run.extend)
+    mine.shell("tvm-1", ["true"])
+    assert "ProxyJump=me@gate.example.com" in run
+    assert run[-4:] == [users["name"], "--", "10.0.2.4", "true"]
+    left = datetime.fromisoformat(users["expiryTime"]) - datetime.now(UTC)
     assert timedelta(seconds=2 * engine._RENEWAL) < left <= timedelta(hours=1)
 
 
-def test_batch_login_raises_an_unexpected_error_of_remote_login_settings() -> None:
-    with pytest.raises(ServiceError):
-        engine._address(account(refused(403)), "tvm-1")
-
-
 def test_batch_login_reports_why_its_user_was_refused_and_not_the_cleanup() -> None:
-
-    def users(status: int) -> Callable[..., None]:
-        def refuse(*_: object) -> None:
-            raise refused(status)
-
-        return refuse
-
-    mine = account(MAPPED)
-    mine.client.create_node_user, mine.client.delete_node_user = users(409), users(403)
+    mine = engine_that(MAPPED)
+    mine.account.client.create_node_user = Mock(side_effect=refused(409))
+    mine.account.client.delete_node_user = Mock(side_effect=refused(403))
     with pytest.raises(ServiceError) as caught:
-        engine.shell(mine, "tvm-1", [], forward="")
+        mine.shell("tvm-1")
     assert caught.value.status == 409
-
-
-MAPPED = {"remoteLoginIPAddress": "203.0.113.7", "remoteLoginPort": 50001}
 
 
 @pytest.mark.parametrize("answer", [MAPPED, refused(404), refused(409), {}])
 def test_batch_login_uses_the_mapped_port_or_the_address_of_the_node(answer: Any) -> None:
-    way = ("203.0.113.7", 50001, {}) if answer is MAPPED else ("10.0.2.4", 22, {})
-    assert engine._address(account(answer), "tvm-1") == way
+    way = ("203.0.113.7", {"Port": "50001"}) if answer is MAPPED else ("10.0.2.4", {})
+    assert engine_that(answer)._way_to("tvm-1") == way
+    with pytest.raises(ServiceError):
+        engine_that(refused(403))._way_to("tvm-1")  # an unexpected error
 
 
 def test_batch_login_through_a_bastion_without_the_azure_cli_exits_with_4(
@@ -90,7 +85,7 @@ def test_batch_login_through_a_bastion_without_the_azure_cli_exits_with_4(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UserError) as caught:
-        engine._address(account(refused(409), reach={"bastion": BASTION}), "tvm-1")
+        engine_that(refused(409), reach={"bastion": BASTION})._way_to("tvm-1")
     assert caught.value.exit_code == 4
 
 
@@ -99,7 +94,7 @@ def test_batch_login_ended_by_a_signal_removes_its_user_and_key(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    mine = account(MAPPED)
+    mine = engine_that(MAPPED)
     users = []
 
     def create(_pool: str, _node: str, user: Any) -> None:
@@ -108,10 +103,10 @@ def test_batch_login_ended_by_a_signal_removes_its_user_and_key(
         users.append(user["name"])
         signal.raise_signal(number)
 
-    mine.client.create_node_user = create
-    mine.client.delete_node_user = lambda _pool, _node, user: users.remove(user)
+    mine.account.client.create_node_user = create
+    mine.account.client.delete_node_user = lambda _pool, _node, user: users.remove(user)
     with pytest.raises(KeyboardInterrupt):
-        engine.shell(mine, "tvm-1", [], forward="")
+        mine.shell("tvm-1")
     assert (users, list(tmp_path.iterdir())) == ([], [])
 
 
@@ -127,8 +122,9 @@ def test_batch_login_user_is_renewed_during_the_connection_despite_a_failure(
             raise refused(503)  # the next renewal succeeds
         twice.set()
 
-    there = account({})
+    there = engine_that({}).account
+    there.client.create_node_user = there.client.delete_node_user = lambda *_: None
     there.client.replace_node_user = replace
-    with engine._renewed(there, "tvm-1", "me", "ssh-ed25519 A"):
+    with engine._user(there, "tvm-1", "me", "ssh-ed25519 A"):
         assert twice.wait(300)
     assert set(renewed) == {("pool", "tvm-1", "me", "ssh-ed25519 A")}

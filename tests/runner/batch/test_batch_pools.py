@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from endings import refused
@@ -12,7 +13,7 @@ from targets import target_of
 
 from fairway_agent.fanout import sshd_mesh
 from fairway_runner.engines.batch import pools
-from fairway_runner.engines.batch.engine import BatchEngine, _any_node
+from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.jobs.job import Job
 from fairway_runner.runs.store import Run
 
@@ -35,9 +36,15 @@ def account(
         target=target_of("batch", **{"name": "spot", "storage": STORAGE, **target}),
         pool="pool",
         pool_facts=lambda: pool,
-        calls=SimpleNamespace(is_here=False),
+        calls=SimpleNamespace(is_here=False, soon=contextlib.nullcontext),
         nodes=lambda: iter(nodes),
     )
+
+
+def engine_with(account: Any) -> BatchEngine:
+    engine = BatchEngine(account.target)
+    engine.account = account
+    return engine
 
 
 def job(**fields: Any) -> Any:
@@ -142,11 +149,7 @@ def test_batch_pool_of_unknown_size_accepts_the_job(pool: dict[str, Any]) -> Non
 
 def test_batch_pool_that_does_not_exist_is_reported_as_no_pool() -> None:
     there = account(**HELD)
-
-    def missing() -> None:
-        raise refusal(404, "PoolNotFound")
-
-    there.pool_facts = missing
+    there.pool_facts = Mock(side_effect=refusal(404, "PoolNotFound"))
     assert refused(lambda: pools.require_pool(there, job())).id == "no-pool"
     assert [each.id for each in pools._of_account(there)] == ["no-pool"]
 
@@ -172,15 +175,12 @@ def test_batch_doctor_suggests_the_action_that_brings_a_node_back(
     assert finding.hint == f"fairway nodes {action} spot tvm-1"
 
 
-def test_batch_pool_without_nodes_refuses_a_shell_and_suggests_a_resize() -> None:
-    found = refused(lambda: _any_node(account(nodes=(BROKEN,))))
+def test_batch_pool_without_nodes_refuses_a_shell_and_one_with_autoscaling_a_resize() -> None:
+    found = refused(lambda: engine_with(account(nodes=(BROKEN,))).shell(None))
     assert found.message == "the pool `pool` has no nodes now"
     assert found.hint == "start one: fairway pool resize spot 1"
-
-
-def test_batch_pool_with_autoscaling_refuses_a_resize() -> None:
     there = account({**POOL, "enableAutoScale": True})
-    found = refused(lambda: pools.resize(there, 3))
+    found = refused(lambda: engine_with(there).resize(1))
     assert found.message == "the pool `pool` scales by its formula"
     assert found.hint == "change the limits in the environment file, and deploy it"
 
@@ -191,11 +191,8 @@ def test_batch_pool_resize_error_is_reported_by_doctor_and_as_no_capacity() -> N
     (found,) = pools._of_account(there)
     assert found.message.startswith("the pool cannot grow: AccountCoreQuotaReached")
     assert found.hint == "ask for more quota, or try another region, zone or VM size"
-    engine = BatchEngine(there.target)
-    engine.account = there
-    assert engine.no_capacity(job()) == found.message
-    engine.account = account(**HELD)
-    assert engine.no_capacity(job()) == ""
+    assert engine_with(there).no_capacity(job()) == found.message
+    assert engine_with(account(**HELD)).no_capacity(job()) == ""
 
 
 @pytest.mark.parametrize(
@@ -213,32 +210,23 @@ def test_batch_doctor_of_a_local_simulator_requires_sshd_on_this_machine(
     assert all("openssh-server" in (each.hint or "") for each in found)
 
 
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> BatchEngine:
-    """Returns an engine that sends no requests."""
-    monkeypatch.setattr(BatchEngine, "refresh", lambda *_, **__: None)
-    found = BatchEngine.__new__(BatchEngine)
-    found._poller = SimpleNamespace(refresh=lambda *_, **__: None)  # type: ignore[assignment]
-    return found
-
-
-def test_batch_doctor_reports_missing_containers_and_unfit_nodes(engine: BatchEngine) -> None:
-    def blobs(container: str, _: str) -> Any:
-        raise refusal(404, f"no container {container}")
-
-    calls = SimpleNamespace(soon=contextlib.nullcontext, is_here=False)
+def test_batch_doctor_reports_missing_containers_and_unfit_nodes() -> None:
     there: Any = account(nodes=(BROKEN,), **HELD)
-    storage: Any = SimpleNamespace(blobs=blobs, calls=calls)
-    there.calls, engine.account, engine.storage = calls, there, storage
+    engine: Any = engine_with(there)
+    missing = [refusal(404, f"no container {name}") for name in ("outputs", "code")]
+    engine.storage = SimpleNamespace(blobs=Mock(side_effect=missing), calls=there.calls)
     found = [each.message for each in engine.doctor()]
+    assert [call.args[0] for call in engine.storage.blobs.mock_calls] == ["outputs", "code"]
     assert found[:2] == ["no container outputs", "no container code"]
     assert len(found) == 3
     assert "tvm-1" in found[2]
 
 
 def test_batch_run_that_is_queued_has_no_host(
-    engine: BatchEngine, make_run: Callable[..., Run]
+    make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(BatchEngine, "refresh", lambda *_: None)
+    engine = engine_with(account())
     run = make_run("job-aaaaaa", [{"state": "queued"}], state="queued")
     for call in (lambda: engine.main_host(run), lambda: engine.enter(run, 0, 0, [])):
         assert refused(call).message == "task 0 of job-aaaaaa has no node yet"
@@ -252,8 +240,8 @@ def test_batch_nodes_show_only_the_run_that_is_running_on_them() -> None:
     ]
     nodes = [{"id": "a", "state": "running", "recentTasks": tasks}]
     nodes += [{"id": "b", "state": "idle", "recentTasks": tasks}, {"id": "c", "state": "running"}]
-    there = account(nodes=tuple(nodes))
-    assert [node.run for node in pools.nodes(there)] == ["new-bbbbbb", "", ""]
+    found = engine_with(account(nodes=tuple(nodes))).nodes()
+    assert [node.run for node in found] == ["new-bbbbbb", "", ""]
 
 
 MINE = {"id": "mine", "state": "active", "priority": 0, "creationTime": "2026-11-23T08:00:00Z"}
@@ -312,13 +300,7 @@ def test_batch_waiting_reason_counts_tasks_and_jobs_that_come_first(
     assert not {"new", "low"} & set(account.asked), "whose turn comes later"
 
 
-def test_batch_waiting_reason_omits_other_jobs_if_task_counts_fail(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    account = Queue(("old", "active", 0, BEFORE, 1))
-
-    def fail(_: str) -> dict[str, int]:
-        raise refusal(503, "ServerBusy")
-
-    monkeypatch.setattr(account, "task_counts", fail)
-    assert pools.why_waiting(account, MINE) == NODES  # type: ignore[arg-type]
+def test_batch_waiting_reason_omits_other_jobs_if_task_counts_fail() -> None:
+    account: Any = Queue(("old", "active", 0, BEFORE, 1))
+    account.task_counts = Mock(side_effect=refusal(503, "ServerBusy"))
+    assert pools.why_waiting(account, MINE) == NODES

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pool import Files, refused
@@ -227,9 +228,7 @@ class TestShares:
     def test_batch_share_raises_the_refusal_of_the_service(
         self, run: Run, files: Any, monkeypatch: pytest.MonkeyPatch, asked: str
     ) -> None:
-        def refuse(*_: object) -> bytes:
-            raise refused(403, "AuthorizationFailure")
-
+        refuse = Mock(side_effect=refused(403, "AuthorizationFailure"))
         monkeypatch.setattr(files, asked, refuse)
         with pytest.raises(ServiceError):
             self.told(run, files, replace(self.RUNS, state="failed", ended=300.0))

@@ -198,14 +198,14 @@ def test_batch_job_is_ended_if_its_preparation_failed_on_all_nodes(
 ) -> None:
     told: list[str] = []
 
-    def terminate(job: str, _why: str) -> None:
-        told.append(job)
+    def terminate(_what: str, _method: str, path: str, **_body: str) -> None:
+        told.append(path)
         raise refused(status)
 
     account = account_that(
         preparation=[{"nodeId": "n", "jobPreparationTaskExecutionInfo": UNPREPARED}],
         nodes=[{"id": name} for name in nodes],
-        terminate_job=terminate,
+        order=terminate,
     )
     own, job = Poller(account, STORAGE), {"id": "r-1", "state": "active"}
     if state is None:
@@ -214,7 +214,7 @@ def test_batch_job_is_ended_if_its_preparation_failed_on_all_nodes(
     else:
         found = own._end_unprepared(RunState("queued"), job, ended=ended)
         assert (found.state, "ScriptFailed" in (found.reason or "")) == (state, True)
-    assert told == ["r-1"] * len(nodes)
+    assert told == ["/jobs/r-1/terminate"] * len(nodes)
 
 
 @pytest.mark.parametrize("others", [0, 3])

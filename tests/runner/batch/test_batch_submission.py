@@ -3,6 +3,7 @@
 import threading
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from endings import refused as refused_finding
@@ -32,17 +33,16 @@ def sending(answer: Any) -> Any:
 
 
 def test_batch_submission_names_a_task_that_is_too_large() -> None:
-    too_large = refused(413, "RequestBodyTooLarge")
-    with pytest.raises(ServiceError) as caught:
-        sending(too_large)._add_chunk("job", TASKS)
-    [finding] = caught.value.findings
-    assert finding.message == "task 0 is larger than Azure Batch accepts"
+    with pytest.raises(ServiceError, match="task 0 is larger than Azure Batch accepts") as caught:
+        sending(refused(413, "RequestBodyTooLarge"))._add_chunk("job", TASKS)
     assert (caught.value.status, caught.value.exit_code) == (413, 2)
 
 
-def test_batch_submission_continues_with_its_own_existing_job() -> None:
-    """The job's tasks may be running: the run must not go to another target."""
+def test_batch_submission_continues_with_its_own_job_and_is_unavailable_without_quota() -> None:
+    """The job's tasks may be running: the run must not go to another target then."""
     assert to_a_full_account(dict(JOB))._create_job(JOB) is False
+    with pytest.raises(Unavailable, match="QuotaReached"):
+        to_a_full_account(None)._create_job(JOB)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,6 @@ def test_batch_submission_continues_with_its_own_existing_job() -> None:
 def test_batch_submission_refuses_a_run_id_of_another_job_or_schedule(code: str, job: Any) -> None:
     found = refused_finding(lambda: to_a_full_account(job, code)._create_job(JOB))
     assert (found.id, "`job-a`" in found.message) == ("taken-run-id", True)
-
-
-def test_batch_submission_is_unavailable_if_the_job_quota_is_reached() -> None:
-    with pytest.raises(Unavailable, match="QuotaReached"):
-        to_a_full_account(None)._create_job(JOB)
 
 
 def test_batch_submission_with_all_tasks_accepted_at_its_deadline_is_complete() -> None:
@@ -108,14 +103,10 @@ def to_a_full_account(
     job: dict[str, Any] | None, code: str = "ActiveJobAndScheduleQuotaReached"
 ) -> Submission:
     """Returns a submission to an account that refuses jobs with this code, and has this one."""
-
-    def create(_: object) -> None:
-        raise refused(409, code)
-
-    calls = SimpleNamespace(deadline=600.0)
-    account: Any = SimpleNamespace(create_job=create, calls=calls)
+    create = Mock(side_effect=refused(409, code))
+    account: Any = SimpleNamespace(create_job=create, calls=SimpleNamespace(deadline=600.0))
     account.find_job = account.job = lambda _: job
-    run: Any = SimpleNamespace(id="job-a")
+    run: Any = SimpleNamespace(id="job-a", record=SimpleNamespace(tasks=1))
     return Submission(run, account, NONE, State("job-a", 0))
 
 

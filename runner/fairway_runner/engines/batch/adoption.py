@@ -11,22 +11,21 @@ import shutil
 import tarfile
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fairway_agent import state_files
 from fairway_agent.records import Unfit
-from fairway_agent.spec import RECORD
+from fairway_agent.spec import RECORD, RunPlan
 from fairway_agent.state_files import RunState, TaskState
 from fairway_boot.files import write_json
 from fairway_core.findings import Finding, Severity, UserError
-from fairway_runner.engines.azure_calls import ServiceError
+from fairway_runner.engines.azure_calls import missing_is_fine
 from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client, states
-from fairway_runner.engines.batch.client import CONCURRENCY, Account
+from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts
 from fairway_runner.engines.batch.states import CancelledTasks
 from fairway_runner.engines.batch.submission import State, metadata_of
 from fairway_runner.engines.batch.task_files import reopen_logs
@@ -37,7 +36,7 @@ from fairway_runner.runs.records import is_run_id, read_plan
 _WANTED = (*states.SELECT, "environmentSettings")
 
 
-def submission_of(job: Mapping[str, Any]) -> int:
+def submission_of(job: Facts) -> int:
     """Returns the number of the submission of its run that a job belongs to, from 0."""
     return _number(metadata_of(job).get(client.SUBMISSION))
 
@@ -47,7 +46,7 @@ def _number(text: object) -> int:
     return int(str(text)) if re.fullmatch(r"[0-9]{1,6}", str(text)) else 0
 
 
-def _run_of(job: Mapping[str, Any]) -> str:
+def _run_of(job: Facts) -> str:
     """Returns the run that owns this job; "" if it is none of ours, whatever its metadata says."""
     facts, name = metadata_of(job), str(job["id"])
     run = client.scheduled_run(name) if client.SCHEDULE in facts else facts.get(client.RUN, "")
@@ -57,9 +56,7 @@ def _run_of(job: Mapping[str, Any]) -> str:
     return run if own else ""
 
 
-def write_history(
-    folder: Path, account: Account, storage: Storage, jobs: Sequence[Mapping[str, Any]]
-) -> None:
+def write_history(folder: Path, account: Account, storage: Storage, jobs: Sequence[Facts]) -> None:
     """Writes the records of all the run's jobs into its folder: the state of the last submission,
     and that of each task that only earlier ones have."""
     plan, run = read_plan(folder), RunFolder(folder)
@@ -87,9 +84,7 @@ def write_history(
     write_json(folder / "engine.json", state.to_json())
 
 
-def _tasks(
-    run: RunFolder, account: Account, job: Mapping[str, Any]
-) -> dict[int, tuple[Mapping[str, Any], int]]:
+def _tasks(run: RunFolder, account: Account, job: Facts) -> dict[int, tuple[Facts, int]]:
     """Returns the tasks of a job by number, each with the number of its first attempt there."""
     found = {}
     for task in account.tasks(str(job["id"]), _WANTED):
@@ -116,9 +111,7 @@ def require_latest(run: RunFolder, state: State, account: Account, storage: Stor
     raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
 
 
-def note_later(
-    run: RunFolder, account: Account, storage: Storage, jobs: Sequence[Mapping[str, Any]]
-) -> None:
+def note_later(run: RunFolder, account: Account, storage: Storage, jobs: Sequence[Facts]) -> None:
     """Switches to the last of a run's jobs, if another machine has submitted it."""
     try:
         if run.record.engine != account.target.engine or not _is_behind(run, jobs):
@@ -134,21 +127,19 @@ def note_later(
         os.close(lock)
 
 
-def _is_behind(run: RunFolder, jobs: Sequence[Mapping[str, Any]]) -> bool:
+def _is_behind(run: RunFolder, jobs: Sequence[Facts]) -> bool:
     state = State.read(run)
     return state is not None and max(map(submission_of, jobs)) > state.submission
 
 
-def _take_over(
-    run: RunFolder, account: Account, storage: Storage, jobs: Sequence[Mapping[str, Any]]
-) -> None:
+def _take_over(run: RunFolder, account: Account, storage: Storage, jobs: Sequence[Facts]) -> None:
     write_history(run.folder, account, storage, jobs)
     with run.mirroring():
         state_files.write(run.folder, RunState())
     reopen_logs(run)
 
 
-def _job(account: Account, run: RunFolder, submission: int) -> Mapping[str, Any] | None:
+def _job(account: Account, run: RunFolder, submission: int) -> Facts | None:
     job = account.find_job(client.job_id(run.id, submission))
     return None if job is None or states.is_being_deleted(job) else job
 
@@ -157,7 +148,7 @@ def adopt(store: RunFolders, account: Account, storage: Storage) -> list[Finding
     """Creates a folder for each run of the account's pool that the store does not know, and records
     retries on other machines of those that it knows. Returns findings about unreadable runs."""
     known = {run.id: run for run in store.unsorted()}
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    found: dict[str, list[Facts]] = {}
     for job in account.jobs():
         run = _run_of(job)
         if run and not states.is_being_deleted(job):
@@ -183,39 +174,36 @@ def adopt(store: RunFolders, account: Account, storage: Storage) -> list[Finding
     return findings
 
 
-def _submitted(run: str, job: Mapping[str, Any]) -> str:
-    """Returns the submitted run: for one that a schedule has started, the schedule."""
+def _submitted(run: str, job: Facts) -> str:
     return metadata_of(job).get(client.RUN, run)
 
 
 def _adopt(
-    run: str,
-    jobs: Sequence[Mapping[str, Any]],
-    store: RunFolders,
-    account: Account,
-    storage: Storage,
+    run: str, jobs: Sequence[Facts], store: RunFolders, account: Account, storage: Storage
 ) -> None:
-    job = jobs[0]
-    submitted = _submitted(run, job)
-    try:
-        files = _unpacked(storage.read(OUTPUTS, client.record_blob(submitted)))
-    except ServiceError as error:
-        if error.is_missing:  # it was cleaned, or is just being submitted
-            return
-        raise
+    submitted, archive = _submitted(run, jobs[0]), None
+    with missing_is_fine():
+        archive = storage.read(OUTPUTS, client.record_blob(submitted))
+    if archive is None:
+        return  # it was cleaned, or is just being submitted
+    files = _unpacked(archive)
     record, _ = adopted(submitted, files)
     if record.engine != account.target.engine:
         raise Unfit(f"its engine is {record.engine}")
     # This machine may reach the account another way than the one that submitted the run.
     files["target.json"] = json.dumps(account.target.record(), indent=1)
+    if run != submitted:  # turns the record of a schedule into that of one of its runs
+        facts = json.loads(files["run.json"]) | {"id": run}
+        facts["created"] = states.seconds(jobs[0].get("creationTime")) or facts["created"]
+        files["run.json"] = json.dumps(facts, indent=1)
+        plan = RunPlan.from_json(json.loads(files["plan.json"]))
+        files["plan.json"] = replace(plan, run=run).text()
     store.folder.mkdir(parents=True, exist_ok=True)
     draft = store.folder / f".{run}.{os.getpid()}"
     draft.mkdir()
     try:
         for name, text in files.items():
             (draft / name).write_text(text, encoding="utf-8", newline="")
-        if run != submitted:
-            _rename(draft, run, job)
         write_history(draft, account, storage, jobs)
         (draft / "state.json").write_text(json.dumps({"state": "queued"}), encoding="ascii")
         (draft / "lock").write_text("", encoding="ascii")
@@ -238,11 +226,3 @@ def _unpacked(record: bytes) -> dict[str, str]:
     except (tarfile.TarError, zlib.error, EOFError, OSError):
         raise Unfit("its record is damaged") from None
     return found
-
-
-def _rename(folder: Path, run: str, job: Mapping[str, Any]) -> None:
-    """Turns the record of a schedule into that of one of its runs."""
-    facts = json.loads((folder / "run.json").read_bytes())
-    facts |= {"id": run, "created": states.seconds(job.get("creationTime")) or facts["created"]}
-    (folder / "run.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
-    (folder / "plan.json").write_text(replace(read_plan(folder), run=run).text(), encoding="utf-8")

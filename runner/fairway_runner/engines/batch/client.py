@@ -1,7 +1,7 @@
 """The Batch account of a target, and the names of runs there: jobs, blobs, keys of metadata.
 
 This is the only module that creates a `BatchClient`. Its methods return the SDK's models, which are
-mappings too: they are read by their names on the wire (`task["executionInfo"]`).
+mappings too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from functools import cached_property
@@ -30,6 +30,9 @@ from fairway_runner.engines.engine import account_address
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
+
+Facts = Mapping[str, Any]
+"""A job, a task, a node or the pool, by the names on the wire."""
 
 CONCURRENCY = 32
 """Number of parallel requests when many things are queried."""
@@ -52,8 +55,7 @@ _HINT = (
 
 
 class _Dates(SansIOHTTPPolicy[Any, Any]):
-    """Dates requests by the service's clock, as it refuses signatures of a clock that is far
-    off."""
+    """Dates requests by the service's clock: it refuses signatures of a clock that is far off."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -90,8 +92,20 @@ class Account:
     @cached_property
     def client(self) -> BatchClient:
         """The SDK's client, with as many connections as there are threads."""
-        credential = self._credential()
-        self.calls.has_token = not isinstance(credential, AzureNamedKeyCredential)
+        key = os.environ.get("AZURE_BATCH_ACCESS_KEY", "")
+        own = os.environ.get("AZURE_BATCH_ENDPOINT", "")
+        host = urlsplit(self.endpoint).netloc
+        own_host = urlsplit(own if "://" in own else f"https://{own}").netloc
+        credential: AzureNamedKeyCredential | TokenCredential
+        if key and (not own or host == own_host):
+            account = os.environ.get("AZURE_BATCH_ACCOUNT", "") or host.split(".")[0]
+            credential = AzureNamedKeyCredential(account, key)
+        elif urlsplit(self.endpoint).scheme == "https":
+            credential, self.calls.has_token = token_credential(), True
+        else:
+            message = f"{self.endpoint} is not https://, so no sign-in is sent there"
+            hint = "write https://, or set AZURE_BATCH_ACCESS_KEY; the simulator's is in sim.env"
+            raise UserError.of("no-tls", message, hint)
         self.calls.skew, self.calls.address = 0.0, self.endpoint
         return BatchClient(
             self.endpoint,
@@ -102,31 +116,15 @@ class Account:
             transport=transport(self.target, self.endpoint, self.calls.deadline),
         )
 
-    def _credential(self) -> AzureNamedKeyCredential | TokenCredential:
-        key = os.environ.get("AZURE_BATCH_ACCESS_KEY", "")
-        own = os.environ.get("AZURE_BATCH_ENDPOINT", "")
-        host = urlsplit(self.endpoint).netloc
-        own_host = urlsplit(own if "://" in own else f"https://{own}").netloc
-        if key and (not own or host == own_host):
-            account = os.environ.get("AZURE_BATCH_ACCOUNT", "") or host.split(".")[0]
-            return AzureNamedKeyCredential(account, key)
-        if urlsplit(self.endpoint).scheme != "https":
-            message = f"{self.endpoint} is not https://, so no sign-in is sent there"
-            hint = "write https://, or set AZURE_BATCH_ACCESS_KEY; the simulator's is in sim.env"
-            raise UserError.of("no-tls", message, hint)
-        return token_credential()
-
-    # --- jobs ---------------------------------------------------------------------------
-
-    def create_job(self, job: Mapping[str, Any]) -> None:
+    def create_job(self, job: Facts) -> None:
         """Adds a job. Raises ServiceError with status 409 if the id is taken."""
         self.calls.call("a new job", lambda: self.client.create_job(dict(job)))  # type: ignore[arg-type]
 
-    def job(self, job_id: str) -> Mapping[str, Any]:
+    def job(self, job_id: str) -> Facts:
         """Returns a job's present state."""
         return self.calls.call("a job", lambda: self.client.get_job(job_id))
 
-    def find_job(self, job_id: str) -> Mapping[str, Any] | None:
+    def find_job(self, job_id: str) -> Facts | None:
         """Returns a job's present state; None if it does not exist."""
         try:
             return self.job(job_id)
@@ -135,7 +133,7 @@ class Account:
                 return None
             raise
 
-    def jobs(self) -> Iterator[Mapping[str, Any]]:
+    def jobs(self) -> Iterator[Facts]:
         """Returns every job of the pool, with the properties that identify its run."""
         select = [
             *("id", "state", "creationTime", "executionInfo", "metadata", "poolInfo"),
@@ -145,8 +143,7 @@ class Account:
         return self.calls.pages("the list of jobs", jobs)
 
     def task_counts(self, job_id: str) -> Mapping[str, int]:
-        """Returns how many tasks a job has, by state: active, running, succeeded, failed and
-        others."""
+        """Returns how many tasks a job has, by state: active, running, succeeded, failed, …."""
         counts = self.calls.call("counts", lambda: self.client.get_job_task_counts(job_id))
         return dict(counts["taskCounts"])
 
@@ -159,17 +156,13 @@ class Account:
         """Starts the termination of a job, and does not wait for it."""
         self.order("the end of a job", "POST", f"/jobs/{job_id}/terminate", terminateReason=reason)
 
-    def disable_job(self, job_id: str) -> None:
-        """Stops tasks of a job from starting; running ones continue."""
-        self.order("no more tasks", "POST", f"/jobs/{job_id}/disable", disableTasks="wait")
-
     def order(self, what: str, method: str, path: str, **body: Any) -> None:
         """Starts a long-running operation. The SDK's own methods start a thread for each, which
         polls every five seconds, hides errors, and fails on an empty body (ValueError)."""
         request = self._request(method, path, body or None)
         self.calls.call(what, lambda: self.client.send_request(request).raise_for_status())
 
-    def _request(self, method: str, path: str, body: Mapping[str, Any] | None) -> HttpRequest:
+    def _request(self, method: str, path: str, body: Facts | None) -> HttpRequest:
         url = f"{self.endpoint.rstrip('/')}{quote(path)}?api-version={_VERSION}"
         headers = {"Accept": "application/json"}
         if body is None:
@@ -177,28 +170,25 @@ class Account:
         headers["Content-Type"] = _JSON
         return HttpRequest(method, url, headers=headers, content=json.dumps(body).encode())
 
-    def preparation(self, job_id: str) -> Iterator[Mapping[str, Any]]:
+    def preparation(self, job_id: str) -> Iterator[Facts]:
         """Lists the state of the job's preparation on each node."""
         items = self.client.list_job_preparation_and_release_task_status(job_id)
         return self.calls.pages("the nodes' preparation", items)
 
-    # --- tasks --------------------------------------------------------------------------
-
-    def add_tasks(self, job_id: str, tasks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Adds up to 100 tasks in one request; returns an answer for each. Raises ServiceError 413
-        for too much."""
+    def add_tasks(self, job_id: str, tasks: Sequence[Facts]) -> list[Facts]:
+        """Adds up to 100 tasks; returns an answer for each. Raises ServiceError 413 for more."""
         # The SDK's own method makes a model object of each answer, which takes as long as
         # everything else together.
         request = self._request("POST", f"/jobs/{job_id}/addtaskcollection", {"value": tasks})
 
-        def ask() -> list[Mapping[str, Any]]:
+        def ask() -> list[Facts]:
             answer = self.client.send_request(request)
             answer.raise_for_status()
             return list(answer.json()["value"])
 
         return self.calls.call("new tasks", ask)
 
-    def tasks(self, job_id: str, select: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    def tasks(self, job_id: str, select: Sequence[str]) -> Iterator[Facts]:
         """Returns every task of a job, with the requested properties."""
         return self.calls.pages("tasks", self.client.list_tasks(job_id, select=list(select)))
 
@@ -207,30 +197,16 @@ class Account:
         tasks = self.client.list_tasks(job_id, filter="state eq 'running'", select=["id"])
         return [str(task["id"]) for task in self.calls.pages("tasks", tasks)]
 
-    def task(self, job_id: str, task_id: str) -> Mapping[str, Any]:
-        """Returns a task's present state. Raises ServiceError with status 404 if it does not
-        exist."""
+    def task(self, job_id: str, task_id: str) -> Facts:
+        """Returns a task's present state. Raises ServiceError 404 if it does not exist."""
         return self.calls.call("a task", lambda: self.client.get_task(job_id, task_id))
 
-    def let_end(self, job_id: str, task: Mapping[str, Any]) -> None:
-        """Stops Batch from retrying a task. Raises ServiceError if it has ended."""
-        limits = {**(task.get("constraints") or {}), "maxTaskRetryCount": 0}
-        kept = {name: value for name, value in limits.items() if value is not None}
-        self.order(
-            "no more attempts", "PUT", f"/jobs/{job_id}/tasks/{task['id']}", constraints=kept
-        )
-
-    def terminate_task(self, job_id: str, task_id: str) -> None:
-        """Ends a task immediately."""
-        self.order("the end of a task", "POST", f"/jobs/{job_id}/tasks/{task_id}/terminate")
-
-    def subtasks(self, job_id: str, task_id: str) -> Iterator[Mapping[str, Any]]:
+    def subtasks(self, job_id: str, task_id: str) -> Iterator[Facts]:
         """Returns the instances of a task on nodes other than its main one."""
         return self.calls.pages("subtasks", self.client.list_subtasks(job_id, task_id))
 
     def task_file(self, job_id: str, task_id: str, name: str, first: int, last: int) -> bytes:
-        """Returns the bytes of a task's file from `first` to `last`. Raises ServiceError 404 if it
-        is gone."""
+        """Returns these bytes of a task's file. Raises ServiceError 404 if it is gone."""
         return self._read(
             lambda span: self.client.download_task_file(job_id, task_id, name, ocp_range=span),
             *(first, last),
@@ -249,21 +225,16 @@ class Account:
             *(first, last),
         )
 
-    def _read(self, download: Any, first: int, last: int) -> bytes:
+    def _read(self, download: Callable[[str], Iterator[bytes]], first: int, last: int) -> bytes:
         # A file download has no parsed error: `Calls` looks only at the status.
-        data: bytes = self.calls.call(
-            "a file", lambda: b"".join(download(f"bytes={first}-{last}")), brief=False
-        )
-        return data
+        span = f"bytes={first}-{last}"
+        return self.calls.call("a file", lambda: b"".join(download(span)), brief=False)
 
-    # --- pool and nodes -----------------------------------------------------------------
-
-    def pool_facts(self) -> Mapping[str, Any]:
-        """Returns the pool's present state. Raises ServiceError with status 404 if it does not
-        exist."""
+    def pool_facts(self) -> Facts:
+        """Returns the pool's present state. Raises ServiceError 404 if it does not exist."""
         return self.calls.call("the pool", lambda: self.client.get_pool(self.pool))
 
-    def nodes(self) -> Iterator[Mapping[str, Any]]:
+    def nodes(self) -> Iterator[Facts]:
         """Returns every node of the pool."""
         return self.calls.pages("the pool's nodes", self.client.list_nodes(self.pool))
 

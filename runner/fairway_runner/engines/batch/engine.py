@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_agent import state_files
 from fairway_agent.state_files import RunState
 from fairway_core.findings import Finding, UserError
-from fairway_runner.engines.azure_calls import ServiceError
+from fairway_runner.engines.azure_calls import ServiceError, missing_is_fine
 from fairway_runner.engines.azure_storage import Storage
 from fairway_runner.engines.batch import adoption, client, outputs, pools, states
 from fairway_runner.engines.batch.client import Account
@@ -42,6 +42,7 @@ from fairway_runner.runs.records import FINAL_STATES, read_plan, read_retry
 if TYPE_CHECKING:
     from fairway_agent.spec import Staged
     from fairway_runner.engines.batch.schedules import BatchSchedules
+    from fairway_runner.engines.engine import Runs
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.results import KeptOutput
@@ -49,43 +50,24 @@ if TYPE_CHECKING:
 # A killed program cannot remove its user from a node, so the user expires.
 _LIFE = timedelta(hours=1)
 _RENEWAL = 20 * 60.0  # seconds
-_SSH_PORT = 22
-
-
-def shell(account: Account, node: str | None, command: Sequence[str], *, forward: str) -> int:
-    """Opens a shell on a node of the pool, or runs the command there, as a user created for this
-    connection. Raises UserError for an unknown node, or a pool without access."""
-    name = node or _any_node(account)
-    host, port, way = _address(account, name)
-    user = f"fairway-{os.urandom(4).hex()}"
-    private, public = new_key(user)
-    with ended_as_by_ctrl_c(), tempfile.TemporaryDirectory(prefix="fairway-login-") as folder:
-        key = Path(folder, "key")
-        key.touch(mode=0o600)
-        key.write_bytes(private)
-        options: Any = {"name": user, "isAdmin": True, **_access(public)}
-        with ExitStack() as ends:
-            ends.callback(_delete_user, account, name, user)
-            try:
-                account.calls.call(
-                    f"a user on {name}",
-                    lambda: account.client.create_node_user(account.pool, name, options),
-                )
-            except ServiceError:
-                ends.pop_all()  # unknown or expired: report the original refusal
-                raise
-            with _renewed(account, name, user, public):
-                return on_terminal(_words(key, user, host, port, command, forward, way))
 
 
 @contextmanager
-def _renewed(account: Account, node: str, user: str, public: str) -> Iterator[None]:
-    """Extends the user's expiry for as long as the connection lasts."""
-    done = threading.Event()
+def _user(account: Account, node: str, name: str, public: str) -> Iterator[None]:
+    """Has a user on a node, whose expiry is extended for as long as the connection lasts."""
+    client, pool, done = account.client, account.pool, threading.Event()
+
+    def access() -> dict[str, Any]:
+        expiry = (datetime.now(UTC) + _LIFE).isoformat().replace("+00:00", "Z")
+        return {"sshPublicKey": public, "expiryTime": expiry}
+
+    def create() -> None:
+        options: Any = {"name": name, "isAdmin": True, **access()}
+        client.create_node_user(pool, node, options)
 
     def again() -> None:
-        options: Any = _access(public)
-        account.client.replace_node_user(account.pool, node, user, options)
+        options: Any = access()
+        client.replace_node_user(pool, node, name, options)
 
     def renew() -> None:
         while not done.wait(_RENEWAL):
@@ -93,94 +75,30 @@ def _renewed(account: Account, node: str, user: str, public: str) -> Iterator[No
             with suppress(UserError):
                 account.calls.call(f"a user on {node}", again)
 
-    threading.Thread(target=renew, daemon=True).start()
-    try:
+    def delete() -> None:
+        what = f"the end of a user on {node}"
+        with missing_is_fine():
+            account.calls.call(what, lambda: client.delete_node_user(pool, node, name))
+
+    with ExitStack() as ends:
+        ends.callback(delete)
+        try:
+            account.calls.call(f"a user on {node}", create)
+        except ServiceError:
+            ends.pop_all()  # unknown or expired: report the original refusal
+            raise
+        threading.Thread(target=renew, daemon=True).start()
+        ends.callback(done.set)
         yield
-    finally:
-        done.set()
 
 
-def _words(
-    key: Path,
-    user: str,
-    host: str,
-    port: int,
-    command: Sequence[str],
-    forward: str,
-    way: dict[str, str],
-) -> list[str]:
-    options = {
-        "IdentityFile": str(key),
-        "IdentitiesOnly": "yes",
-        # Nodes come and go with their host keys; the account itself supplies their addresses.
-        "StrictHostKeyChecking": "accept-new",
-        "UserKnownHostsFile": str(key.with_name("known_hosts")),
-        "LogLevel": "ERROR",
-        "ConnectTimeout": "20",
-        "ServerAliveInterval": "30",
-        **way,
-    }
-    words = ["ssh", *(word for each in options.items() for word in ("-o", "=".join(each)))]
-    words += ["-p", str(port), "-l", user]
-    if forward:
-        words += ["-N", "-o", "ExitOnForwardFailure=yes", "-L", forward]
-    elif not command:
-        words.append("-t")
-    return [*words, "--", host, *([shlex.join(command)] if command else [])]
-
-
-def _any_node(account: Account) -> str:
-    for node in account.nodes():
-        if str(node["state"]).lower() in pools.USABLE:
-            return str(node["id"])
-    message = f"the pool `{account.pool}` has no nodes now"
-    hint = f"start one: fairway pool resize {account.target.name} 1"
-    raise UserError.of("no-node", message, hint)
-
-
-def _address(account: Account, node: str) -> tuple[str, int, dict[str, str]]:
-    """Returns host and port of the node's ssh server, and ssh's settings for the way there."""
-    client = account.client
-    try:
-        facts = account.calls.call(f"the node {node}", lambda: client.get_node(account.pool, node))
-    except ServiceError as error:
-        if error.is_missing:
-            raise pools.unknown_node(account, node) from None
-        raise
-    try:
-        settings: Any = account.calls.call(
-            f"the way to {node}", lambda: client.get_node_remote_login_settings(account.pool, node)
-        )
-        mapped, port = settings.get("remoteLoginIPAddress"), settings.get("remoteLoginPort")
-    except ServiceError as error:
-        if error.status not in (400, 404, 409):
-            raise
-        mapped, port = None, None
-    if mapped and port:
-        return str(mapped), int(port), {}
-    host = str(facts.get("ipAddress") or "")
-    if not host:
-        message = f"the node `{node}` has no address now; it is {str(facts['state']).lower()}"
-        raise UserError.of("no-node", message, f"see: fairway nodes list {account.target.name}")
-    bastion.require_tools(account.target.reach)
-    return host, _SSH_PORT, bastion.settings(account.target.reach, host)
-
-
-def _access(public: str) -> dict[str, str]:
-    """Returns the key of a user, and the time of expiry."""
-    expiry = (datetime.now(UTC) + _LIFE).isoformat().replace("+00:00", "Z")
-    return {"sshPublicKey": public, "expiryTime": expiry}
-
-
-def _delete_user(account: Account, node: str, user: str) -> None:
-    try:
-        account.calls.call(
-            f"the end of a user on {node}",
-            lambda: account.client.delete_node_user(account.pool, node, user),
-        )
-    except ServiceError as error:
-        if not error.is_missing:
-            raise
+# Batch's verb and body for each action. Running tasks start again elsewhere (requeue).
+_ACTIONS: dict[str, tuple[str, dict[str, str]]] = {
+    "reboot": ("reboot", {"nodeRebootOption": "requeue"}),
+    "reimage": ("reimage", {"nodeReimageOption": "requeue"}),
+    "drain": ("disablescheduling", {"nodeDisableSchedulingOption": "taskcompletion"}),
+    "resume": ("enablescheduling", {}),
+}
 
 
 @dataclass
@@ -213,8 +131,7 @@ class BatchEngine(Engine):
         pools.require_pool(self.account, job)
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Staged:
-        """Stages the input from the storage account, to which `start` uploads it if it is
-        missing."""
+        """Stages it from the storage account, to which `start` uploads it if missing."""
         return outputs.staged_input(run_id, name, kept, self.target)
 
     def start(
@@ -235,7 +152,15 @@ class BatchEngine(Engine):
                 return
             with run.mirroring():
                 if retry:
-                    state = _again(run, state)
+                    # A job that has ended takes no tasks, so a retry gets another.
+                    wanted, number = read_retry(run.folder), (state.submission if state else 0) + 1
+                    state = State(
+                        client.job_id(run.id, number),
+                        number,
+                        first=queue_tasks_again(run),
+                        only=tuple(sorted(wanted.only)),
+                        done=dict(wanted.done),
+                    )
                 state = state or State(client.job_id(run.id), 0)
                 # Written first: an ended run would not be continued.
                 state_files.write(run.folder, RunState())
@@ -246,9 +171,7 @@ class BatchEngine(Engine):
         finally:
             os.close(lock)
 
-    def refresh(
-        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
-    ) -> None:
+    def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:
         """Asks Batch, and gives up soon if it does not answer."""
         self._poller.refresh(runs, logs=logs, patient=False)
         for run in runs if samples else ():
@@ -290,11 +213,8 @@ class BatchEngine(Engine):
         state = State.read(run) or State(client.job_id(run.id), 0)
         jobs = {client.job_id(run.id, i) for i in range(state.submission + 1)}
         for job in sorted(jobs | {state.job}):
-            try:
+            with missing_is_fine("JobBeingDeleted"):
                 self.account.order("the removal of a job", "DELETE", f"/jobs/{job}")
-            except ServiceError as error:
-                if not error.is_missing and error.code != "JobBeingDeleted":
-                    raise
         outputs.delete_stored(run.id, self.storage)
 
     def adopt(self, store: RunFolders) -> Sequence[Finding]:
@@ -308,17 +228,40 @@ class BatchEngine(Engine):
 
     def nodes(self) -> list[Node]:
         with self.account.calls.soon():
-            return pools.nodes(self.account)
+            found = [pools.node_of(self.account, node) for node in self.account.nodes()]
+        return sorted(found, key=lambda node: node.name)
 
     def order(self, action: str, node: str) -> None:
-        """Carries out one of Batch's own four actions."""
-        with self.account.calls.soon():
-            pools.act(self.account, action, node)
+        """Carries out one of Batch's own four actions; the node's tasks move elsewhere. Raises
+        UserError for an unknown node."""
+        verb, body = _ACTIONS[action]
+        path = f"/pools/{self.account.pool}/nodes/{node}/{verb}"
+        try:
+            with self.account.calls.soon():
+                self.account.order(f"to {action} {node}", "POST", path, **body)
+        except ServiceError as error:
+            if error.code == "NodeAlreadyInTargetSchedulingState":
+                return  # already done by someone
+            if not error.is_missing:
+                raise
+            raise self._unknown(node) from None
 
     def resize(self, nodes: int) -> None:
-        """Changes the number of nodes of a pool without autoscaling."""
+        """Requests that many nodes, Spot ones if the target's are. Raises UserError for too many,
+        or a pool that scales by a formula."""
+        target, pool = self.target, self.account.pool
+        if nodes > target.nodes.max:
+            message = f"`{target.name}` has at most {target.nodes.max} nodes"
+            hint = "raise `nodes:` of the cluster in the environment file, and deploy it"
+            raise UserError.of("too-many-nodes", message, hint)
         with self.account.calls.soon():
-            pools.resize(self.account, nodes)
+            if self.account.pool_facts().get("enableAutoScale"):
+                message = f"the pool `{pool}` scales by its formula"
+                hint = "change the limits in the environment file, and deploy it"
+                raise UserError.of("autoscaled-pool", message, hint)
+            kind = "targetLowPriorityNodes" if target.spot else "targetDedicatedNodes"
+            options = {kind: nodes, "nodeDeallocationOption": "taskcompletion"}
+            self.account.order(f"{nodes} nodes", "POST", f"/pools/{pool}/resize", **options)
 
     def schedules(self) -> BatchSchedules:
         from fairway_runner.engines.batch.schedules import BatchSchedules
@@ -326,15 +269,82 @@ class BatchEngine(Engine):
         return BatchSchedules(self.account, self.storage, self.target)
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        return shell(self.account, node, command, forward=forward)
+        """Opens a shell on a node of the pool, or runs the command there, as a user created for
+        this connection. Raises UserError for an unknown node, or a pool without access."""
+        name = node or self._any_node()
+        host, way = self._way_to(name)
+        user = f"fairway-{os.urandom(4).hex()}"
+        private, public = new_key(user)
+        with ended_as_by_ctrl_c(), tempfile.TemporaryDirectory(prefix="fairway-login-") as folder:
+            key = Path(folder, "key")
+            key.touch(mode=0o600)
+            key.write_bytes(private)
+            options = {
+                "Port": 22,
+                "IdentityFile": key,
+                "IdentitiesOnly": "yes",
+                # Nodes come and go with their host keys; the account supplies their addresses.
+                "StrictHostKeyChecking": "accept-new",
+                "UserKnownHostsFile": key.with_name("known_hosts"),
+                "LogLevel": "ERROR",
+                "ConnectTimeout": 20,
+                "ServerAliveInterval": 30,
+                **way,
+            }
+            words = ["ssh", *bastion.options(options), "-l", user]
+            if forward:
+                words += ["-N", "-o", "ExitOnForwardFailure=yes", "-L", forward]
+            elif not command:
+                words.append("-t")
+            words += ["--", host, *([shlex.join(command)] if command else [])]
+            with _user(self.account, name, user, public):
+                return on_terminal(words)
+
+    def _any_node(self) -> str:
+        for node in self.account.nodes():
+            if str(node["state"]).lower() in pools.USABLE:
+                return str(node["id"])
+        message = f"the pool `{self.account.pool}` has no nodes now"
+        hint = f"start one: fairway pool resize {self.target.name} 1"
+        raise UserError.of("no-node", message, hint)
+
+    def _way_to(self, node: str) -> tuple[str, dict[str, str]]:
+        """Returns the host of the node's ssh server, and ssh's settings for the way there."""
+        client, pool, call = self.account.client, self.account.pool, self.account.calls.call
+        try:
+            facts = call(f"the node {node}", lambda: client.get_node(pool, node))
+        except ServiceError as error:
+            if error.is_missing:
+                raise self._unknown(node) from None
+            raise
+        settings: Any = {}
+        try:
+            settings = call(
+                f"the way to {node}", lambda: client.get_node_remote_login_settings(pool, node)
+            )
+        except ServiceError as error:
+            if error.status not in (400, 404, 409):
+                raise
+        mapped, port = settings.get("remoteLoginIPAddress"), settings.get("remoteLoginPort")
+        if mapped and port:
+            return str(mapped), {"Port": str(port)}
+        host = str(facts.get("ipAddress") or "")
+        if not host:
+            message = f"the node `{node}` has no address now; it is {str(facts['state']).lower()}"
+            raise UserError.of("no-node", message, f"see: fairway nodes list {self.target.name}")
+        bastion.require_tools(self.target.reach)
+        return host, bastion.settings(self.target.reach, host)
+
+    def _unknown(self, node: str) -> UserError:
+        hint = f"its nodes: fairway nodes list {self.target.name}"
+        return UserError.of("unknown-node", f"the pool has no node `{node}`", hint)
 
     def main_host(self, run: RunFolder) -> str:
         self.refresh([run])
         return super().main_host(run)
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
-        """Enters as `Engine.enter` describes; the nodes after the main one are in the order of the
-        subtasks."""
+        """Enters as `Engine.enter` describes; nodes after the main one are those of subtasks."""
         hosts = [run.task_status(task).node or ""]
         if node:
             found = self.account.subtasks(job_id_of(run), run.task_name(task))
@@ -350,14 +360,3 @@ class BatchEngine(Engine):
 
 
 ENGINE = BatchEngine
-
-
-def _again(run: RunFolder, before: State | None) -> State:
-    """Queues the tasks of a retry, and returns the state of the next submission: a job that has
-    ended takes no tasks, so a retry gets another."""
-    wanted = read_retry(run.folder)
-    first = queue_tasks_again(run)
-    submission = (before.submission if before else 0) + 1
-    job = client.job_id(run.id, submission)
-    only = tuple(sorted(wanted.only))
-    return State(job, submission, first=first, only=only, done=dict(wanted.done))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,17 +92,14 @@ def _kept(run: RunFolder, storage: Storage, tasks: Sequence[int]) -> list[tuple[
     found = []
     wanted = set(tasks)
     # One list of everything is faster than one list per task.
-    prefixes = (
-        [f"{client.task_folder(run.id, run.task_name(number))}{_FOLDER}" for number in tasks]
-        if len(tasks) == 1
-        else [f"{run.id}/"]
-    )
-    for prefix in prefixes:
-        for blob in storage.blobs(OUTPUTS, prefix):
-            task, _, rest = blob.name.removeprefix(f"{run.id}/").partition("/")
-            number = run.index_of(task)
-            if number is not None and number in wanted and rest.startswith(_FOLDER):
-                found.append((blob.name, str(blob.etag), number))
+    prefix = f"{run.id}/"
+    if len(tasks) == 1:
+        prefix = f"{client.task_folder(run.id, run.task_name(tasks[0]))}{_FOLDER}"
+    for blob in storage.blobs(OUTPUTS, prefix) if tasks else ():
+        task, _, rest = blob.name.removeprefix(f"{run.id}/").partition("/")
+        number = run.index_of(task)
+        if number is not None and number in wanted and rest.startswith(_FOLDER):
+            found.append((blob.name, str(blob.etag), number))
     return found
 
 
@@ -123,25 +121,21 @@ def staged_input(run_id: str, name: str, kept: KeptOutput, target: Target) -> St
 def bring_inputs(run: RunFolder, storage: Storage) -> None:
     """Uploads the run's missing inputs. Raises Refused for one that exists nowhere."""
     for each in read_plan(run.folder).staged:
-        if each.source is not None:
-            _bring_input(run.folder.parents[1] / each.source, each, storage)
-        elif each.container == OUTPUTS and next(storage.blobs(OUTPUTS, each.path), None) is None:
-            raise gone_input(each.name, f"{each.container}:{each.path}")
+        if each.source is None:
+            if each.container == OUTPUTS and next(storage.blobs(OUTPUTS, each.path), None) is None:
+                raise gone_input(each.name, f"{each.container}:{each.path}")
+            continue
+        folder = run.folder.parents[1] / each.source
+        known = {blob.name: blob.size for blob in storage.blobs(CODE, each.path)}
+        there = {f"{each.path}{file.relative_to(folder)}": file for file in files_of(folder)}
+        if not known and not there:
+            raise gone_input(each.name, each.source)
+        missing = {name: f for name, f in there.items() if known.get(name) != f.stat().st_size}
+        with ThreadPoolExecutor(CONCURRENCY) as pool:
+            list(pool.map(storage.upload, repeat(CODE), missing.keys(), missing.values()))
 
 
 def delete_stored(run: str, storage: Storage) -> None:
     """Deletes the key and the copied inputs of a run or a schedule, its record, and its outputs."""
     for container, prefix in ((CODE, client.private_folder(run)), (OUTPUTS, f"{run}/")):
         storage.delete(container, [blob.name for blob in storage.blobs(container, prefix)])
-
-
-def _bring_input(folder: Path, entry: Staged, storage: Storage) -> None:
-    known = {blob.name: blob.size for blob in storage.blobs(CODE, entry.path)}
-    there = {
-        f"{entry.path}{path.relative_to(folder).as_posix()}": path for path in files_of(folder)
-    }
-    if not known and not there:
-        raise gone_input(entry.name, entry.source or entry.path)
-    missing = {name: path for name, path in there.items() if known.get(name) != path.stat().st_size}
-    with ThreadPoolExecutor(CONCURRENCY) as pool:
-        list(pool.map(lambda name: storage.upload(CODE, name, missing[name]), missing))

@@ -16,7 +16,7 @@ from fairway_agent.records import Fields, Unfit
 from fairway_agent.state_files import TIMED_OUT, Over, RunState, TaskState
 from fairway_runner.engines.azure_calls import ServiceError
 from fairway_runner.engines.batch import pools, states
-from fairway_runner.engines.batch.client import CONCURRENCY, Account
+from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts
 from fairway_runner.engines.batch.outputs import note_empty
 from fairway_runner.engines.batch.states import CancelledTasks, add_endings, add_shares
 from fairway_runner.engines.batch.submission import State, job_id_of
@@ -35,17 +35,19 @@ _MANY = 4
 
 @dataclass
 class Poller:
-    """Polls the runs of one target; remembers which tasks have ended, and no longer reads and
-    writes these."""
+    """Polls the runs of one target; tasks that it has seen end are not read or written again."""
 
     account: Account
     storage: Storage
     written: dict[tuple[str, int], TaskState] = field(default_factory=dict)
 
     def refresh(self, runs: Sequence[RunFolder], *, logs: bool, patient: bool = True) -> None:
-        """Refreshes as `Engine.refresh` describes. Unless `patient`, it soon gives up without an
-        answer."""
-        runs = [run for run in runs if _is_open(run, logs=logs)]
+        """Refreshes as `Engine.refresh` describes; unless `patient`, it soon gives up."""
+        runs = [
+            run
+            for run in runs
+            if not known_state(run.folder).is_final or (logs and not logs_are_complete(run))
+        ]
         how = {"logs": logs, "brief": len(runs) > 1}
         with nullcontext() if patient else self.account.calls.soon():
             if len(runs) < _MANY:
@@ -54,11 +56,10 @@ class Poller:
                 return
             jobs = {str(job["id"]): job for job in self.account.jobs()}
             with ThreadPoolExecutor(CONCURRENCY) as pool:
-                for done in [pool.submit(self._refresh, run, jobs, **how) for run in runs]:
-                    done.result()
+                list(pool.map(lambda run: self._refresh(run, jobs, **how), runs))
 
     def _refresh(
-        self, run: RunFolder, jobs: Mapping[str, Mapping[str, Any]], *, logs: bool, brief: bool
+        self, run: RunFolder, jobs: Mapping[str, Facts], *, logs: bool, brief: bool
     ) -> None:
         """Refreshes one run, whose job may be among these, which were fetched before. With `brief`
         its tasks are only counted while it is active."""
@@ -70,11 +71,11 @@ class Poller:
             return
         # Another command may have created a job that is not listed since.
         job = jobs.get(state.job) or self.account.find_job(state.job)
+        found: dict[int, TaskState] = {}
         if job is None or states.is_being_deleted(job):
-            lost = replace(known_state(run.folder), state="lost", reason="its job was deleted")
-            self._write(run, state, {}, lost)
+            known = replace(known_state(run.folder), state="lost", reason="its job was deleted")
         elif brief and not logs and not states.has_ended(job):
-            self._write(run, state, {}, _held(self._counted(run, state), job))
+            known = _held(self._counted(run, state), job)
         else:
             # Updates the entire run from its job.
             ended = states.has_ended(job)
@@ -94,7 +95,8 @@ class Poller:
                 known = replace(known, reason=setup)
             if known.state == "queued" or states.terminate_reason(job) == states.UNPREPARED:
                 known = self._end_unprepared(known, job, ended=ended)
-            self._write(run, state, found, _held(known, job))
+            known = _held(known, job)
+        self._write(run, state, found, known)
         run.note_answer()
 
     def _write(
@@ -107,7 +109,7 @@ class Poller:
                 write_state(run, known)
 
     def _tasks(
-        self, run: RunFolder, job: Mapping[str, Any], state: State, *, logs: bool
+        self, run: RunFolder, job: Facts, state: State, *, logs: bool
     ) -> tuple[dict[int, TaskState], Over | None]:
         """Returns the status of each task by its number, and the limit that the run has exceeded.
         Tasks that have ended before, and those of an earlier submission, stay as they are."""
@@ -126,17 +128,27 @@ class Poller:
         over = add_endings(files, state.submission, new)
         return found | new, over
 
-    def _end_unprepared(self, known: RunState, job: Mapping[str, Any], *, ended: bool) -> RunState:
-        """Ends a run for which no node could be prepared, and returns its state."""
-        why, all_nodes = _unprepared(self.account, str(job["id"]))
-        if all_nodes and str(job["state"]).lower() == "active":
+    def _end_unprepared(self, known: RunState, job: Facts, *, ended: bool) -> RunState:
+        """Ends a run for which no node could be prepared, and returns its state. Batch silently
+        keeps such a node from the job, which would wait for ever; if the pool has no nodes now, the
+        next may be better."""
+        broken, job_id = {}, str(job["id"])
+        for node in self.account.preparation(job_id):
+            info = node.get("jobPreparationTaskExecutionInfo") or {}
+            if str(info.get("result") or "").lower() == "failure":
+                failure = info.get("failureInfo") or {}
+                broken[str(node["nodeId"])] = {"message": failure.get("code"), **failure}
+        if not broken:
+            return known
+        there = {str(node["id"]) for node in self.account.nodes()}
+        if there and there <= broken.keys() and str(job["state"]).lower() == "active":
             try:
-                self.account.terminate_job(str(job["id"]), states.UNPREPARED)
+                states.terminate(self.account, job_id, states.UNPREPARED)
             except ServiceError as error:
                 if not error.exists_already:  # another command has noticed it too
                     raise
-        if not why:
-            return known
+        name, failure = next(iter(broken.items()))
+        why = f"the node {name} could not be prepared: {states.failure_text(failure)}"
         return replace(known, reason=why, state="failed" if ended else known.state)
 
     def _counted(self, run: RunFolder, state: State) -> RunState:
@@ -151,9 +163,7 @@ class Poller:
         reason = known.reason if stays else None
         return replace(known, state=now, reason=reason, tasks=tasks, ended=None)
 
-    def _known_to_batch(
-        self, run: RunFolder, job: Mapping[str, Any], state: State
-    ) -> dict[int, TaskState]:
+    def _known_to_batch(self, run: RunFolder, job: Facts, state: State) -> dict[int, TaskState]:
         timeout = read_plan(run.folder).timeout
         found: dict[int, TaskState] = {}
         cancelled = CancelledTasks(run.id, state.submission, self.storage)
@@ -163,9 +173,8 @@ class Poller:
                 continue  # somebody added it by hand
             first = state.first.get(run.task_name(number), 0)
             before = self._known(run, number) if task.get("executionInfo") else None
-            is_cancelled = cancelled.has(task)
             found[number] = states.task_status(
-                task, job, first, timeout, before, cancelled=is_cancelled
+                task, job, first, timeout, before, cancelled=cancelled.has(task)
             )
         if state.only is not None:
             for number in range(run.record.tasks):
@@ -174,12 +183,7 @@ class Poller:
         return found
 
     def _run_state(
-        self,
-        found: Mapping[int, TaskState],
-        counts: Counter[str],
-        job: Mapping[str, Any],
-        *,
-        ended: bool,
+        self, found: Mapping[int, TaskState], counts: Counter[str], job: Facts, *, ended: bool
     ) -> RunState:
         state = states.run_state(counts, ended=ended)
         starts = [status.started for status in found.values() if status.started]
@@ -213,14 +217,20 @@ class Poller:
     def _write_tasks(self, run: RunFolder, found: Mapping[int, TaskState]) -> None:
         """Writes the states of tasks that have begun: readers take a file as a sign of that."""
         for number, status in found.items():
-            folder = run.task_folder(number)
-            key = (run.id, number)
+            folder, key = run.task_folder(number), (run.id, number)
             begun = status.state != "queued" or status.attempts > 0
             if not begun or self.written.get(key) == status:
                 continue
             folder.mkdir(parents=True, exist_ok=True)
             before = known_task(folder)
-            if before != status and not _is_older(status, before):
+            # Another command may meanwhile have seen a later attempt, or the end of one that is
+            # active here.
+            is_older = (
+                before is not None
+                and not status.is_final
+                and before.attempts > status.attempts - before.is_final
+            )
+            if before != status and not is_older:
                 state_files.write(folder, status)
             if status.is_final:
                 self.written[key] = status
@@ -228,29 +238,16 @@ class Poller:
                 self.written.pop(key, None)
 
 
-def _is_open(run: RunFolder, *, logs: bool) -> bool:
-    return not known_state(run.folder).is_final or (logs and not logs_are_complete(run))
-
-
 def limited(known: RunState, over: Over) -> RunState:
-    """Returns the state of a run that is over a limit, even before it has ended: each task is asked
-    once."""
+    """Returns the state of a run over a limit, even before it ends: each task is asked once."""
     known = replace(known, reason=over.reason, limit=over.limit)
     return replace(known, state="failed", exit_code=TIMED_OUT) if known.is_final else known
 
 
-def _held(known: RunState, job: Mapping[str, Any]) -> RunState:
+def _held(known: RunState, job: Facts) -> RunState:
     """Returns the state of a run whose tasks wait in a job that somebody has disabled."""
     why = states.why_disabled(job) if (known.tasks or {}).get("queued") else ""
     return replace(known, reason=why) if why and known.limit is None else known
-
-
-def _is_older(status: TaskState, known: TaskState | None) -> bool:
-    """Returns True if another command has meanwhile seen a later attempt, or the end of one that is
-    active here."""
-    if known is None or status.is_final:
-        return False
-    return known.attempts > status.attempts - known.is_final
 
 
 def write_state(run: RunFolder, state: RunState) -> None:
@@ -262,29 +259,8 @@ def write_state(run: RunFolder, state: RunState) -> None:
         state_files.write(run.folder, state)
 
 
-# --- the setup, which each node runs before its first task ------------------------------
-
-
-def _unprepared(account: Account, job_id: str) -> tuple[str, bool]:
-    """Returns why nodes could not be prepared for a job, and True if that holds for all nodes of
-    the pool. Batch silently keeps such a node from the job, which would wait for ever; if the pool
-    has no nodes now, the next may be better."""
-    broken = {}
-    for node in account.preparation(job_id):
-        info = node.get("jobPreparationTaskExecutionInfo") or {}
-        if str(info.get("result") or "").lower() == "failure":
-            failure = info.get("failureInfo") or {}
-            broken[str(node["nodeId"])] = {"message": failure.get("code"), **failure}
-    if not broken:
-        return "", False
-    name, failure = next(iter(broken.items()))
-    there = {str(node["id"]) for node in account.nodes()}
-    why = f"the node {name} could not be prepared: {states.failure_text(failure)}"
-    return why, bool(there) and there <= broken.keys()
-
-
 def _watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) -> str:
-    """Writes the setup's state and log; returns its failure, "" if there is none."""
+    """Writes state and log of the nodes' setup; returns its failure, "" if there is none."""
     if not (run.folder / "setup.jsonl").exists():
         return ""
     folder = run.folder / "setup"
@@ -296,8 +272,7 @@ def _watch_setup(run: RunFolder, account: Account, job_id: str, *, ended: bool) 
         known = known_task(folder)
         if known is None or not known.is_final:  # another command may have seen its end
             state_files.write(folder, status)
-    code = status.exit_code
-    return f"the setup failed with exit code {code}" if code else ""
+    return f"the setup failed with exit code {status.exit_code}" if status.exit_code else ""
 
 
 def setup_status(nodes: list[Any], account: Account, log: Path, *, ended: bool) -> TaskState:

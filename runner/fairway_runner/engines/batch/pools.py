@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
 from fairway_agent.fanout import sshd_mesh
 from fairway_agent.spec import CANCEL
@@ -18,7 +18,7 @@ from fairway_runner.engines.engine import Node
 
 if TYPE_CHECKING:
     from fairway_core.target import Target
-    from fairway_runner.engines.batch.client import Account
+    from fairway_runner.engines.batch.client import Account, Facts
     from fairway_runner.jobs.job import Job
 
 # States of nodes on which a task may start sooner or later.
@@ -30,19 +30,12 @@ _MOST_COUNTED = 10  # jobs whose tasks are counted, with one request each
 _TAIL = 2000  # bytes of a start task's stderr to show
 
 
-def current_nodes(pool: Mapping[str, Any]) -> int:
-    """Returns how many nodes the pool has now, dedicated and Spot."""
-    return int(pool.get("currentDedicatedNodes") or 0) + int(
-        pool.get("currentLowPriorityNodes") or 0
-    )
+def nodes_of(pool: Facts, which: Literal["current", "target"]) -> int:
+    """Returns how many nodes the pool has now, or is to have, dedicated and Spot."""
+    return sum(int(pool.get(f"{which}{kind}Nodes") or 0) for kind in ("Dedicated", "LowPriority"))
 
 
-def wanted_nodes(pool: Mapping[str, Any]) -> int:
-    """Returns how many nodes the pool is to have, dedicated and Spot."""
-    return int(pool.get("targetDedicatedNodes") or 0) + int(pool.get("targetLowPriorityNodes") or 0)
-
-
-def resize_errors(pool: Mapping[str, Any]) -> list[str]:
+def resize_errors(pool: Facts) -> list[str]:
     """Returns why the pool did not reach its size: quota or allocation, with the text."""
     found = []
     for error in pool.get("resizeErrors") or ():
@@ -52,12 +45,25 @@ def resize_errors(pool: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def why_waiting(account: Account, job: Mapping[str, Any]) -> str:
+def why_waiting(account: Account, job: Facts) -> str:
     """Returns why a queued run waits, in a sentence, and the work that is done before its job."""
-    return f"{_why_no_node(account)}{_done_before(account, job)}"
+    try:
+        pool = account.pool_facts()
+    except ServiceError as error:
+        why = str(error)
+    else:
+        if errors := resize_errors(pool):
+            why = f"the pool cannot grow: {errors[0]}"
+        else:
+            counts = Counter(str(node["state"]).lower() for node in account.nodes())
+            known = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+            steady = str(pool.get("allocationState") or "").lower()
+            growing = "" if steady == "steady" else f", which is {steady}"
+            why = f"waiting for nodes; the pool{growing} has {known or 'none'}"
+    return f"{why}{_done_before(account, job)}"
 
 
-def _done_before(account: Account, job: Mapping[str, Any]) -> str:
+def _done_before(account: Account, job: Facts) -> str:
     """Formats how many tasks of other jobs Batch starts before those of this one; "" for none.
     Batch goes by priority, and then by the time at which a job was created."""
     own, tasks, jobs = _turn(job), 0, 0
@@ -79,27 +85,13 @@ def _done_before(account: Account, job: Mapping[str, Any]) -> str:
     )
 
 
-def _turn(job: Mapping[str, Any]) -> tuple[int, float, str]:
+def _turn(job: Facts) -> tuple[int, float, str]:
     """Returns the sort key by which Batch orders the jobs of a pool."""
     made = seconds(job.get("creationTime")) or 0.0
     return -int(job.get("priority") or 0), made, str(job["id"])
 
 
-def _why_no_node(account: Account) -> str:
-    try:
-        pool = account.pool_facts()
-    except ServiceError as error:
-        return str(error)
-    if errors := resize_errors(pool):
-        return f"the pool cannot grow: {errors[0]}"
-    counts = Counter(str(node["state"]).lower() for node in account.nodes())
-    known = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    steady = str(pool.get("allocationState") or "").lower()
-    growing = "" if steady == "steady" else f", which is {steady}"
-    return f"waiting for nodes; the pool{growing} has {known or 'none'}"
-
-
-def node_fault(account: Account, node: Mapping[str, Any]) -> str:
+def node_fault(account: Account, node: Facts) -> str:
     """Returns why a node is unfit for work; "" if it is fit."""
     state = str(node["state"]).lower()
     if state == "offline" or str(node.get("schedulingState") or "").lower() == "disabled":
@@ -112,26 +104,13 @@ def node_fault(account: Account, node: Mapping[str, Any]) -> str:
         except ServiceError:
             data = b""  # unreadable
         words = data[-_TAIL:].decode(errors="replace").strip()
-        return f"its start task failed: {words}" if words else "its start task failed"
+        return f"its start task failed{words and f': {words}'}"
     errors = [str(error.get("message") or error.get("code")) for error in node.get("errors") or ()]
     return "; ".join(errors) or state
 
 
-# Batch's verb and body for each action. Running tasks start again elsewhere (requeue).
-_ACTIONS: dict[str, tuple[str, dict[str, str]]] = {
-    "reboot": ("reboot", {"nodeRebootOption": "requeue"}),
-    "reimage": ("reimage", {"nodeReimageOption": "requeue"}),
-    "drain": ("disablescheduling", {"nodeDisableSchedulingOption": "taskcompletion"}),
-    "resume": ("enablescheduling", {}),
-}
-
-
-def nodes(account: Account) -> list[Node]:
-    """Returns every node, sorted by name, with the reason if one is unfit."""
-    return sorted((_node(account, node) for node in account.nodes()), key=lambda node: node.name)
-
-
-def _node(account: Account, node: Mapping[str, Any]) -> Node:
+def node_of(account: Account, node: Facts) -> Node:
+    """Returns a node of the pool, with the reason if it is unfit."""
     state = str(node["state"]).lower()
     tasks = node.get("recentTasks") or () if state == "running" else ()
     jobs = [each.get("jobId") for each in tasks if str(each.get("taskState")).lower() == "running"]
@@ -146,59 +125,18 @@ def _node(account: Account, node: Mapping[str, Any]) -> Node:
     )
 
 
-def act(account: Account, action: str, node: str) -> None:
-    """Carries out one of `_ACTIONS` on a node; its tasks move elsewhere. Raises UserError for an
-    unknown node."""
-    verb, body = _ACTIONS[action]
-    path = f"/pools/{account.pool}/nodes/{node}/{verb}"
-    try:
-        account.order(f"to {action} {node}", "POST", path, **body)
-    except ServiceError as error:
-        if error.code == "NodeAlreadyInTargetSchedulingState":
-            return  # already done by someone
-        if not error.is_missing:
-            raise
-        raise unknown_node(account, node) from None
-
-
-def resize(account: Account, nodes: int) -> None:
-    """Requests that many nodes, Spot ones if the target's are. Raises UserError for too many, or a
-    pool that scales by a formula."""
-    target = account.target
-    if nodes > target.nodes.max:
-        message = f"`{target.name}` has at most {target.nodes.max} nodes"
-        hint = "raise `nodes:` of the cluster in the environment file, and deploy it"
-        raise UserError.of("too-many-nodes", message, hint)
-    pool = account.pool_facts()
-    if pool.get("enableAutoScale"):
-        message = f"the pool `{account.pool}` scales by its formula"
-        hint = "change the limits in the environment file, and deploy it"
-        raise UserError.of("autoscaled-pool", message, hint)
-    kind = "targetLowPriorityNodes" if target.spot else "targetDedicatedNodes"
-    options = {kind: nodes, "nodeDeallocationOption": "taskcompletion"}
-    account.order(f"{nodes} nodes", "POST", f"/pools/{account.pool}/resize", **options)
-
-
-def unknown_node(account: Account, node: str) -> UserError:
-    """Returns the error for a node that the pool does not have."""
-    hint = f"its nodes: fairway nodes list {account.target.name}"
-    return UserError.of("unknown-node", f"the pool has no node `{node}`", hint)
-
-
 _QUOTA = "ask for more quota, or try another region, zone or VM size"
 
 
 def examine(account: Account, storage: Storage) -> list[Finding]:
     """Returns findings about everything that keeps jobs from running."""
-    return [*_of_storage(storage), *_of_account(account)]
-
-
-def _of_storage(storage: Storage) -> Iterator[Finding]:
+    findings: list[Finding] = []
     for container in (OUTPUTS, CODE):
         try:
             next(iter(storage.blobs(container, "nothing-is-called-so")), None)
         except UserError as error:
-            yield from error.findings
+            findings += error.findings
+    return [*findings, *_of_account(account)]
 
 
 def _of_account(account: Account) -> Iterator[Finding]:
@@ -232,10 +170,8 @@ def _of_account(account: Account) -> Iterator[Finding]:
 
 
 def require_pool(account: Account, job: Job) -> None:
-    """Raises UserError if the pool can never run the job: Batch would let such tasks wait for
-    ever."""
-    findings = [*_of_target(account.target, job)]
-    if findings:
+    """Raises UserError for a job that the pool can never run, and Batch would keep for ever."""
+    if findings := [*_of_target(account.target, job)]:
         raise UserError(findings)
     try:
         pool = account.pool_facts()
@@ -272,8 +208,8 @@ def _of_target(target: Target, job: Job) -> Iterator[Finding]:
         yield Finding("no-mpi", message, hint)
 
 
-def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:
-    name = str(pool["id"])
+def _of_pool(pool: Facts, job: Job, target: Target) -> Iterator[Finding]:
+    name, slots = str(pool["id"]), int(pool.get("taskSlotsPerNode") or 1)
     if str(pool["state"]).lower() != "active":
         message = f"the pool `{name}` accepts no jobs: it is {str(pool['state']).lower()}"
         hint = f"see when it is active: az batch pool show --pool-id {name} --query state"
@@ -282,12 +218,11 @@ def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
         message = f"the pool `{name}` has inter-node communication turned off"
         hint = "it is set when a pool is created: `mpi: true` in the environment, and deploy again"
         yield Finding("no-mpi", message, hint)
-    if job.nodes > 1 and int(pool.get("taskSlotsPerNode") or 1) > 1:
-        message = f"the pool `{name}` has {pool['taskSlotsPerNode']} slots per node"
+    if job.nodes > 1 and slots > 1:
+        message = f"the pool `{name}` has {slots} slots per node"
         hint = "tasks on several nodes need one slot per node: create another pool"
         yield Finding("too-many-slots", message, hint)
-    slots, known = int(pool.get("taskSlotsPerNode") or 1), target.batch and target.batch.task_slots
-    if known and known != slots:
+    if (known := target.batch and target.batch.task_slots) and known != slots:
         message = f"a node of the pool `{name}` has {slots} task slots, but the target says {known}"
         yield Finding("other-slots", message, "read its targets again: fairway targets sync")
     machine = pool.get("virtualMachineConfiguration") or {}
@@ -302,9 +237,8 @@ def _of_pool(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Find
     yield from _of_size(pool, job, target)
 
 
-def _of_limits(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:
-    """Yields a finding if a job with limits has no shared folder: tasks keep there what others and
-    retries read."""
+def _of_limits(pool: Facts, job: Job, target: Target) -> Iterator[Finding]:
+    """Finds a job with limits without a shared folder, where tasks keep what others read."""
     if target.mounts or pool.get("mountConfiguration"):
         return
     nothing = f"`{target.name}` mounts no file system that its nodes share"
@@ -324,41 +258,33 @@ def _of_limits(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Fi
         yield Finding("no-shared-folder", message, f"-s retries=0; {mount}", "idle_gpu")
 
 
-def _of_size(pool: Mapping[str, Any], job: Job, target: Target) -> Iterator[Finding]:
-    name = str(pool["id"])
+def _of_size(pool: Facts, job: Job, target: Target) -> Iterator[Finding]:
+    name, count = str(pool["id"]), nodes_of(pool, "target")
     if pool.get("enableAutoScale"):
         formula = str(pool.get("autoScaleFormula") or "")
         found = re.search(r"^\s*maxNodes\s*=\s*(\d+)\s*;", formula, re.MULTILINE)
-        most = int(found[1]) if found else None
-        if most is not None and most < job.nodes:
+        if found and (most := int(found[1])) < job.nodes:
             message = f"the autoscale formula of the pool `{name}` allows at most {most} nodes"
             yield Finding("too-many-nodes", message, f"-s nodes={most}, or raise its maximum")
-        return
-    if not {"targetDedicatedNodes", "targetLowPriorityNodes"} & pool.keys():
+    elif not {"targetDedicatedNodes", "targetLowPriorityNodes"} & pool.keys():
         return  # both are optional in the service's answer
-    if wanted_nodes(pool) >= job.nodes:
-        errors = resize_errors(pool)
-        if errors and current_nodes(pool) < job.nodes:
-            message = f"the pool `{name}` could not grow to {wanted_nodes(pool)} nodes"
-            yield Finding("resize-error", f"{message}: {errors[0]}", _QUOTA)
-        return
-    count = wanted_nodes(pool)
-    message = f"the pool `{name}` is fixed at {count} nodes, and the job needs {job.nodes}"
-    yield Finding("too-few-nodes", message, f"fairway pool resize {target.name} {job.nodes}")
+    elif count < job.nodes:
+        message = f"the pool `{name}` is fixed at {count} nodes, and the job needs {job.nodes}"
+        yield Finding("too-few-nodes", message, f"fairway pool resize {target.name} {job.nodes}")
+    elif nodes_of(pool, "current") < job.nodes and (errors := resize_errors(pool)):
+        message = f"the pool `{name}` could not grow to {count} nodes: {errors[0]}"
+        yield Finding("resize-error", message, _QUOTA)
 
 
-def _of_nodes(account: Account, pool: Mapping[str, Any], job: Job) -> Iterator[Finding]:
-    """Yields a finding if a pool to which no more nodes are coming has too few usable ones for the
-    job."""
+def _of_nodes(account: Account, pool: Facts, job: Job) -> Iterator[Finding]:
+    """Finds too few usable nodes for the job in a pool to which no more are coming."""
     if pool.get("enableAutoScale") or str(pool.get("allocationState")).lower() != "steady":
         return
-    nodes = list(account.nodes())
-    faults = {str(node["id"]): node_fault(account, node) for node in nodes}
-    fit = [name for name, fault in faults.items() if not fault]
-    if not nodes or len(fit) >= job.nodes:
+    faults = {str(node["id"]): node_fault(account, node) for node in account.nodes()}
+    unfit = [f"{name}: {fault}" for name, fault in faults.items() if fault]
+    fit = len(faults) - len(unfit)
+    if not faults or fit >= job.nodes:
         return
-    name, fault = next((name, fault) for name, fault in faults.items() if fault)
-    message = f"{len(fit)} of the pool's {len(nodes)} nodes are usable; {name}: {fault}"
-    yield Finding(
-        "unfit-nodes", message, f"see all of them: fairway nodes list {account.target.name}"
-    )
+    message = f"{fit} of the pool's {len(faults)} nodes are usable; {unfit[0]}"
+    hint = f"see all of them: fairway nodes list {account.target.name}"
+    yield Finding("unfit-nodes", message, hint)

@@ -80,18 +80,13 @@ class RequestBuilder:
     first: Mapping[str, int] = field(default_factory=dict)
     done: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def job_id(self) -> str:
-        """The Batch job's id."""
-        return client.job_id(self.run, self.submission)
-
     def job_spec(self, display_name: str, metadata: Mapping[str, str]) -> dict[str, Any]:
         """Returns the job. It takes no action when it is empty: its tasks are added later."""
         common = [{"name": "FAIRWAY_RUN", "value": self.run}]
         if self.submission and reports_endings(self.plan):
             common.append({"name": "FAIRWAY_SUBMISSION", "value": str(self.submission)})
         return {
-            "id": self.job_id,
+            "id": client.job_id(self.run, self.submission),
             "displayName": display_name,
             "priority": self.job.priority_number,
             "poolInfo": {"poolId": self.target.batch.pool if self.target.batch else ""},
@@ -106,26 +101,27 @@ class RequestBuilder:
         }
 
     def _preparation(self) -> dict[str, Any]:
-        task: dict[str, Any] = {
+        inputs = [
+            # Inputs for a shared folder are moved there by a node.
+            self._folder(
+                self.storage.container_url(each.container), each.path, f"inputs/{each.name}"
+            )
+            for each in self.plan.staged
+        ]
+        return {
             "id": PREPARATION,
             "commandLine": f"/bin/bash -c '{_UNPACK} && exec fairway/fairway-node prepare'",
             "resourceFiles": [
                 self._file(CODE, self.blobs.node, "fairway.tar.gz"),
                 self._file(CODE, self.blobs.code, "code.tar.gz"),
                 self._file(OUTPUTS, self.blobs.record, "record.tar.gz"),
-                *(
-                    # Inputs for a shared folder are moved there by a node.
-                    self._folder(
-                        self.storage.container_url(each.container), each.path, f"inputs/{each.name}"
-                    )
-                    for each in self.plan.staged
-                ),
+                *inputs,
             ],
             "userIdentity": _ADMIN if self.job.setup_is_admin else _USER,
             "waitForSuccess": True,
             "constraints": {"maxTaskRetryCount": 2},
+            **self._container,
         }
-        return {**task, **self._container}
 
     def _release(self) -> dict[str, Any]:
         scratch = f"{local_disks.FOLDER}/fairway/{self.run}"
@@ -133,9 +129,8 @@ class RequestBuilder:
         steps = [f"rm -rf {scratch}"]
         if self.plan.notify is not None:
             steps.append(f"{_PROGRAM} tell")
-        if self.job.release_command is not None:
+        if has_command := self.job.release_command is not None:
             steps.append(f"{_PROGRAM} release")
-        has_command = self.job.release_command is not None
         release: dict[str, Any] = {
             "id": "release",
             "commandLine": f"/bin/bash -c '{'; '.join(steps)}'",
@@ -185,7 +180,10 @@ class RequestBuilder:
         """Returns the job's `finally:`, which depends on the others."""
         task = self.task(spec)
         task["environmentSettings"].append({"name": "FAIRWAY_LAST", "value": "1"})
-        task["dependsOn"] = _dependencies(others)
+        ranges, ids = _ranges(others), [str(number) for number in others]
+        # Batch takes few ranges, by no documented number, and ids of 64,000 characters at most.
+        use_ranges = len(ranges) <= _MOST_RANGES or sum(map(len, ids)) > _LONGEST_IDS
+        task["dependsOn"] = {"taskIdRanges": ranges} if use_ranges else {"taskIds": ids}
         # Downloads everything that the run has kept when this task starts. A list of single files
         # would fail for a task that kept nothing.
         task["resourceFiles"] = [self._folder(self._outputs_url, f"{self.run}/", BROUGHT)]
@@ -206,8 +204,8 @@ class RequestBuilder:
     def _container(self) -> dict[str, Any]:
         if self.job.container is None:
             return {}
-        identity = self._identity.get("identityReference")
-        return {"containerSettings": container_settings(self.job.container, self.target, identity)}
+        made = container_settings(self.job.container, self.target, self._identity)
+        return {"containerSettings": made}
 
     @cached_property
     def _identity(self) -> dict[str, Any]:
@@ -215,20 +213,12 @@ class RequestBuilder:
         return {"identityReference": {"resourceId": identity}} if identity else {}
 
     def _file(self, container: str, blob: str, path: str) -> dict[str, Any]:
-        return {
-            "httpUrl": f"{self.storage.container_url(container)}/{quote(blob)}",
-            "filePath": path,
-            **self._identity,
-        }
+        url = f"{self.storage.container_url(container)}/{quote(blob)}"
+        return {"httpUrl": url, "filePath": path, **self._identity}
 
     def _folder(self, container_url: str, prefix: str, path: str) -> dict[str, Any]:
-        """Returns a resource file for the blobs with this prefix."""
-        return {
-            "storageContainerUrl": container_url,
-            "blobPrefix": prefix,
-            "filePath": path,
-            **self._identity,
-        }
+        place = {"storageContainerUrl": container_url, "blobPrefix": prefix, "filePath": path}
+        return {**place, **self._identity}
 
     @cached_property
     def _outputs_url(self) -> str:
@@ -307,16 +297,6 @@ def _output_pattern(name: str, pattern: str) -> tuple[str, str]:
     return f"outputs/{pattern}", (PurePosixPath(name) / below).as_posix()
 
 
-def _dependencies(numbers: Sequence[int]) -> dict[str, Any]:
-    """Returns dependencies on these tasks: by ranges of their ids, or by the ids themselves if
-    there are many ranges: Batch takes few ranges, by no documented number, and ids of 64,000
-    characters at most."""
-    ranges, ids = _ranges(numbers), [str(number) for number in numbers]
-    if len(ranges) <= _MOST_RANGES or sum(map(len, ids)) > _LONGEST_IDS:
-        return {"taskIdRanges": ranges}
-    return {"taskIds": ids}
-
-
 def _ranges(numbers: Sequence[int]) -> list[dict[str, int]]:
     """Groups ascending numbers into ranges, both ends included.
 
@@ -345,10 +325,9 @@ def slots_required(target: Target, wanted: Wanted | None) -> int | None:
 
 
 def container_settings(
-    container: Container, target: Target, identity: Mapping[str, str] | None
+    container: Container, target: Target, identity: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns the settings in their wire form; `identity` pulls the image from an Azure
-    registry."""
+    """Returns settings in their wire form; `identity` pulls the image from an Azure registry."""
     size = vm_size(target.vm_size) if target.vm_size else None
     options = [
         # Ranks find each other by the nodes' own addresses.
@@ -374,8 +353,7 @@ def container_settings(
         # FAIRWAY_SCRATCH_DIR is there. Nodes without a Fairway environment may lack the folder, and
         # Docker would then create it on the system disk.
         options.append(f"--volume={local_disks.FOLDER}:{local_disks.FOLDER}")
-    for path in target.mounts.values():
-        options.append(f"--volume={path}:{path}")
+    options += [f"--volume={path}:{path}" for path in target.mounts.values()]
     settings: dict[str, Any] = {
         "imageName": container.image,
         "workingDirectory": "taskWorkingDirectory",
@@ -383,5 +361,5 @@ def container_settings(
     }
     server = container.image.split("/")[0]
     if server.endswith(".azurecr.io") and identity:
-        settings["registry"] = {"registryServer": server, "identityReference": dict(identity)}
+        settings["registry"] = {"registryServer": server, **identity}
     return settings

@@ -58,8 +58,7 @@ class BatchSchedules:
             payload = submission.pack(snapshot)
             submission.upload(payload, snapshot)
             task = next(submission.tasks(payload.requests))
-        name = run.id
-        job = payload.job
+        name, job = run.id, payload.job
         specification = {key: job[key] for key in _OF_A_JOB}
         specification["metadata"] = [*job["metadata"], {"name": client.SCHEDULE, "value": name}]
         specification["commonEnvironmentSettings"] = [
@@ -69,7 +68,7 @@ class BatchSchedules:
         manager = {key: task[key] for key in _OF_A_MANAGER if key in task}
         # The task itself puts outputs below `kept/<its run>/`: each run of a schedule differs.
         destination = {**task["outputFiles"][0]["destination"]["container"]}
-        destination.pop("path")
+        del destination["path"]
         manager["outputFiles"] = [
             {
                 "filePattern": pattern,
@@ -94,14 +93,13 @@ class BatchSchedules:
             kinds = {"JobScheduleExists": "schedule", "JobWithSameIdExists": "job"}
             if error.code not in kinds:
                 raise
-            message = f"the account already has a {kinds[error.code]} `{run.id}`"
+            message = f"the account already has a {kinds[error.code]} `{name}`"
             raise UserError.of("taken-run-id", message, "choose another with --name") from None
-        return run.id
+        return name
 
     def all(self) -> list[Schedule]:
         """Lists the schedules whose jobs are for the target's pool."""
-        account = self.account
-        found = []
+        account, found = self.account, []
         for each in account.calls.pages("schedules", account.client.list_job_schedules()):
             pool = (each["jobSpecification"].get("poolInfo") or {}).get("poolId")
             if client.SCHEDULE not in metadata_of(each) or pool != account.pool:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fairway_agent import state_files
 from fairway_agent.batch.notifications import FILE, Ending
@@ -19,10 +19,10 @@ from fairway_agent.resources import SHARE_FILE, Lent, ranges
 from fairway_agent.spec import WARN
 from fairway_agent.state_files import IO_ERROR, TIMED_OUT, Over, TaskState, end_state
 from fairway_boot.files import read_json
-from fairway_runner.engines.azure_calls import ServiceError
+from fairway_runner.engines.azure_calls import ServiceError, missing_is_fine
 from fairway_runner.engines.azure_storage import OUTPUTS, Storage
 from fairway_runner.engines.batch import client
-from fairway_runner.engines.batch.client import CONCURRENCY, Account
+from fairway_runner.engines.batch.client import CONCURRENCY, Account, Facts
 from fairway_runner.engines.batch.request_builder import reports_endings
 from fairway_runner.runs.records import known_state, read_plan
 
@@ -47,8 +47,6 @@ PREPARING = "its node is being prepared for the job"
 SELECT = ("id", "state", "executionInfo", "nodeInfo")
 """Properties of a task to query."""
 
-_ENDED_BY_REQUEST = {"taskended", "taskterminated"}
-
 
 def seconds(text: object) -> float | None:
     """Converts a time of the service's to seconds since 1970; None for none."""
@@ -59,7 +57,7 @@ def seconds(text: object) -> float | None:
     return datetime.fromisoformat(text).timestamp()
 
 
-def terminate_reason(job: Mapping[str, Any]) -> str:
+def terminate_reason(job: Facts) -> str:
     """Returns the reason why a job has ended; "" if it has not."""
     return str((job.get("executionInfo") or {}).get("terminateReason") or "")
 
@@ -69,14 +67,13 @@ def terminate_reason(job: Mapping[str, Any]) -> str:
 _OF_SERVICE = ("AllTasksComplete", "TaskFailed", "MaxWallClockTimeExpiry", "JMComplete", UNPREPARED)
 
 
-def ended_by_person(job: Mapping[str, Any]) -> str:
-    """Returns the reason with which a person has ended a job, with Fairway or otherwise; "" if
-    nobody has."""
+def ended_by_person(job: Facts) -> str:
+    """Returns the reason with which a person, with Fairway or otherwise, has ended a job, or ""."""
     reason = terminate_reason(job)
     return "" if reason in _OF_SERVICE else reason
 
 
-def why_disabled(job: Mapping[str, Any]) -> str:
+def why_disabled(job: Facts) -> str:
     """Returns why no more tasks of a disabled job start; "" if it is not disabled. Batch does not
     mention it in the states of tasks and nodes."""
     if str(job["state"]).lower() not in ("disabling", "disabled"):
@@ -85,19 +82,19 @@ def why_disabled(job: Mapping[str, Any]) -> str:
     return f"{DISABLED}, or being cancelled: {go_on} lets the rest of its tasks begin"
 
 
-def has_ended(job: Mapping[str, Any]) -> bool:
+def has_ended(job: Facts) -> bool:
     """Returns True if nothing about a job will change any more."""
     return str(job["state"]).lower() == "completed"
 
 
-def is_being_deleted(job: Mapping[str, Any]) -> bool:
+def is_being_deleted(job: Facts) -> bool:
     """Returns True while Batch is still deleting a job, which takes some minutes."""
     return str(job["state"]).lower() == "deleting"
 
 
 def task_status(
-    task: Mapping[str, Any],
-    job: Mapping[str, Any],
+    task: Facts,
+    job: Facts,
     first: int,
     timeout: float | None,
     before: TaskState | None = None,
@@ -144,10 +141,7 @@ def task_status(
     return resolve(status, view, cancelled=is_cancelled, now=time.time())
 
 
-def _view(
-    task: Mapping[str, Any], job: Mapping[str, Any], timeout: float | None, *, requeued: bool
-) -> JobView:
-    """Returns a task's view in Batch."""
+def _view(task: Facts, job: Facts, timeout: float | None, *, requeued: bool) -> JobView:
     info, state = task.get("executionInfo") or {}, str(task["state"]).lower()
     if state == "running":
         return JobView("running")
@@ -173,27 +167,28 @@ def _view(
     return replace(view, state="failed", reason=reason, timed_out=timed_out)
 
 
-def is_ended_early(info: Mapping[str, Any]) -> bool:
+def is_ended_early(info: Facts) -> bool:
     """Returns True if a task looks as if it was ended on request."""
     code = str((info.get("failureInfo") or {}).get("code") or "")
-    return code.lower() in _ENDED_BY_REQUEST or info.get("exitCode") == state_files.CANCELLED
+    by_request = code.lower() in ("taskended", "taskterminated")
+    return by_request or info.get("exitCode") == state_files.CANCELLED
 
 
 def count_up(status: TaskState, attempt: int) -> TaskState:
     """Returns the status as that of a later attempt, if more have begun than were seen."""
-    missed = max(0, attempt + 1 - status.attempts)
-    if not missed:
+    missed = attempt + 1 - status.attempts
+    if missed <= 0:
         return status
     return replace(status, attempt=attempt, requeues=(status.requeues or 0) + missed)
 
 
-def failure_text(failure: Mapping[str, Any]) -> str:
+def failure_text(failure: Facts) -> str:
     """Formats a task's `failureInfo`, with its values."""
     details = [str(each.get("value")) for each in failure.get("details") or ()]
     return " ".join([str(failure.get("message") or ""), *details]).strip()
 
 
-def end_of(job: Mapping[str, Any]) -> float | None:
+def end_of(job: Facts) -> float | None:
     """Returns when a job ended; None if it has not."""
     return seconds((job.get("executionInfo") or {}).get("endTime"))
 
@@ -204,9 +199,6 @@ def run_state(states: Mapping[str, int], *, ended: bool) -> str:
         begun = states.get("running", 0) + states.get("succeeded", 0) + states.get("failed", 0)
         return "running" if begun else "queued"
     return end_state(states)
-
-
-_FROM_TASK = ("state", "exit_code", "reason", "held", "ends", "timed_out")
 
 
 def add_shares(files: TaskFiles, found: dict[int, TaskState]) -> None:
@@ -227,8 +219,7 @@ def add_shares(files: TaskFiles, found: dict[int, TaskState]) -> None:
 
 
 def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) -> Over | None:
-    """Completes the states of tasks that have ended; returns the limit that the run has exceeded,
-    if any."""
+    """Completes the states of ended tasks; returns the limit that the run has exceeded, if any."""
     run = files.run
     plan = read_plan(run.folder)
     reported = reports_endings(plan)
@@ -245,10 +236,9 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
     folder = client.endings_folder(run.id, submission)
     over = None
     for number, ending in _read(files, f"wd/logs/{FILE}", new, Ending.from_json, folder).items():
-        known_to_batch = found[number]
         if (ending.job, ending.task) != (files.job_id, run.task_name(number)):
             continue
-        if (status := completed(known_to_batch, ending)) is known_to_batch:
+        if (status := completed(found[number], ending)) is found[number]:
             continue
         found[number] = status
         if ending.limit is not None and status.is_final:
@@ -260,17 +250,16 @@ def add_endings(files: TaskFiles, submission: int, found: dict[int, TaskState]) 
 
 
 def completed(status: TaskState, ending: Ending) -> TaskState:
-    """Returns the service's state completed by the task's own report, unless their exit codes
-    differ."""
+    """Returns Batch's state completed by the task's own report, unless their exit codes differ."""
     own = ending.state
     if own.state == status.state == "running" and own.attempt == status.attempt:
         return replace(status, reason=own.reason)
     if own.exit_code != status.exit_code or not own.is_final:
         return status
-    facts = {name: getattr(own, name) for name in _FROM_TASK}
-    facts["reason"] = own.reason or status.reason
     attempt = status.attempt if own.attempt is None else own.attempt
-    return replace(status, **facts, attempt=attempt)
+    names = ("state", "exit_code", "held", "ends", "timed_out")
+    facts = {name: getattr(own, name) for name in names}
+    return replace(status, **facts, attempt=attempt, reason=own.reason or status.reason)
 
 
 def _read(
@@ -311,12 +300,13 @@ def end_early(account: Account, job_id: str, grace: float) -> bool:
     """Ends the job; returns False if there is none. It is being terminated when this returns."""
     try:
         try:
-            account.disable_job(job_id)
+            # Running tasks continue.
+            account.order("no more tasks", "POST", f"/jobs/{job_id}/disable", disableTasks="wait")
         except ServiceError as error:
             if error.code not in _DISABLED:
                 raise
         _end_tasks(account, job_id, grace)
-        account.terminate_job(job_id, CANCELLED)
+        terminate(account, job_id, CANCELLED)
     except ServiceError as error:
         if error.code == client.NO_JOB:
             return False
@@ -325,12 +315,20 @@ def end_early(account: Account, job_id: str, grace: float) -> bool:
     return True
 
 
+def terminate(account: Account, job_id: str, reason: str) -> None:
+    """Starts the termination of a job, and does not wait for it."""
+    account.order("the end of a job", "POST", f"/jobs/{job_id}/terminate", terminateReason=reason)
+
+
 def end_task(account: Account, job_id: str, task: str, grace: float) -> None:
     """Ends one task of a job: a running one is asked first; one that waits, restarts, or outlasts
     its grace is terminated. One that has ended stays as it is."""
     end, begun = time.monotonic() + grace + _MARGIN, None
-    try:
-        account.let_end(job_id, account.task(job_id, task))
+    path = f"/jobs/{job_id}/tasks/{task}"
+    with missing_is_fine("TaskCompleted"):
+        limits = {**(account.task(job_id, task).get("constraints") or {}), "maxTaskRetryCount": 0}
+        kept = {name: value for name, value in limits.items() if value is not None}
+        account.order("no more attempts", "PUT", path, constraints=kept)
         while True:
             found = account.task(job_id, task)
             state, info = str(found["state"]).lower(), found.get("executionInfo") or {}
@@ -343,10 +341,7 @@ def end_task(account: Account, job_id: str, task: str, grace: float) -> None:
             if not is_asked and _ask(account, job_id, task):
                 begun = start
             time.sleep(_PAUSE)
-        account.terminate_task(job_id, task)
-    except ServiceError as error:
-        if not error.is_missing and error.code != "TaskCompleted":
-            raise
+        account.order("the end of a task", "POST", f"{path}/terminate")
 
 
 def _ask(account: Account, job_id: str, task: str) -> bool:
@@ -354,7 +349,7 @@ def _ask(account: Account, job_id: str, task: str) -> bool:
     try:
         account.delete_task_file(job_id, task, _FILE)
     except ServiceError as error:
-        if error.is_missing or error.status == 409:  # it has not begun, or its node is gone
+        if error.is_missing or error.exists_already:  # it has not begun, or its node is gone
             return False
         raise
     return True
@@ -391,7 +386,7 @@ class CancelledTasks:
     submission: int
     storage: Storage
 
-    def has(self, task: Mapping[str, Any]) -> bool:
+    def has(self, task: Facts) -> bool:
         """Returns True if the task is cancelled. The records are read once, and only if needed."""
         is_ended = is_ended_early(task.get("executionInfo") or {})
         return is_ended and str(task["id"]) in self._noted
@@ -399,5 +394,5 @@ class CancelledTasks:
     @cached_property
     def _noted(self) -> frozenset[str]:
         folder = client.cancelled_folder(self.run, self.submission)
-        found = self.storage.blobs(OUTPUTS, folder)
-        return frozenset(blob.name.removeprefix(folder) for blob in found)
+        blobs = self.storage.blobs(OUTPUTS, folder)
+        return frozenset(blob.name.removeprefix(folder) for blob in blobs)

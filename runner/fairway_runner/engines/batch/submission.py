@@ -11,7 +11,7 @@ import hashlib
 import random
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -32,15 +32,12 @@ from fairway_runner.engines.outage import Unavailable
 from fairway_runner.runs.records import known_as, read_job, read_last, read_plan, read_specs
 
 if TYPE_CHECKING:
-    from fairway_runner.engines.batch.client import Account
+    from fairway_runner.engines.batch.client import Account, Facts
     from fairway_runner.runs.folder import RunFolder
 
 _THREADS = 16
 _PAUSE = 1.0  # seconds between two checks whether a deleted job has gone
 _AT_ONCE = 100  # tasks in one request, the maximum of Batch
-
-# Batch's error code if the account has reached its quota of jobs.
-_NO_QUOTA = frozenset({"ActiveJobAndScheduleQuotaReached"})
 
 
 @dataclass
@@ -71,7 +68,7 @@ class Payload:
     """A run ready to be sent: its job in its wire form, the builder of its tasks, the archive of
     its record, and a key, which is used if the run has none yet."""
 
-    job: Mapping[str, Any]
+    job: Facts
     requests: RequestBuilder
     record: bytes
     key: bytes
@@ -85,8 +82,6 @@ class Submission:
     account: Account
     storage: Storage
     state: State
-    total: int = 0
-    """Number of its tasks, once known."""
     accepted: int = 0
 
     def pack(self, snapshot: Path) -> Payload:
@@ -94,8 +89,6 @@ class Submission:
         folder, run = self.run.folder, self.run.id
         # First, while this process is small: forking doubles its memory for a moment.
         key = engine.new_key(f"fairway {run}")[0]
-        plan = read_plan(folder)
-        job = read_job(folder)
         record = archives.pack(
             (name, folder / name, False) for name in RECORD if (folder / name).exists()
         )
@@ -106,7 +99,7 @@ class Submission:
             key=f"{client.private_folder(run)}key",
         )
         requests = RequestBuilder(
-            *(run, plan, job, self.account.target, self.storage, blobs),
+            *(run, read_plan(folder), read_job(folder), self.account.target, self.storage, blobs),
             submission=self.state.submission,
             first=self.state.first,
             done=self.state.done,
@@ -119,8 +112,7 @@ class Submission:
         return Payload(requests.job_spec(self.run.record.name, metadata), requests, record, key)
 
     def tasks(self, requests: RequestBuilder) -> Iterator[dict[str, Any]]:
-        """Yields the tasks to add, each built on demand: there may be 100,000, of some kilobytes
-        each."""
+        """Yields the tasks to add, each built on demand: 100,000 have some kilobytes each."""
         only = None if self.state.only is None else frozenset(self.state.only)
         numbers = []
         for spec in read_specs(self.run.folder / "tasks.jsonl"):
@@ -131,10 +123,8 @@ class Submission:
             yield requests.last_task(spec, numbers)
 
     def send(self, payload: Payload, snapshot: Path) -> None:
-        """Sends what is missing there. Raises UserError, which says what was accepted, if that
-        fails."""
-        only, job_id = self.state.only, self.state.job
-        self.total = self.run.record.tasks if only is None else len(only) + self.run.has_last
+        """Sends what is missing there. Raises UserError that says what was accepted."""
+        job_id = self.state.job
         try:
             self.upload(payload, snapshot)
             known: set[str] = set()
@@ -159,28 +149,21 @@ class Submission:
         blobs, storage = payload.requests.blobs, self.storage
         outputs.bring_inputs(self.run, storage)
 
-        def code() -> None:
-            if not storage.exists(CODE, blobs.code):
-                storage.upload(CODE, blobs.code, archives.pack_folder(snapshot))
-
-        def programs() -> None:
-            if not storage.exists(CODE, blobs.node):
-                storage.upload(CODE, blobs.node, archives.agent()[1])
-
-        def key() -> None:
-            if not storage.exists(CODE, blobs.key):
-                storage.upload(CODE, blobs.key, payload.key)
-
-        def record() -> None:
-            storage.upload(OUTPUTS, blobs.record, payload.record)
+        def send(name: str, data: Callable[[], bytes]) -> None:
+            if not storage.exists(CODE, name):
+                storage.upload(CODE, name, data())
 
         with ThreadPoolExecutor(4) as pool:
-            for done in [pool.submit(each) for each in (code, programs, key, record)]:
+            for done in (
+                pool.submit(send, blobs.code, lambda: archives.pack_folder(snapshot)),
+                pool.submit(send, blobs.node, lambda: archives.agent()[1]),
+                pool.submit(send, blobs.key, lambda: payload.key),
+                pool.submit(storage.upload, OUTPUTS, blobs.record, payload.record),
+            ):
                 done.result()
 
-    def _create_job(self, job: Mapping[str, Any]) -> bool:
-        """Creates the job, once a deleted one is gone; returns True if it is new. Raises UserError
-        if the id is taken."""
+    def _create_job(self, job: Facts) -> bool:
+        """Creates the job, or returns False if it exists. Raises UserError for a taken id."""
         end = time.monotonic() + self.account.calls.deadline
         while True:
             try:
@@ -192,7 +175,7 @@ class Submission:
                     continue
                 if error.code == "JobScheduleWithSameIdExists":
                     raise _taken(f"the account has a schedule with the id `{job['id']}`") from None
-                if error.code in _NO_QUOTA:
+                if error.code == "ActiveJobAndScheduleQuotaReached":
                     known = self.account.find_job(str(job["id"]))
                     if known is None:  # no earlier try has created it
                         findings = self._cut_off(error).findings
@@ -206,9 +189,8 @@ class Submission:
                 raise _taken(f"the account has another job with the id `{job['id']}`")
             return False
 
-    def _add(self, specs: Iterable[Mapping[str, Any]], job_id: str) -> None:
-        """Adds tasks, many requests in parallel, and holds no more tasks in memory than these
-        need."""
+    def _add(self, specs: Iterable[Facts], job_id: str) -> None:
+        """Adds tasks, many requests in parallel, with no more tasks in memory than these need."""
         stopped = self.account.calls.stopped
         sent: deque[Future[None]] = deque()
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -227,7 +209,7 @@ class Submission:
             finally:
                 stopped.clear()  # later requests to this account are independent
 
-    def _add_chunk(self, job_id: str, chunk: Sequence[Mapping[str, Any]]) -> None:
+    def _add_chunk(self, job_id: str, chunk: Sequence[Facts]) -> None:
         """Adds up to 100 tasks, and retries those that the service could not take."""
         calls, wait = self.account.calls, 0.1
         end = time.monotonic() + calls.deadline
@@ -239,7 +221,8 @@ class Submission:
                     raise
                 if len(chunk) == 1:
                     message = f"task {chunk[0]['id']} is larger than Azure Batch accepts"
-                    finding = Finding("refused", message, _LARGE)
+                    hint = "give it fewer outputs and shorter environment variables: data goes "
+                    finding = Finding("refused", message, f"{hint}through `inputs`")
                     raise ServiceError(finding, status=413, code="", exit_code=2) from None
                 middle = len(chunk) // 2
                 self._add_chunk(job_id, chunk[:middle])
@@ -250,27 +233,24 @@ class Submission:
             chunk = [spec for spec in chunk if spec["id"] in again]
             if chunk and (time.monotonic() + wait > end or calls.stopped.wait(wait)):
                 message = f"Azure Batch could not take {len(chunk)} tasks: {again[chunk[0]['id']]}"
-                raise ServiceAway(Finding(NO_ANSWER, message, _LATER), status=503, code="")
+                finding = Finding(NO_ANSWER, message, "try again later")
+                raise ServiceAway(finding, status=503, code="")
             wait = min(wait * 2, 10.0) * random.uniform(0.7, 1.0)  # noqa: S311
 
     def _cut_off(self, error: ServiceError) -> UserError:
-        message = f"{self.accepted:,} of {self.total:,} tasks were accepted, and nothing is lost"
+        only = self.state.only
+        total = self.run.record.tasks if only is None else len(only) + self.run.has_last
+        message = f"{self.accepted:,} of {total:,} tasks were accepted, and nothing is lost"
         hint = f"resume it with: fairway submit --resume {self.run.id}"
         return error.with_findings([*error.findings, Finding("cut-off-submission", message, hint)])
-
-
-_LATER = "try again later"
-_LARGE = "give it fewer outputs and shorter environment variables: data goes through `inputs`"
-_REFUSED = "change the job, and submit it again from its file"
 
 
 def _taken(message: str) -> UserError:
     return UserError.of("taken-run-id", message, "choose another with --run-id")
 
 
-def _refused(answers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Returns the tasks to send again, with the service's reasons. Raises UserError for one that it
-    never takes."""
+def _refused(answers: Iterable[Facts]) -> dict[str, str]:
+    """Returns the tasks to send again, with reasons. Raises UserError for one never taken."""
     again = {}
     for answer in answers:
         status = str(answer["status"]).lower()
@@ -281,7 +261,10 @@ def _refused(answers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         text = str((error.get("message") or {}).get("value", code))
         if status != "servererror":
             message = f"Azure Batch refuses task {answer['taskId']}: {code}: {text}"
-            raise ServiceError(Finding("refused", message, _REFUSED), status=400, code=code)
+            finding = Finding(
+                "refused", message, "change the job, and submit it again from its file"
+            )
+            raise ServiceError(finding, status=400, code=code)
         again[str(answer["taskId"])] = f"{code}: {text}"
     return again
 
@@ -292,6 +275,6 @@ def job_id_of(run: RunFolder) -> str:
     return state.job if state else client.job_id(run.id)
 
 
-def metadata_of(job: Mapping[str, Any]) -> dict[str, str]:
+def metadata_of(job: Facts) -> dict[str, str]:
     """Returns a job's metadata by name."""
     return {str(each["name"]): str(each["value"]) for each in job.get("metadata") or ()}

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairway_agent.records import Fields, JsonRecord
+from fairway_agent.records import Fields, JsonRecord, Unfit
 from fairway_agent.spec import FIGURES
 from fairway_boot.files import alone, write_json
 from fairway_runner.engines.azure_calls import ServiceError
@@ -37,7 +37,6 @@ _PRINTED = "stdout.txt"
 _SUBTASK_TAIL = 64 << 10
 _MOST_SAMPLED = 64  # tasks per poll: each costs two requests
 _MARKER = re.compile(r"[0-9]{1,4} \S{1,64}")
-_LATEST = 253_402_300_800.0  # seconds since 1970, the year 10000
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,6 @@ class TaskFiles:
         data = self.read(task, "wd/logs/attempt.txt", ended=ended)
         text = (data or b"").decode(errors="replace").strip()
         return text if _MARKER.fullmatch(text) else ""
-
-
-# --- logs -------------------------------------------------------------------------------
 
 
 @dataclass
@@ -277,9 +273,6 @@ def _number(marker: str) -> int:
     return int(marker.split()[0]) if marker else 0
 
 
-# --- samples ----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _SamplesCopy(JsonRecord, called="the copy of samples"):
     """Progress of copying a task's samples: the `marker` of the attempt whose file is copied, how
@@ -317,12 +310,10 @@ def bring_figures(files: TaskFiles) -> None:
             )
         for task, (text, copy) in zip(tasks, found, strict=True):
             copies[str(task)] = replace(copy, last=_add_samples(run.folder, text, copy.last))
-        facts = {task: copy.to_json() for task, copy in copies.items()}
-        write_json(run.folder / "figures.json", facts)
+        write_json(run.folder / "figures.json", {t: copy.to_json() for t, copy in copies.items()})
 
 
 def _samples_copies(facts: object) -> dict[str, _SamplesCopy]:
-    """Reads the progress for a run's tasks by number."""
     found = Fields(facts, "the copies").facts
     return {task: _SamplesCopy.from_json(each) for task, each in found.items()}
 
@@ -349,26 +340,16 @@ def _add_samples(folder: Path, text: bytes, last: dict[str, float]) -> dict[str,
     by_node: dict[str, list[bytes]] = {}
     last = {**last}
     for line in text.splitlines():
-        if (found := _origin(line)) is None:
+        # Tasks may write other lines there too.
+        try:
+            sample = Fields(json.loads(line), "a sample")
+            node, time = sample.text("node"), sample.moment("time")
+        except (ValueError, RecursionError, Unfit):
             continue
-        node, time = found
-        if time > last.get(node, 0.0):
+        if is_node_name(node) and time > last.get(node, 0.0):
             by_node.setdefault(node, []).append(line)
             last[node] = time
     for node, lines in by_node.items():
         with (folder / FIGURES / f"{node}.jsonl").open("ab") as file:
             file.write(b"".join(line + b"\n" for line in lines))
     return last
-
-
-def _origin(line: bytes) -> tuple[str, float] | None:
-    """Returns the node and the time of a sample; None for other lines, which tasks may write there
-    too."""
-    try:
-        sample = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    node, time = (sample.get("node"), sample.get("time")) if isinstance(sample, dict) else (0, 0)
-    if not isinstance(node, str) or not is_node_name(node):
-        return None
-    return (node, float(time)) if isinstance(time, int | float) and 0 < time < _LATEST else None

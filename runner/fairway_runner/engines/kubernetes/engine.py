@@ -19,7 +19,7 @@ from fairway_core.kubernetes import documents, head
 from fairway_core.kubernetes.flux import NAMESPACE as FLUX
 from fairway_core.kubernetes.pools import of_node, topology_of
 from fairway_core.target import KubernetesAccess
-from fairway_runner.engines.engine import inside_words
+from fairway_runner.engines.engine import inside_words, new_key
 from fairway_runner.engines.kubernetes.exec import Exec
 from fairway_runner.engines.remote.engine import ScheduledEngine
 from fairway_runner.engines.remote.remote_host import RemoteHost
@@ -61,17 +61,21 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return RemoteHost(self.connection, self.access.shared, self.deadline)
 
     def place_of(self, target: Target) -> tuple[str, ...]:
-        """Returns the kubeconfig and kubectl's context of its cluster, the namespace, and the
-        folder."""
+        """Returns kubeconfig, kubectl's context, namespace and folder."""
         access = target.kubernetes
         assert access is not None, "a target with this engine has the section"
         return access.kubeconfig, access.context, access.namespace, access.shared
 
     def require(self, job: Job, needs: Sequence[str]) -> None:
-        """Raises UserError for jobs that can never run there; programs are looked up when a task
-        starts."""
+        """Raises UserError for impossible jobs; tasks look programs up when they start."""
         self.require_nodes(job)
-        self._require_priority(job)
+        known = self.access.priorities
+        if job.priority_number not in {PRIORITIES[word] for word in (*known, "normal")}:
+            message = f"`{self.target.name}` has no priority for `priority: {job.priority}`"
+            has = f"it has {', '.join(known)}; " if known else ""
+            hint = f"{has}leave it out (-s priority=normal), or write one of Kueue's classes into "
+            hint += "the target: `kubernetes: {queue: QUEUE, priorities: {high: NAME}}`"
+            raise UserError.of("no-priority", message, hint)
         of_node(self.target)
         if job.container is not None and job.container.options:
             text = " ".join(job.container.options)
@@ -79,22 +83,9 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
             hint = "leave `container.options` out: its pods are run by Kubernetes"
             raise UserError.of("not-supported", message, hint)
 
-    def _require_priority(self, job: Job) -> None:
-        known = self.access.priorities
-        numbers = {PRIORITIES[word] for word in known} | {PRIORITIES["normal"]}
-        if job.priority_number in numbers:
-            return
-        message = f"`{self.target.name}` has no priority for `priority: {job.priority}`"
-        has = f"it has {', '.join(known)}; " if known else ""
-        hint = f"{has}leave it out (-s priority=normal), or write one of Kueue's classes into the "
-        hint += "target: `kubernetes: {queue: QUEUE, priorities: {high: NAME}}`"
-        raise UserError.of("no-priority", message, hint)
-
     def request(self, run: RunFolder, submission: Submission, code: str) -> SubmitRequest:
         """Returns the request with the resources of a node, the private key of a job on several
         nodes, and NCCL's topology of the nodes."""
-        from fairway_runner.engines.engine import new_key
-
         job = read_job(run.folder)
         key = new_key(run.id)[0].decode("ascii") if job.nodes > 1 else ""
         topology = topology_of(self.target)
@@ -128,8 +119,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         return f"its queue admits nothing: {fault}" if fault else ""
 
     def shell(self, node: str | None, command: Sequence[str] = (), *, forward: str = "") -> int:
-        """Opens a shell in the head pod; or on a node, in a run's pod there, or in the pod of that
-        name."""
+        """Opens a shell in the head pod, in a run's pod on a node, or in the pod of that name."""
         if node is None:
             return self.connection.interactive(command, forward=forward)
         nodes = {each.name: each.pod for each in self.look().nodes}
@@ -141,10 +131,8 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
 
     def main_host(self, run: RunFolder) -> str:
         """Returns the name of the first pod of the first task that has one."""
-        for index in range(run.record.tasks):
-            if name := run.task_status(index).job:
-                return name
-        return super().main_host(run)
+        names = (run.task_status(index).job for index in range(run.record.tasks))
+        return next(filter(None, names), None) or super().main_host(run)
 
     def enter(self, run: RunFolder, task: int, node: int, command: Sequence[str]) -> int:
         """Enters the pod of the task on that one of its nodes."""
@@ -202,8 +190,7 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
                 yield Finding("unfit-node", message, hint, severity=Severity.WARNING)
 
     def manifests(self) -> str:
-        """Returns the objects of its head pod and NCCL's topology of its nodes, as one document for
-        kubectl."""
+        """Returns the objects of its head pod, and NCCL's topology, as a document for kubectl."""
         return documents.text([*head.objects(self.target), *head.topologies([self.target])])
 
     def prepare(self) -> str:
@@ -211,10 +198,8 @@ class KubernetesEngine(ScheduledEngine[KubernetesAccess]):
         UserError if an environment creates them: its head pod has the volumes of all of its
         targets."""
         if self.target.environment:
-            message = (
-                f"`{self.target.name}` belongs to an environment, in whose cluster "
-                "Flux creates this"
-            )
+            message = f"`{self.target.name}` belongs to an environment, in whose cluster Flux "
+            message += "creates this"
             hint = f"has it done so? see: kubectl get kustomizations --namespace {FLUX}"
             raise UserError.of("not-supported", message, hint)
         made = self.manifests().encode()

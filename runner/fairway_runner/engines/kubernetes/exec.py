@@ -118,29 +118,25 @@ class Exec(Connection):
         return f"{self.access.namespace}/{self.access.head}"
 
     def kubectl(self, *words: str) -> list[str]:
-        """Returns a command line of kubectl for this cluster and namespace. Raises UserError
-        without kubectl."""
+        """Returns kubectl's command line for this namespace. Raises UserError without kubectl."""
         # kubectl's wheel installs it beside this Python, whose folder may not be on PATH.
         program = shutil.which("kubectl") or shutil.which(_OWN)
         if program is None:
             message = "`kubectl` is not on this machine's PATH"
             raise UserError.of("missing-tool", message, INSTALL, exit_code=4)
         context = [f"--context={self.access.context}"] if self.access.context else []
-        return [
-            program,
-            *self._kubeconfig(),
-            *context,
-            f"--namespace={self.access.namespace}",
-            *words,
-        ]
+        space = f"--namespace={self.access.namespace}"
+        return [program, *self._kubeconfig(), *context, space, *words]
 
     def execute(self, command: Command) -> Ended:
         """Runs a command as `Connection.run` documents."""
-        data, patience = command.data, max(LEAST, command.deadline)
+        data, mark = command.data, f"fairway-end-{secrets.token_hex(8)}"
+        frame = ["sh", "-c", _FRAME, "sh", mark, str(len(data)), f"{_BEAT:g}", *command.words]
+        line = self.kubectl("exec", "-i", f"deploy/{self.access.head}", "--", *frame)
         with self.silence.watch(self.name, command.deadline) as watched:
             while True:
                 with nullcontext(None) if command.into is None else command.into() as out:
-                    call = _Call(self._line(command.words, len(data)), data, patience, out)
+                    call = _Call(line, mark, data, max(LEAST, command.deadline), out)
                     ended = call.finish(command.timeout, self.name)
                 if ended is not None:
                     self.reached = True
@@ -159,9 +155,8 @@ class Exec(Connection):
         """Opens a shell in a pod, `NAME` or `deploy/NAME`, runs a command or forwards a port there.
         Raises UserError for a bad name: a run's record may come from other people."""
         if not _POD.fullmatch(pod):
-            raise UserError.of(
-                "no-pod", f"{pod!r} is not the name of a pod", "see: kubectl get pods"
-            )
+            message = f"{pod!r} is not the name of a pod"
+            raise UserError.of("no-pod", message, "see: kubectl get pods")
         if forward:
             here, _, there = forward.partition(":")
             port = there.rpartition(":")[2]
@@ -171,8 +166,7 @@ class Exec(Connection):
         return on_terminal(self.kubectl("exec", terminal, pod, "--", *(words or shell)))
 
     def ask(self, *words: str, deadline: float, data: bytes = b"") -> Ended:
-        """Runs kubectl itself, for `deadline` seconds at most. Raises UserError without cluster or
-        access."""
+        """Runs kubectl for `deadline` seconds at most. Raises UserError without access."""
         line = self.kubectl(*words)
         with self.silence.watch(self.name, deadline):
             try:
@@ -204,25 +198,18 @@ class Exec(Connection):
             raise UserError.of("open-kubeconfig", message, hint)
         return [f"--kubeconfig={file}"]
 
-    def _line(self, words: Sequence[str], size: int) -> tuple[list[str], str]:
-        mark = f"fairway-end-{secrets.token_hex(8)}"
-        frame = ["sh", "-c", _FRAME, "sh", mark, str(size), f"{_BEAT:g}", *words]
-        return self.kubectl("exec", "-i", f"deploy/{self.access.head}", "--", *frame), mark
-
     def _lasting(self, said: str) -> tuple[str, str] | None:
         if not self.reached and _REFUSED_HERE.search(said):
             return _NOT_UP  # a tunnel that was there may come back
         return next((each for text, each in _LASTING.items() if re.search(text, said)), None)
 
     def _unreachable(self, said: str) -> UserError:
-        line = ["kubectl", *self.kubectl("get", "pods")[1:]]
         usual = (NO_CONNECTION, "is its pod ready, and the network up? try: {kubectl}")
         id_, hint = self._lasting(said) or usual
         message = f"{self.name} cannot be reached: {said or 'the connection broke'}"
         known = credentials_of(self.access.cluster or "") if id_ == "no-context" else ""
-        if known:
-            return UserError.of(id_, message, f"{_GET_TO_KNOW}{known}", exit_code=5)
-        hint = hint.format(kubectl=shlex.join(line), target=self.target)
+        line = shlex.join(["kubectl", *self.kubectl("get", "pods")[1:]])
+        hint = f"{_GET_TO_KNOW}{known}" if known else hint.format(kubectl=line, target=self.target)
         kind = TargetUnavailable if id_ == NO_CONNECTION else UserError
         return kind.of(id_, message, hint, exit_code=5)
 
@@ -231,16 +218,14 @@ class _Call:
     """One command in the pod, and its output up to the mark, which goes to `to`."""
 
     def __init__(
-        self, line: tuple[list[str], str], data: bytes, patience: float, to: int | None = None
+        self, words: list[str], mark: str, data: bytes, patience: float, to: int | None
     ) -> None:
-        words, mark = line
         self.patience = patience
         """The seconds within which there has to be a first sign of life."""
         self.mark, self.to = mark.encode(), to
         self.out, self._said = bytearray(), ""
-        self.process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe)
         # Some of the answer may arrive before the entire request is sent.
         self.sender = threading.Thread(target=self._send, args=(data,), daemon=True)
         self.sender.start()
@@ -248,15 +233,15 @@ class _Call:
     def finish(self, timeout: float, name: str) -> Ended | None:
         """Returns the command's end; None if the connection broke before, or is silent. Raises
         UserError if it takes longer than `timeout` seconds."""
-        began, last, span = time.monotonic(), time.monotonic(), self.patience
+        last, span = time.monotonic(), self.patience
+        end = last + timeout
         try:
             with selectors.DefaultSelector() as selector:
                 for stream in (self.process.stdout, self.process.stderr):
                     assert stream is not None, "it was started with pipes"
                     selector.register(stream, selectors.EVENT_READ)
                 while selector.get_map():
-                    left = began + timeout - time.monotonic()
-                    if left <= 0:
+                    if (left := end - time.monotonic()) <= 0:
                         raise silent(name, timeout)
                     for key, _ in selector.select(min(left, _LOOK)):
                         last, span = time.monotonic(), _SILENCE
@@ -286,21 +271,18 @@ class _Call:
             self.process.stdin.write(data)
             self.process.stdin.close()
 
-    def _pass_on(self, to: int) -> None:
-        """Writes its output so far, except for bytes that may be a part of the mark after it."""
-        opening = b"\n" + self.mark + b" "
-        start = self.out.find(opening)
-        end = start if start >= 0 else max(0, len(self.out) - len(opening))
-        left = bytes(self.out[:end])
-        while left:
-            left = left[os.write(to, left) :]
-        del self.out[:end]
-
     def _parse(self, data: bytes) -> Ended | None:
         """Parses more of its output; returns how it has ended, once that is known."""
         self.out += data
         if self.to is not None:
-            self._pass_on(self.to)
+            # Writes all but bytes that may be a part of the mark after the output.
+            opening = b"\n" + self.mark + b" "
+            start = self.out.find(opening)
+            end = start if start >= 0 else max(0, len(self.out) - len(opening))
+            left = bytes(self.out[:end])
+            while left:
+                left = left[os.write(self.to, left) :]
+            del self.out[:end]
         close = b"\n" + self.mark + b"\n"
         if not self.out.endswith(close):
             return None

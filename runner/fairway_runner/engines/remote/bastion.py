@@ -24,11 +24,11 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Mapping
 
     from fairway_core.fields import Reach
 
@@ -61,15 +61,9 @@ def settings(reach: Reach | None, host: str) -> dict[str, str]:
     }
 
 
-def options(reach: Reach | None, host: str) -> list[str]:
-    """Returns the settings as arguments of a command line."""
-    found = settings(reach, host)
+def options(found: Mapping[str, object]) -> list[str]:
+    """Returns settings of ssh as arguments of its command line."""
     return [word for name, value in found.items() for word in ("-o", f"{name}={value}")]
-
-
-def environment(reach: Reach | None, faults: Path) -> dict[str, str]:
-    """Returns the variables of a connection that reports faults of the way in a file."""
-    return {FAULTS: str(faults)} if reach is not None and reach.bastion else {}
 
 
 def require_tools(reach: Reach | None) -> None:
@@ -88,8 +82,7 @@ def fault_in(said: str) -> Fault | None:
 
 
 def hint_for(host: str, reach: Reach | None) -> str:
-    """Returns advice for a host that does not answer; `{ssh}` stands for the command to try by
-    hand."""
+    """Returns advice for a host that does not answer; `{ssh}` is the command to try by hand."""
     if reach is None and is_private(host):
         return (
             f"{host} is a private address, reached only from its own network: is your VPN up?\n"
@@ -271,8 +264,7 @@ class Tunnel:
 
 
 def _has_ended(descriptor: int) -> bool:
-    """Returns True if nothing writes to a pipe or socket any more, though there may be more to
-    read."""
+    """Returns True if nothing writes to a pipe or socket any more; more to read may be left."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return bool(poll.poll(0))

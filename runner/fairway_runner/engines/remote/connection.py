@@ -80,13 +80,13 @@ class Connection:
         input: bytes = b"",  # noqa: A002
         deadline: float,
         timeout: float = COMMAND_TIMEOUT,
-        into: Into | None = None,
     ) -> Ended:
-        """Runs a command to its end, and again if the connection breaks, until `deadline` seconds
-        are over: commands must be idempotent."""
-        return self.execute(Command(words, input, deadline, timeout, into))
+        """Executes a command, whose output is kept in memory."""
+        return self.execute(Command(words, input, deadline, timeout))
 
     def execute(self, command: Command) -> Ended:
+        """Runs a command to its end, and again if the connection breaks, until its deadline is
+        over: commands must be idempotent."""
         raise NotImplementedError
 
     def require_answer(self, *, deadline: float) -> None:
@@ -97,14 +97,12 @@ class Connection:
         """Copies the content of a folder of this machine into one there, which is created."""
         import tarfile  # read-only commands copy nothing
 
-        words = ["bash", "-c", UNPACK, "bash", to]
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as files:
             files.add(folder, arcname=".")
-        data = buffer.getvalue()
-        require_success(
-            self.name, self.run(words, input=data, deadline=deadline, timeout=COPY_TIMEOUT)
-        )
+        words = ["bash", "-c", UNPACK, "bash", to]
+        command = Command(words, buffer.getvalue(), deadline, COPY_TIMEOUT)
+        require_success(self.name, self.execute(command))
 
     def download(self, folder: str, names: Sequence[str], to: Path, *, deadline: float) -> None:
         """Copies files and folders, by their paths below a folder there, to the same below
@@ -113,10 +111,8 @@ class Connection:
         listed = b"".join(f"{name}\0".encode() for name in names)
         words = ["bash", "-c", PACK, "bash", folder]
         unpacking = Unpacking(self.name, names, to)
-        ended = self.run(
-            words, input=listed, deadline=deadline, timeout=COPY_TIMEOUT, into=unpacking.stream
-        )
-        require_success(self.name, ended)
+        command = Command(words, listed, deadline, COPY_TIMEOUT, unpacking.stream)
+        require_success(self.name, self.execute(command))
         unpacking.require_success()
 
     def interactive(self, words: Sequence[str], *, forward: str = "") -> int:
@@ -189,8 +185,7 @@ def run_program(words: Sequence[str], command: Command, name: str) -> Ended:
 
 
 def silent(name: str, timeout: float) -> UserError:
-    """Returns the error for a host that was reached, and has not ended a command in that many
-    seconds."""
+    """Returns the error for a host that was reached, and has not ended a command in that time."""
     message = f"{name} did not answer within {timeout:g} s"
     hint = "does a file system hang there? try by hand: ls the shared folder"
     return TargetUnavailable.of(NO_ANSWER, message, hint, exit_code=5)
@@ -286,8 +281,7 @@ folder `$1`."""
 
 @dataclass
 class Unpacking:
-    """Unpacks the requested members of a tar file that a host sends, and writes nothing
-    elsewhere."""
+    """Unpacks the requested members of a host's tar file, and writes nothing elsewhere."""
 
     host: str
     names: Sequence[str]
@@ -308,8 +302,7 @@ class Unpacking:
             thread.join()
 
     def require_success(self) -> None:
-        """Raises UserError if a tar file could not be unpacked, OSError if it could not be
-        written."""
+        """Raises UserError for a bad tar file, OSError if it could not be written."""
         import tarfile
 
         if isinstance(self.error, tarfile.TarError | EOFError | zlib.error):
@@ -362,8 +355,7 @@ def _is_wanted(member: tarfile.TarInfo, names: Sequence[str]) -> bool:
 
 
 def of_shell(remote: Connection, deadline: float) -> list[Finding]:
-    """Returns a finding if a host's shell prints anything before a command, which rsync would take
-    for its data."""
+    """Finds a login shell that prints before a command, which rsync would take for its data."""
     said = remote.run(["true"], deadline=deadline).out.decode(errors="replace").strip()
     if not said:
         return []

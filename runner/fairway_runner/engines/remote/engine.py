@@ -47,6 +47,7 @@ from fairway_runner.targets.lookup import submitted_to
 
 if TYPE_CHECKING:
     from fairway_core.target import KubernetesAccess, SlurmAccess, SshAccess, Target
+    from fairway_runner.engines.engine import Runs
     from fairway_runner.jobs.job import Job
     from fairway_runner.runs.folder import RunFolder, RunFolders
     from fairway_runner.runs.results import KeptOutput
@@ -96,8 +97,7 @@ class RemoteEngine(Engine, Generic[A]):
             raise UserError([finding])
 
     def require_nodes(self, job: Job) -> None:
-        """Raises UserError for a target without an address, and for more nodes than there can
-        be."""
+        """Raises UserError without an address, and for more nodes than there can be."""
         self.require_address()
         most = self.target.nodes.max
         if job.nodes > most:
@@ -144,13 +144,10 @@ class RemoteEngine(Engine, Generic[A]):
             os.close(lock)
 
     def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
-        """Has the cluster start an uploaded run; `code` names the snapshot. Returns its scheduler's
-        jobs."""
+        """Has the cluster start a run on the code of that name; returns its scheduler's jobs."""
         raise NotImplementedError
 
-    def refresh(
-        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
-    ) -> None:
+    def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:
         self.mirror.refresh(runs, logs=logs, samples=samples)
 
     def input_from(self, run_id: str, name: str, kept: KeptOutput) -> Chained:
@@ -163,8 +160,7 @@ class RemoteEngine(Engine, Generic[A]):
         return Chained(name, f"{CHAINED}/{kept.digest()}", kept.path)
 
     def waits_for(self, other: Target) -> bool:
-        """Returns True if the other target has the same shared folder, so that its runs are visible
-        there."""
+        """Returns True if runs of the other target are visible here, in the same shared folder."""
         is_mine = other.engine == self.target.engine
         return is_mine and self.place_of(other) == self.place_of(self.target)
 
@@ -180,7 +176,6 @@ class RemoteEngine(Engine, Generic[A]):
         raise UserError.of("foreign-run", message, f"wait for it first: fairway wait {run.id}")
 
     def _shares_folder(self, run: RunFolder) -> bool:
-        """Returns True if a run is in the same shared folder."""
         return run.record.engine == self.target.engine and self.waits_for(submitted_to(run))
 
     def collect(
@@ -243,19 +238,18 @@ class RemoteEngine(Engine, Generic[A]):
         raise NotImplementedError
 
     def look(self, **asked: Any) -> NodesReport:
-        """Returns the host's report on the target's nodes; `NodesRequest` documents what may be
-        `asked`."""
+        """Returns the host's report on the nodes; `NodesRequest` has what may be `asked`."""
         return self.ask(self.NODES, self.nodes_request(**asked), NodesReport)
 
     def find_node(self, name: str) -> NodeReport:
         """Returns the node of that name or address. Raises UserError if the target has none."""
-        names = []
-        for node in self.look().nodes:
+        nodes = self.look().nodes
+        for node in nodes:
             if name in (node.name, node.address):
                 return node
-            names.append(node.name)
         message = f"`{self.target.name}` has no node `{name}`"
-        hint = did_you_mean(name, names) or f"its nodes: fairway nodes list {self.target.name}"
+        hint = did_you_mean(name, [node.name for node in nodes])
+        hint = hint or f"its nodes: fairway nodes list {self.target.name}"
         raise UserError.of("unknown-node", message, hint)
 
     def doctor(self) -> list[Finding]:
@@ -276,16 +270,14 @@ class RemoteEngine(Engine, Generic[A]):
         return {"health": True}
 
     def findings_of(self, found: NodesReport, began: float, ended: float) -> Iterator[Finding]:
-        """Yields the faults in the host's report, which came between two moments of this machine's
-        clock."""
+        """Yields faults in a report that came between two moments of this machine's clock."""
         health, shared = found.health, self.access.shared
         assert health is not None, "it was asked for"
         host = getattr(self.access, "host", f"the {self.ROLE}")
         if health.fault:
             message = f"the shared folder {shared} cannot be used: {health.fault}"
-            yield Finding(
-                "unwritable-folder", message, f"check its mount on {host}: findmnt -T {shared}"
-            )
+            hint = f"check its mount on {host}: findmnt -T {shared}"
+            yield Finding("unwritable-folder", message, hint)
         if health.free < _LEAST_FREE:
             message = f"the shared folder {shared} has {health.free >> 20} MiB left"
             yield Finding("full-disk", message, "remove old runs: fairway clean")
@@ -334,16 +326,15 @@ class ScheduledEngine(RemoteEngine[A]):
     def hand_over(self, run: RunFolder, submission: Submission, code: str) -> tuple[str, ...]:
         """Submits it to the scheduler. Raises UserError if that refuses it: Refused for a run that
         never began, of which nothing is left there."""
+        request = self.request(run, submission, code)
         try:
-            return self.ask("submit.submit", self.request(run, submission, code), SubmitReport).jobs
+            return self.ask("submit.submit", request, SubmitReport).jobs
         except UserError as error:
             if error.findings[0].id in self.REFUSALS and not submission.submission:
                 raise Refused(error.findings, exit_code=error.exit_code) from None
             raise
 
-    def refresh(
-        self, runs: Sequence[RunFolder], *, logs: bool = False, samples: bool = False
-    ) -> None:
+    def refresh(self, runs: Runs, *, logs: bool = False, samples: bool = False) -> None:
         """Refreshes all of them with one command on the host, and one question to the scheduler. If
         that does not answer, the states that tasks have written still arrive, and a warning is
         given once; a command that follows a run tolerates it until the deadline."""
@@ -355,9 +346,8 @@ class ScheduledEngine(RemoteEngine[A]):
             raise StillUnavailable.of(NO_ANSWER, silent, self.DOWN, exit_code=5)
         elif not self.told:
             self.told = True
-            since = clock(min(run.last_known for run in runs))
             text = "%s: %s; states are as they were last known at %s"
-            warn(text, self.target.name, silent, since)
+            warn(text, self.target.name, silent, clock(min(run.last_known for run in runs)))
 
     def cancel(self, run: RunFolder) -> None:
         """Tells the scheduler; running tasks get the job's signal and its grace."""

@@ -36,6 +36,7 @@ from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.engines.outage import gone_input
 from fairway_runner.engines.remote import submission_state
 from fairway_runner.engines.remote.connection import STRANGE
+from fairway_runner.engines.remote.submission_state import Submission
 from fairway_runner.runs.figures import is_node_name
 from fairway_runner.runs.folder import MIRROR_LOCK, RunFolder, RunFolders, TakenId
 from fairway_runner.runs.records import (
@@ -50,7 +51,6 @@ from fairway_runner.runs.records import (
 if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.engines.remote.remote_host import RemoteHost
-    from fairway_runner.engines.remote.submission_state import Submission
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -161,12 +161,12 @@ class Mirror:
         The code is left at the snapshot's name under `code/`; see `shared.runs.copy_code`.
         """
         inputs = self._inputs(run)
-        request = ReceiveRequest(run.id, snapshot.name)
         files = archives.pack(
             (path.name, path, False)
             for path in run.folder.iterdir()
             if path.is_file() and path.name not in _OWN and not path.name.startswith(".")
         )
+        request = ReceiveRequest(run.id, snapshot.name)
         found = self.remote.call(f"{SHARED}.receive", request, ReceiveReport, files)
         for folder, to in inputs.values():
             if to is not None:
@@ -201,8 +201,7 @@ class Mirror:
     def _ask_inputs(
         self, run: RunFolder, paths: Iterable[str], *, adopt: bool = False
     ) -> Mapping[str, str]:
-        """Returns the missing paths, each with the folder to copy it into; with `adopt` the run
-        uses them from now on."""
+        """Returns missing paths, and where to copy each; with `adopt` the run uses them now."""
         request = InputsRequest(run.id, tuple(paths), adopt=adopt)
         return self.remote.call(f"{SHARED}.inputs", request, InputsReport).missing
 
@@ -223,14 +222,13 @@ class Mirror:
             before = asked
             if not asked:
                 break
-            about = {run_id: wanted[run_id] for run_id in asked}
-            last = {run_id: submission_state.read(run) for run_id, run in about.items()}
-            answer = self._states(asked, about)
-            found, silent = answer.runs, answer.silent
-            damaged += _damaged(found.values())
-            more = {}
-            for run_id in asked:
-                run, report = wanted[run_id], found.get(run_id)
+            wanted = {run_id: wanted[run_id] for run_id in asked}
+            last = {run_id: submission_state.read(run) for run_id, run in wanted.items()}
+            answer = self._states(asked, wanted)
+            silent, more = answer.silent, {}
+            damaged += _damaged(answer.runs.values())
+            for run_id, run in wanted.items():
+                report = answer.runs.get(run_id)
                 if report is not None and report.damaged:
                     continue
                 _apply(run, report, last[run_id], samples=samples)
@@ -262,7 +260,7 @@ class Mirror:
         if found is None or found.state is None or found.state.submission <= last.submission:
             return found is not None
         with run.mirroring():
-            submission_state.Submission(found.state.submission, complete=True).write(run)
+            Submission(found.state.submission, complete=True).write(run)
             _write(run, found)
         hint = f"see its state: fairway show {run.id}"
         raise UserError.of("retried-run", f"{run.id} was retried from elsewhere", hint)
@@ -274,21 +272,29 @@ class Mirror:
         findings = []
         for run_id, files in answer.runs.items():
             try:
-                record, texts = adopted(run_id, files)
-                _adopt(store, record, texts, target, answer.submissions.get(run_id, 0))
+                record, kept = adopted(run_id, files)
+                if record.engine != target.engine:
+                    raise Unfit(f"its engine is {record.engine}")
             except Unfit as error:
                 message = (
                     f"`{run_id[:70]}` on `{target.name}` is a run that cannot be read: {error}"
                 )
                 hint = f"it is in {self.remote.shared}/runs there"
                 findings.append(Finding("damaged-run", message, hint, severity=Severity.WARNING))
+                continue
+            # This machine may reach the cluster another way than the one that submitted the run.
+            kept["target.json"] = json.dumps(target.record(), indent=1)
+            last = Submission(answer.submissions.get(run_id, 0), complete=True)
+            kept["engine.json"] = json.dumps(last.to_json())
+            with suppress(TakenId):
+                _, lock = store.create(record, kept)
+                os.close(lock)
         return findings
 
     def _states(
         self, asked: Mapping[str, RunRequest], runs: Mapping[str, RunFolder]
     ) -> StatesReport:
-        """Asks the host for the states of these runs. Raises UserError for an implausible
-        answer."""
+        """Asks for the states of these runs. Raises UserError for an implausible answer."""
         answer = self.remote.call(self.states, StatesRequest(asked), StatesReport)
         try:
             for run_id, run in runs.items():
@@ -334,9 +340,7 @@ def _requests(
 
 
 def _damaged(reports: Iterable[RunReport | None]) -> list[Finding]:
-    """Returns findings about the runs whose files are damaged at the host."""
-    told = [report.damaged for report in reports if report is not None and report.damaged]
-    return [Finding("damaged-run", each, HINT) for each in told]
+    return [Finding("damaged-run", each.damaged, HINT) for each in reports if each and each.damaged]
 
 
 def _say_cut_off(run: RunFolder) -> None:
@@ -371,16 +375,12 @@ def _apply(
             _write(run, found)
         # An incomplete submission is written by the command that submits it, at any time.
         is_new = samples and now.complete and not now.sampled
-        if is_new and found is not None and not found.more and _has_ended(found, now.submission):
+        if not is_new or found is None or found.state is None or found.more:
+            return
+        # Nodes of a lost run may still be sampled.
+        is_over = found.state.is_final and found.state.state != "lost"
+        if is_over and found.state.submission == now.submission:
             replace(now, sampled=True).write(run)
-
-
-def _has_ended(found: RunReport, submission: int) -> bool:
-    """Returns True if nothing of that submission samples its nodes any more; lost runs may."""
-    state = found.state
-    if state is None or state.submission != submission:
-        return False
-    return state.is_final and state.state != "lost"
 
 
 def _write(run: RunFolder, found: RunReport) -> None:
@@ -393,18 +393,3 @@ def _write(run: RunFolder, found: RunReport) -> None:
     add_pieces(run, found)
     if found.state is not None and known_state(run.folder) != found.state:
         state_files.write(run.folder, found.state)
-
-
-def _adopt(
-    store: RunFolders, record: RunRecord, files: dict[str, str], target: Target, submission: int
-) -> None:
-    """Creates the folder of a run that another machine submitted, and perhaps retried."""
-    if record.engine != target.engine:
-        raise Unfit(f"its engine is {record.engine}")
-    # This machine may reach the cluster another way than the one that submitted the run.
-    kept = {**files, "target.json": json.dumps(target.record(), indent=1)}
-    last = submission_state.Submission(submission, complete=True)
-    kept["engine.json"] = json.dumps(last.to_json())
-    with suppress(TakenId):
-        _, lock = store.create(record, kept)
-        os.close(lock)

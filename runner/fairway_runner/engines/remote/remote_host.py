@@ -75,7 +75,13 @@ class RemoteHost:
         data = json.dumps(request.to_json()).encode() + b"\n" + payload
         ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
         if ended.code == _NO_BUNDLE:
-            self._ship()
+            name, files = archives.agent()
+            ship = ["sh", "-c", SHIP, "sh", self.shared, name]
+            shipped = self.connection.run(ship, input=files, deadline=self.deadline)
+            if shipped.code:
+                message = f"nothing can be written to {self.shared} on {self.connection.name}"
+                hint = f"{last_line(shipped.err)}\nit must be a folder that you may write to"
+                raise UserError.of("unwritable-folder", message, hint, exit_code=5)
             ended = self.connection.run(words, input=data, deadline=self.deadline, timeout=timeout)
         try:
             return kind.from_json(self._answer(ended))
@@ -87,18 +93,10 @@ class RemoteHost:
         message = f"{self.connection.name} gave an answer that cannot be read: {error}"
         return UserError.of("host-failed", message, STRANGE, exit_code=5)
 
-    def _ship(self) -> None:
-        name, files = archives.agent()
-        words = ["sh", "-c", SHIP, "sh", self.shared, name]
-        ended = self.connection.run(words, input=files, deadline=self.deadline)
-        if ended.code:
-            message = f"nothing can be written to {self.shared} on {self.connection.name}"
-            hint = f"{last_line(ended.err)}\nit must be a folder that you may write to"
-            raise UserError.of("unwritable-folder", message, hint, exit_code=5)
-
     def _answer(self, ended: Ended) -> Any:
         last = ended.out.rstrip(b"\n").rpartition(b"\n")[2].decode(errors="replace")
         host = self.connection.name
+        by_hand = f"see what this prints: ssh {host} python3 --version"
         if ended.code == 0 and last.startswith(MARK):
             try:
                 value = json.loads(last.removeprefix(MARK))
@@ -108,7 +106,7 @@ class RemoteHost:
                 code = int(value["fault"]["exit_code"])
             except (ValueError, TypeError, KeyError, RecursionError):
                 message = f"{host} gave an answer that cannot be read"
-                raise UserError.of("host-failed", message, self._look(), exit_code=5) from None
+                raise UserError.of("host-failed", message, by_hand, exit_code=5) from None
             kind = TargetUnavailable if fault["id"] == NO_ANSWER else UserError
             raise kind.of(fault["id"], fault["message"], fault["hint"], exit_code=code)
         if ended.code in (_NO_PYTHON, OLD_PYTHON):
@@ -117,11 +115,7 @@ class RemoteHost:
             hint = "install it there, so that a shell without a terminal finds it on PATH"
             raise UserError.of("missing-tool", message, hint, exit_code=4)
         message = f"{host} gave no answer: {last_line(ended.err) or f'exit code {ended.code}'}"
-        raise UserError.of("host-failed", message, self._look(), exit_code=5)
-
-    def _look(self) -> str:
-        """Returns a hint with a command that shows what the host's shell prints by itself."""
-        return f"see what this prints: ssh {self.connection.name} python3 --version"
+        raise UserError.of("host-failed", message, by_hand, exit_code=5)
 
 
 def connection_to(

@@ -163,8 +163,7 @@ class Ssh(Connection):
     def run_with_retry(
         self, program: Program, command: Command, broken: Sequence[int] = (BROKEN,)
     ) -> Ended:
-        """Runs a program for the command over the connection, and again if `broken` says so of its
-        exit code."""
+        """Runs a program over the connection, and again if its exit code is one of `broken`."""
         with self.silence.watch(self.name, command.deadline) as watched:
             if self._has_bastion:
                 watched.answered()
@@ -183,13 +182,11 @@ class Ssh(Connection):
                     with self._connecting:
                         self._drop()
                 watched.failed(last_line(ended.err))
-                if not self._is_fault(ended.err) and self._turn_from(tried):
+                is_fault = self._is_fault(ended.err)
+                if not is_fault and self._turn_from(tried):
                     continue
-                if (
-                    self._is_refused_here(ended.err)
-                    or self._is_fault(ended.err)
-                    or not watched.pause(reached=self.reached)
-                ):
+                is_fault = is_fault or self._is_refused_here(ended.err)
+                if is_fault or not watched.pause(reached=self.reached):
                     raise self._unreachable(ended.err)
 
     def upload(self, folder: Path, to: str, *, deadline: float) -> None:
@@ -238,16 +235,13 @@ class Ssh(Connection):
             # forwarded port needs its own connection: over a shared one `ssh -N` ends at once.
             shared = None if forward else self.socket
             command += ["-o", f"ControlPath={shared or 'none'}"]
-        name = ("--", self.name)
         if forward:
             command += ["-o", "ExitOnForwardFailure=yes", "-L", forward]
             # A terminal there (-tt), so that the command ends with this connection; not ours (-n).
-            rest = ["-n", "-tt", *name, shlex.join(words)] if words else ["-N", *name]
-            return on_terminal([*command, *rest])
-        if not words:
-            return on_terminal([*command, "-t", *name])
-        terminal = ["-t"] if os.isatty(0) and os.isatty(1) else ["-T"]
-        return on_terminal([*command, *terminal, *name, shlex.join(words)])
+            command += ["-n", "-tt"] if words else ["-N"]
+        else:
+            command.append("-t" if not words or (os.isatty(0) and os.isatty(1)) else "-T")
+        return on_terminal([*command, "--", self.name, *([shlex.join(words)] if words else [])])
 
     def command(self, *options: str) -> list[str]:
         """Returns the start of a command line that uses the connection."""
@@ -285,9 +279,8 @@ class Ssh(Connection):
                 return self._failed[1]
             opening, self._opening = self._opening, None
             if opening is None:
-                if self.socket is not None and self.socket.exists():
-                    return None
-                if self.socket is None and self._has_masters_own():
+                is_up = self.socket.exists() if self.socket else self._has_masters_own()
+                if is_up:
                     return None
                 opening = self._connect(patience)
             said = ""
@@ -320,8 +313,7 @@ class Ssh(Connection):
                         shutil.rmtree(folder)
             self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self.socket = self.folder / "ssh"
-        share = patience / (1 + len(self._untried))
-        errors = self._errors
+        share, errors = patience / (1 + len(self._untried)), self._errors
         errors.unlink(missing_ok=True)
         with errors.open("ab") as log:
             # Not a pipe, which the master would hold open for its lifetime. And -E: it closes its
@@ -336,12 +328,11 @@ class Ssh(Connection):
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
-                env={**os.environ, **bastion.environment(self.reach, errors)},
+                env=os.environ | ({bastion.FAULTS: str(errors)} if self._has_bastion else {}),
             )
 
     def _turn_from(self, host: str) -> bool:
-        """Replaces a host that was never reached by another; at last by the first again. Returns
-        False if there is none to try."""
+        """Replaces a host that was never reached by the next, at last the first again, if any."""
         if self.host != host:
             return True  # another thread has done so
         if self.reached or not self._untried:
@@ -378,8 +369,8 @@ class Ssh(Connection):
 
     def _options(self, patience: float = math.inf) -> list[str]:
         seconds = math.ceil(min(_CONNECT_TIMEOUT, patience))  # a Bastion sets its own
-        options = {**_OPTIONS, "ConnectTimeout": seconds, **bastion.settings(self.reach, self.host)}
-        return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        way = bastion.settings(self.reach, self.host)
+        return bastion.options({**_OPTIONS, "ConnectTimeout": seconds, **way})
 
     @property
     def _has_bastion(self) -> bool:
@@ -404,7 +395,7 @@ class Ssh(Connection):
             code = 4 if fault.id == "missing-tool" else 5
             kind = TargetUnavailable if fault.id == NO_CONNECTION else UserError
             return kind.of(fault.id, message, fault.hint, exit_code=code)
-        way = bastion.options(self.reach, self.host)
+        way = bastion.options(bastion.settings(self.reach, self.host))
         by_hand = shlex.join(["ssh", *self._configuration(), *way, self.name])
         hints = (hint for text, hint in _PERMANENT.items() if text in said)
         hint = next(hints, None) or bastion.hint_for(self.host, self.reach)

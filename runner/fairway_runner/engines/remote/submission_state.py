@@ -60,8 +60,7 @@ def begin(run: RunFolder, *, retry: bool) -> Submission:
 
 
 def queue_tasks_again(run: RunFolder) -> dict[str, int]:
-    """Queues the tasks of a retry, including the last one; returns the attempts that each has
-    had."""
+    """Queues a retry's tasks and the last one; returns the attempts that each has had."""
     numbers = sorted(read_retry(run.folder).only)
     attempts = {}
     for number in [*numbers, run.record.tasks - 1] if run.has_last else numbers:
