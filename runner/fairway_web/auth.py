@@ -166,26 +166,21 @@ class BehindProxy:
         return origin == self.url
 
     async def person(self, headers: Headers, path: str) -> Person:
-        """Returns the owner of the token. Raises Refused if there is none."""
-        return await verifying(self.verifier.person, token_of(headers))
-
-
-SignIn = ByToken | BehindProxy
-
-
-def token_of(headers: Headers) -> str:
-    """Returns the request's token. Raises Refused if there is none, or more than one."""
-    for name in TOKEN_HEADERS:
+        """Returns the owner of the token. Raises Refused if there is none, or more than one."""
+        name = next((each for each in TOKEN_HEADERS if each in headers), None)
+        if name is None:
+            message = "nobody has signed in: the proxy passed no token of Entra ID"
+            raise Refused(401, "no-token", message)
         given = headers.getlist(name)
-        if not given:
-            continue
         kind, _, token = given[0].partition(" ")
         if name != "authorization":
             kind, token = "bearer", given[0]
-        if len(given) == 1 and kind.lower() == "bearer" and token.strip():
-            return token.strip()
-        raise Refused(401, "no-token", f"the header {name} holds no token of a sign-in")
-    raise Refused(401, "no-token", "nobody has signed in: the proxy passed no token of Entra ID")
+        if len(given) > 1 or kind.lower() != "bearer" or not token.strip():
+            raise Refused(401, "no-token", f"the header {name} holds no token of a sign-in")
+        return await verifying(self.verifier.person, token.strip())
+
+
+SignIn = ByToken | BehindProxy
 
 
 _FRESH = 3600.0  # seconds until the keys of a tenant are fetched again
@@ -243,10 +238,9 @@ class SigningKeys(jwt.PyJWKClient):
         ends = issuer.endswith(f"/{self._tenant}/v2.0")
         if not (ends and issuer.startswith("https://") and keys_url.startswith("https://")):
             raise ValueError(f"{self.uri} names another issuer")
-        listed = self.document(keys_url)["keys"]
         keys = [
             each
-            for each in listed
+            for each in self.document(keys_url)["keys"]
             if each.get("use", "sig") == "sig"
             and str(each.get("issuer", issuer)).replace("{tenantid}", self._tenant) == issuer
         ]

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +17,7 @@ import anyio
 
 from fairway_core.findings import UserError
 from fairway_runner.runs.folder import chosen_task
-from fairway_runner.runs.log_lines import Line, LogFile, Selection, ranks_wanted, require_labels
+from fairway_runner.runs.log_lines import LogFile, Selection, ranks_wanted, require_labels
 from fairway_web.threads import reading
 
 if TYPE_CHECKING:
@@ -103,17 +102,15 @@ class Logs:
             lines = list(log.piece(most, ended=ended))
             if size > most and len(lines) > 1:
                 lines.pop(0)  # incomplete; but a progress bar may be a single line
-            shown = b"".join(map(partial(self._shown, log), selection.taken(lines)))
+            shown = bytearray()
+            for line in selection.taken(lines):
+                rank = "" if line.rank is None or self.rank is not None else str(line.rank)
+                names = ".".join(filter(None, (log.name, rank)))
+                shown += (f"[{names}] ".encode() if names else b"") + line.rest
             text = _plain(shown.decode("utf-8", "replace"))
             cut = log.name and text and not text.endswith("\n")
             found.append(text + "\n" if cut else text)
         return Parts("".join(found), tuple(log.offset for log in logs))
-
-    def _shown(self, log: LogFile, line: Line) -> bytes:
-        """Formats a line, with its task and rank if these are shown."""
-        is_named = line.rank is not None and self.rank is None
-        names = [each for each in (log.name, str(line.rank) if is_named else "") if each]
-        return f"[{'.'.join(names)}] ".encode() + line.rest if names else line.rest
 
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)

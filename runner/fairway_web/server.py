@@ -105,7 +105,12 @@ def socket_file(path: Path, *, for_group: bool = False) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o117 if for_group else 0o177)
     try:
-        _remove_stale(path)
+        if path.is_socket():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                try:
+                    probe.connect(str(path))
+                except ConnectionRefusedError:  # nobody answers on it any more
+                    path.unlink()
         listener.bind(str(path))
     except OSError as error:
         listener.close()
@@ -114,17 +119,6 @@ def socket_file(path: Path, *, for_group: bool = False) -> socket.socket:
     finally:
         os.umask(before)
     return listener
-
-
-def _remove_stale(path: Path) -> None:
-    """Removes a socket on which nobody answers any more."""
-    if not path.is_socket():
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
 
 
 def config_of(app: ASGIApp) -> uvicorn.Config:
@@ -148,16 +142,15 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts the server; failures to accept connections are logged in one line each, like all
         errors."""
-        asyncio.get_running_loop().set_exception_handler(_say)
+
+        def say(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            if isinstance(error := context.get("exception"), OSError):
+                _LOG.warning("%s: %s", context["message"], error.strerror)
+            else:
+                loop.default_exception_handler(context)
+
+        asyncio.get_running_loop().set_exception_handler(say)
         await super().startup(sockets)
-
-
-def _say(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    error = context.get("exception")
-    if isinstance(error, OSError):
-        _LOG.warning("%s: %s", context["message"], error.strerror)
-    else:
-        loop.default_exception_handler(context)
 
 
 def serve(

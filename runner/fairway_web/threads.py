@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -18,10 +18,8 @@ from fairway_core.findings import Finding, UserError, printable
 from fairway_runner.runs.folder import steps_to_begin
 from fairway_runner.runs.records import has_steps, removed
 from fairway_runner.runs.store import Run, RunStore, refresh_all
-from fairway_web.code_upload import Uploads
 from fairway_web.roles import request_context
 from fairway_web.runs import Runs
-from fairway_web.submissions import Submissions
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -222,18 +220,12 @@ class Follower:
             _LOG.warning("%s", printable(each.message))
 
 
-@dataclass
 class Site:
     """One project, and the threads that follow its runs."""
 
-    runs: Runs
-    follower: Follower | None
-    refresher: Refresher = field(init=False)
-    submissions: Submissions = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.refresher = Refresher(self.runs)
-        self.submissions = Submissions(self.runs, Uploads(self.runs.base))
+    def __init__(self, runs: Runs, follower: Follower | None) -> None:
+        self.runs, self.follower = runs, follower
+        self.refresher = Refresher(runs)
 
 
 def site_of(request: Request) -> Site:
