@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -65,9 +66,28 @@ class Launchers:
     def of(self, job_file: JobFile, job: Job) -> Launcher:
         """Returns the job's launcher. Raises UserError if there is no such template or it does not
         parse."""
-        if job.template not in self._ready:
-            self._ready[job.template] = _made_ready(job_file, job)
-        return self._ready[job.template]
+        if job.template in self._ready:
+            return self._ready[job.template]
+        try:
+            file = templates.find_template(job.template, job_file.folder)
+        except FieldError as error:
+            raise job_file.document.error(
+                "unknown-template", ("template",), str(error), error.hint
+            ) from None
+        if not is_own(file):
+            hint = "use one of `fairway templates`, or ask for the role Operator"
+            raise UserError.of("missing-role", "your role does not let you send templates", hint)
+        source = template_source(file)
+        front = front_matter(file, source)
+        folders = (file.parent, *filter(is_own, template_paths(job_file.folder)))
+        # Imports are the same for all tasks, so files are not checked again for each of them.
+        own = templating.shell_environment(folders).overlay(auto_reload=False, cache_size=50)
+        try:
+            template = templating.compile_file(own, file.name)
+        except templating.TemplateFault as fault:
+            raise _located(fault, file) from None
+        made = Launcher(file, source, front, own, template, shares=is_shipped(file))
+        return self._ready.setdefault(job.template, made)
 
     def require_use(self, job_file: JobFile, job: Job, use: ParamUse | None) -> None:
         """Raises UserError for the job's parameters without effect."""
@@ -154,7 +174,7 @@ def _script(launcher: Launcher, job: Job, params: Any, target: Target, document:
             head = "".join(takewhile(lambda line: line.startswith("#"), lines))
             script = f"{head}{text}{script[len(head) :]}"
     except templating.TemplateFault as fault:
-        raise _located(fault, launcher.file, launcher.source) from None
+        raise _located(fault, launcher.file) from None
     if refuse.findings:
         raise UserError(refuse.findings)
     return script
@@ -173,28 +193,6 @@ def _preflight(job: Job, target: Target) -> str:
     gpu = vm_size(target.vm_size).gpu
     # A program for AMD's GPUs is only present if the image has one.
     return "gpus" if gpu and gpu.vendor == "nvidia" else "none"
-
-
-def _made_ready(job_file: JobFile, job: Job) -> Launcher:
-    try:
-        file = templates.find_template(job.template, job_file.folder)
-    except FieldError as error:
-        raise job_file.document.error(
-            "unknown-template", ("template",), str(error), error.hint
-        ) from None
-    if not is_own(file):
-        hint = "use one of `fairway templates`, or ask for the role Operator"
-        raise UserError.of("missing-role", "your role does not let you send templates", hint)
-    source = template_source(file)
-    front = front_matter(file, source)
-    folders = (file.parent, *filter(is_own, template_paths(job_file.folder)))
-    # Imports are the same for all tasks, so files are not checked again for each of them.
-    environment = templating.shell_environment(folders).overlay(auto_reload=False, cache_size=50)
-    try:
-        template = templating.compile_file(environment, file.name)
-    except templating.TemplateFault as fault:
-        raise _located(fault, file, source) from None
-    return Launcher(file, source, front, environment, template, shares=is_shipped(file))
 
 
 def render_once_a_node(when: str, command: str, job: Job) -> str:
@@ -236,14 +234,10 @@ def _require_room(job: Job, document: Document) -> None:
 _SEE = "correct this line of the template, or the value of the job that it prints"
 
 
-def _located(fault: templating.TemplateFault, file: Path, source: str) -> UserError:
-    name = fault.file or str(file)
-    if name != str(file):
-        try:
-            source = Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            source = ""
-    lines = source.splitlines()
+def _located(fault: templating.TemplateFault, file: Path) -> UserError:
+    name, lines = fault.file or str(file), list[str]()
+    with suppress(OSError, UnicodeDecodeError):
+        lines = Path(name).read_text(encoding="utf-8").splitlines()
     text = lines[fault.line - 1] if 0 < fault.line <= len(lines) else ""
     location = templating.expression_of(fault, Location.of_line(name, fault.line, text))
     return UserError([Finding("bad-template", str(fault), fault.hint or _SEE, location=location)])

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from fnmatch import fnmatch
 from pathlib import Path
@@ -113,14 +113,11 @@ def is_sent() -> bool:
     return _origin.get() is not None
 
 
-@contextmanager
-def sent_before(facts: Mapping[str, Any], snapshot: Path) -> Iterator[None]:
+def sent_before(facts: Mapping[str, Any], snapshot: Path) -> AbstractContextManager[None]:
     """Sets the origin of uploaded code for the snapshot of an earlier run by its provenance."""
     if facts.get("sent") is not True:
-        yield
-        return
-    with sent(Origin(snapshot.resolve(), facts.get("git") or {})):
-        yield
+        return nullcontext()
+    return sent(Origin(snapshot.resolve(), facts.get("git") or {}))
 
 
 def is_own(path: Path) -> bool:
@@ -144,7 +141,6 @@ LeavesOut = Callable[[str, os.DirEntry[str]], bool]
 """Returns True if a path, with its directory entry, is excluded with everything below it."""
 
 _KINDS = {stat.S_IFSOCK: "a socket", stat.S_IFIFO: "a pipe"}
-_LOOP = "it leads back to a folder that it lies in"
 
 
 @dataclass(frozen=True)
@@ -210,7 +206,7 @@ def _below(
             continue
         came = entry.path if entry.is_symlink() else link
         if any(os.path.samestat(status, each) for each in around):
-            raise OSError(errno.ELOOP, _LOOP, came)
+            raise OSError(errno.ELOOP, "it leads back to a folder that it lies in", came)
         yield from _below(Path(entry.path), f"{path}/", leaves_out, (*around, status), came)
     if is_empty and prefix:
         yield Found(prefix, around[-1])

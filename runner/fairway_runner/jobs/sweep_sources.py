@@ -182,7 +182,10 @@ class _UserCode:
                 try:
                     yield _point(value)
                 except _Unfit as unfit:
-                    line_at = _line_of_yield(iterator) or _line_of(function)
+                    frame = getattr(iterator, "gi_frame", None)
+                    line_at = _line_of(function)
+                    if frame:  # the line of its `yield`
+                        line_at = (frame.f_code.co_filename, frame.f_lineno)
                     hint = "a point is a mapping such as {'lr': 0.1}"
                     raise self._fault(f"point {number}: {unfit}", line_at, hint) from None
         finally:
@@ -224,8 +227,9 @@ class _UserCode:
             with self._imports():
                 return call(*arguments)
         except (Exception, SystemExit) as error:  # noqa: BLE001
-            if isinstance(error, ModuleNotFoundError) and self._is_own(error.name):
-                message = f"there is no module `{error.name}` in {self._folder}"
+            missing = error.name if isinstance(error, ModuleNotFoundError) else None
+            if missing is not None and f"{self._module}.".startswith(f"{missing}."):
+                message = f"there is no module `{missing}` in {self._folder}"
                 raise FieldError(message, "put its file beside the job file") from None
             line_at = self._line_at(error) or (_line_of(function) if function else None)
             try:
@@ -249,9 +253,6 @@ class _UserCode:
             self._path = sys.path[:]
             sys.path[:] = path
             sys.dont_write_bytecode = quiet
-
-    def _is_own(self, module: str | None) -> bool:
-        return module is not None and f"{self._module}.".startswith(f"{module}.")
 
     def _is_here(self, module: ModuleType) -> bool:
         """Returns True if the module is a file or a package directly in the folder."""
@@ -338,8 +339,3 @@ def _kind(value: Any) -> str:
 def _line_of(function: Callable[..., Any]) -> tuple[str, int] | None:
     code = getattr(inspect.unwrap(function), "__code__", None)
     return (code.co_filename, code.co_firstlineno) if code else None
-
-
-def _line_of_yield(iterator: Iterator[Any]) -> tuple[str, int] | None:
-    frame = getattr(iterator, "gi_frame", None)
-    return (frame.f_code.co_filename, frame.f_lineno) if frame else None

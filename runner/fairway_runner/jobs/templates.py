@@ -7,18 +7,16 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from fairway_core.documents import Document, FieldError, Model
+from fairway_core.documents import Document, FieldError, Model, rule
 from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.engines.capabilities import ENGINES
 from fairway_runner.jobs.job_fields import Identifier, Scalar
-
-OptionType = Literal["int", "float", "text", "bool", "choice"]
 
 _NAMES = {"int": "a whole number", "float": "a number", "text": "text", "bool": "true or false"}
 
@@ -32,13 +30,13 @@ class Option(Model):
     'one of `static`, `c10d`'
     """
 
-    type: OptionType
+    type: Literal["int", "float", "text", "bool", "choice"]
     help: str
     default: Scalar | None = None
     choices: tuple[str, ...] = ()
 
-    @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Self:
+    @rule
+    def _agrees_with_itself(self) -> None:
         if (self.type == "choice") != bool(self.choices):
             hint = "`choices` are for the type `choice` only"
             raise FieldError("the type and the choices do not fit", hint, ("type",))
@@ -47,7 +45,6 @@ class Option(Model):
 
             message = f"the default must be {self.expected}, found {describe(self.default)}"
             raise FieldError(message, "change the default, or the type", ("default",))
-        return self
 
     @property
     def expected(self) -> str:
@@ -259,31 +256,25 @@ def template_facts(name: str, folder: Path) -> dict[str, Any]:
     except FieldError as error:
         raise UserError.of("unknown-template", str(error), error.hint) from None
     front = front_matter(file, template_source(file))
-    options = {
-        option_name: option.model_dump(exclude_defaults=True, mode="json")
-        for option_name, option in front.options.items()
-    }
+    job: dict[str, Any] = {"name": "example", "template": name} | front.example
+    job.setdefault("command", "python train.py")
+    if front.options:
+        job["options"] = {
+            key: option.default if option.default is not None else f"<{option.type}>"
+            for key, option in front.options.items()
+        }
     return {
         "name": name,
         "file": str(file),
         "description": front.description,
         "needs": list(front.needs),
-        "options": options,
-        "job": _example(name, front),
+        "options": {
+            key: option.model_dump(exclude_defaults=True, mode="json")
+            for key, option in front.options.items()
+        },
+        # JSON values are valid YAML.
+        "job": "".join(f"{key}: {_flow(value)}\n" for key, value in job.items()),
     }
-
-
-def _example(name: str, front: FrontMatter) -> str:
-    """Returns a job file with every option at its default; JSON values are valid YAML."""
-    options = {
-        key: option.default if option.default is not None else f"<{option.type}>"
-        for key, option in front.options.items()
-    }
-    job: dict[str, Any] = {"name": "example", "template": name}
-    job |= front.example
-    job.setdefault("command", "python train.py")
-    job |= {"options": options} if options else {}
-    return "".join(f"{key}: {_flow(value)}\n" for key, value in job.items())
 
 
 def _flow(value: Any) -> str:

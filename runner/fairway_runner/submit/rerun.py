@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 _TEXTS = ("job.yaml", "job.json", "target.json", "code.diff")
 _AGAIN = "submit the job again from its file"
-_IS_INPUT = re.compile("FAIRWAY_INPUT_")
 
 OnChanges = Callable[[Mapping[str, tuple[Any, Any]]], None]
 
@@ -104,7 +103,8 @@ def _prepare_same(run: Run, tags: Sequence[str], note: str | None) -> PreparedRu
     store, old = _store_of(run), read_plan(run.folder)
     run_id = store.new_id(run.record.name)
     record = replace(run.record, id=run_id, created=time.time(), fairway=fairway_core.__version__)
-    inputs = {name: old.environment[name] for name in old.environment if _IS_INPUT.match(name)}
+    own = old.environment.items()
+    inputs = {name: value for name, value in own if name.startswith("FAIRWAY_INPUT_")}
     plan = replace(old, run=run_id, environment={**engine.environment(), **inputs})
     if runs_here(run.record.engine):
         plan = replace(plan, directory=str(store.folder / run_id / "code"))

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.spec import LAST, Best, Chained, Output
+from fairway_agent.spec import LAST, Best, Chained
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.jobs.job import Job, Metric
 from fairway_runner.jobs.job_fields import Best as BestSource
 from fairway_runner.jobs.job_fields import BestInput, KeptInput
-from fairway_runner.jobs.job_file import JobFile, sweeps_files
+from fairway_runner.jobs.job_file import JobFile, section_of, sweeps_files
 from fairway_runner.jobs.project_files import require_code, walk
 from fairway_runner.jobs.steps import NamedStep, inputs_of_runs, step_run
 from fairway_runner.runs.folder import chosen_task
@@ -64,8 +64,14 @@ def add_kept(
             continue
         with _located(job_file, name):
             if isinstance(source, BestInput) and run in going:
-                entry, found.facts[name] = find_best(name, source.best, store)
-                found.chained.append(entry)
+                # Where the run waits, the best task is chosen.
+                other, output = store.find(run), source.best.output or name
+                metric, lower = _measure(other, source.best)
+                best = Best(metric, other.record.metrics[metric], lower)
+                path = f"runs/{other.id}/tasks/*/outputs/{output}"
+                found.chained.append(Chained(name, path, best=best))
+                facts = {"run": other.id, "task": BEST, "output": output, "metric": metric}
+                found.facts[name] = facts
                 continue
             kept, found.facts[name] = find_kept(
                 *(name, source, store), going=going, brings=copies, asks=asks
@@ -125,17 +131,6 @@ def find_kept(
     return kept, {"run": run.id, "task": run.task_name(task), "output": output, **facts}
 
 
-def find_best(name: str, source: BestSource, store: RunStore) -> tuple[Chained, dict[str, Any]]:
-    """Returns the input `name` of an active run, and the facts to record about it: the best task is
-    chosen where the run waits. Raises UserError if the metric, or the better direction, is
-    ambiguous."""
-    run, output = store.find(source.run), source.output or name
-    metric, lower = _measure(run, source)
-    best = Best(metric, run.record.metrics[metric], lower)
-    entry = Chained(name, f"runs/{run.id}/tasks/*/outputs/{output}", best=best)
-    return entry, {"run": run.id, "task": BEST, "output": output, "metric": metric}
-
-
 def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]:
     """Returns the task that the input means, and the metric if that is the best one."""
     if isinstance(source, BestInput):
@@ -165,8 +160,10 @@ def _measure(run: Run, source: BestSource) -> tuple[str, bool]:
 
 def _require_kept(run: Run, task: int, name: str) -> None:
     """Raises UserError if the task has no such output, or did not end in a way that keeps it."""
-    outputs = _outputs(run, task)
-    called = f"task {run.task_name(task)} of {run.id}"
+    own = run.task_name(task)
+    specs = read_last(run.folder) if own == LAST else read_specs(run.folder / "tasks.jsonl")
+    outputs = next((spec.outputs for spec in specs if spec.name == own), {})
+    called = f"task {own} of {run.id}"
     if name not in outputs:
         hint = did_you_mean(name, outputs) if outputs else "give its job one: outputs: {model: {}}"
         raise UserError.of("no-output", f"{called} keeps no output `{name}`", hint)
@@ -175,12 +172,6 @@ def _require_kept(run: Run, task: int, name: str) -> None:
     if when not in ("always", ended):
         message = f"{called} has {state}, and keeps `{name}` only on {when}"
         raise UserError.of("no-output", message, f"see its state: fairway show {run.id}")
-
-
-def _outputs(run: Run, task: int) -> dict[str, Output]:
-    name = run.task_name(task)
-    specs = read_last(run.folder) if name == LAST else read_specs(run.folder / "tasks.jsonl")
-    return next((dict(spec.outputs) for spec in specs if spec.name == name), {})
 
 
 def _bring(run: Run, kept: KeptOutput) -> None:
@@ -214,21 +205,18 @@ def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[s
     if output not in outputs:
         hint = did_you_mean(output, outputs) or f"give it one: outputs: {{{output}: {{}}}}"
         return f"the step `{other}` keeps no output `{output}`", hint
-    return _unmeasured(wanted, other, job) if "best" in value else None
-
-
-def _unmeasured(best: Mapping[str, Any], other: str, job: Job) -> tuple[str, str] | None:
-    """Returns why the best task of a step cannot be determined, and a hint; None if it can."""
+    if "best" not in value:
+        return None
     from fairway_runner.runs.results import metric_name
 
     try:
-        name = metric_name(job.metrics, best.get("metric"), f"the step `{other}`", "metric:")
+        metric = metric_name(job.metrics, wanted.get("metric"), f"the step `{other}`", "metric:")
     except UserError as error:
         return error.findings[0].message, error.findings[0].hint
-    given = job.metrics[name]
+    given = job.metrics[metric]
     setting = {"better": given.better} if isinstance(given, Metric) else None
-    if best.get("better") is None and setting_of(name, setting).lower is None:
-        return f"it is not known whether lower or higher `{name}` is better", WHICH_BETTER
+    if wanted.get("better") is None and setting_of(metric, setting).lower is None:
+        return f"it is not known whether lower or higher `{metric}` is better", WHICH_BETTER
     return None
 
 
@@ -238,14 +226,11 @@ def with_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFi
     Raises UserError at its line for an input that is not staged from storage."""
     if not sweeps_files(job_file.document.data) or (sweep := job_file.sweep) is None:
         return job_file
-    wanted = {name: path for path, name in sweep.inputs()}
-    known = job_file.document.data.get("inputs")
+    known, asks = section_of(job_file.document.data, "inputs"), asks or runs_here(target.engine)
     listed = {
-        name: tuple(_names(job_file, name, path, target))
-        if asks or runs_here(target.engine)
-        else None
-        for name, path in wanted.items()
-        if isinstance(known, dict) and name in known  # the sweep reports missing ones
+        name: tuple(_names(job_file, name, path, target)) if asks else None
+        for name, path in {name: path for path, name in sweep.inputs()}.items()
+        if name in known  # the sweep reports missing ones
     }
     return replace(job_file, listed=listed)
 

@@ -20,7 +20,6 @@ from fairway_runner.targets import LOCAL
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
-    from fairway_core.documents import Document
     from fairway_core.target import Target
 
 # Seconds to retry an unavailable target, if there is another.
@@ -43,32 +42,25 @@ class TargetSelection:
 def select_targets(job_file: JobFile, names: Sequence[str] = ()) -> TargetSelection:
     """Returns the targets that the caller or the job names, or `local`. Raises UserError for
     unknown ones."""
-    own = None if names else where_of(job_file.document)
+    document = job_file.document
+    own = None if names else where_of(document)
     names = names or (own.names if own is not None else ()) or [LOCAL]
-    unknown: Sequence[Finding] = ()
-    with job_file.document.locating():
-        targets = _found(names, None if own is None else job_file.document)
+    targets: list[Target] = []
+    unknown: list[Finding] = []
+    with document.locating():
+        for name in dict.fromkeys(names):
+            try:
+                targets.append(find_target(name))
+            except UserError as error:
+                if error.findings[0].id != "unknown-target":
+                    raise
+                path = "" if own is None else place_of(document, name)
+                unknown.extend(replace(finding, path=path) for finding in error.findings)
+        if unknown:
+            raise UserError(unknown)
         if len(targets) > 1 and own is not None and own.cheapest is not None:
             targets, unknown = _cheapest_first(job_file, targets, own.metric, RunStore.here())
     return TargetSelection(tuple(targets), unknown)
-
-
-def _found(names: Sequence[str], document: Document | None) -> list[Target]:
-    """Returns the targets of those names. Raises UserError for all unknown ones, at the document's
-    lines."""
-    targets: list[Target] = []
-    unknown: list[Finding] = []
-    for name in dict.fromkeys(names):
-        try:
-            targets.append(find_target(name))
-        except UserError as error:
-            if error.findings[0].id != "unknown-target":
-                raise
-            path = "" if document is None else place_of(document, name)
-            unknown.extend(replace(finding, path=path) for finding in error.findings)
-    if unknown:
-        raise UserError(unknown)
-    return targets
 
 
 def prepare_for(
