@@ -99,8 +99,7 @@ def may_steer(run: Run) -> bool:
 
 
 def cancel_run(run: Run, task: str | None = None) -> None:
-    """Ends it early, or one of its tasks, and waits for the end. Raises UserError if the caller may
-    not."""
+    """Ends it, or one of its tasks, and waits for that. Raises UserError if the caller may not."""
     with noted("cancel" if task is None else f"cancel task {task[:20]}", run):
         if not may_steer(run):
             raise refused("steer-all")
@@ -189,8 +188,7 @@ def page_facts(target: Target, runs: Runs) -> dict[str, Any]:
 
 
 def act_on_nodes(target: Target, action: str, nodes: Sequence[str]) -> None:
-    """Drains or resumes all of them, even if that fails for one. Raises UserError that says for
-    which."""
+    """Drains or resumes all of them. Raises UserError that says for which that failed."""
     if action not in _ACTIONS:
         message = f"`{action}` is not an action for nodes"
         raise UserError.of("bad-value", message, "drain or resume it")

@@ -79,7 +79,6 @@ class Guard:
             self._open[context.person.id] -= 1
 
     async def _context(self, scope: Scope) -> RequestContext:
-        """Returns the person behind the request and their audit file. Raises Refused for others."""
         headers, path, sign_in = Headers(scope=scope), scope["path"], self._sign_in
         if not sign_in.is_here(headers.get("host", ""), path):
             raise Refused(421, "wrong-host", "this server has another name")
@@ -127,7 +126,6 @@ def _refuse(scope: Scope, status: int, code: str, message: str) -> Response:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Returns the receiver of a request's body, limited in size and time."""
     left, end = LARGEST_BODY, anyio.current_time() + _PATIENCE
 
     async def bounded() -> Message:
@@ -156,8 +154,7 @@ def _with_headers(send: Send) -> Send:
 
 
 def application(store: RunStore, sign_in: SignIn, follower: Follower | None = None) -> Guard:
-    """Returns the server of one project's runs, with this kind of sign-in; see `Site` for the
-    rest."""
+    """Returns the server of one project's runs, with this kind of sign-in."""
     site = Site(Runs(store.base), follower)
     site.refresher.start()
     static = StaticFiles(packages=[("fairway_web", "static")])

@@ -180,8 +180,7 @@ class _Head(BaseModel):
 
 
 def _require_safe(path: str) -> None:
-    """Raises UserError for a path out of its folder, or one that jobs never contain, as git's
-    settings."""
+    """Raises UserError for a path that leads out, or that jobs never contain, as git's."""
     parts = path.removesuffix("/").split("/")
     if (
         len(path.encode()) > _LONGEST_PATH

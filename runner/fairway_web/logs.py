@@ -117,8 +117,7 @@ _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 def log_of(run: Run, task: str) -> Path:
-    """Returns the log of a task by its number, of `setup` or `finally`. Raises UserError for an
-    unknown one."""
+    """Returns the log of a task, of `setup` or `finally`. Raises UserError for an unknown one."""
     if task == "setup" and (run.folder / "setup.jsonl").exists():
         return run.folder / "setup" / "log.txt"
     return run.log(chosen_task(run, task))

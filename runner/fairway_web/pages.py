@@ -51,8 +51,7 @@ def _templates() -> Environment:
 
 
 def page(name: str, status: int = 200, /, **facts: Any) -> HTMLResponse:
-    """Renders a page from its template, without buttons for actions that the caller may not
-    perform."""
+    """Renders a page, without buttons for actions that the caller may not perform."""
     asks = {"person": request_context().person, "may": may}
     return HTMLResponse(_templates().get_template(name).render(**facts, **asks), status)
 
@@ -155,8 +154,7 @@ async def act_on_runs(request: Request) -> Response:
 
 
 def _sections(run: Run) -> Markup:
-    """Returns the sections of a run's report, or why there are none: the page still has its log,
-    its outputs and its buttons."""
+    """Returns the sections of a run's report, or why there are none: the rest of the page stays."""
     try:
         return sections(run)
     except UserError as error:

@@ -117,8 +117,7 @@ def may(action: str) -> bool:
 
 
 def require(action: str, path: str) -> None:
-    """Raises UserError if the caller may not perform the action, and records the refusal with the
-    requested path."""
+    """Raises UserError if the caller may not perform the action, and records the refusal."""
     if not may(action):
         with audited(action, {"path": path}):
             raise refused(action)
@@ -143,8 +142,7 @@ def route(
 
 
 def requiring(action: str, name: str, app: ASGIApp) -> ASGIApp:
-    """Returns an app for the route of that name that answers only people whose role allows the
-    action."""
+    """Returns an app for the route of that name that answers only people with the right role."""
     ROUTES[name] = action
 
     async def allowed(scope: Scope, receive: Receive, send: Send) -> None:
@@ -182,8 +180,7 @@ def audited(action: str, about: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def noted(action: str, run: Run) -> Iterator[None]:
-    """Audits like `audited`; if the block succeeds, also records the person, if named, in the
-    run."""
+    """Audits like `audited`; if the block succeeds, records a named person in the run too."""
     with audited(action, {"run": run.id}):
         yield
         if (who := by()) is not None:

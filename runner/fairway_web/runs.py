@@ -110,8 +110,7 @@ class RunQuery(BaseModel):
 
     @property
     def shown(self) -> list[Column]:
-        """Columns requested in addition to the facts of a run. Raises UserError for an unknown
-        one."""
+        """Columns requested beside the facts of a run. Raises UserError for an unknown one."""
         return Column.listed(self.columns)
 
 
@@ -141,16 +140,9 @@ class Page:
 def page_of(store: RunStore, query: RunQuery) -> Page:
     """Returns the runs that a query selects. Raises UserError for an invalid value."""
     columns = query.shown
-    wanted = Wanted(
-        states=query.state,
-        name=query.name,
-        target=query.target,
-        tags=query.tag,
-        since=moment("since", query.since) if query.since else None,
-        text=query.text,
-        before=query.before,
-        behind=query.behind,
-    )
+    since = moment("since", query.since) if query.since else None
+    given = query.model_dump(include={"name", "target", "text", "before", "behind"})
+    wanted = Wanted(states=query.state, tags=query.tag, since=since, **given)
     # One more than is shown indicates that there are others.
     found = select(store, wanted, query.limit + 1)
     chosen = found.runs[-query.limit :]
@@ -166,15 +158,13 @@ def page_of(store: RunStore, query: RunQuery) -> Page:
 
 
 def compared(runs: Runs, names: Sequence[str]) -> tuple[list[Run], int]:
-    """Returns the runs of those names, and how many exceed MOST_COMPARED. Raises UserError if
-    unknown."""
+    """Returns those runs, and how many exceed MOST_COMPARED. Raises UserError if unknown."""
     asked = list(dict.fromkeys(names))
     return [runs.find(name) for name in asked[:MOST_COMPARED]], len(asked[MOST_COMPARED:])
 
 
 def state_facts(run: Run) -> dict[str, Any]:
-    """Returns its state and reason, its exit code once it has ended, and when its target last
-    reported."""
+    """Returns state and reason, the exit code after the end, and when the target last reported."""
     status, known = run.status, run_facts(run)
     return {
         "run_id": run.id,
@@ -188,15 +178,13 @@ def state_facts(run: Run) -> dict[str, Any]:
 
 
 def located_facts(finding: Finding) -> dict[str, Any]:
-    """Returns a finding for a client that has the line itself, with the part of it that is
-    meant."""
+    """Returns a finding for a client that has its line, with the part of it that is meant."""
     facts: dict[str, Any] = finding_facts(finding)
     return {**facts, "length": finding.location.length} if finding.location else facts
 
 
 def findings_header(findings: Iterable[Finding]) -> str:
-    """Returns findings for the header of a list, which has no place for them: the first few, in
-    ASCII."""
+    """Returns the first few findings, in ASCII, for the header of a list."""
     short = [
         replace(each, message=each.message[:_LONGEST], hint=each.hint[:_LONGEST])
         for each in islice(findings, _MOST_FINDINGS)
@@ -205,8 +193,7 @@ def findings_header(findings: Iterable[Finding]) -> str:
 
 
 def script(run: Run, task: str) -> str:
-    """Returns the script of a task by its number, of `setup` or `finally`. Raises UserError for
-    none."""
+    """Returns the script of a task, of `setup` or `finally`. Raises UserError for none."""
     if task == "setup":
         name, path = task, run.folder / "setup.jsonl"
     else:
@@ -244,8 +231,7 @@ def _output_files(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def output(run: Run, path: str) -> Path:
-    """Returns the file of that path, TASK/OUTPUT/…. Raises UserError if it is none of the run's
-    outputs."""
+    """Returns the file at TASK/OUTPUT/…. Raises UserError if it is no output of the run."""
     task, *parts = PurePosixPath(path).parts or ("",)
     if parts and ".." not in parts:
         base = (run.task_folder(chosen_task(run, task)) / "outputs").resolve()

@@ -66,8 +66,7 @@ class Asked(Model):
 
 
 def read_asked(body: bytes) -> Asked:
-    """Parses the job of a JSON request. Raises UserError if it is invalid, or has unknown
-    fields."""
+    """Parses the job of a request. Raises UserError if it is invalid, or has unknown fields."""
     try:
         data = json.loads(body)
         json.dumps(data, ensure_ascii=False).encode()  # fails for an unpaired surrogate
@@ -82,8 +81,7 @@ def read_asked(body: bytes) -> Asked:
 
 
 def check(runs: Runs, asked: Asked) -> dict[str, Any]:
-    """Returns the tasks that a job would start, their scripts, and warnings. Raises UserError for
-    faults."""
+    """Returns tasks that would start, scripts and warnings. Raises UserError for faults."""
     return look_at_job(_check, runs.base, request_context(), asked)
 
 
@@ -174,8 +172,7 @@ def _ready(
 
 
 def _job_file(runs: Runs, asked: Asked, code: Path | None) -> JobFile:
-    """Returns the job that was sent, or is in the project; `code` is the folder of its code, if
-    that was sent."""
+    """Returns the job that was sent, or is in the project; `code` is the folder of sent code."""
     if asked.job is None and asked.file is None and code is None:
         hint = "send one of `job`, `file` and `run`"
         raise UserError.of("bad-request", "the request names no job", hint)

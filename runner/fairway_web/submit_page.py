@@ -128,7 +128,6 @@ def _begun(site: Site, chosen: str) -> dict[str, str]:
 
 
 def _choices(site: Site) -> dict[str, Any]:
-    """Returns the sources for a new job, and its possible targets."""
     latest = select(site.runs, Wanted(), _MOST_RUNS).runs
     return {
         "templates": list(all_templates(Path.cwd())),

@@ -72,8 +72,7 @@ def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricPr
 
 
 def _environment(size: VmSize, fabric: Fabric, *, sharp: bool) -> dict[str, str]:
-    """Returns the fabric's settings, depending on whether this size of its series has
-    InfiniBand."""
+    """Returns the fabric's settings, depending on whether the size has InfiniBand."""
     settings = {**fabric.environment, **(fabric.sharp if sharp and size.rdma else {})}
     if size.rdma:
         # Even if a table says so, an existing fabric is never switched off.

@@ -44,8 +44,7 @@ def fits(is_fit: Callable[[Any], object], fault: str, hint: str) -> AfterValidat
 
 
 def written_like(pattern: str, fault: str, hint: str) -> AfterValidator:
-    """Returns a validator that raises FieldError, with the fault, for a text without the pattern's
-    form."""
+    """Returns a validator that raises FieldError for a text without the form of the pattern."""
     return fits(partial(re.fullmatch, pattern), f"`{{:.60}}` {fault}", hint)
 
 
@@ -320,8 +319,7 @@ class BestInput(Model):
 
 
 def _kind(value: Any) -> str | None:
-    """Returns the kind of an input; no kind is named like a key, or error locations would be
-    lost."""
+    """Returns the kind of an input, never named like a key: error locations would be lost."""
     if isinstance(value, str):
         return "a path"
     if isinstance(value, Mapping):

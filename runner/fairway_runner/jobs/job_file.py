@@ -113,8 +113,7 @@ class JobFile:
         return replace(self.document, data=resolved).validate(Job)
 
     def field(self, path: DataPath, target: Target) -> Any:
-        """Returns the value at a path, its templates rendered with the job's own `params`; None if
-        unset."""
+        """Returns the value at a path, rendered with the job's own `params`; None if unset."""
         value = self.document.data
         for step in path:
             if not isinstance(value, dict) or step not in value:
@@ -169,8 +168,7 @@ class JobFile:
 
 @cache
 def _is_text(path: DataPath) -> bool:
-    """Returns True if a field of a job takes any text, or is unknown; looked up once for all
-    tasks."""
+    """Returns True if a field takes any text, or is unknown; looked up once for all tasks."""
     annotations = annotations_at(Job, path)
     return str in annotations or not annotations
 
@@ -195,8 +193,7 @@ def section_of(data: Any, name: str) -> Mapping[str, Any]:
 
 
 def sweeps_files(data: Any) -> bool:
-    """Returns True if a job's sweep makes points of an input's files, by a quick look at its
-    data."""
+    """Returns True if a job's sweep seems to make points of an input's files, by its data alone."""
     points = section_of(data, "sweep").get("points")
     generators = points if isinstance(points, list) else [points]
     return any(

@@ -64,8 +64,7 @@ class Launchers:
         self._shared: dict[tuple[Any, ...], list[str]] = {}
 
     def of(self, job_file: JobFile, job: Job) -> Launcher:
-        """Returns the job's launcher. Raises UserError if there is no such template or it does not
-        parse."""
+        """Returns the job's launcher. Raises UserError if its template is missing or wrong."""
         if job.template in self._ready:
             return self._ready[job.template]
         try:
@@ -100,8 +99,7 @@ class Launchers:
         return [tool for launcher in self._ready.values() for tool in launcher.front_matter.needs]
 
     def render(self, job_file: JobFile, job: Job) -> str:
-        """Returns the launcher's script, ready to run. Raises UserError at the template's line if
-        it fails."""
+        """Returns the script, ready to run. Raises UserError at the template's line if it fails."""
         launcher, document = self.of(job_file, job), job_file.document
         _require_room(job, document)
         script = self._shared_script(launcher, job, document) if launcher.shares else None
@@ -181,7 +179,6 @@ def _script(launcher: Launcher, job: Job, params: Any, target: Target, document:
 
 
 def _preflight(job: Job, target: Target) -> str:
-    """Returns the preflight of nodes: the job's, or else the default of the target's engine."""
     if job.preflight is not None:
         return job.preflight
     if job.wanted is not None or not capabilities(target.engine).checks_gpus:
@@ -196,8 +193,7 @@ def _preflight(job: Job, target: Target) -> str:
 
 
 def render_once_a_node(when: str, command: str, job: Job) -> str:
-    """Returns the script that runs a command of the job once per node; `when` describes its
-    moment."""
+    """Returns the script that runs a command once per node; `when` describes its moment."""
     title = f"Runs once a node, {when}."
     template = templating.shell_environment(template_paths(Path.cwd())).get_template("_setup.sh.j2")
     return templating.render(template, {"title": title, "setup": command, "env": job.env})
@@ -256,8 +252,7 @@ def param_use(job_file: JobFile) -> ParamUse | None:
 
 
 def render_launcher(job_file: JobFile, job: Job, target: Target) -> str:
-    """Returns the script of one job. Raises UserError also for a parameter that is set but never
-    read."""
+    """Returns a job's script. Raises UserError also for a parameter that is set but never read."""
     launchers = Launchers(target)
     launchers.require_use(job_file, job, param_use(job_file))
     return launchers.render(job_file, job)

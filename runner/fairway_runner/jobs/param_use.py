@@ -114,7 +114,6 @@ class ParamUse:
 
     @cached_property
     def _fields(self) -> _Reading:
-        """Parameters that the job's own fields read."""
         found = _Reading()
         data = {k: v for k, v in self._document.data.items() if k not in LITERAL_FIELDS}
         for _, text in leaves(data):

@@ -121,8 +121,7 @@ def sent_before(facts: Mapping[str, Any], snapshot: Path) -> AbstractContextMana
 
 
 def is_own(path: Path) -> bool:
-    """Returns False for templates in uploaded code of people who may not run code on this
-    machine."""
+    """Returns False for uploaded templates of people who may not run code on this machine."""
     origin = _origin.get()
     is_sent = origin is not None and path.resolve().is_relative_to(origin.root)
     return not (is_sent and _root.get() is not None)

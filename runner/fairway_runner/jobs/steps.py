@@ -149,7 +149,6 @@ def step_run(run: str, step: str) -> str:
 
 
 def _require_known(document: Document) -> None:
-    """Raises UserError for unknown keys, and for keys of a step that belong to the entire file."""
     known = {field.alias or name for name, field in Job.model_fields.items()} | {"steps"}
     findings = []
     for key in document.data:
@@ -166,8 +165,7 @@ def _require_known(document: Document) -> None:
 
 
 def _ordered(whole: Whole, document: Document) -> list[str]:
-    """Returns their names, each after those that it depends on. Raises UserError for an unknown
-    one, and for a circle."""
+    """Returns their names in order. Raises UserError for an unknown one, and for a circle."""
     for name, step in whole.steps.items():
         for other in step.after:
             if other not in whole.steps:
@@ -190,7 +188,6 @@ def _ordered(whole: Whole, document: Document) -> list[str]:
 
 
 def _document_of(document: Document, name: str, run: str, before: set[str]) -> Document:
-    """Returns the job of a step, with each value at its location in the file."""
     common, own = _fields_of(document.data, name)
     data = {**common, **own, "name": f"{common['name']}-{name}"[:40].rstrip("-")}
     if isinstance(data.get("inputs"), dict):
@@ -216,15 +213,13 @@ def _document_of(document: Document, name: str, run: str, before: set[str]) -> D
 
 
 def _fields_of(data: Any, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits the fields into those of all steps, and those of one."""
     own = data["steps"].get(name) or {}  # `-s` may have created it
     common = {key: value for key, value in data.items() if key != "steps"}
     return common, {key: value for key, value in own.items() if key != "after"}
 
 
 def _input(document: Document, name: str, key: str, value: Any, run: str, before: set[str]) -> Any:
-    """Returns an input of a step, with the ID of the other step's run in place of the step's
-    name."""
+    """Returns an input of a step; the ID of the other step's run replaces the step's name."""
     if not isinstance(value, dict):
         return value
     best = value.get("best")
@@ -262,8 +257,7 @@ _STEPS = "Jobs that begin when others have ended; what stands beside them holds 
 
 
 def job_schema() -> dict[str, Any]:
-    """Returns the schema of a job file, in which text with `{{ … }}` may replace any single
-    value."""
+    """Returns the schema of a job file, where text with `{{ … }}` may replace any single value."""
     schema = schema_of(Job, title="Fairway job", reference=_TEMPLATE)
     per_node = schema["properties"]["processes_per_node"]
     # `job_file` replaces it by a number before the model is validated.

@@ -291,8 +291,7 @@ class Sweep(Model):
 
 
 def too_many(count: int | None, path: DataPath) -> FieldError:
-    """Returns the error of a sweep with that many points, or more than were counted, up to
-    `path`."""
+    """Returns the error of a sweep with that many points, or with too many to count, at a path."""
     shown = f"more than {MOST_POINTS:,}"
     if count is not None:
         shown = f"{count:,}" if count <= _COUNTABLE else "more than 10^15"

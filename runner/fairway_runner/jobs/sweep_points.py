@@ -173,8 +173,7 @@ class JobSweep:
             raise self.document.error("bad-sweep", at, message, error.hint) from None
 
     def inputs(self) -> Iterator[tuple[DataPath, str]]:
-        """Yields the inputs whose files are points, each with the path of its name in the
-        document."""
+        """Yields the inputs whose files are points, each with the path of its name in the file."""
         for path, generator in self.section.generators():
             if generator.key == "files" and (name := _input_of(generator)) is not None:
                 yield ("sweep", *path, "input"), name

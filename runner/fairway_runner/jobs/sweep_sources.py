@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 
 def file_points(paths: Iterable[str]) -> Iterator[dict[str, ParamValue]]:
-    """Yields a point per file: its path as `file`, its last part as `name`, without suffix as
-    `stem`."""
+    """Yields a point per file: its path, its last part, and that without suffix."""
     for path in paths:
         name = path.rpartition("/")[2]
         yield {"file": path, "name": name, "stem": Path(name).stem}
@@ -58,8 +57,7 @@ def matching_names(pattern: str, names: Iterable[str], where: str) -> list[str]:
 
 
 def _reached(parts: Sequence[str], path: str) -> set[int]:
-    """Returns the indices of the pattern's parts that may follow a path; `len(parts)` means a
-    match."""
+    """Returns indices of the pattern's parts that may follow; `len(parts)` means a match."""
     at = {0}
     for name in path.split("/"):
         at |= {each + 1 for each in at if each < len(parts) and parts[each] == "**"}
@@ -255,7 +253,6 @@ class _UserCode:
             sys.dont_write_bytecode = quiet
 
     def _is_here(self, module: ModuleType) -> bool:
-        """Returns True if the module is a file or a package directly in the folder."""
         origins = [vars(module).get("__file__"), *vars(module).get("__path__", ())]
         stem = str(self._folder.joinpath(*module.__name__.split(".")))
         endings = (f"{stem}.", f"{stem}/")

@@ -192,8 +192,7 @@ _FOREIGN = {
 
 
 def all_templates(job_folder: Path) -> dict[str, Path]:
-    """Returns every template that a job in that folder can name, by folder and name; the first
-    wins."""
+    """Returns every template that a job in that folder can name; the first of a name wins."""
     found: dict[str, Path] = {}
     for folder in template_paths(job_folder):
         for path in sorted(folder.glob("[!_]*" + SUFFIX)):

@@ -66,8 +66,7 @@ class TemplateFault(Exception):
 
 
 def expression_of(fault: TemplateFault, line: Location) -> Location:
-    """Returns the part of the line that contains the fault: the expression with the unknown
-    name."""
+    """Returns the part of the line with the fault: the expression with the unknown name."""
     if not fault.name:
         return line
     name = rf"\b{re.escape(fault.name)}\b"
@@ -284,8 +283,7 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
 
 
 def compile_file(environment: SandboxedEnvironment, name: str) -> Template:
-    """Compiles the file of that name in the environment's folders. Raises TemplateFault if it does
-    not parse."""
+    """Compiles a file in the environment's folders. Raises TemplateFault if it does not parse."""
     with _compiling():
         return environment.get_template(name)
 
@@ -310,8 +308,7 @@ def _compiling() -> Iterator[None]:
 
 
 def render(template: Template, context: Mapping[str, Any]) -> str:
-    """Returns the template's text. Raises TemplateFault for an unknown name, a failure or a
-    limit."""
+    """Returns the text. Raises TemplateFault for an unknown name, a failure or a limit."""
     from jinja2.exceptions import SecurityError
 
     try:

@@ -131,8 +131,7 @@ def digest_of(piece: bytes) -> str:
 
 
 def _code_of(job: JobFile) -> tuple[Path, Sequence[str], bool | None]:
-    """Returns the folder of a job's code, its exclusions, and its setting `gitignore`, None without
-    one."""
+    """Returns the folder of a job's code, its exclusions, and its setting `gitignore`."""
     section = section_of(job.document.data, "code")
     path, exclude, gitignore = (section.get(name) for name in ("path", "exclude", "gitignore"))
     path = path if isinstance(path, str) else "."
@@ -166,7 +165,6 @@ def _templates(job: JobFile) -> Iterator[tuple[Path, Path]]:
 
 
 def _swept(job: JobFile) -> Iterator[Path]:
-    """Yields the files whose names a sweep uses."""
     from fairway_runner.jobs.sweep_sources import matching_files
 
     sweep = job.sweep if section_of(job.document.data, "sweep") else None

@@ -201,8 +201,7 @@ def prepare(
 
 
 def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, list[Finding]]:
-    """Returns the job of the first task, with warnings. Raises UserError if its target cannot run
-    it."""
+    """Returns the first task's job, and warnings. Raises UserError if the target cannot run it."""
     job = _with_receiver(first.resolve(target), target)
     require(job, target)
     with job_file.document.locating():
@@ -217,7 +216,6 @@ def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, li
 def _lines_around(
     job: Job, first: JobFile, engine: Engine, launchers: Launchers
 ) -> dict[str, Content]:
-    """Returns the files of the setup, the release and `finally:`."""
     lines: dict[str, Content] = {}
     alone = job.model_copy(update={"outputs": {}, "nodes": 1, "gpus": None, "cores": None})
     if job.setup is not None:
@@ -238,8 +236,7 @@ def _lines_around(
 def _within_limits(
     job: Job, first: JobFile, engine: Engine, needs: Sequence[str], *, asks: bool
 ) -> Budget | None:
-    """Returns the limit on the run's cost. Raises UserError if the target lacks GPUs, a price, or
-    something else that the job needs."""
+    """Returns the limit on its cost. Raises UserError if the target lacks what the job needs."""
     require_gpus(job, engine.target, first.document)
     with first.document.locating():
         budget = budget_of(job, engine.target)
@@ -296,7 +293,6 @@ def _task_lines(
     engine: Engine,
     launchers: Launchers,
 ) -> TaskLines:
-    """Renders all tasks; the first of them is that of the `job`."""
     lines, use, target = TaskLines(), param_use(job_file), engine.target
     with process_limits.prepared():
         for index, task in enumerate(tasks):

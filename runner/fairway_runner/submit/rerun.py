@@ -136,8 +136,7 @@ class Submitted:
 
 
 def submitted(run: Run) -> Submitted:
-    """Returns the job of a run as it was submitted. Raises UserError if its record is incomplete,
-    or has steps."""
+    """Returns the job of a run as submitted. Raises UserError if that is unknown, or has steps."""
     _require_one_job(run)
     assignments = recorded_facts(run, "provenance.json").get("set", [])
     return Submitted(recorded_text(run, "job.yaml"), tuple(assignments))

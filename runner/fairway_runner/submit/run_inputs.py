@@ -35,8 +35,7 @@ WHICH_BETTER = "write better: lower, or better: higher, beside the metric's name
 
 
 class OutputMissing(UserError):
-    """Error for an output that the other run has ended without keeping: no later try will find
-    it."""
+    """Error for an output that an ended run has not kept: no later try will find it."""
 
 
 def add_kept(
@@ -85,7 +84,6 @@ def add_kept(
 
 @contextmanager
 def _located(job_file: JobFile, name: str) -> Iterator[None]:
-    """Adds the input's line to errors about it."""
     try:
         yield
     except UserError as error:
@@ -148,8 +146,7 @@ def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]
 
 
 def _measure(run: Run, source: BestSource) -> tuple[str, bool]:
-    """Returns the deciding metric, and True if its lowest value is best. Raises UserError if
-    unknown."""
+    """Returns the metric, and True if the lowest is best. Raises UserError if unknown."""
     from fairway_runner.runs.results import lower_is_better, metric_name
 
     metric = metric_name(run.record.metrics, source.metric, run.id)
@@ -250,7 +247,6 @@ def unlisted(job_file: JobFile) -> list[Finding]:
 
 
 def _names(job_file: JobFile, name: str, path: DataPath, target: Target) -> Iterator[str]:
-    """Yields the paths of an input's files below its folder."""
     source, dotted = job_file.field(("inputs", name), target), ".".join(map(str, path))
     blobs = source.get("from") if isinstance(source, dict) else None
     if not isinstance(blobs, str) or blobs == "run":

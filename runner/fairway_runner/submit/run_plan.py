@@ -95,7 +95,6 @@ def receiver_of(notify: Notify | None) -> Receiver | None:
 
 
 def _kept(name: str, output: JobOutput) -> Output:
-    """Returns an output as the task's line has it."""
     given = output.pattern or f"{name}/**"
     first, *others = (given,) if isinstance(given, str) else given
     return Output(first, output.when, tuple(others), output.exclude, output.required)
@@ -223,8 +222,7 @@ def inputs_of(job_file: JobFile, job: Job, target: Target) -> Inputs:
 
 
 def blobs_of(job_file: JobFile, name: str, source: str, target: Target) -> tuple[str, str]:
-    """Returns the container and path of a staged input. Raises UserError at its line for an unknown
-    container."""
+    """Returns container and path of a staged input. Raises UserError for an unknown container."""
     container, _, path = source.partition(":")
     known = target.storage.containers if target.storage else ()
     if container not in known:
@@ -267,8 +265,7 @@ def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | N
 
 
 def below_mount(job_file: JobFile, key: DataPath, source: str, target: Target) -> Path:
-    """Returns the path of `MOUNT:PATH` on the target. Raises UserError at its line for an unknown
-    mount."""
+    """Returns the path of `MOUNT:PATH` there. Raises UserError at its line for an unknown mount."""
     mount, _, path = source.partition(":")
     if mount not in target.mounts:
         storage = target.storage

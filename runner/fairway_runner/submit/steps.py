@@ -131,8 +131,7 @@ def _prepared(
 
 
 def _can_wait(step: NamedStep, workflow_id: str, found: Mapping[str, PreparedRun]) -> bool:
-    """Returns True if its run can wait for active upstream runs: its target sees their ends and
-    outputs."""
+    """Returns True if its target sees the ends and outputs of the active runs before it."""
     engine = found[step.name].engine
     others = [found[name].engine.target for name in step.after]
     able = capabilities(engine.target.engine).begins_steps
@@ -153,7 +152,6 @@ def _workflow(
     records: Sequence[StepRecord],
     found: Mapping[str, PreparedRun],
 ) -> PreparedRun:
-    """Returns the run that has these steps as its tasks, with the files that every run has."""
     first, name = found[records[0].name], _name_of(job_file)
     known = steps_text(records)
     digest = hashlib.sha256(f"{json.dumps(job_file.document.data)}{known}".encode()).hexdigest()

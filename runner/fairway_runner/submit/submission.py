@@ -171,8 +171,7 @@ def recorded_text(run: Run, name: str) -> str:
 
 
 def recorded_lines(run: Run, name: str) -> Iterator[bytes]:
-    """Yields the lines of a run's file, which may be very large. Raises UserError if it is
-    unreadable."""
+    """Yields the lines of a file, of any size. Raises UserError if it is unreadable."""
     try:
         with (run.folder / name).open("rb") as lines:
             for line in lines:

@@ -40,8 +40,7 @@ class TargetSelection:
 
 
 def select_targets(job_file: JobFile, names: Sequence[str] = ()) -> TargetSelection:
-    """Returns the targets that the caller or the job names, or `local`. Raises UserError for
-    unknown ones."""
+    """Returns the targets that are named, or `local`. Raises UserError for unknown ones."""
     document = job_file.document
     own = None if names else where_of(document)
     names = names or (own.names if own is not None else ()) or [LOCAL]
@@ -157,8 +156,7 @@ def with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[
 
 
 def _has_no_room(error: UserError) -> bool:
-    """Returns True if a target does not answer, or has no node for the job now but may have one
-    later."""
+    """Returns True if a target is away, or has no node for the job, but may have one later."""
     return outage.is_away(error) or all(finding.id in _NO_ROOM for finding in error.findings)
 
 
