@@ -59,8 +59,6 @@ _REFUSALS = {
     502: "a service failed",
     503: "the keys of the sign-in cannot be fetched",
 }
-_OF_BODIES = frozenset({409, 413})
-"""Errors of requests that change something."""
 CALLS: list[tuple[str, str, Endpoint, dict[str, Any]]] = []
 """Requests in the order of the docs: method, path, function and FastAPI's options."""
 
@@ -89,22 +87,23 @@ def call(
             hint = "its values stand in the address, such as `?task=1`"
             raise UserError.of("bad-request", "this call takes no body", hint)
 
-    good: dict[str, Any] = {name: {"schema": {"type": "string"}} for name in headers}
-    responses: dict[int | str, dict[str, Any]] = {status: {"headers": good} if good else {}}
+    good: dict[str, Any] = {}
+    if headers:
+        good["headers"] = {name: {"schema": _TEXT} for name in headers}
     if media:
-        schemas_of = {each: {"schema": _TEXT if each.startswith("text/") else {}} for each in media}
-        responses[status]["content"] = schemas_of
-    responses |= {
+        text = {each: _TEXT if each.startswith("text/") else {} for each in media}
+        good["content"] = {each: {"schema": schema} for each, schema in text.items()}
+    refusals = {
         code: {"description": says, "model": schemas.Findings}
         for code, says in _REFUSALS.items()
-        if method != "GET" or code not in _OF_BODIES
+        if method != "GET" or code not in (409, 413)  # of requests that change something
     }
     options: dict[str, Any] = {
         "methods": [method],
         "response_model": answer,
         "response_class": Response if media else JSONResponse,
         "status_code": status,
-        "responses": responses,
+        "responses": {status: good, **refusals},
         "dependencies": [Depends(allowed)],
     }
     if body is not None:

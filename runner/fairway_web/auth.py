@@ -316,12 +316,9 @@ class Verifier:
             message = "you have signed in, but have no role here"
             hint = f"ask for one of the app roles {', '.join(_ROLES)} in Entra ID"
             raise Refused(403, "no-role", f"{message}: {hint}")
-        for each in ("preferred_username", "upn", "name", "azp", "appid"):
-            name = claims.get(each)
-            if isinstance(name, str) and name and name.isprintable():
-                break
-        else:
-            name = known
+        names = map(claims.get, ("preferred_username", "upn", "name", "azp", "appid"))
+        legible = (each for each in names if isinstance(each, str) and each and each.isprintable())
+        name = next(legible, known)
         return Person(known, name[:_LONGEST_NAME], role, float(claims["exp"]) + _LEEWAY)
 
 

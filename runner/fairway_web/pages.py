@@ -88,16 +88,15 @@ async def list_page(request: Request) -> Response:
     found = await reading(runs.page_of, site.runs, RunQuery.of(QueryParams(query)))
     given = {name: value for name, value in query.items() if value}
     followed = site.follower.findings if site.follower is not None else ()
-    facts: dict[str, Any] = {
-        "title": "Runs",
-        "page": found,
-        "query": given,
-        "states": runs.STATES,
-        "findings": [*site.refresher.findings, *followed, *found.findings],
-        "here": "/?" + urlencode({**given, "fragment": "1"}),
-    }
-    draw = fragment if asked.get("fragment") else page
-    return draw("runs.html.j2", **facts)
+    return (fragment if asked.get("fragment") else page)(
+        "runs.html.j2",
+        title="Runs",
+        page=found,
+        query=given,
+        states=runs.STATES,
+        findings=[*site.refresher.findings, *followed, *found.findings],
+        here="/?" + urlencode({**given, "fragment": "1"}),
+    )
 
 
 async def run_page(request: Request) -> Response:

@@ -95,15 +95,13 @@ class RequestContext:
     audit: Path | None = None
 
 
-_context: ContextVar[RequestContext] = ContextVar(
-    "context",
-    default=RequestContext(),  # noqa: B039 - it is frozen
-)
+_context: ContextVar[RequestContext] = ContextVar("context")
+_NO_REQUEST = RequestContext()
 
 
 def request_context() -> RequestContext:
     """Returns the context of the current request, even in threads that work for it."""
-    return _context.get()
+    return _context.get(_NO_REQUEST)
 
 
 def in_context(context: RequestContext) -> AbstractContextManager[None]:

@@ -48,17 +48,13 @@ class Runs(RunStore):
     )
 
     def unsorted(self) -> Iterator[Run]:
-        for run in super().unsorted():
-            current = self._current(run)
-            if current is not None:
-                yield current
+        yield from filter(None, map(self._current, super().unsorted()))
 
     def find(self, text: str, *, going: bool = False) -> Run:
         """Returns the run with exactly that id. Raises UserError otherwise."""
-        if text and "/" not in text and not text.startswith("."):
-            run = self._current(Run(self.folder / text))
-            if run is not None:
-                return run
+        is_name = text and "/" not in text and not text.startswith(".")
+        if is_name and (run := self._current(Run(self.folder / text))) is not None:
+            return run
         raise UserError.of("unknown-run", f"there is no run `{text}`", "list them: fairway list")
 
     def find_prefix(self, text: str, *, going: bool = False) -> Run:
@@ -119,12 +115,10 @@ def unfit(errors: Iterable[Mapping[str, Any]]) -> UserError:
     hint = "GET /api/v1/openapi.json describes the values of each call"
     found = []
     for each in errors:
-        name = next((part for part in each["loc"] if part not in _PARTS), "the address")
+        places = (part for part in each["loc"] if part not in ("query", "header", "path"))
+        name = next(places, "the address")
         found.append(Finding("bad-value", f"`{name}`: {each['msg']}", hint))
     return UserError(found)
-
-
-_PARTS = ("query", "header", "path")
 
 
 @dataclass(frozen=True)
@@ -287,10 +281,9 @@ def _folder(run: Run, since: int) -> dict[str, Any]:
                     files[name] = "".join(each.line() for each in short)
                 else:
                     files[name] = path.read_text("utf-8", "replace")
-    for path in run.folder.glob("tasks/*/log.txt"):
-        logs[path.parent.name] = path.stat().st_size
-    with suppress(FileNotFoundError):
-        logs["setup"] = (run.folder / "setup" / "log.txt").stat().st_size
+    for path in (*run.folder.glob("tasks/*/log.txt"), run.folder / "setup" / "log.txt"):
+        with suppress(FileNotFoundError):
+            logs[path.parent.name] = path.stat().st_size
     # The state that this machine determines: a run whose process is gone is lost.
     files["state.json"] = json.dumps(run.status.to_json())
     place = {"folder": str(run.folder), "last_known": run.last_known}

@@ -82,9 +82,8 @@ _WATCHED = 30.0  # seconds for which one page view keeps the polls running
 class Refresher:
     """Refreshes active runs as long as somebody looks at them here."""
 
-    def __init__(self, runs: Runs, *, pause: float = _PAUSE) -> None:
+    def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._pause = pause
         self._until = 0.0
         self._wanted = threading.Event()
         self._ended = threading.Event()
@@ -118,7 +117,7 @@ class Refresher:
                     self.look()
                 except Exception as error:  # noqa: BLE001 - the next look may succeed
                     self.findings = [failed_look(error)]
-                self._ended.wait(self._pause)
+                self._ended.wait(_PAUSE)
 
     def look(self) -> None:
         """Looks at each target once, and at the output of runs that are followed."""

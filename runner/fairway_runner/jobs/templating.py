@@ -218,6 +218,11 @@ def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
     looked up in `folders`."""
     from jinja2 import FileSystemLoader
 
+    compiled: _CompiledFiles | None = None
+    # Without a writable temporary folder Python names the current one, which may be the project.
+    with suppress(OSError, RuntimeError):
+        if folders and not Path(tempfile.gettempdir()).samefile("."):
+            compiled = _CompiledFiles(pattern="fairway-%s")
     environment = _Environment(
         undefined=_Undefined,
         finalize=shell_words,
@@ -225,7 +230,7 @@ def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        bytecode_cache=_compiled_files() if folders else None,
+        bytecode_cache=compiled,
         **({} if folders else _NO_COMMENTS),
     )
     environment.filters["raw"] = lambda value: Raw(plain_text(value))
@@ -256,15 +261,6 @@ class _CompiledFiles(FileSystemBytecodeCache):
             kept = Path(self.directory).glob(self.pattern % "*")
             for old in sorted(kept, key=lambda file: file.stat().st_mtime)[:-_MOST_COMPILED]:
                 old.unlink(missing_ok=True)
-
-
-def _compiled_files() -> _CompiledFiles | None:
-    """Returns the cache of compiled templates; None if its folder can neither be found nor created.
-    Without a writable temporary folder Python names the current one, which may be the project."""
-    with suppress(OSError, RuntimeError):
-        if not Path(tempfile.gettempdir()).samefile("."):
-            return _CompiledFiles(pattern="fairway-%s")
-    return None
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairway_core.catalog import image, limit, vm_size
-from fairway_core.catalog.limits import regions_without_zones, require_region
+from fairway_core.catalog.limits import require_region
 from fairway_core.fields import PLACEHOLDER, Email
 from fairway_core.findings import Finding, UserError
 
@@ -237,21 +237,6 @@ def checks(known: Sequence[Finding]) -> str:
     return (
         "# Known of the answers that this file was made with: remove a line to be told again.\n"
         f"checks:\n  ignore:\n{ignored}\n"
-    )
-
-
-def zone(answers: Answers) -> str:
-    """Returns the zone of nodes and disks; `none` if the region has none."""
-    return "none" if answers.location in regions_without_zones() else "1"
-
-
-def ways_in(answers: Answers) -> str:
-    """Returns the access settings, if no VM of the environment leads to storage and Batch."""
-    if answers.engine != "batch":
-        return ""
-    return (
-        "\n  # A small VM by which storage and Batch are reached, which have no public address."
-        "\n  gateway: true"
     )
 
 

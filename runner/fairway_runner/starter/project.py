@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import fairway_core
+from fairway_core.catalog.limits import regions_without_zones
 from fairway_core.environment.keys import NOBODYS_KEY
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.starter import answers
@@ -134,6 +135,9 @@ _RENAMED = {"gitignore": ".gitignore", "github": ".github"}
 
 # Errors of a check that itself explains when to ignore it.
 _MAY_BE_MEANT = frozenset({"no-infiniband"})
+_GATEWAY = """
+  # A small VM by which storage and Batch are reached, which have no public address.
+  gateway: true"""
 _NOBODYS_COMMENT = (
     " Nobody has the private half of this key: put your own\n"
     "  # public key in its place (`ssh-keygen -t ed25519` makes one)."
@@ -196,13 +200,14 @@ class Settings:
         return {
             "NAME": self.name,
             "LOCATION": self.answers.location,
-            "ZONE": answers.zone(self.answers),
+            "ZONE": "none" if self.answers.location in regions_without_zones() else "1",
             # Plain if possible, otherwise quoted: an address may start like a YAML alias.
             "EMAIL": email if re.fullmatch(r"\w[\w.+-]*@[\w.-]+", email) else json.dumps(email),
             "BUDGET": str(self.answers.budget),
             "CLUSTER": self.answers.cluster,
             "CLUSTERS": answers.clusters(self.answers),
-            "WAYS": answers.ways_in(self.answers),
+            # Without another VM that leads to storage and Batch.
+            "WAYS": _GATEWAY if self.answers.engine == "batch" else "",
             "REQUIREMENT": self.source.requirement,
             "PROJECT_ID": self.project_id,
             # JSON's quoting is valid YAML, and the comment of a key may contain anything.

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -69,20 +69,15 @@ class CodeUpload:
             for destination in _swept(job):
                 found.setdefault(str(destination), snapshot.CodeFile("", 0, executable=False))
         root = Path(os.path.commonpath(folders))
-        if (
-            len(found) > snapshot.MOST_FILES
-            or sum(each.size for each in found.values()) > snapshot.MOST_BYTES
-        ):
+        size = sum(each.size for each in found.values())
+        if len(found) > snapshot.MOST_FILES or size > snapshot.MOST_BYTES:
             message = f"{root}: this is more code than a server accepts"
             raise UserError.of("bad-code", message, "leave some out: code: {exclude: [NAME]}")
         start = len(str(root).rstrip("/")) + 1
         return cls(
             root,
             job_file.folder.relative_to(root).as_posix(),
-            tuple(
-                snapshot.CodeFile(path[start:], found[path].size, found[path].executable)
-                for path in sorted(found)
-            ),
+            tuple(replace(found[path], path=path[start:]) for path in sorted(found)),
             {path[start:]: source for path, source in sources.items()},
             list(dict.fromkeys(warnings)),
         )

@@ -122,15 +122,12 @@ def test_proxied_server_answers_to_its_public_name_only(sign_in: SignIn, host: s
     assert client.get("/healthz", headers={"Host": "evil.example:8765"}).status_code == 421
 
 
-_FOLLOWED = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-
-
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_proxied_server_lets_links_of_other_sites_open_pages(sign_in: SignIn, site: str) -> None:
     """After a sign-in the browser comes from the page of the sign-in; scripts and frames of other
     sites are refused."""
     client = sign_in("Reader")
-    followed = {"Sec-Fetch-Site": site, **_FOLLOWED}
+    followed = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     assert client.get("/", headers=followed).status_code == 200
     assert client.get("/api/v1/runs", headers=followed).status_code == 403
     assert client.get("/", headers={**followed, "Sec-Fetch-Dest": "iframe"}).status_code == 403
@@ -226,13 +223,10 @@ def test_roles_below_that_of_a_route_are_refused(sign_in: SignIn, role: Role) ->
             assert f"the role {role.title} does not let you {ACTIONS[action][1]}" in answer.text
 
 
-_PAGES = ("/", "/runs/job-a", "/targets", "/targets/local", "/compare?run=job-a", "/cost")
-
-
 def test_roles_hide_buttons_that_would_be_refused(sign_in: SignIn, make_run: MakeRun) -> None:
     submitted_by(make_run("job-a", state="failed"), BOB)
     client = sign_in("Reader")
-    for path in _PAGES:
+    for path in ("/", "/runs/job-a", "/targets", "/targets/local", "/compare?run=job-a", "/cost"):
         text = client.get(path).text
         assert 'name="action"' not in text, path
         assert 'href="/submit' not in text, path

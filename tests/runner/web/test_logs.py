@@ -134,7 +134,8 @@ def test_web_runs_follow_removed_and_reused_run_ids(store: RunStore, make_run: M
 def test_refresher_reports_a_failed_refresh_and_continues(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refresher = Refresher(Runs(store.base), pause=0.0)
+    monkeypatch.setattr("fairway_web.threads._PAUSE", 0.0)
+    refresher = Refresher(Runs(store.base))
     told: list[str] = []
     again = threading.Event()
 
