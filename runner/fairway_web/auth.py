@@ -140,8 +140,7 @@ class BehindProxy:
     routes: ClassVar[Sequence[BaseRoute]] = ()
 
     def is_here(self, host: str, path: str) -> bool:
-        """Returns True for the public name; the proxy itself checks the health under another
-        one."""
+        """Returns True for the public name; the proxy itself checks the health under a near one."""
         if path in OPEN_PATHS and not _NEAR.isdisjoint((host, host.rpartition(":")[0])):
             return True
         own = urlsplit(self.url).netloc
@@ -209,8 +208,7 @@ class SigningKeys(jwt.PyJWKClient):
 
     def find(self, kid: str) -> jwt.PyJWK | None:
         """Returns the key of that id, if the tenant has one. Raises Refused if the keys cannot be
-        fetched. A known key never waits for a fetch that somebody else's token has made
-        necessary."""
+        fetched. A known key never waits for a fetch that somebody else's token needs."""
         assert self.jwk_set_cache is not None
         known = self.jwk_set_cache.get()
         if known is not None and (key := self.match_kid(known.keys, kid)) is not None:

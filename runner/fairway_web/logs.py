@@ -90,8 +90,7 @@ class Logs:
         raise UserError.of("bad-value", message, hint)
 
     def parts(self, starts: Sequence[int] | None = None, *, ended: bool = False) -> Parts:
-        """Returns the lines from these offsets on, MOST bytes in all; without offsets the last
-        lines."""
+        """Returns the lines from these offsets on, MOST bytes in all; without offsets the end."""
         most = MOST // len(self.files)
         ranks = None if self.rank is None else {self.rank}
         logs = [LogFile(*each) for each in self.files]

@@ -158,8 +158,7 @@ def by() -> dict[str, str] | None:
 
 @contextmanager
 def audited(action: str, about: Mapping[str, str]) -> Iterator[None]:
-    """Records the outcome of the block, and its object, but nothing that was sent, in the audit
-    file if there is one."""
+    """Records outcome and object of the block, but nothing sent, in the audit file, if any."""
     outcome = "failed"
     try:
         yield

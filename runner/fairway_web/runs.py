@@ -200,9 +200,8 @@ def script(run: Run, task: str) -> str:
 
 
 def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
-    """Returns the files that tasks have kept, by task and path, with their sizes in bytes, and
-    links to folders with their relative targets: MOST_OUTPUTS of them from an index on, and True if
-    there are more."""
+    """Returns kept files by task and path, with their sizes in bytes, and links to folders with
+    their relative targets: MOST_OUTPUTS of them from an index on, and True if there are more."""
     found = list(islice(_output_files(run), start, start + MOST_OUTPUTS + 1))
     return found[:MOST_OUTPUTS], len(found) > MOST_OUTPUTS
 

@@ -50,8 +50,7 @@ class Room:
         self.most = most
 
     async def __call__(self, function: Callable[..., T], *arguments: object) -> T:
-        """Calls a function in a thread, and returns its result. Raises UserError for an error about
-        a file."""
+        """Returns a function's result from a thread. Raises UserError for an error about a file."""
         person = request_context().person
         own = self._limiter(f"of {person.id}", self.most // 2 if person.is_named else self.most)
         try:

@@ -39,9 +39,8 @@ class FabricProfile:
 
 
 def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricProfile | None:
-    """Returns the profile of the target's VM size, or None if it names none. `sharp` asks for
-    in-network reduction, if the fabric has it. Raises UserError for a size that the catalogue does
-    not know."""
+    """Returns the profile of the target's VM size, or None if it names none; `sharp` asks for
+    in-network reduction, if the fabric has it. Raises UserError for an unknown size."""
     if not target.vm_size:
         return None
     try:

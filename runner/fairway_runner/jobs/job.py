@@ -443,10 +443,8 @@ class Job(Model):
     @property
     def retry_limits(self) -> dict[str, int]:
         """Limits of a task's retries after ends that are no failure of its own, by cause."""
-        if self.retry is None:
-            return {}
-        found = {"node": self.retry.node, "preemption": self.retry.preemption}
-        return {cause: limit for cause, limit in found.items() if limit is not None}
+        causes = {"node", "preemption"}
+        return self.retry.model_dump(include=causes, exclude_none=True) if self.retry else {}
 
     @property
     def wanted(self) -> Wanted | None:

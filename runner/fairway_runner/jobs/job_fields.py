@@ -320,17 +320,16 @@ class BestInput(Model):
 
 def _kind(value: Any) -> str | None:
     """Returns the kind of an input, never named like a key: error locations would be lost."""
-    if isinstance(value, str):
-        return "a path"
-    if isinstance(value, Mapping):
-        if "best" in value:
+    match value:
+        case str():
+            return "a path"
+        case BestInput() | {"best": _}:
             return "of the best"
-        return "of a run" if value.get("from") == "run" or "run" in value else "of storage"
-    if isinstance(value, BestInput):
-        return "of the best"
-    if isinstance(value, KeptInput):
-        return "of a run"
-    return "of storage" if isinstance(value, StagedInput) else None
+        case KeptInput() | {"from": "run"} | {"run": _}:
+            return "of a run"
+        case StagedInput() | Mapping():
+            return "of storage"
+    return None
 
 
 Input = Annotated[

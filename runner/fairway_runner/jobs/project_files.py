@@ -169,12 +169,10 @@ class Found:
 
 
 def walk(folder: Path, leaves_out: LeavesOut = lambda *_: False) -> Iterator[Found]:
-    """Yields everything in a folder and below, except entries for which `leaves_out` is true, whose
-    folders are not entered.
-
-    Raises OSError with its path for an unreadable entry, such as a link to a folder that contains
-    it; UserError for a link to a path that a remote user's job may not read.
-    """
+    """Yields everything below a folder, except entries for which `leaves_out` is true, whose
+    folders are not entered. Raises OSError with its path for an unreadable entry, such as a link to
+    a folder that contains it; UserError for a link to a path that a remote user's job may not
+    read."""
     yield from _below(folder, "", leaves_out, (folder.stat(),))
 
 

@@ -124,9 +124,7 @@ class NamedStep:
 
 def read_steps(document: Document, run: str) -> list[NamedStep]:
     """Returns the steps of a file, each after those that it depends on; `run` is the workflow's ID.
-
-    Raises UserError at its line for each error in them, except errors in the job of one.
-    """
+    Raises UserError at its line for each error in them, except errors in the job of one."""
     whole = document.validate(Whole)
     _require_known(document)
     before: dict[str, set[str]] = {}  # the steps that have ended when one begins

@@ -156,8 +156,7 @@ class JobSweep:
     drawn: Drawn
 
     def merged(self) -> Iterator[dict[str, ParamValue]]:
-        """Yields all parameters of each task, one task at a time: the point's values override the
-        job's."""
+        """Yields all parameters of each task, one by one: the point's values override the job's."""
         inputs = self.document.data.get("inputs")
         known = list(inputs) if isinstance(inputs, dict) else []
         try:

@@ -268,10 +268,8 @@ class Distribution(OneKey):
 
     def draws(self, seed: int, name: str) -> Iterator[ParamValue]:
         """Yields values without end, from the stream of that seed and parameter name; another
-        version of Python may draw others. Numbers have 12 significant digits.
-
-        Raises FieldError if a value is too large for a number.
-        """
+        version of Python may draw others. Numbers have 12 significant digits. Raises FieldError if
+        a value is too large for a number."""
         source, key, values = Random(f"{seed} {name}"), self.key, self.value  # noqa: S311
         draw = _DRAWS[key]
         while True:

@@ -54,10 +54,8 @@ class Option(Model):
         return _NAMES[self.type]
 
     def accept(self, value: Scalar) -> Scalar | None:
-        """Returns the value as one of this option's type, or None if it is not.
-
-        Text that holds a number or a boolean is converted: `{{ params.x }}` renders text.
-        """
+        """Returns the value as one of this option's type, or None if it is not. Text that holds a
+        number or a boolean is converted: `{{ params.x }}` renders text."""
         if self.type in ("text", "choice"):
             fits = isinstance(value, str) and (self.type == "text" or value in self.choices)
             return value if fits else None
@@ -73,11 +71,8 @@ class Option(Model):
 def resolve_options(
     given: Mapping[str, Scalar], declared: Mapping[str, Option], template: str, document: Document
 ) -> dict[str, Scalar]:
-    """Returns every declared option with the job's value or its default.
-
-    Raises UserError with a finding for each that is unknown, missing or of another type, at its
-    line of the job's `document`.
-    """
+    """Returns every declared option with the job's value or its default. Raises UserError with a
+    finding for each that is unknown, missing or of another type, at its line of the `document`."""
     unknown = [name for name in given if name not in declared]
     findings = [_unknown(name, declared, template, document) for name in unknown]
     values: dict[str, Scalar] = {}
@@ -148,9 +143,7 @@ def is_shipped(template: Path) -> bool:
 
 def find_template(name: str, job_folder: Path) -> Path:
     """Returns the template's file: a plain name in one of the folders, or a path below the job's.
-
-    Raises FieldError for a name that leaves its folder or does not exist.
-    """
+    Raises FieldError for a name that leaves its folder or does not exist."""
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
         for folder in template_paths(job_folder):
             path = folder / (name + SUFFIX)
@@ -231,10 +224,8 @@ def front_matter(file: Path, source: str) -> FrontMatter:
 
 
 def template_list(folder: Path) -> list[dict[str, str]]:
-    """Returns name, description and folder of every template that a job in `folder` can name.
-
-    An unreadable template is listed too, with the reason as its description.
-    """
+    """Returns name, description and folder of every template that a job in `folder` can name; the
+    description of an unreadable one is the reason."""
     listed = []
     for name, file in all_templates(folder).items():
         try:
@@ -246,10 +237,8 @@ def template_list(folder: Path) -> list[dict[str, str]]:
 
 
 def template_facts(name: str, folder: Path) -> dict[str, Any]:
-    """Returns a template's description, needs and options, and a job file that uses it.
-
-    Raises UserError if a job in `folder` can name no such template.
-    """
+    """Returns a template's description, needs and options, and a job file that uses it. Raises
+    UserError if a job in `folder` can name no such template."""
     try:
         file = find_template(name, folder)
     except FieldError as error:
@@ -294,8 +283,7 @@ class Refusals:
         self.findings: list[Finding] = []
 
     def __call__(self, path: str, message: str, hint: str = "") -> str:
-        """Records a finding at the job's dotted `path`, or where it would stand; renders
-        nothing."""
+        """Records a finding at the job's dotted `path`, or where that would be; renders nothing."""
         at = tuple(path.split("."))
         self.findings.append(self._document.finding("unfit-job", at, message, hint))
         return ""

@@ -52,8 +52,7 @@ _OWN_MARKS = "put text that has these marks itself between {% raw %} and {% endr
 
 
 class TemplateFault(Exception):
-    """Error in a template: the message, the template's line (from 1), and a hint. `name` is the
-    unknown name, if that is the problem."""
+    """Error in a template, with its line (from 1), a hint, and the unknown `name` if it is one."""
 
     def __init__(
         self, message: str, line: int, file: str | None = None, name: str = "", hint: str = ""

@@ -31,8 +31,7 @@ _FOLDER = "job_templates"
 @dataclass(frozen=True)
 class CodeUpload:
     """Files below `root` that a job needs, by their paths there, and the job's folder. `sources`
-    maps some to files elsewhere on this machine; files of which only the names are needed have no
-    content."""
+    maps some to files elsewhere; files of which only the names are needed have no content."""
 
     root: Path
     folder: str
@@ -42,8 +41,7 @@ class CodeUpload:
 
     @classmethod
     def of(cls, job_file: JobFile) -> CodeUpload:
-        """Returns the files that the job's own submission would take. Raises UserError if they
-        cannot be sent."""
+        """Returns the files that a submission takes. Raises UserError if they cannot be sent."""
         jobs = [job_file]
         if has_steps(job_file.document.data):
             from fairway_runner.jobs.steps import read_steps

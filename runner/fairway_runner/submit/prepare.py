@@ -94,11 +94,6 @@ class PreparedRun:
         return sum(each.tasks for each in self.steps.values()) or self.record.tasks
 
     @property
-    def next_targets(self) -> list[str]:
-        """Targets to try if the first refuses it."""
-        return [each.record.target for each in self.others]
-
-    @property
     def targets(self) -> list[Target]:
         """All targets on which some of it may run."""
         runs = self.steps.values() or (self, *self.others)

@@ -155,8 +155,7 @@ def ready_again(
     copies: bool = True,
 ) -> Iterator[tuple[PreparedRun, Mapping[str, tuple[Any, Any]]]]:
     """Yields the run's code with an edited job, ready to start, and the changes; the code stays as
-    long. `asks` and `copies` are as for `prepare`. Raises UserError if anything is wrong with
-    it."""
+    long. `asks` and `copies` are as for `prepare`. Raises UserError if anything is wrong."""
     was = submitted(run)
     there = target or as_known_now(target_of(recorded_facts(run, "target.json")))
     facts = recorded_facts(run, "provenance.json")

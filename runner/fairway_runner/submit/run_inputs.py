@@ -16,7 +16,7 @@ from fairway_runner.jobs.job_fields import Best as BestSource
 from fairway_runner.jobs.job_fields import BestInput, KeptInput
 from fairway_runner.jobs.job_file import JobFile, section_of, sweeps_files
 from fairway_runner.jobs.project_files import require_code, walk
-from fairway_runner.jobs.steps import NamedStep, inputs_of_runs, step_run
+from fairway_runner.jobs.steps import NamedStep, inputs_of_runs
 from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.metrics import setting_of
 from fairway_runner.runs.records import FINAL_STATES, read_last, read_specs
@@ -108,8 +108,7 @@ def find_kept(
     asks: bool = True,
 ) -> tuple[KeptOutput, dict[str, Any]]:
     """Resolves the input `name` to an output, with the facts to record. Raises UserError if it does
-    not exist, unless the run is `going`. `brings` copies it to this machine, `asks` asks its
-    target."""
+    not exist, unless the run is `going`. `brings` copies it here, `asks` asks its target."""
     wanted = source.best if isinstance(source, BestInput) else source
     run = store.find(wanted.run)
     is_there = run.id not in going
@@ -180,13 +179,13 @@ def _bring(run: Run, kept: KeptOutput) -> None:
 
 
 def missing_outputs(
-    step: NamedStep, workflow_id: str, jobs: Mapping[str, Job]
+    step: NamedStep, runs: Mapping[str, str], jobs: Mapping[str, Job]
 ) -> Iterator[Finding]:
-    """Yields findings for inputs from a step without such an output, or of an unclear task; `jobs`
-    has all steps."""
-    runs = {step_run(workflow_id, name): name for name in jobs}
+    """Yields findings for inputs from a step without such an output, or of an unclear task; `runs`
+    and `jobs` are those of all steps."""
+    steps = {run: name for name, run in runs.items()}
     for name, value in inputs_of_runs(step.document):
-        other = runs.get(str(value.get("best", value).get("run")))
+        other = steps.get(str(value.get("best", value).get("run")))
         wrong = _wrong(name, value, other, jobs[other]) if other is not None else None
         if wrong is not None:
             found = step.document.finding("bad-steps", ("inputs", name), *wrong)

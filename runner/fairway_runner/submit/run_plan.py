@@ -138,9 +138,8 @@ _SHORTEST = 4
 
 
 def secret_values(sources: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the value of each `env:` secret, from the variable of the `environment` that its
-    source names. Raises UserError for each without a value, or with one too short to keep out of
-    logs."""
+    """Returns the value of each `env:` secret, from the variable of the `environment` that it
+    names. Raises UserError for each without a value, or with one too short to keep out of logs."""
     values, findings = {}, []
     for name, source in sources.items():
         if not source.startswith("env:"):
@@ -199,8 +198,7 @@ class Inputs:
 
 def inputs_of(job_file: JobFile, job: Job, target: Target) -> Inputs:
     """Returns the inputs except those of other runs, which `run_inputs` adds. Raises UserError at
-    its line for an unreadable one. On `local` a staged input exists already: its container is a
-    folder of this machine."""
+    its line for an unreadable one. On `local` a staged input exists already, as a folder."""
     found, here = Inputs(), runs_here(target.engine)
     for name, source in job.inputs.items():
         key: DataPath = ("inputs", name)

@@ -67,9 +67,8 @@ def folder_of(job_file: JobFile, path: str) -> Path:
 
 
 def collect(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False) -> Code:
-    """Returns the code in a folder. Raises UserError if it is too large to be only code. `exclude`
-    are shell patterns for paths and names; if `gitignore` is None, a warning names files that Git
-    ignores."""
+    """Returns the code in a folder. Raises UserError if it is too large. `exclude` are shell
+    patterns for paths and names; if `gitignore` is None, a warning names files that Git ignores."""
     files, warnings = listed(folder, exclude, gitignore=gitignore)
     digest = hashlib.sha256()
     for file in files:
@@ -218,8 +217,7 @@ def is_kept_by_git(folder: Path) -> bool:
 
 class Ignored:
     """Filter of a walk for files that Git ignores, each work tree by its own rules, including those
-    of links and nested repositories. Raises UserError if the folder is no work tree, or git
-    fails."""
+    of links and nested repositories. Raises UserError if there is none, or git fails."""
 
     def __init__(self, folder: Path) -> None:
         known = _ignored(folder)
