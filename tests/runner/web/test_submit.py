@@ -191,12 +191,10 @@ def test_submit_page_form_starts_from_the_chosen_template_file_or_run(
         query = {"from": chosen} if chosen else {}
         address = client.get("/submit", params=query).headers["location"]
         assert re.search("once=[a-z0-9]{6}$", address)
-        page = client.get(address).text
-        assert begun in page
-        assert 'value="file:jobs/a.yaml"' in page
-        assert "data.yaml" not in page
-        assert 'value="run:hello-first"' in page
-        assert ("params.word=two</textarea>" in page) is chosen.startswith("run:")
+        page = client.get(address)
+        answers(page, 200, begun, 'value="file:jobs/a.yaml"', 'value="run:hello-first"')
+        assert "data.yaml" not in page.text
+        assert ("params.word=two</textarea>" in page.text) is chosen.startswith("run:")
     for chosen in ("template:none", "template:../x", "template:\0", "run:none", "x"):
         answer = client.get("/submit", params={"from": chosen, "once": "abcdef"})
         assert answer.status_code in (404, 422)
@@ -257,8 +255,7 @@ def test_submit_page_escapes_text_and_confirms_sweeps(browser: TestClient, store
     page = browser.post("/submit", data=form, headers=ORIGIN).text
     assert "<script>alert" not in page
     answer = browser.post("/submit", data={"job": _MANY, "action": "submit"}, headers=ORIGIN)
-    assert "this starts 1,200 tasks" in answer.text
-    assert "Start all of these tasks" in answer.text
+    answers(answer, 422, "this starts 1,200 tasks", "Start all of these tasks")
     assert not list(store.unsorted())
 
 
