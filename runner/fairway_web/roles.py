@@ -96,12 +96,11 @@ class RequestContext:
 
 
 _context: ContextVar[RequestContext] = ContextVar("context")
-_NO_REQUEST = RequestContext()
 
 
 def request_context() -> RequestContext:
     """Returns the context of the current request, even in threads that work for it."""
-    return _context.get(_NO_REQUEST)
+    return _context.get(RequestContext())
 
 
 def in_context(context: RequestContext) -> AbstractContextManager[None]:

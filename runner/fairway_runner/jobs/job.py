@@ -76,14 +76,12 @@ def _distinct_variables(entries: dict[str, Any]) -> dict[str, Any]:
     return entries
 
 
-_ESCAPE = r"write \[ and \( for [ and ( themselves"
-
-
 def _metric_pattern(value: str) -> str:
     try:
         groups = re.compile(value).groups
     except re.error as error:
-        raise FieldError(f"`{value}` is not a regular expression: {error}", _ESCAPE) from None
+        hint = r"write \[ and \( for [ and ( themselves"
+        raise FieldError(f"`{value}` is not a regular expression: {error}", hint) from None
     if groups != 1:
         hint = "put the number in one pair of parentheses, for example loss=([0-9.]+)"
         raise FieldError(f"`{value}` has {groups} groups where it needs one", hint)

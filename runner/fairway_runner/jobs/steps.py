@@ -249,14 +249,10 @@ def inputs_of_runs(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, value
 
 
-# A template may produce any value, see `job_file`.
-_TEMPLATE = r"\{[{%#]"
-_STEPS = "Jobs that begin when others have ended; what stands beside them holds for all."
-
-
 def job_schema() -> dict[str, Any]:
     """Returns the schema of a job file, where text with `{{ … }}` may replace any single value."""
-    schema = schema_of(Job, title="Fairway job", reference=_TEMPLATE)
+    # A template may produce any value, see `job_file`.
+    schema = schema_of(Job, title="Fairway job", reference=r"\{[{%#]")
     per_node = schema["properties"]["processes_per_node"]
     # `job_file` replaces it by a number before the model is validated.
     words = {key: per_node.pop(key) for key in ("description", "default") if key in per_node}
@@ -288,9 +284,10 @@ def job_schema() -> dict[str, Any]:
         "properties": fields,
         "additionalProperties": False,
     }
+    says = "Jobs that begin when others have ended; what stands beside them holds for all."
     schema["properties"]["steps"] = {
         "type": "object",
-        "description": _STEPS,
+        "description": says,
         "minProperties": 1,
         "additionalProperties": {"$ref": "#/$defs/Step"},
     }
