@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -57,13 +59,9 @@ def cost(file: Path) -> dict[str, Any]:
     return cost_facts(loaded, parts_of(loaded), prices_at_hand())
 
 
-def picture(file: Path) -> bytes:
-    """Returns a diagram of an environment as SVG, redrawn if its file has changed."""
-    return _drawn(file, file.stat().st_mtime_ns)
-
-
 @lru_cache(maxsize=64)
-def _drawn(file: Path, _changed: int) -> bytes:
+def drawn(file: Path, _changed: int) -> bytes:
+    """Returns a diagram of an environment as SVG, drawn once for each time of its file's change."""
     return svg(draw(load_environment(file), file.stem)).encode()
 
 
@@ -78,13 +76,10 @@ def run_costs(runs: Runs, by: str, since: str) -> dict[str, Any]:
 
 def metrics(runs: Runs) -> str:
     """Returns the runs by state and target, in Prometheus' text format."""
-    counts: dict[tuple[str, str], int] = {}
+    counts = Counter[tuple[str, str]]()
     for run in runs.unsorted():
-        try:
-            key = (run.record.target, run.state)
-        except (UserError, OSError):
-            continue  # `list` reports the error
-        counts[key] = counts.get(key, 0) + 1
+        with suppress(UserError, OSError):  # `list` reports the error
+            counts[run.record.target, run.state] += 1
     lines = ["# HELP fairway_runs Runs of this project.", "# TYPE fairway_runs gauge"]
     for (target, state), count in sorted(counts.items()):
         label = target.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -104,8 +99,7 @@ def may_steer(run: Run) -> bool:
 
 
 def cancel_run(run: Run, task: str | None = None) -> None:
-    """Ends it early, or one of its tasks, and waits for the end. Raises UserError if the caller may
-    not."""
+    """Ends it, or one of its tasks, and waits for that. Raises UserError if the caller may not."""
     with noted("cancel" if task is None else f"cancel task {task[:20]}", run):
         if not may_steer(run):
             raise refused("steer-all")
@@ -194,8 +188,7 @@ def page_facts(target: Target, runs: Runs) -> dict[str, Any]:
 
 
 def act_on_nodes(target: Target, action: str, nodes: Sequence[str]) -> None:
-    """Drains or resumes all of them, even if that fails for one. Raises UserError that says for
-    which."""
+    """Drains or resumes all of them. Raises UserError that says for which that failed."""
     if action not in _ACTIONS:
         message = f"`{action}` is not an action for nodes"
         raise UserError.of("bad-value", message, "drain or resume it")

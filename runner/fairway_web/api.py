@@ -11,7 +11,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
@@ -27,7 +26,8 @@ from fairway_runner.runs.report.data import compare
 from fairway_runner.runs.store import Run, refresh_all
 from fairway_runner.runs.view import RunView, cancel_facts, started_facts
 from fairway_runner.targets.lookup import find_target
-from fairway_web import actions, logs, runs, schemas
+from fairway_web import actions, logs, runs, schemas, submissions
+from fairway_web.code_upload import Uploads
 from fairway_web.roles import ROUTES, require
 from fairway_web.runs import RunQuery
 from fairway_web.submissions import Asked, read_asked
@@ -59,8 +59,6 @@ _REFUSALS = {
     502: "a service failed",
     503: "the keys of the sign-in cannot be fetched",
 }
-_OF_BODIES = frozenset({409, 413})
-"""Errors of requests that change something."""
 CALLS: list[tuple[str, str, Endpoint, dict[str, Any]]] = []
 """Requests in the order of the docs: method, path, function and FastAPI's options."""
 
@@ -79,8 +77,7 @@ def call(
     people whose role allows the action. An `answer` in a list is the type of its items."""
     method, path = place.split(" ")
     if isinstance(answer, list):
-        (each,) = answer
-        answer = list[each]  # type: ignore[valid-type]
+        answer = list[answer[0]]
     ROUTES[f"{method} /api/v1{path}"] = action
 
     async def allowed(request: Request) -> None:
@@ -90,22 +87,23 @@ def call(
             hint = "its values stand in the address, such as `?task=1`"
             raise UserError.of("bad-request", "this call takes no body", hint)
 
-    good: dict[str, Any] = {name: {"schema": {"type": "string"}} for name in headers}
-    responses: dict[int | str, dict[str, Any]] = {status: {"headers": good} if good else {}}
+    good: dict[str, Any] = {}
+    if headers:
+        good["headers"] = {name: {"schema": _TEXT} for name in headers}
     if media:
-        schemas_of = {each: {"schema": _TEXT if each.startswith("text/") else {}} for each in media}
-        responses[status]["content"] = schemas_of
-    responses |= {
+        text = {each: _TEXT if each.startswith("text/") else {} for each in media}
+        good["content"] = {each: {"schema": schema} for each, schema in text.items()}
+    refusals = {
         code: {"description": says, "model": schemas.Findings}
         for code, says in _REFUSALS.items()
-        if method != "GET" or code not in _OF_BODIES
+        if method != "GET" or code not in (409, 413)  # of requests that change something
     }
     options: dict[str, Any] = {
         "methods": [method],
         "response_model": answer,
         "response_class": Response if media else JSONResponse,
         "status_code": status,
-        "responses": responses,
+        "responses": {status: good, **refusals},
         "dependencies": [Depends(allowed)],
     }
     if body is not None:
@@ -164,7 +162,7 @@ def api(site: Site | None, handlers: Mapping[Any, Handler]) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         servers=[{"url": "/api/v1"}],
-        exception_handlers={**handlers, RequestValidationError: _unfit},
+        exception_handlers={**handlers},
     )
     app.state.site = site
     return app
@@ -185,11 +183,6 @@ def _routes() -> list[BaseRoute]:
             also: dict[str, Any] = {"methods": ["HEAD"], "include_in_schema": False}
             made.add_api_route(path, function, **{**options, **also})
     return made.routes
-
-
-async def _unfit(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    return problem(runs.unfit(error.errors()))
 
 
 @cache
@@ -370,7 +363,7 @@ async def submit_job(request: Request, job: Job) -> Response:
     """submits a job, as `fairway submit --json` does; with the same `run_id` again, it is the same
     run"""
     site = site_of(request)
-    run, warnings = await submitting(site.submissions.submit, job)
+    run, warnings = await submitting(submissions.submit, site.runs, job)
     site.refresher.watch()
     facts = await reading(started_facts, run)
     beside = {"Location": f"/api/v1/runs/{run.id}", "Findings": runs.findings_header(warnings)}
@@ -386,7 +379,7 @@ async def submit_job(request: Request, job: Job) -> Response:
 async def send_code(request: Request) -> Response:
     """takes the list of pieces of some code, `{"pieces": [SHA-256, …]}`; answers with its name for
     `code`, and the pieces that are `missing`"""
-    uploads, body = site_of(request).submissions.uploads, await request.body()
+    uploads, body = Uploads(site_of(request).runs.base), await request.body()
     return JSONResponse(await reading(uploads.wanted, body))
 
 
@@ -399,20 +392,20 @@ async def send_code(request: Request) -> Response:
 )
 async def send_piece(request: Request, digest: Name) -> Response:
     """takes one piece of at most 1 MiB, by the SHA-256 of its bytes"""
-    uploads, body = site_of(request).submissions.uploads, await request.body()
+    uploads, body = Uploads(site_of(request).runs.base), await request.body()
     return JSONResponse(await reading(uploads.keep, digest, body), 201)
 
 
 @call("submit", "POST /check", schemas.Checked, body=_JOB)
 async def check_job(request: Request, job: Job) -> Response:
     """what a job would start, with its `scripts` and warnings; nothing is started"""
-    return JSONResponse(await checking(site_of(request).submissions.check, job))
+    return JSONResponse(await checking(submissions.check, site_of(request).runs, job))
 
 
 @call("submit", "POST /render", schemas.Rendered, body=_JOB)
 async def render_job(request: Request, job: Job) -> Response:
     """what `fairway render --json` prints"""
-    return JSONResponse(await checking(site_of(request).submissions.render, job))
+    return JSONResponse(await checking(submissions.render, site_of(request).runs, job))
 
 
 @call("steer", "POST /runs/{run}/cancel", schemas.Cancelled)
@@ -475,7 +468,8 @@ async def cost_of_environment(request: Request, name: Name) -> Response:
 @call("look", "GET /environments/{name}/diagram", media=("image/svg+xml",))
 async def draw_environment(request: Request, name: Name) -> Response:
     """a diagram, as SVG"""
-    picture = await checking(actions.picture, actions.environment_file(name))
+    file = actions.environment_file(name)
+    picture = await checking(actions.drawn, file, file.stat().st_mtime_ns)
     return Response(picture, media_type="image/svg+xml")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from fastapi.exceptions import RequestValidationError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -22,7 +23,7 @@ from fairway_web.api import api, problem
 from fairway_web.auth import OPEN_PATHS, SAFE, Refused, SignIn
 from fairway_web.pages import PAGES, problem_page
 from fairway_web.roles import ALONE, OPEN, RequestContext, in_context, requiring, route
-from fairway_web.runs import Runs
+from fairway_web.runs import Runs, unfit
 from fairway_web.submit_page import SUBMIT_PAGES
 from fairway_web.threads import Follower, Site, file_error, reading, site_of
 
@@ -78,7 +79,6 @@ class Guard:
             self._open[context.person.id] -= 1
 
     async def _context(self, scope: Scope) -> RequestContext:
-        """Returns the person behind the request and their audit file. Raises Refused for others."""
         headers, path, sign_in = Headers(scope=scope), scope["path"], self._sign_in
         if not sign_in.is_here(headers.get("host", ""), path):
             raise Refused(421, "wrong-host", "this server has another name")
@@ -126,7 +126,6 @@ def _refuse(scope: Scope, status: int, code: str, message: str) -> Response:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """Returns the receiver of a request's body, limited in size and time."""
     left, end = LARGEST_BODY, anyio.current_time() + _PATIENCE
 
     async def bounded() -> Message:
@@ -155,8 +154,7 @@ def _with_headers(send: Send) -> Send:
 
 
 def application(store: RunStore, sign_in: SignIn, follower: Follower | None = None) -> Guard:
-    """Returns the server of one project's runs, with this kind of sign-in; see `Site` for the
-    rest."""
+    """Returns the server of one project's runs, with this kind of sign-in."""
     site = Site(Runs(store.base), follower)
     site.refresher.start()
     static = StaticFiles(packages=[("fairway_web", "static")])
@@ -187,39 +185,28 @@ async def _metrics(request: Request) -> Response:
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
-def _problem(request: Request, error: UserError, status: int | None = None) -> Response:
-    answer = problem(error, status)
-    is_call = request.url.path.startswith("/api/")
-    return answer if is_call else problem_page(error, answer.status_code)
-
-
-async def _user_error(request: Request, error: Exception) -> Response:
+async def _problem(request: Request, error: Exception) -> Response:
+    status: int | None = None
+    headers: Mapping[str, str] = {}
+    match error:
+        case ClientDisconnect():  # if the caller has disconnected, nobody reads the answer
+            message = f"more than {LARGEST_BODY:,} bytes, or sent for longer than {_PATIENCE:g} s"
+            return _refuse(request.scope, 413, "too-large", message)
+        case HTTPException():
+            status, headers = error.status_code, error.headers or {}
+            error = UserError.of("no-such-page", str(error.detail), "the first page is /")
+        case RequestValidationError():
+            error = unfit(error.errors())
+        case OSError():
+            error = file_error(error)
     assert isinstance(error, UserError)
-    return _problem(request, error)
-
-
-async def _file_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, OSError)
-    return _problem(request, file_error(error))
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    found = UserError.of("no-such-page", str(error.detail), "the first page is /")
-    answer = _problem(request, found, error.status_code)
-    answer.headers.update(error.headers or {})
+    answer: Response = problem(error, status)
+    if not request.url.path.startswith("/api/"):
+        answer = problem_page(error, answer.status_code)
+    answer.headers.update(headers)
     return answer
 
 
-async def _cut_off(request: Request, error: Exception) -> Response:
-    # If the caller has disconnected, nobody reads the answer.
-    message = f"more than {LARGEST_BODY:,} bytes, or sent for longer than {_PATIENCE:g} s"
-    return _refuse(request.scope, 413, "too-large", message)
-
-
-_HANDLERS: Mapping[Any, Handler] = {
-    UserError: _user_error,
-    OSError: _file_error,
-    HTTPException: _http_error,
-    ClientDisconnect: _cut_off,
-}
+_HANDLERS: Mapping[Any, Handler] = dict.fromkeys(
+    (UserError, OSError, HTTPException, RequestValidationError, ClientDisconnect), _problem
+)

@@ -140,8 +140,7 @@ class BehindProxy:
     routes: ClassVar[Sequence[BaseRoute]] = ()
 
     def is_here(self, host: str, path: str) -> bool:
-        """Returns True for the public name; the proxy itself checks the health under another
-        one."""
+        """Returns True for the public name; the proxy itself checks the health under a near one."""
         if path in OPEN_PATHS and not _NEAR.isdisjoint((host, host.rpartition(":")[0])):
             return True
         own = urlsplit(self.url).netloc
@@ -166,26 +165,21 @@ class BehindProxy:
         return origin == self.url
 
     async def person(self, headers: Headers, path: str) -> Person:
-        """Returns the owner of the token. Raises Refused if there is none."""
-        return await verifying(self.verifier.person, token_of(headers))
-
-
-SignIn = ByToken | BehindProxy
-
-
-def token_of(headers: Headers) -> str:
-    """Returns the request's token. Raises Refused if there is none, or more than one."""
-    for name in TOKEN_HEADERS:
+        """Returns the owner of the token. Raises Refused if there is none, or more than one."""
+        name = next((each for each in TOKEN_HEADERS if each in headers), None)
+        if name is None:
+            message = "nobody has signed in: the proxy passed no token of Entra ID"
+            raise Refused(401, "no-token", message)
         given = headers.getlist(name)
-        if not given:
-            continue
         kind, _, token = given[0].partition(" ")
         if name != "authorization":
             kind, token = "bearer", given[0]
-        if len(given) == 1 and kind.lower() == "bearer" and token.strip():
-            return token.strip()
-        raise Refused(401, "no-token", f"the header {name} holds no token of a sign-in")
-    raise Refused(401, "no-token", "nobody has signed in: the proxy passed no token of Entra ID")
+        if len(given) > 1 or kind.lower() != "bearer" or not token.strip():
+            raise Refused(401, "no-token", f"the header {name} holds no token of a sign-in")
+        return await verifying(self.verifier.person, token.strip())
+
+
+SignIn = ByToken | BehindProxy
 
 
 _FRESH = 3600.0  # seconds until the keys of a tenant are fetched again
@@ -214,8 +208,7 @@ class SigningKeys(jwt.PyJWKClient):
 
     def find(self, kid: str) -> jwt.PyJWK | None:
         """Returns the key of that id, if the tenant has one. Raises Refused if the keys cannot be
-        fetched. A known key never waits for a fetch that somebody else's token has made
-        necessary."""
+        fetched. A known key never waits for a fetch that somebody else's token needs."""
         assert self.jwk_set_cache is not None
         known = self.jwk_set_cache.get()
         if known is not None and (key := self.match_kid(known.keys, kid)) is not None:
@@ -243,10 +236,9 @@ class SigningKeys(jwt.PyJWKClient):
         ends = issuer.endswith(f"/{self._tenant}/v2.0")
         if not (ends and issuer.startswith("https://") and keys_url.startswith("https://")):
             raise ValueError(f"{self.uri} names another issuer")
-        listed = self.document(keys_url)["keys"]
         keys = [
             each
-            for each in listed
+            for each in self.document(keys_url)["keys"]
             if each.get("use", "sig") == "sig"
             and str(each.get("issuer", issuer)).replace("{tenantid}", self._tenant) == issuer
         ]
@@ -322,12 +314,9 @@ class Verifier:
             message = "you have signed in, but have no role here"
             hint = f"ask for one of the app roles {', '.join(_ROLES)} in Entra ID"
             raise Refused(403, "no-role", f"{message}: {hint}")
-        for each in ("preferred_username", "upn", "name", "azp", "appid"):
-            name = claims.get(each)
-            if isinstance(name, str) and name and name.isprintable():
-                break
-        else:
-            name = known
+        names = map(claims.get, ("preferred_username", "upn", "name", "azp", "appid"))
+        legible = (each for each in names if isinstance(each, str) and each and each.isprintable())
+        name = next(legible, known)
         return Person(known, name[:_LONGEST_NAME], role, float(claims["exp"]) + _LEEWAY)
 
 

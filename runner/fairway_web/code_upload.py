@@ -30,7 +30,7 @@ from fairway_web.schemas import Pieces
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOST_PIECES = 2_000
 _MOST_KEPT = 1 << 30  # bytes of the pieces of one person
-_AGE = 86_400.0  # bytes of one person's pieces
+_AGE = 86_400.0  # seconds until an unused piece is removed
 _LARGEST_HEAD = 8 << 20  # bytes
 # Every git directory has HEAD, even one not named `.git`: its settings can run programs, and git
 # inspects the code again when the run is repeated.
@@ -38,15 +38,6 @@ _NEVER = ("HEAD", *NEVER)
 _LONGEST_NAME, _LONGEST_PATH = 255, 1024  # bytes
 _DEEPEST = 50  # components of a path, each of which is a folder on the server's disk
 _AGAIN = "send it again: fairway --server URL submit JOB"
-
-
-@dataclass(frozen=True)
-class UnpackedUpload:
-    """Unpacked code: the folder that would contain the job's file, and its origin, with its own
-    folder."""
-
-    folder: Path
-    origin: Origin
 
 
 @dataclass(frozen=True)
@@ -58,7 +49,8 @@ class Uploads:
     @property
     def _folder(self) -> Path:
         own = hashlib.sha256(request_context().person.id.encode()).hexdigest()[:16]
-        return self.base / "sent" / own
+        (folder := self.base / "sent" / own).mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
 
     def wanted(self, body: bytes) -> dict[str, Any]:
         """Stores the list of the pieces of some code; returns its name, and the missing pieces.
@@ -85,17 +77,17 @@ class Uploads:
             raise UserError.of("wrong-digest", "this is not the piece that its name says", hint)
         if not self._touch(digest):
             self._require_room(len(piece))
-            with tempfile.NamedTemporaryFile(dir=self._made(), prefix=".", delete=False) as draft:
+            with tempfile.NamedTemporaryFile(dir=self._folder, prefix=".", delete=False) as draft:
                 draft.write(piece)
             Path(draft.name).rename(self._folder / digest)
         return {"digest": digest, "size": len(piece)}
 
     @contextmanager
-    def unpacked(self, code: str) -> Iterator[UnpackedUpload]:
-        """Yields the files of some code, in a temporary folder. Raises UserError if pieces are
-        missing, or are not valid code."""
+    def unpacked(self, code: str) -> Iterator[tuple[Path, Origin]]:
+        """Yields the folder of a job whose code is unpacked in a temporary folder, and its origin.
+        Raises UserError if pieces are missing, or are not valid code."""
         pieces = _listed(self._read(code))
-        own = self._made()
+        own = self._folder
         with (
             tempfile.TemporaryDirectory(prefix=".code-", dir=own) as made,
             tempfile.TemporaryFile(dir=own) as stream,
@@ -120,11 +112,7 @@ class Uploads:
                     raise _bad(f"`{name}` is in it twice, or a file and a folder") from None
             if stream.read(1):
                 raise _bad("it continues after its last file")
-            yield UnpackedUpload(root / facts.folder, Origin(root, facts.git.model_dump()))
-
-    def _made(self) -> Path:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self._folder
+            yield root / facts.folder, Origin(root, facts.git.model_dump())
 
     def _read(self, digest: str) -> bytes:
         if _DIGEST.fullmatch(digest):
@@ -143,7 +131,7 @@ class Uploads:
 
     def _require_room(self, size: int) -> None:
         sizes = []
-        for each in self._made().iterdir():
+        for each in self._folder.iterdir():
             with suppress(FileNotFoundError):  # a clean-up has just removed it
                 sizes.append(each.lstat().st_size)
         if sum(sizes) + size > _MOST_KEPT or len(sizes) >= _MOST_KEPT // PIECE * 20:
@@ -192,8 +180,7 @@ class _Head(BaseModel):
 
 
 def _require_safe(path: str) -> None:
-    """Raises UserError for a path out of its folder, or one that jobs never contain, as git's
-    settings."""
+    """Raises UserError for a path that leads out, or that jobs never contain, as git's."""
     parts = path.removesuffix("/").split("/")
     if (
         len(path.encode()) > _LONGEST_PATH

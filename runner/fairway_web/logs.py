@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +17,7 @@ import anyio
 
 from fairway_core.findings import UserError
 from fairway_runner.runs.folder import chosen_task
-from fairway_runner.runs.log_lines import Line, LogFile, Selection, ranks_wanted, require_labels
+from fairway_runner.runs.log_lines import LogFile, Selection, ranks_wanted, require_labels
 from fairway_web.threads import reading
 
 if TYPE_CHECKING:
@@ -91,8 +90,7 @@ class Logs:
         raise UserError.of("bad-value", message, hint)
 
     def parts(self, starts: Sequence[int] | None = None, *, ended: bool = False) -> Parts:
-        """Returns the lines from these offsets on, MOST bytes in all; without offsets the last
-        lines."""
+        """Returns the lines from these offsets on, MOST bytes in all; without offsets the end."""
         most = MOST // len(self.files)
         ranks = None if self.rank is None else {self.rank}
         logs = [LogFile(*each) for each in self.files]
@@ -103,25 +101,22 @@ class Logs:
             lines = list(log.piece(most, ended=ended))
             if size > most and len(lines) > 1:
                 lines.pop(0)  # incomplete; but a progress bar may be a single line
-            shown = b"".join(map(partial(self._shown, log), selection.taken(lines)))
+            shown = bytearray()
+            for line in selection.taken(lines):
+                rank = "" if line.rank is None or self.rank is not None else str(line.rank)
+                names = ".".join(filter(None, (log.name, rank)))
+                shown += (f"[{names}] ".encode() if names else b"") + line.rest
             text = _plain(shown.decode("utf-8", "replace"))
             cut = log.name and text and not text.endswith("\n")
             found.append(text + "\n" if cut else text)
         return Parts("".join(found), tuple(log.offset for log in logs))
-
-    def _shown(self, log: LogFile, line: Line) -> bytes:
-        """Formats a line, with its task and rank if these are shown."""
-        is_named = line.rank is not None and self.rank is None
-        names = [each for each in (log.name, str(line.rank) if is_named else "") if each]
-        return f"[{'.'.join(names)}] ".encode() + line.rest if names else line.rest
 
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 def log_of(run: Run, task: str) -> Path:
-    """Returns the log of a task by its number, of `setup` or `finally`. Raises UserError for an
-    unknown one."""
+    """Returns the log of a task, of `setup` or `finally`. Raises UserError for an unknown one."""
     if task == "setup" and (run.folder / "setup.jsonl").exists():
         return run.folder / "setup" / "log.txt"
     return run.log(chosen_task(run, task))

@@ -51,8 +51,7 @@ def _templates() -> Environment:
 
 
 def page(name: str, status: int = 200, /, **facts: Any) -> HTMLResponse:
-    """Renders a page from its template, without buttons for actions that the caller may not
-    perform."""
+    """Renders a page, without buttons for actions that the caller may not perform."""
     asks = {"person": request_context().person, "may": may}
     return HTMLResponse(_templates().get_template(name).render(**facts, **asks), status)
 
@@ -89,16 +88,15 @@ async def list_page(request: Request) -> Response:
     found = await reading(runs.page_of, site.runs, RunQuery.of(QueryParams(query)))
     given = {name: value for name, value in query.items() if value}
     followed = site.follower.findings if site.follower is not None else ()
-    facts: dict[str, Any] = {
-        "title": "Runs",
-        "page": found,
-        "query": given,
-        "states": runs.STATES,
-        "findings": [*site.refresher.findings, *followed, *found.findings],
-        "here": "/?" + urlencode({**given, "fragment": "1"}),
-    }
-    draw = fragment if asked.get("fragment") else page
-    return draw("runs.html.j2", **facts)
+    return (fragment if asked.get("fragment") else page)(
+        "runs.html.j2",
+        title="Runs",
+        page=found,
+        query=given,
+        states=runs.STATES,
+        findings=[*site.refresher.findings, *followed, *found.findings],
+        here="/?" + urlencode({**given, "fragment": "1"}),
+    )
 
 
 async def run_page(request: Request) -> Response:
@@ -155,8 +153,7 @@ async def act_on_runs(request: Request) -> Response:
 
 
 def _sections(run: Run) -> Markup:
-    """Returns the sections of a run's report, or why there are none: the page still has its log,
-    its outputs and its buttons."""
+    """Returns the sections of a run's report, or why there are none: the rest of the page stays."""
     try:
         return sections(run)
     except UserError as error:

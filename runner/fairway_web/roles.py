@@ -95,15 +95,12 @@ class RequestContext:
     audit: Path | None = None
 
 
-_context: ContextVar[RequestContext] = ContextVar(
-    "context",
-    default=RequestContext(),  # noqa: B039 - it is frozen
-)
+_context: ContextVar[RequestContext] = ContextVar("context")
 
 
 def request_context() -> RequestContext:
     """Returns the context of the current request, even in threads that work for it."""
-    return _context.get()
+    return _context.get(RequestContext())
 
 
 def in_context(context: RequestContext) -> AbstractContextManager[None]:
@@ -117,8 +114,7 @@ def may(action: str) -> bool:
 
 
 def require(action: str, path: str) -> None:
-    """Raises UserError if the caller may not perform the action, and records the refusal with the
-    requested path."""
+    """Raises UserError if the caller may not perform the action, and records the refusal."""
     if not may(action):
         with audited(action, {"path": path}):
             raise refused(action)
@@ -143,8 +139,7 @@ def route(
 
 
 def requiring(action: str, name: str, app: ASGIApp) -> ASGIApp:
-    """Returns an app for the route of that name that answers only people whose role allows the
-    action."""
+    """Returns an app for the route of that name that answers only people with the right role."""
     ROUTES[name] = action
 
     async def allowed(scope: Scope, receive: Receive, send: Send) -> None:
@@ -162,8 +157,7 @@ def by() -> dict[str, str] | None:
 
 @contextmanager
 def audited(action: str, about: Mapping[str, str]) -> Iterator[None]:
-    """Records the outcome of the block, and its object, but nothing that was sent, in the audit
-    file if there is one."""
+    """Records outcome and object of the block, but nothing sent, in the audit file, if any."""
     outcome = "failed"
     try:
         yield
@@ -182,8 +176,7 @@ def audited(action: str, about: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def noted(action: str, run: Run) -> Iterator[None]:
-    """Audits like `audited`; if the block succeeds, also records the person, if named, in the
-    run."""
+    """Audits like `audited`; if the block succeeds, records a named person in the run too."""
     with audited(action, {"run": run.id}):
         yield
         if (who := by()) is not None:

@@ -48,17 +48,13 @@ class Runs(RunStore):
     )
 
     def unsorted(self) -> Iterator[Run]:
-        for run in super().unsorted():
-            current = self._current(run)
-            if current is not None:
-                yield current
+        yield from filter(None, map(self._current, super().unsorted()))
 
     def find(self, text: str, *, going: bool = False) -> Run:
         """Returns the run with exactly that id. Raises UserError otherwise."""
-        if text and "/" not in text and not text.startswith("."):
-            run = self._current(Run(self.folder / text))
-            if run is not None:
-                return run
+        is_name = text and "/" not in text and not text.startswith(".")
+        if is_name and (run := self._current(Run(self.folder / text))) is not None:
+            return run
         raise UserError.of("unknown-run", f"there is no run `{text}`", "list them: fairway list")
 
     def find_prefix(self, text: str, *, going: bool = False) -> Run:
@@ -110,8 +106,7 @@ class RunQuery(BaseModel):
 
     @property
     def shown(self) -> list[Column]:
-        """Columns requested in addition to the facts of a run. Raises UserError for an unknown
-        one."""
+        """Columns requested beside the facts of a run. Raises UserError for an unknown one."""
         return Column.listed(self.columns)
 
 
@@ -120,12 +115,10 @@ def unfit(errors: Iterable[Mapping[str, Any]]) -> UserError:
     hint = "GET /api/v1/openapi.json describes the values of each call"
     found = []
     for each in errors:
-        name = next((part for part in each["loc"] if part not in _PARTS), "the address")
+        places = (part for part in each["loc"] if part not in ("query", "header", "path"))
+        name = next(places, "the address")
         found.append(Finding("bad-value", f"`{name}`: {each['msg']}", hint))
     return UserError(found)
-
-
-_PARTS = ("query", "header", "path")
 
 
 @dataclass(frozen=True)
@@ -141,16 +134,9 @@ class Page:
 def page_of(store: RunStore, query: RunQuery) -> Page:
     """Returns the runs that a query selects. Raises UserError for an invalid value."""
     columns = query.shown
-    wanted = Wanted(
-        states=query.state,
-        name=query.name,
-        target=query.target,
-        tags=query.tag,
-        since=moment("since", query.since) if query.since else None,
-        text=query.text,
-        before=query.before,
-        behind=query.behind,
-    )
+    since = moment("since", query.since) if query.since else None
+    given = query.model_dump(include={"name", "target", "text", "before", "behind"})
+    wanted = Wanted(states=query.state, tags=query.tag, since=since, **given)
     # One more than is shown indicates that there are others.
     found = select(store, wanted, query.limit + 1)
     chosen = found.runs[-query.limit :]
@@ -166,15 +152,13 @@ def page_of(store: RunStore, query: RunQuery) -> Page:
 
 
 def compared(runs: Runs, names: Sequence[str]) -> tuple[list[Run], int]:
-    """Returns the runs of those names, and how many exceed MOST_COMPARED. Raises UserError if
-    unknown."""
+    """Returns those runs, and how many exceed MOST_COMPARED. Raises UserError if unknown."""
     asked = list(dict.fromkeys(names))
     return [runs.find(name) for name in asked[:MOST_COMPARED]], len(asked[MOST_COMPARED:])
 
 
 def state_facts(run: Run) -> dict[str, Any]:
-    """Returns its state and reason, its exit code once it has ended, and when its target last
-    reported."""
+    """Returns state and reason, the exit code after the end, and when the target last reported."""
     status, known = run.status, run_facts(run)
     return {
         "run_id": run.id,
@@ -188,15 +172,13 @@ def state_facts(run: Run) -> dict[str, Any]:
 
 
 def located_facts(finding: Finding) -> dict[str, Any]:
-    """Returns a finding for a client that has the line itself, with the part of it that is
-    meant."""
+    """Returns a finding for a client that has its line, with the part of it that is meant."""
     facts: dict[str, Any] = finding_facts(finding)
     return {**facts, "length": finding.location.length} if finding.location else facts
 
 
 def findings_header(findings: Iterable[Finding]) -> str:
-    """Returns findings for the header of a list, which has no place for them: the first few, in
-    ASCII."""
+    """Returns the first few findings, in ASCII, for the header of a list."""
     short = [
         replace(each, message=each.message[:_LONGEST], hint=each.hint[:_LONGEST])
         for each in islice(findings, _MOST_FINDINGS)
@@ -205,8 +187,7 @@ def findings_header(findings: Iterable[Finding]) -> str:
 
 
 def script(run: Run, task: str) -> str:
-    """Returns the script of a task by its number, of `setup` or `finally`. Raises UserError for
-    none."""
+    """Returns the script of a task, of `setup` or `finally`. Raises UserError for none."""
     if task == "setup":
         name, path = task, run.folder / "setup.jsonl"
     else:
@@ -219,9 +200,8 @@ def script(run: Run, task: str) -> str:
 
 
 def outputs(run: Run, start: int = 0) -> tuple[list[dict[str, Any]], bool]:
-    """Returns the files that tasks have kept, by task and path, with their sizes in bytes, and
-    links to folders with their relative targets: MOST_OUTPUTS of them from an index on, and True if
-    there are more."""
+    """Returns kept files by task and path, with their sizes in bytes, and links to folders with
+    their relative targets: MOST_OUTPUTS of them from an index on, and True if there are more."""
     found = list(islice(_output_files(run), start, start + MOST_OUTPUTS + 1))
     return found[:MOST_OUTPUTS], len(found) > MOST_OUTPUTS
 
@@ -244,8 +224,7 @@ def _output_files(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def output(run: Run, path: str) -> Path:
-    """Returns the file of that path, TASK/OUTPUT/…. Raises UserError if it is none of the run's
-    outputs."""
+    """Returns the file at TASK/OUTPUT/…. Raises UserError if it is no output of the run."""
     task, *parts = PurePosixPath(path).parts or ("",)
     if parts and ".." not in parts:
         base = (run.task_folder(chosen_task(run, task)) / "outputs").resolve()
@@ -301,10 +280,9 @@ def _folder(run: Run, since: int) -> dict[str, Any]:
                     files[name] = "".join(each.line() for each in short)
                 else:
                     files[name] = path.read_text("utf-8", "replace")
-    for path in run.folder.glob("tasks/*/log.txt"):
-        logs[path.parent.name] = path.stat().st_size
-    with suppress(FileNotFoundError):
-        logs["setup"] = (run.folder / "setup" / "log.txt").stat().st_size
+    for path in (*run.folder.glob("tasks/*/log.txt"), run.folder / "setup" / "log.txt"):
+        with suppress(FileNotFoundError):
+            logs[path.parent.name] = path.stat().st_size
     # The state that this machine determines: a run whose process is gone is lost.
     files["state.json"] = json.dumps(run.status.to_json())
     place = {"folder": str(run.folder), "last_known": run.last_known}

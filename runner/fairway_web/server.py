@@ -25,6 +25,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from fairway_core.findings import UserError
+from fairway_runner.runs.records import legible_facts
 from fairway_web.app import application
 from fairway_web.auth import ByToken, SignIn
 from fairway_web.threads import Follower
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 _GRACE = 2  # seconds for open streams at the end
 _BACKLOG = 16  # connections that wait to be accepted
-_RECORD = "serve.json"
 
 _LOG = logging.getLogger("fairway")
 
@@ -62,8 +62,7 @@ class Address:
 
 
 def listening(address: str, port: int) -> socket.socket:
-    """Returns a socket bound to a port of an address of this machine. Raises UserError if that
-    fails."""
+    """Returns a socket bound to a port of an address. Raises UserError if that fails."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -81,8 +80,7 @@ def listening(address: str, port: int) -> socket.socket:
 
 
 def on_loopback(port: int) -> Address:
-    """Returns an address at a port of this machine's loopback, any free one for 0. Raises UserError
-    if it is taken."""
+    """Returns an address on loopback, at any free port for 0. Raises UserError if it is taken."""
     listener = listening(LOOPBACK, port)
     port = listener.getsockname()[1]
     hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
@@ -91,8 +89,7 @@ def on_loopback(port: int) -> Address:
 
 
 def on_socket(path: Path) -> Address:
-    """Returns the address of a new socket in the file system that only its owner can use. Raises
-    UserError if it cannot be created."""
+    """Returns the address of a new socket file for its owner. Raises UserError if that fails."""
     listener = socket_file(path)
     # A browser uses some local port that ssh forwards.
     hosts = {"localhost", "localhost:*", "127.0.0.1:*"}
@@ -100,12 +97,16 @@ def on_socket(path: Path) -> Address:
 
 
 def socket_file(path: Path, *, for_group: bool = False) -> socket.socket:
-    """Creates and returns a socket for its owner, or its group too. Raises UserError if that
-    fails."""
+    """Returns a new socket for its owner, or its group too. Raises UserError if that fails."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o117 if for_group else 0o177)
     try:
-        _remove_stale(path)
+        if path.is_socket():
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                try:
+                    probe.connect(str(path))
+                except ConnectionRefusedError:  # nobody answers on it any more
+                    path.unlink()
         listener.bind(str(path))
     except OSError as error:
         listener.close()
@@ -114,17 +115,6 @@ def socket_file(path: Path, *, for_group: bool = False) -> socket.socket:
     finally:
         os.umask(before)
     return listener
-
-
-def _remove_stale(path: Path) -> None:
-    """Removes a socket on which nobody answers any more."""
-    if not path.is_socket():
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
 
 
 def config_of(app: ASGIApp) -> uvicorn.Config:
@@ -146,18 +136,16 @@ def config_of(app: ASGIApp) -> uvicorn.Config:
 
 class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts the server; failures to accept connections are logged in one line each, like all
-        errors."""
-        asyncio.get_running_loop().set_exception_handler(_say)
+        """Starts the server; failures to accept connections are logged like all errors."""
+
+        def say(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            if isinstance(error := context.get("exception"), OSError):
+                _LOG.warning("%s: %s", context["message"], error.strerror)
+            else:
+                loop.default_exception_handler(context)
+
+        asyncio.get_running_loop().set_exception_handler(say)
         await super().startup(sockets)
-
-
-def _say(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    error = context.get("exception")
-    if isinstance(error, OSError):
-        _LOG.warning("%s: %s", context["message"], error.strerror)
-    else:
-        loop.default_exception_handler(context)
 
 
 def serve(
@@ -200,28 +188,19 @@ def serve(
 def _recorded(store: RunStore, address: Address) -> Iterator[None]:
     """Records address and token in `.fairway/serve.json`, readable by its owner only, within the
     block. If another server of the project runs as well, its record is restored afterwards."""
-    file = store.base / _RECORD
+    file = store.base / "serve.json"
     with store.recording():
-        earlier = _record(file)
+        earlier = legible_facts(file)
         _write(file, {"url": address.url, "token": address.sign_in.token, "pid": os.getpid()})
     try:
         yield
     finally:
         with suppress(OSError):
-            if _record(file).get("pid") == os.getpid():
+            if legible_facts(file).get("pid") == os.getpid():
                 if _runs(earlier.get("pid")):
                     _write(file, earlier)
                 else:
                     file.unlink()
-
-
-def _record(file: Path) -> dict[str, Any]:
-    """Returns the record of a server; nothing if there is none, or it is unreadable."""
-    try:
-        found = json.loads(file.read_text("ascii"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _write(file: Path, facts: dict[str, Any]) -> None:

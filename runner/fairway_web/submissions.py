@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +18,15 @@ from fairway_core.documents import Document, Model, text_of
 from fairway_core.findings import Finding, UserError
 from fairway_core.yaml_text import parse_yaml, unfit_character
 from fairway_runner.jobs.job import JOB_NAME
-from fairway_runner.jobs.job_file import job_of_text
+from fairway_runner.jobs.job_file import JobFile, job_of_text
 from fairway_runner.jobs.project_files import confined, is_code_of, sent
 from fairway_runner.runs.store import Run, RunStore
+from fairway_runner.submit import submission
 from fairway_runner.submit.rerun import Submitted, ready_again, submitted
-from fairway_runner.submit.submission import MANY, many, prepare_submission, recorded_before, submit
 from fairway_runner.targets.lookup import find_target
 from fairway_runner.worker import lift, look_at_job
 from fairway_web.actions import require_targets
-from fairway_web.code_upload import UnpackedUpload, Uploads
+from fairway_web.code_upload import Uploads
 from fairway_web.roles import RequestContext, audited, by, in_context, may, request_context
 from fairway_web.runs import Runs, located_facts
 
@@ -66,8 +66,7 @@ class Asked(Model):
 
 
 def read_asked(body: bytes) -> Asked:
-    """Parses the job of a JSON request. Raises UserError if it is invalid, or has unknown
-    fields."""
+    """Parses the job of a request. Raises UserError if it is invalid, or has unknown fields."""
     try:
         data = json.loads(body)
         json.dumps(data, ensure_ascii=False).encode()  # fails for an unpaired surrogate
@@ -81,38 +80,31 @@ def read_asked(body: bytes) -> Asked:
         raise UserError([replace(each, location=None) for each in error.findings]) from None
 
 
-@dataclass
-class Submissions:
-    """Checks and submits jobs, over the runs of one project."""
+def check(runs: Runs, asked: Asked) -> dict[str, Any]:
+    """Returns tasks that would start, scripts and warnings. Raises UserError for faults."""
+    return look_at_job(_check, runs.base, request_context(), asked)
 
-    runs: Runs
-    uploads: Uploads
 
-    def check(self, asked: Asked) -> dict[str, Any]:
-        """Returns the tasks that it would start, their scripts, and warnings. Raises UserError for
-        faults."""
-        return look_at_job(_check, self.runs.base, request_context(), asked)
+def render(runs: Runs, asked: Asked) -> dict[str, Any]:
+    """Returns the script of a job, as `fairway render --json` prints it."""
+    return look_at_job(_render, runs.base, request_context(), asked)
 
-    def render(self, asked: Asked) -> dict[str, Any]:
-        """Returns the script of a job, as `fairway render --json` prints it."""
-        return look_at_job(_render, self.runs.base, request_context(), asked)
 
-    def submit(self, asked: Asked) -> tuple[Run, Sequence[Finding]]:
-        """Starts it; also returns warnings. Raises UserError if that fails."""
-        about = {"run": asked.run_id or ""}
-        with audited("submit", about):
-            run, target, warnings = look_at_job(_submit, self.runs.base, request_context(), asked)
-            about |= {"run": run, "target": target}
-            return self.runs.find(run), warnings
+def submit(runs: Runs, asked: Asked) -> tuple[Run, Sequence[Finding]]:
+    """Starts a job; also returns warnings. Raises UserError if that fails."""
+    about = {"run": asked.run_id or ""}
+    with audited("submit", about):
+        run, target, warnings = look_at_job(_submit, runs.base, request_context(), asked)
+        about |= {"run": run, "target": target}
+        return runs.find(run), warnings
 
 
 def _check(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
-    with in_context(by), _ready(base, asked) as ready:
-        record = ready.record
-        recorded_before(ready, RunStore(base))
+    with _ready(base, by, asked) as ready:
+        submission.recorded_before(ready, RunStore(base))
         return {
-            "name": record.name,
-            "target": record.target,
+            "name": ready.record.name,
+            "target": ready.record.target,
             "tasks": ready.tasks,
             "scripts": ready.scripts,
             "findings": [located_facts(each) for each in ready.warnings],
@@ -120,12 +112,23 @@ def _check(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
 
 
 def _render(base: Path, by: RequestContext, asked: Asked) -> dict[str, Any]:
-    with in_context(by), _ready(base, asked) as ready:
+    with _ready(base, by, asked) as ready:
         if ready.steps:
             hint = "`check` answers with the script of each step"
             raise UserError.of("several-steps", "this needs a single job", hint)
         facts = {"name": ready.record.name, "target": ready.record.target}
         return {**facts, "template": ready.job.template, "script": ready.first_script}
+
+
+def _submit(base: Path, who: RequestContext, asked: Asked) -> tuple[str, str, Sequence[Finding]]:
+    with _ready(base, who, asked, copies=True) as ready:
+        if ready.tasks > submission.MANY and not asked.yes:
+            raise submission.many(ready.tasks, "send `yes: true` to start them")
+        if (person := by()) is not None:
+            ready.sign(person)
+        lift()
+        run = submission.submit(ready, RunStore(base))
+        return run.id, ready.record.target, ready.warnings
 
 
 def job_name(asked: Asked) -> str:
@@ -142,60 +145,49 @@ def _name(asked: Asked) -> str:
     return name if isinstance(name, str) and re.fullmatch(JOB_NAME, name) else "job"
 
 
-def _submit(base: Path, who: RequestContext, asked: Asked) -> tuple[str, str, Sequence[Finding]]:
-    with in_context(who), _ready(base, asked, copies=True) as ready:
-        if ready.tasks > MANY and not asked.yes:
-            raise many(ready.tasks, "send `yes: true` to start them")
-        if (person := by()) is not None:
-            ready.sign(person)
-        lift()
-        return submit(ready, RunStore(base)).id, ready.record.target, ready.warnings
-
-
 @contextmanager
-def _ready(base: Path, asked: Asked, *, copies: bool = False) -> Iterator[PreparedRun]:
-    runs = Runs(base)
-    with ExitStack() as stack:
-        root, upload = base.parent, None
-        if asked.code is not None:
-            upload = stack.enter_context(Uploads(base).unpacked(asked.code))
-            stack.enter_context(sent(upload.origin))
-            root = upload.origin.root
-        if not may("here"):
-            stack.enter_context(confined(root))
-        yield stack.enter_context(_looked_at(runs, asked, upload, copies=copies))
-
-
-@contextmanager
-def _looked_at(
-    runs: Runs, asked: Asked, upload: UnpackedUpload | None, *, copies: bool
+def _ready(
+    base: Path, who: RequestContext, asked: Asked, *, copies: bool = False
 ) -> Iterator[PreparedRun]:
+    """Yields the job, checked in the context of its sender."""
+    runs, root, code = Runs(base), base.parent, None
     options: dict[str, Any] = {"run_id": asked.run_id, "tags": asked.tags, "note": asked.note}
     options |= {"asks": not asked.offline, "copies": copies}
-    if asked.run is not None:
-        with ready_again(*_again(runs, asked), **options) as (ready, _):
-            require_targets(ready.targets)
-            yield ready
-        return
-    if asked.job is None and asked.file is None and upload is None:
+    with ExitStack() as stack:
+        stack.enter_context(in_context(who))
+        if asked.code is not None:
+            code, origin = stack.enter_context(Uploads(base).unpacked(asked.code))
+            stack.enter_context(sent(origin))
+            root = origin.root
+        if not may("here"):
+            stack.enter_context(confined(root))
+        if asked.run is not None:
+            ready, _ = stack.enter_context(ready_again(*_again(runs, asked), **options))
+        else:
+            store = RunStore(base)  # a job may name an earlier run by a prefix of its ID
+            job_file = _job_file(runs, asked, code)
+            ready = submission.prepare_submission(job_file, store, asked.target, **options)
+        require_targets(ready.targets)
+        yield ready
+
+
+def _job_file(runs: Runs, asked: Asked, code: Path | None) -> JobFile:
+    """Returns the job that was sent, or is in the project; `code` is the folder of sent code."""
+    if asked.job is None and asked.file is None and code is None:
         hint = "send one of `job`, `file` and `run`"
         raise UserError.of("bad-request", "the request names no job", hint)
     file = asked.file or UNNAMED
-    if upload is None:
+    if code is None:
         path = project_file(runs, file)
-        folder, text = path.parent, text_of(path) if asked.job is None else asked.job
-    else:
-        if asked.job is None:
-            hint = "send the text of its file as `job`"
-            raise UserError.of("bad-value", "`code` needs a `job`", hint)
-        if len(file) > _LONGEST_NAME or unfit_character(file) or "\n" in file:
-            raise UserError.of("bad-value", "`file` is not the name of a file", "call it job.yaml")
-        folder, text = upload.folder, asked.job
-    store = RunStore(runs.base)  # a job may name an earlier run by a prefix of its ID
-    job = job_of_text(text, file, folder, asked.set)
-    ready = prepare_submission(job, store, asked.target, **options)
-    require_targets(ready.targets)
-    yield ready
+        text = text_of(path) if asked.job is None else asked.job
+        return job_of_text(text, file, path.parent, asked.set)
+    if asked.job is None:
+        raise UserError.of(
+            "bad-value", "`code` needs a `job`", "send the text of its file as `job`"
+        )
+    if len(file) > _LONGEST_NAME or unfit_character(file) or "\n" in file:
+        raise UserError.of("bad-value", "`file` is not the name of a file", "call it job.yaml")
+    return job_of_text(asked.job, file, code, asked.set)
 
 
 def _again(runs: Runs, asked: Asked) -> tuple[Run, Submitted, Target | None]:

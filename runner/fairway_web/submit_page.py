@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from fairway_runner.jobs.templates import all_templates, template_facts
 from fairway_runner.runs.query import Wanted, select
 from fairway_runner.submit.rerun import submitted
 from fairway_runner.targets.lookup import all_targets
+from fairway_web import submissions
 from fairway_web.actions import usable
 from fairway_web.pages import form_of, fragment, page
 from fairway_web.roles import route
@@ -55,8 +57,8 @@ async def submit(request: Request) -> Response:
     try:
         asked = await checking(_asked, fields, form)
         if form.get("action") == ["check"]:
-            return await _page(site, fields, await checking(site.submissions.check, asked))
-        run, _ = await submitting(site.submissions.submit, asked)
+            return await _page(site, fields, await checking(submissions.check, site.runs, asked))
+        run, _ = await submitting(submissions.submit, site.runs, asked)
     except UserError as error:
         found = list(error.findings)
         if found[0].id == "taken-run-id":
@@ -74,7 +76,7 @@ async def check(request: Request) -> Response:
     try:
         asked = await checking(_asked, _fields(site, form), form)
         asked = asked.model_copy(update={"offline": True})
-        checked = await checking(site.submissions.check, asked)
+        checked = await checking(submissions.check, site.runs, asked)
     except UserError as error:
         return fragment("submit.html.j2", findings=error.findings, checked=None)
     return fragment("submit.html.j2", findings=(), checked=checked)
@@ -126,7 +128,6 @@ def _begun(site: Site, chosen: str) -> dict[str, str]:
 
 
 def _choices(site: Site) -> dict[str, Any]:
-    """Returns the sources for a new job, and its possible targets."""
     latest = select(site.runs, Wanted(), _MOST_RUNS).runs
     return {
         "templates": list(all_templates(Path.cwd())),
@@ -176,15 +177,8 @@ def _job_files(root: Path) -> Iterator[str]:
             if looked_at > _MOST_LOOKED_AT:
                 return
             path = Path(parent, name)
-            if path.suffix in (".yaml", ".yml") and _is_job(path):
-                yield path.relative_to(root).as_posix()
-
-
-def _is_job(path: Path) -> bool:
-    try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as file:
-            return _A_JOB.search(file.read(1 << 16)) is not None
-    except OSError:
-        return False
+            with suppress(OSError):
+                if path.suffix in (".yaml", ".yml") and path.is_file():
+                    with path.open("rb") as file:
+                        if _A_JOB.search(file.read(1 << 16)):
+                            yield path.relative_to(root).as_posix()

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -18,10 +18,8 @@ from fairway_core.findings import Finding, UserError, printable
 from fairway_runner.runs.folder import steps_to_begin
 from fairway_runner.runs.records import has_steps, removed
 from fairway_runner.runs.store import Run, RunStore, refresh_all
-from fairway_web.code_upload import Uploads
 from fairway_web.roles import request_context
 from fairway_web.runs import Runs
-from fairway_web.submissions import Submissions
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -52,8 +50,7 @@ class Room:
         self.most = most
 
     async def __call__(self, function: Callable[..., T], *arguments: object) -> T:
-        """Calls a function in a thread, and returns its result. Raises UserError for an error about
-        a file."""
+        """Returns a function's result from a thread. Raises UserError for an error about a file."""
         person = request_context().person
         own = self._limiter(f"of {person.id}", self.most // 2 if person.is_named else self.most)
         try:
@@ -84,9 +81,8 @@ _WATCHED = 30.0  # seconds for which one page view keeps the polls running
 class Refresher:
     """Refreshes active runs as long as somebody looks at them here."""
 
-    def __init__(self, runs: Runs, *, pause: float = _PAUSE) -> None:
+    def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._pause = pause
         self._until = 0.0
         self._wanted = threading.Event()
         self._ended = threading.Event()
@@ -120,7 +116,7 @@ class Refresher:
                     self.look()
                 except Exception as error:  # noqa: BLE001 - the next look may succeed
                     self.findings = [failed_look(error)]
-                self._ended.wait(self._pause)
+                self._ended.wait(_PAUSE)
 
     def look(self) -> None:
         """Looks at each target once, and at the output of runs that are followed."""
@@ -222,18 +218,12 @@ class Follower:
             _LOG.warning("%s", printable(each.message))
 
 
-@dataclass
 class Site:
     """One project, and the threads that follow its runs."""
 
-    runs: Runs
-    follower: Follower | None
-    refresher: Refresher = field(init=False)
-    submissions: Submissions = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.refresher = Refresher(self.runs)
-        self.submissions = Submissions(self.runs, Uploads(self.runs.base))
+    def __init__(self, runs: Runs, follower: Follower | None) -> None:
+        self.runs, self.follower = runs, follower
+        self.refresher = Refresher(runs)
 
 
 def site_of(request: Request) -> Site:

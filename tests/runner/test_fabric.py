@@ -154,15 +154,8 @@ def port(root: Path, device: str, *keys: str) -> None:
     infiniband_port(root, device, *(keys or ("0x8abc", "0x7fff")))
 
 
-def environment_of(
-    tmp_path: Path, size: str, *, nodes: int = 2, **job: Any
-) -> subprocess.CompletedProcess[str]:
-    """Runs a job that prints its environment, with the template `plain`."""
-    return in_shell(tmp_path, script_for(tmp_path, size, nodes=nodes, **job), nodes=nodes)
-
-
 def script_for(tmp_path: Path, size: str, *, nodes: int = 2, **job: Any) -> str:
-    """Renders the script of a job that prints its environment."""
+    """Renders the script of a job that prints its environment, with the template `plain`."""
     defaults = {"name": "train", "template": "plain", "command": "env", "nodes": nodes}
     defaults["processes_per_node"] = 8
     return rendered(tmp_path, cluster_of(size), **{**defaults, **job})[1]
@@ -183,9 +176,9 @@ def in_shell(
     )
 
 
-def variables(tmp_path: Path, size: str, **job: Any) -> dict[str, str]:
+def variables(tmp_path: Path, size: str, *, nodes: int = 2, **job: Any) -> dict[str, str]:
     """Runs a job and returns the environment variables that it printed."""
-    done = environment_of(tmp_path, size, **job)
+    done = in_shell(tmp_path, script_for(tmp_path, size, nodes=nodes, **job), nodes=nodes)
     assert (done.returncode, done.stderr) == (0, "")
     return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
@@ -274,9 +267,7 @@ def test_fabric_profile_of_pods_uses_gpudirect_at_any_distance(size: str, level:
 
 
 @pytest.mark.parametrize("size", sorted(vm_sizes()))
-def test_fabric_profile_of_pods_names_only_the_mounted_topology_file(
-    size: str,
-) -> None:
+def test_fabric_profile_of_pods_names_only_the_mounted_topology_file(size: str) -> None:
     found = fabric_profile(pods_on(size), Job(name="train", command="true"))
     assert found is not None
     named = {text for text in found.environment.values() if text.startswith("/opt/microsoft/")}
@@ -322,7 +313,7 @@ def test_fabric_script_fails_on_a_node_without_ports_or_a_shared_partition(
 ) -> None:
     if keys is not None:
         infiniband_port(tmp_path, "mlx5_ib0", *keys)
-    done = environment_of(tmp_path, HB176)
+    done = in_shell(tmp_path, script_for(tmp_path, HB176), nodes=2)
     assert (done.returncode, done.stdout) == (69, "")
     assert "cannot reach the other nodes" in done.stderr
     assert f"InfiniBand {says}" in done.stderr

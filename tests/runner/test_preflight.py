@@ -144,12 +144,15 @@ KUBERNETES = target_of("kubernetes", vm_size=H100)
 CPU = KUBERNETES.model_copy(update={"vm_size": "Standard_HB176rs_v4"})
 AMD = KUBERNETES.model_copy(update={"vm_size": "Standard_ND96isr_MI300X_v5"})
 BY_HAND = KUBERNETES.model_copy(update={"vm_size": ""})
+# Pods of this size have no topology file, and NCCL needs none there.
+NEAR = KUBERNETES.model_copy(update={"vm_size": "Standard_NC96ads_A100_v4"})
 
 
 @pytest.mark.parametrize(
     ("place", "job", "passes"),
     [
         (KUBERNETES, {}, "gpus"),
+        (NEAR, {}, "gpus"),
         (KUBERNETES, {"preflight": "fabric"}, "fabric"),
         (KUBERNETES, {"preflight": "none"}, "none"),
         (KUBERNETES, {"gpus": 1}, "none"),
@@ -158,16 +161,17 @@ BY_HAND = KUBERNETES.model_copy(update={"vm_size": ""})
         (BY_HAND, {}, "none"),
         (cluster_of(H100), {}, "none"),
     ],
-    ids=["default", "fabric", "none", "shares", "cpu", "amd", "no-size", "slurm"],
+    ids=["default", "near", "fabric", "none", "shares", "cpu", "amd", "no-size", "slurm"],
 )
-def test_preflight_on_kubernetes_checks_full_gpu_nodes_by_default(
+def test_preflight_on_kubernetes_checks_full_gpu_nodes_and_their_topology_by_default(
     tmp_path: Path, place: Target, job: dict[str, Any], passes: str
 ) -> None:
     _, script = rendered(
         tmp_path, place, name="train", template="plain", command="echo launched", **job
     )
-    found = {name: f"check_{name}()" in script for name in ("gpus", "infiniband")}
-    assert found == {"gpus": passes != "none", "infiniband": passes == "fabric"}
+    checks = ("gpus", "topology", "infiniband")
+    checked = (passes != "none", passes != "none" and place is not NEAR, passes == "fabric")
+    assert [f"check_{name}()" in script for name in checks] == [*checked]
     assert ("preflight || exit" in script) is (passes != "none")
     is_unasked = passes != "none" and "preflight" not in job
     assert ("-s preflight=none" in script) is is_unasked, "only where nobody asked for it"
@@ -315,16 +319,6 @@ def test_preflight_warns_of_a_missing_topology_file_before_the_launcher_starts(
     assert done.stderr == said
     assert nodes.run(env={"NCCL_TOPO_FILE": "/a b.xml"}).stderr.count("/a b.xml, by") == 4
     assert nodes.run(env={"NCCL_TOPO_FILE": ""}).stderr == ""
-
-
-def test_preflight_on_kubernetes_checks_the_topology_file_if_the_size_has_one(
-    tmp_path: Path,
-) -> None:
-    job = {"name": "train", "template": "plain", "command": "echo launched"}
-    assert "check_topology()" in rendered(tmp_path, KUBERNETES, **job)[1]
-    # Pods of this size have no topology file, and NCCL needs none there.
-    near = KUBERNETES.model_copy(update={"vm_size": "Standard_NC96ads_A100_v4"})
-    assert "check_topology()" not in rendered(tmp_path, near, **job)[1]
 
 
 def test_preflight_reports_only_gpus_that_fail_their_diagnosis(nodes: Nodes) -> None:

@@ -76,25 +76,16 @@ def test_snapshot_follows_linked_folders_and_keeps_empty_ones(tmp_path: Path) ->
     assert snapshot.collect(code).digest != taken.digest
 
 
-@pytest.mark.parametrize(
-    ("link", "target", "named"),
-    [
-        ("deep/loop", "..", "deep/loop"),
-        ("up", "..", "up"),
-        ("self", "self", "self"),
-    ],
-)
-def test_snapshot_refuses_a_cyclic_link_by_its_path(
-    tmp_path: Path, link: str, target: str, named: str
-) -> None:
+@pytest.mark.parametrize(("link", "target"), [("deep/loop", ".."), ("up", ".."), ("self", "self")])
+def test_snapshot_refuses_a_cyclic_link_by_its_path(tmp_path: Path, link: str, target: str) -> None:
     code = tmp_path / "code"
     (code / "deep").mkdir(parents=True)
     (code / link).symlink_to(target)
     finding = refused(lambda: snapshot.collect(code))
     assert finding.id == "bad-code"
-    assert str(code / named) in finding.message
-    assert finding.hint == f'leave it out: code: {{exclude: ["{named}"]}}'
-    assert not snapshot.collect(code, [named]).warnings
+    assert str(code / link) in finding.message
+    assert finding.hint == f'leave it out: code: {{exclude: ["{link}"]}}'
+    assert not snapshot.collect(code, [link]).warnings
 
 
 def test_snapshot_warns_of_entries_that_are_not_files(tmp_path: Path) -> None:

@@ -171,9 +171,9 @@ def test_steps_that_cannot_be_submitted_are_refused(
     write(tmp_path, {"train": TRAIN, "last": last}, template="plain")
     ends(here("submit", "steps.yaml", "--dry-run"), 2, "there is no run `nothing-here`", '"old": {')
     write(tmp_path, {"train": {**TRAIN, "template": "plain"}})
-    code, _, err = here("submit", "steps.yaml", "--run-id", "a" * 58)
-    assert (code, "a --run-id of up to 57 lower-case letters" in err) == (2, True)
-    assert f"the run of the step `train` cannot be named {'a' * 58}-train" in err
+    said = f"the run of the step `train` cannot be named {'a' * 58}-train"
+    done = here("submit", "steps.yaml", "--run-id", "a" * 58)
+    ends(done, 2, said, "a --run-id of up to 57 lower-case letters")
     assert not (tmp_path / ".fairway" / "runs").exists()
     code, out, _ = here("submit", "steps.yaml", "--run-id", "a" * 57, "--dry-run")
     assert (code, "1 step on local" in out) == (0, True)

@@ -208,6 +208,9 @@ def fault(folder: Path, source: str) -> Finding:
     assert caught.value.exit_code == 2
     (finding,) = caught.value.findings
     assert "Traceback" not in format_finding(finding)
+    assert finding.message.startswith("`my_points:f`: ")
+    assert finding.location.file == str(folder / "my_points.py")
+    assert finding.location.text == source.split("\n")[finding.location.line - 1]
     return finding
 
 
@@ -318,9 +321,7 @@ def test_function_points_with_an_invalid_value_are_refused_at_their_line(
     finding = fault(tmp_path, f"def f():\n    yield {{}}\n    yield {value}\n")
     assert message in finding.message
     assert "`my_points:f`: point 2" in finding.message
-    assert finding.location.file == str(tmp_path / "my_points.py")
     assert finding.location.line == 3
-    assert finding.location.text == f"    yield {value}"
 
 
 # The module, a part of the message, and the line.
@@ -350,10 +351,7 @@ def test_function_points_report_a_fault_of_user_code_at_its_line(
 ) -> None:
     finding = fault(tmp_path, source)
     assert message in finding.message
-    assert finding.message.startswith("`my_points:f`: ")
-    assert finding.location.file == str(tmp_path / "my_points.py")
     assert finding.location.line == line
-    assert finding.location.text == source.split("\n")[line - 1]
 
 
 def test_function_points_before_a_fault_are_returned_and_ctrl_c_is_passed_on(

@@ -42,13 +42,11 @@ def test_unused_param_is_refused_with_the_nearest_name(
 
 def test_unused_param_of_a_sweep_is_reported_at_its_line(tmp_path: Path, here: RunFairway) -> None:
     job = written(tmp_path, **points({"grid": {"seed": [1, 2], "epochs": [1]}}))
-    code, _, err = here("submit", job, "--dry-run")
     lines = (tmp_path / job).read_text().splitlines()
     [line] = [number for number, text in enumerate(lines, 1) if '"seed"' in text]
-    assert code == 2
-    assert err.startswith(f"job.yaml:{line}:")
-    assert "error: nothing reads `params.seed` [unused-param]" in err
-    assert "use it as {{ params.seed }}, or list it under `params:`" in err
+    said = "error: nothing reads `params.seed` [unused-param]"
+    hint = "use it as {{ params.seed }}, or list it under `params:`"
+    ends(here("submit", job, "--dry-run"), 2, f"job.yaml:{line}:", said, hint)
     step = {**JOB, **points({"grid": {"seed": [1], "epochs": [1]}})}
     named = json.dumps({"name": step.pop("name"), "steps": {"one": step}})
     (tmp_path / "steps.yaml").write_text(named)
@@ -56,10 +54,7 @@ def test_unused_param_of_a_sweep_is_reported_at_its_line(tmp_path: Path, here: R
     assert (code, err.split()[0]) == (2, f"steps.yaml:1:{named.index('seed')}:")
     job = written(tmp_path, **points({"grid": {"epochs": [1]}}))
     given = "sweep.points=[{grid: {epochs: [1], seed: [1]}}]"
-    code, _, err = here("submit", job, "--dry-run", "-s", given)
-    assert code == 2
-    assert err.startswith("command line:1:")
-    assert "error: nothing reads `params.seed` [unused-param]" in err
+    ends(here("submit", job, "--dry-run", "-s", given), 2, "command line:1:", said)
     (tmp_path / "points.py").write_text(
         "def of():\n    yield {'epochs': 1}\n    yield {'epoch': 2}\n"
     )
@@ -111,12 +106,9 @@ def test_param_read_by_a_template_is_accepted_and_one_overridden_by_a_sweep_refu
     assert here("render", job, "-s", "params.lr=1")[0] == 0
     ends(here("render", job, "-s", "params.lr=1", "-s", "nodes=2"), 2, "recursion")
     job = written(tmp_path, **points({"grid": {"epochs": [1, 2]}}))
-    code, _, err = here("submit", job, "--dry-run", "-s", "params.epochs=7")
-    assert code == 2
-    first, *_, hint = err.splitlines()
-    assert first.startswith("command line:1:4: error: `-s params.epochs` has no effect")
-    assert "[overridden-param]" in first
-    assert "sweep.points" in hint
+    said = "command line:1:4: error: `-s params.epochs` has no effect"
+    done = here("submit", job, "--dry-run", "-s", "params.epochs=7")
+    ends(done, 2, said, "[overridden-param]", "sweep.points")
     other = ("-s", "sweep.points=[{grid: {epochs: [7]}}]")
     assert here("submit", job, "--dry-run", *other)[0] == 0
     assert here("render", job, "-s", "params.epochs=7")[0] == 0

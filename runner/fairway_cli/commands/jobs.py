@@ -168,7 +168,8 @@ class _Submission:
         warn(*prepared.warnings)
         recorded_before(prepared, self.store)
         record, kind = prepared.record, "step" if prepared.steps else "task"
-        return record.name, [record.target, *prepared.next_targets], record.tasks, kind
+        targets = [each.record.target for each in (prepared, *prepared.others)]
+        return record.name, targets, record.tasks, kind
 
     def submit(self, *, yes: bool) -> Run:
         """Prints warnings, starts the job and returns its run. Many tasks need `yes`, or

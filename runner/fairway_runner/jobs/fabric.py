@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from fairway_core.target import Target
     from fairway_runner.jobs.job import Job
 
-# Row of a fabric's `mpirun` table for a launcher without its own row.
-_FALLBACK = {"hpcx": "openmpi"}
-
 
 @dataclass(frozen=True)
 class FabricProfile:
@@ -42,9 +39,8 @@ class FabricProfile:
 
 
 def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricProfile | None:
-    """Returns the profile of the target's VM size, or None if it names none. `sharp` asks for
-    in-network reduction, if the fabric has it. Raises UserError for a size that the catalogue does
-    not know."""
+    """Returns the profile of the target's VM size, or None if it names none; `sharp` asks for
+    in-network reduction, if the fabric has it. Raises UserError for an unknown size."""
     if not target.vm_size:
         return None
     try:
@@ -55,7 +51,6 @@ def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricPr
         hint = finding.hint or "leave out the target's `vm_size`: its nodes then get no settings"
         raise UserError.of(finding.id, message, hint) from None
     fabric = fabric_for(size)
-    kinds = ("openmpi", "hpcx")
     count, whole = size.gpu.count if size.gpu else 0, job.wanted is None
     environment = _environment(size, fabric, sharp=sharp)
     is_mounted = capabilities(target.engine).mounts_topology
@@ -70,14 +65,13 @@ def fabric_profile(target: Target, job: Job, *, sharp: bool = False) -> FabricPr
         size=size,
         environment=environment,
         interfaces=socket_interfaces(),
-        mpirun={kind: _mpirun(kind, size, fabric, job) for kind in kinds},
+        mpirun={kind: _mpirun(kind, size, fabric, job) for kind in ("openmpi", "hpcx")},
         gpu_numa=size.gpu_numa if count and job.processes_per_node == count and whole else (),
     )
 
 
 def _environment(size: VmSize, fabric: Fabric, *, sharp: bool) -> dict[str, str]:
-    """Returns the fabric's settings, depending on whether this size of its series has
-    InfiniBand."""
+    """Returns the fabric's settings, depending on whether the size has InfiniBand."""
     settings = {**fabric.environment, **(fabric.sharp if sharp and size.rdma else {})}
     if size.rdma:
         # Even if a table says so, an existing fabric is never switched off.
@@ -91,7 +85,8 @@ def _environment(size: VmSize, fabric: Fabric, *, sharp: bool) -> dict[str, str]
 
 
 def _mpirun(kind: str, size: VmSize, fabric: Fabric, job: Job) -> tuple[str, ...]:
-    row = kind if kind in fabric.mpirun else _FALLBACK.get(kind, kind)
+    # A launcher without a row of its own has that of Open MPI.
+    row = kind if kind in fabric.mpirun else "openmpi"
     width = job.processes_per_node
     arguments = fabric.mpirun_arguments(row, processes_per_node=width, size=size)
     if job.wanted is not None:

@@ -19,6 +19,7 @@ from fairway_runner.jobs.job_fields import (
     Scalar,
     Tags,
     Targets,
+    fits,
     written_like,
 )
 
@@ -50,12 +51,6 @@ def _variable(value: str) -> str:
     return value
 
 
-def _program_text(value: str) -> str:
-    if not value.strip():
-        raise FieldError("the command is empty", "write the command, for example `python train.py`")
-    return value
-
-
 def _output_pattern(value: str) -> str:
     if value.startswith("/") or ".." in value.split("/"):
         hint = "write it relative to the folder of outputs, for example model/**"
@@ -81,14 +76,12 @@ def _distinct_variables(entries: dict[str, Any]) -> dict[str, Any]:
     return entries
 
 
-_ESCAPE = r"write \[ and \( for [ and ( themselves"
-
-
 def _metric_pattern(value: str) -> str:
     try:
         groups = re.compile(value).groups
     except re.error as error:
-        raise FieldError(f"`{value}` is not a regular expression: {error}", _ESCAPE) from None
+        hint = r"write \[ and \( for [ and ( themselves"
+        raise FieldError(f"`{value}` is not a regular expression: {error}", hint) from None
     if groups != 1:
         hint = "put the number in one pair of parentheses, for example loss=([0-9.]+)"
         raise FieldError(f"`{value}` has {groups} groups where it needs one", hint)
@@ -116,32 +109,19 @@ def _attempts(value: Any) -> Any:
     return value
 
 
-def _image(value: str) -> str:
-    if not is_image(value):
-        hint = (
-            "write it as a registry does, in lower-case letters except in the tag, for example "
-            "myregistry.azurecr.io/train:1"
-        )
-        raise FieldError(f"`{value[:60]}` is not a container image", hint)
-    return value
-
-
-def _excluded(value: str) -> str:
-    if value.startswith("/") or ".." in value.split("/") or not value:
-        hint = "write a name, or a path from the folder of outputs, for example model/cache/*"
-        raise FieldError(f"`{value}` names nothing in the folder of the job's outputs", hint)
-    return value
-
-
-def _some_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
-    if not value:
-        raise FieldError("the list is empty", "leave `pattern` out to keep everything")
-    return value
-
-
 OutputPattern = Annotated[str, AfterValidator(_output_pattern)]
-OutputPatterns = Annotated[tuple[OutputPattern, ...], AfterValidator(_some_patterns)]
-ExcludedPattern = Annotated[str, AfterValidator(_excluded)]
+OutputPatterns = Annotated[
+    tuple[OutputPattern, ...],
+    fits(bool, "the list is empty", "leave `pattern` out to keep everything"),
+]
+ExcludedPattern = Annotated[
+    str,
+    fits(
+        lambda value: value and not value.startswith("/") and ".." not in value.split("/"),
+        "`{}` names nothing in the folder of the job's outputs",
+        "write a name, or a path from the folder of outputs, for example model/cache/*",
+    ),
+]
 JobName = Annotated[
     str,
     written_like(
@@ -152,10 +132,21 @@ JobName = Annotated[
     written_as(JOB_NAME),
 ]
 VariableName = Annotated[str, AfterValidator(_variable)]
-ProgramText = Annotated[str, AfterValidator(_program_text)]
+ProgramText = Annotated[
+    str,
+    fits(str.strip, "the command is empty", "write the command, for example `python train.py`"),
+]
 SecretSource = Annotated[str, AfterValidator(_secret_source), written_as(_SECRET_SOURCE)]
 MetricPattern = Annotated[str, AfterValidator(_metric_pattern)]
-Image = Annotated[str, AfterValidator(_image)]
+Image = Annotated[
+    str,
+    fits(
+        is_image,
+        "`{:.60}` is not a container image",
+        "write it as a registry does, in lower-case letters except in the tag, for example "
+        "myregistry.azurecr.io/train:1",
+    ),
+]
 SlurmName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 _BY_VARIABLES = AfterValidator(_distinct_variables)
 PriorityNumber = Annotated[int, Field(ge=-1000, le=1000)]
@@ -450,10 +441,8 @@ class Job(Model):
     @property
     def retry_limits(self) -> dict[str, int]:
         """Limits of a task's retries after ends that are no failure of its own, by cause."""
-        if self.retry is None:
-            return {}
-        found = {"node": self.retry.node, "preemption": self.retry.preemption}
-        return {cause: limit for cause, limit in found.items() if limit is not None}
+        causes = {"node", "preemption"}
+        return self.retry.model_dump(include=causes, exclude_none=True) if self.retry else {}
 
     @property
     def wanted(self) -> Wanted | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -15,10 +16,9 @@ from pydantic import (
     Tag,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 
-from fairway_core.documents import Document, FieldError, Model, written_as
+from fairway_core.documents import Document, FieldError, Model, rule, written_as
 from fairway_core.findings import Finding, Severity
 from fairway_core.target import Name
 
@@ -32,16 +32,20 @@ IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 """Pattern of parameter names."""
 
 
-def written_like(pattern: str, fault: str, hint: str) -> AfterValidator:
-    """Returns a validator that raises FieldError, with the fault, for a text without the pattern's
-    form."""
+def fits(is_fit: Callable[[Any], object], fault: str, hint: str) -> AfterValidator:
+    """Returns a validator that raises FieldError for an unfit value, which is `{}` in the fault."""
 
-    def check(value: str) -> str:
-        if not re.fullmatch(pattern, value):
-            raise FieldError(f"`{value[:60]}` {fault}", hint)
+    def check(value: Any) -> Any:
+        if not is_fit(value):
+            raise FieldError(fault.format(value), hint)
         return value
 
     return AfterValidator(check)
+
+
+def written_like(pattern: str, fault: str, hint: str) -> AfterValidator:
+    """Returns a validator that raises FieldError for a text without the form of the pattern."""
+    return fits(partial(re.fullmatch, pattern), f"`{{:.60}}` {fault}", hint)
 
 
 Identifier = Annotated[
@@ -53,7 +57,9 @@ def changed_numbers(document: Document, names: Collection[str]) -> Iterator[Find
     """Yields a warning about each number for a parameter of these names that a template prints in
     another form than the file: about 1.10, which prints as 1.1, but not about 1e-4, which can only
     be meant as a number."""
-    for path, value in _numbers({key: document.data.get(key) for key in ("params", "sweep")}, ()):
+    for path, value in leaves({key: document.data.get(key) for key in ("params", "sweep")}):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
         written = document.written(path, value)
         is_named = path[0] == "params" or not {*path[-2:]}.isdisjoint(names)
         if is_named and written != str(value) and not re.search("[eE]-", written):
@@ -64,11 +70,12 @@ def changed_numbers(document: Document, names: Collection[str]) -> Iterator[Find
             yield replace(found, severity=Severity.WARNING)
 
 
-def _numbers(value: Any, path: DataPath) -> Iterator[tuple[DataPath, int | float]]:
+def leaves(value: Any, path: DataPath = ()) -> Iterator[tuple[DataPath, Any]]:
+    """Yields each value in nested mappings and lists that is neither, with its path."""
     if isinstance(value, dict | list):
         for step, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _numbers(item, (*path, step))
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield from leaves(item, (*path, step))
+    else:
         yield path, value
 
 
@@ -179,14 +186,13 @@ class Where(Model):
     run on each.
     """
 
-    @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
+    @rule
+    def _one_of_two(self) -> None:
         if (self.in_order is None) == (self.cheapest is None):
             message = "give either `in_order` or `cheapest`"
             raise FieldError(message, "write {in_order: [FIRST, SECOND]}")
         if self.by is not None and self.cheapest is None:
             raise FieldError("`by` has no effect with `in_order`", "leave it out", ("by",))
-        return self
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -233,13 +239,11 @@ def _place(what: str, names: str, hint: str) -> AfterValidator:
     """Returns a validator that raises FieldError for a text that is not NAME:PATH, or whose path
     has a part `..`."""
 
-    def check(value: str) -> str:
+    def is_place(value: str) -> bool:
         name, colon, path = value.partition(":")
-        if not colon or not re.fullmatch(names, name) or ".." in path.split("/"):
-            raise FieldError(f"`{value}` is not a path {what}", hint)
-        return value
+        return bool(colon and re.fullmatch(names, name) and ".." not in path.split("/"))
 
-    return AfterValidator(check)
+    return fits(is_place, f"`{{}}` is not a path {what}", hint)
 
 
 MountedPath = Annotated[
@@ -315,19 +319,17 @@ class BestInput(Model):
 
 
 def _kind(value: Any) -> str | None:
-    """Returns the kind of an input; no kind is named like a key, or error locations would be
-    lost."""
-    if isinstance(value, str):
-        return "a path"
-    if isinstance(value, Mapping):
-        if "best" in value:
+    """Returns the kind of an input, never named like a key: error locations would be lost."""
+    match value:
+        case str():
+            return "a path"
+        case BestInput() | {"best": _}:
             return "of the best"
-        return "of a run" if value.get("from") == "run" or "run" in value else "of storage"
-    if isinstance(value, BestInput):
-        return "of the best"
-    if isinstance(value, KeptInput):
-        return "of a run"
-    return "of storage" if isinstance(value, StagedInput) else None
+        case KeptInput() | {"from": "run"} | {"run": _}:
+            return "of a run"
+        case StagedInput() | Mapping():
+            return "of storage"
+    return None
 
 
 Input = Annotated[

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -112,8 +113,7 @@ class JobFile:
         return replace(self.document, data=resolved).validate(Job)
 
     def field(self, path: DataPath, target: Target) -> Any:
-        """Returns the value at a path, its templates rendered with the job's own `params`; None if
-        unset."""
+        """Returns the value at a path, rendered with the job's own `params`; None if unset."""
         value = self.document.data
         for step in path:
             if not isinstance(value, dict) or step not in value:
@@ -148,30 +148,27 @@ class JobFile:
                 raise templating.TemplateFault(f"this makes the character {character}", 1)
         except templating.TemplateFault as fault:
             raise self._fault(fault, path) from None
-        return text if _is_text(path) else _as_yaml(text)
+        with suppress(UserError):  # a field that is not text takes a number or a boolean
+            return text if _is_text(path) else parse_yaml(text, "").data
+        return text
 
     def _fault(self, fault: templating.TemplateFault, path: DataPath) -> UserError:
-        start = self.document.location(path)
+        location, lines = self.document.location(path), self.document.text.lines
         # The text of a block scalar starts on the line below its `|` or `>`.
-        block = start.text[start.column - 1 :].startswith(("|", ">"))
-        line = self._line(start, start.line + fault.line - (0 if block else 1))
-        location = templating.expression_of(fault, line)
+        block = location.text[location.column - 1 :].startswith(("|", ">"))
+        line = location.line + fault.line - (0 if block else 1)
+        if location.file == self.document.file and location.line != line <= len(lines):
+            location = Location.of_line(location.file, line, lines[line - 1])
+        location = templating.expression_of(fault, location)
         hint = fault.hint or _variable_hint(location)
         return UserError(
             [Finding("bad-template", str(fault), hint, ".".join(map(str, path)), location=location)]
         )
 
-    def _line(self, start: Location, line: int) -> Location:
-        lines = self.document.text.lines
-        if line == start.line or start.file != self.document.file or line > len(lines):
-            return start
-        return Location.of_line(start.file, line, lines[line - 1])
-
 
 @cache
 def _is_text(path: DataPath) -> bool:
-    """Returns True if a field of a job takes any text, or is unknown; looked up once for all
-    tasks."""
+    """Returns True if a field takes any text, or is unknown; looked up once for all tasks."""
     annotations = annotations_at(Job, path)
     return str in annotations or not annotations
 
@@ -196,8 +193,7 @@ def section_of(data: Any, name: str) -> Mapping[str, Any]:
 
 
 def sweeps_files(data: Any) -> bool:
-    """Returns True if a job's sweep makes points of an input's files, by a quick look at its
-    data."""
+    """Returns True if a job's sweep seems to make points of an input's files, by its data alone."""
     points = section_of(data, "sweep").get("points")
     generators = points if isinstance(points, list) else [points]
     return any(
@@ -219,9 +215,16 @@ def load_job(file: str | Path, overrides: Sequence[str] = ()) -> JobFile:
 
     >>> job = load_job("examples/digits/job.yaml", ["nodes=3"])  # doctest: +SKIP
     """
-    text = text_of(Path(file))
-    _require_no_program(text, Path(file))
-    return job_of_text(text, str(file), Path(file).resolve().parent, overrides)
+    text, path = text_of(Path(file)), Path(file)
+    first = text.partition("\n")[0]
+    if path.suffix in (".py", ".sh") or first.startswith("#!"):
+        program = "python" if path.suffix == ".py" or "python" in first else "bash"
+        hint = "write a job file beside it, such as job.yaml, and submit that:\n"
+        hint += f"  name: my-job\n  template: plain\n  command: {program} {shlex.quote(path.name)}"
+        if "#SBATCH" in text:
+            hint += "\nits #SBATCH lines are fields there: `nodes: 2`, `timeout: 1h`"
+        raise UserError.of("not-a-job", f"{path}: this is a program, and not a job file", hint)
+    return job_of_text(text, str(file), path.resolve().parent, overrides)
 
 
 def job_of_text(text: str, file: str, folder: Path, overrides: Sequence[str] = ()) -> JobFile:
@@ -229,23 +232,3 @@ def job_of_text(text: str, file: str, folder: Path, overrides: Sequence[str] = (
     parsed = parse_yaml(text, file)
     document = Document(parsed, parsed.data).override(overrides, typed_by(parsed.data))
     return JobFile(document, folder, assignments=tuple(overrides))
-
-
-def _require_no_program(text: str, path: Path) -> None:
-    first = text.partition("\n")[0]
-    if path.suffix not in (".py", ".sh") and not first.startswith("#!"):
-        return
-    program = "python" if path.suffix == ".py" or "python" in first else "bash"
-    hint = "write a job file beside it, such as job.yaml, and submit that:\n"
-    hint += f"  name: my-job\n  template: plain\n  command: {program} {shlex.quote(path.name)}"
-    if "#SBATCH" in text:
-        hint += "\nits #SBATCH lines are fields there: `nodes: 2`, `timeout: 1h`"
-    raise UserError.of("not-a-job", f"{path}: this is a program, and not a job file", hint)
-
-
-def _as_yaml(text: str) -> Any:
-    """Parses a number or boolean that a template rendered into a field that is not text."""
-    try:
-        return parse_yaml(text, "").data
-    except UserError:
-        return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -63,11 +64,29 @@ class Launchers:
         self._shared: dict[tuple[Any, ...], list[str]] = {}
 
     def of(self, job_file: JobFile, job: Job) -> Launcher:
-        """Returns the job's launcher. Raises UserError if there is no such template or it does not
-        parse."""
-        if job.template not in self._ready:
-            self._ready[job.template] = _made_ready(job_file, job)
-        return self._ready[job.template]
+        """Returns the job's launcher. Raises UserError if its template is missing or wrong."""
+        if job.template in self._ready:
+            return self._ready[job.template]
+        try:
+            file = templates.find_template(job.template, job_file.folder)
+        except FieldError as error:
+            raise job_file.document.error(
+                "unknown-template", ("template",), str(error), error.hint
+            ) from None
+        if not is_own(file):
+            hint = "use one of `fairway templates`, or ask for the role Operator"
+            raise UserError.of("missing-role", "your role does not let you send templates", hint)
+        source = template_source(file)
+        front = front_matter(file, source)
+        folders = (file.parent, *filter(is_own, template_paths(job_file.folder)))
+        # Imports are the same for all tasks, so files are not checked again for each of them.
+        own = templating.shell_environment(folders).overlay(auto_reload=False, cache_size=50)
+        try:
+            template = templating.compile_file(own, file.name)
+        except templating.TemplateFault as fault:
+            raise _located(fault, file) from None
+        made = Launcher(file, source, front, own, template, shares=is_shipped(file))
+        return self._ready.setdefault(job.template, made)
 
     def require_use(self, job_file: JobFile, job: Job, use: ParamUse | None) -> None:
         """Raises UserError for the job's parameters without effect."""
@@ -80,8 +99,7 @@ class Launchers:
         return [tool for launcher in self._ready.values() for tool in launcher.front_matter.needs]
 
     def render(self, job_file: JobFile, job: Job) -> str:
-        """Returns the launcher's script, ready to run. Raises UserError at the template's line if
-        it fails."""
+        """Returns the script, ready to run. Raises UserError at the template's line if it fails."""
         launcher, document = self.of(job_file, job), job_file.document
         _require_room(job, document)
         script = self._shared_script(launcher, job, document) if launcher.shares else None
@@ -154,14 +172,13 @@ def _script(launcher: Launcher, job: Job, params: Any, target: Target, document:
             head = "".join(takewhile(lambda line: line.startswith("#"), lines))
             script = f"{head}{text}{script[len(head) :]}"
     except templating.TemplateFault as fault:
-        raise _located(fault, launcher.file, launcher.source) from None
+        raise _located(fault, launcher.file) from None
     if refuse.findings:
         raise UserError(refuse.findings)
     return script
 
 
 def _preflight(job: Job, target: Target) -> str:
-    """Returns the preflight of nodes: the job's, or else the default of the target's engine."""
     if job.preflight is not None:
         return job.preflight
     if job.wanted is not None or not capabilities(target.engine).checks_gpus:
@@ -175,31 +192,8 @@ def _preflight(job: Job, target: Target) -> str:
     return "gpus" if gpu and gpu.vendor == "nvidia" else "none"
 
 
-def _made_ready(job_file: JobFile, job: Job) -> Launcher:
-    try:
-        file = templates.find_template(job.template, job_file.folder)
-    except FieldError as error:
-        raise job_file.document.error(
-            "unknown-template", ("template",), str(error), error.hint
-        ) from None
-    if not is_own(file):
-        hint = "use one of `fairway templates`, or ask for the role Operator"
-        raise UserError.of("missing-role", "your role does not let you send templates", hint)
-    source = template_source(file)
-    front = front_matter(file, source)
-    folders = (file.parent, *filter(is_own, template_paths(job_file.folder)))
-    # Imports are the same for all tasks, so files are not checked again for each of them.
-    environment = templating.shell_environment(folders).overlay(auto_reload=False, cache_size=50)
-    try:
-        template = templating.compile_file(environment, file.name)
-    except templating.TemplateFault as fault:
-        raise _located(fault, file, source) from None
-    return Launcher(file, source, front, environment, template, shares=is_shipped(file))
-
-
 def render_once_a_node(when: str, command: str, job: Job) -> str:
-    """Returns the script that runs a command of the job once per node; `when` describes its
-    moment."""
+    """Returns the script that runs a command once per node; `when` describes its moment."""
     title = f"Runs once a node, {when}."
     template = templating.shell_environment(template_paths(Path.cwd())).get_template("_setup.sh.j2")
     return templating.render(template, {"title": title, "setup": command, "env": job.env})
@@ -236,14 +230,10 @@ def _require_room(job: Job, document: Document) -> None:
 _SEE = "correct this line of the template, or the value of the job that it prints"
 
 
-def _located(fault: templating.TemplateFault, file: Path, source: str) -> UserError:
-    name = fault.file or str(file)
-    if name != str(file):
-        try:
-            source = Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            source = ""
-    lines = source.splitlines()
+def _located(fault: templating.TemplateFault, file: Path) -> UserError:
+    name, lines = fault.file or str(file), list[str]()
+    with suppress(OSError, UnicodeDecodeError):
+        lines = Path(name).read_text(encoding="utf-8").splitlines()
     text = lines[fault.line - 1] if 0 < fault.line <= len(lines) else ""
     location = templating.expression_of(fault, Location.of_line(name, fault.line, text))
     return UserError([Finding("bad-template", str(fault), fault.hint or _SEE, location=location)])
@@ -262,8 +252,7 @@ def param_use(job_file: JobFile) -> ParamUse | None:
 
 
 def render_launcher(job_file: JobFile, job: Job, target: Target) -> str:
-    """Returns the script of one job. Raises UserError also for a parameter that is set but never
-    read."""
+    """Returns a job's script. Raises UserError also for a parameter that is set but never read."""
     launchers = Launchers(target)
     launchers.require_use(job_file, job, param_use(job_file))
     return launchers.render(job_file, job)

@@ -14,6 +14,7 @@ from fairway_agent.quick import dataclass
 from fairway_core.findings import Finding, Location, UserError
 from fairway_core.suggestions import nearest
 from fairway_runner.jobs import templating
+from fairway_runner.jobs.job_fields import leaves
 from fairway_runner.jobs.job_file import LITERAL_FIELDS, JobFile, section_of
 
 if TYPE_CHECKING:
@@ -101,11 +102,10 @@ class ParamUse:
         names = set(task.document.data.get("params", {})) - self._declared
         if not names or self._fields.everything or names <= self._fields.names:
             return  # the templates need not be parsed
-        reading = self._launchers.get(file)
-        if reading is None:
-            reading = _Reading(set(self._fields.names), self._fields.everything)
-            reading.look(environment, source)
-            self._launchers[file] = reading
+        if file not in self._launchers:
+            self._launchers[file] = _Reading(set(self._fields.names))
+            self._launchers[file].look(environment, source)
+        reading = self._launchers[file]
         if reading.everything:
             return
         known = self._declared | reading.names
@@ -114,11 +114,11 @@ class ParamUse:
 
     @cached_property
     def _fields(self) -> _Reading:
-        """Parameters that the job's own fields read."""
         found = _Reading()
         data = {k: v for k, v in self._document.data.items() if k not in LITERAL_FIELDS}
-        for text in _texts(data):
-            found.look(templating.text_environment(), text)
+        for _, text in leaves(data):
+            if isinstance(text, str):
+                found.look(templating.text_environment(), text)
         return found
 
     def _require_effect(self, params: Mapping[str, Any]) -> None:
@@ -155,11 +155,3 @@ class ParamUse:
             path for path in (*written, *document.overrides) if path[0] == "sweep"
         )
         return document.location(next(keys, ("sweep",)), of_key=True)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from fnmatch import fnmatch
 from pathlib import Path
@@ -113,19 +113,15 @@ def is_sent() -> bool:
     return _origin.get() is not None
 
 
-@contextmanager
-def sent_before(facts: Mapping[str, Any], snapshot: Path) -> Iterator[None]:
+def sent_before(facts: Mapping[str, Any], snapshot: Path) -> AbstractContextManager[None]:
     """Sets the origin of uploaded code for the snapshot of an earlier run by its provenance."""
     if facts.get("sent") is not True:
-        yield
-        return
-    with sent(Origin(snapshot.resolve(), facts.get("git") or {})):
-        yield
+        return nullcontext()
+    return sent(Origin(snapshot.resolve(), facts.get("git") or {}))
 
 
 def is_own(path: Path) -> bool:
-    """Returns False for templates in uploaded code of people who may not run code on this
-    machine."""
+    """Returns False for uploaded templates of people who may not run code on this machine."""
     origin = _origin.get()
     is_sent = origin is not None and path.resolve().is_relative_to(origin.root)
     return not (is_sent and _root.get() is not None)
@@ -144,7 +140,6 @@ LeavesOut = Callable[[str, os.DirEntry[str]], bool]
 """Returns True if a path, with its directory entry, is excluded with everything below it."""
 
 _KINDS = {stat.S_IFSOCK: "a socket", stat.S_IFIFO: "a pipe"}
-_LOOP = "it leads back to a folder that it lies in"
 
 
 @dataclass(frozen=True)
@@ -174,12 +169,10 @@ class Found:
 
 
 def walk(folder: Path, leaves_out: LeavesOut = lambda *_: False) -> Iterator[Found]:
-    """Yields everything in a folder and below, except entries for which `leaves_out` is true, whose
-    folders are not entered.
-
-    Raises OSError with its path for an unreadable entry, such as a link to a folder that contains
-    it; UserError for a link to a path that a remote user's job may not read.
-    """
+    """Yields everything below a folder, except entries for which `leaves_out` is true, whose
+    folders are not entered. Raises OSError with its path for an unreadable entry, such as a link to
+    a folder that contains it; UserError for a link to a path that a remote user's job may not
+    read."""
     yield from _below(folder, "", leaves_out, (folder.stat(),))
 
 
@@ -210,7 +203,7 @@ def _below(
             continue
         came = entry.path if entry.is_symlink() else link
         if any(os.path.samestat(status, each) for each in around):
-            raise OSError(errno.ELOOP, _LOOP, came)
+            raise OSError(errno.ELOOP, "it leads back to a folder that it lies in", came)
         yield from _below(Path(entry.path), f"{path}/", leaves_out, (*around, status), came)
     if is_empty and prefix:
         yield Found(prefix, around[-1])

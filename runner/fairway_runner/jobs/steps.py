@@ -9,22 +9,18 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from fairway_core.documents import Document, FieldError, Model
+from fairway_core.documents import Document, FieldError, Model, rule
 from fairway_core.findings import UserError
 from fairway_core.schema import Schema, schema_of
 from fairway_core.suggestions import did_you_mean
-from fairway_core.yaml_text import DataPath, Mark, YamlText
+from fairway_core.yaml_text import DataPath, YamlText
 from fairway_runner.jobs.job import Job, JobName
-from fairway_runner.jobs.job_fields import Note, Tags, written_like
+from fairway_runner.jobs.job_fields import Note, Tags, fits, written_like
 from fairway_runner.jobs.sweep_values import Called
-
-T = TypeVar("T")
-
-_MOST_STEPS = 100
 
 # Fields of the entire run that no step can have.
 OF_THE_WHOLE = ("name", "tags", "note", "code")
@@ -39,13 +35,8 @@ StepName = Annotated[
 ]
 
 
-def _some(value: T) -> T:
-    if value == []:
-        raise FieldError("the list is empty", "write for example exit_code: 3")
-    return value
-
-
 _Code = Annotated[int, Field(ge=0, le=255)]
+_SOME = fits(lambda codes: codes != [], "the list is empty", "write for example exit_code: 3")
 
 Ending = Literal["succeeded", "failed", "ended"]
 
@@ -61,14 +52,13 @@ class Ended(Model):
         }
     )
 
-    exit_code: Annotated[_Code | list[_Code] | None, AfterValidator(_some)] = None
+    exit_code: Annotated[_Code | list[_Code] | None, _SOME] = None
     """A code from 0 to 255, or a list of them; of a sweep it is that of its first failing task."""
 
-    @model_validator(mode="after")
-    def _says_one(self) -> Ended:
+    @rule
+    def _says_one(self) -> None:
         if self.exit_code is None:
             raise FieldError("the condition is empty", "write for example exit_code: 3")
-        return self
 
     @property
     def codes(self) -> list[int]:
@@ -114,7 +104,7 @@ class Whole(BaseModel):
     name: JobName
     tags: Tags = ()
     note: Note = ""
-    steps: Annotated[dict[StepName, Step], Field(min_length=1, max_length=_MOST_STEPS)]
+    steps: Annotated[dict[StepName, Step], Field(min_length=1, max_length=100)]
 
 
 class Typed(Job):
@@ -134,17 +124,17 @@ class NamedStep:
 
 def read_steps(document: Document, run: str) -> list[NamedStep]:
     """Returns the steps of a file, each after those that it depends on; `run` is the workflow's ID.
-
-    Raises UserError at its line for each error in them, except errors in the job of one.
-    """
+    Raises UserError at its line for each error in them, except errors in the job of one."""
     whole = document.validate(Whole)
     _require_known(document)
-    return [
-        NamedStep(
-            name, whole.steps[name].after, _document_of(document, name, run, _before(whole, name))
-        )
-        for name in _ordered(whole, document)
-    ]
+    before: dict[str, set[str]] = {}  # the steps that have ended when one begins
+    found = []
+    for name in _ordered(whole, document):
+        after = whole.steps[name].after
+        before[name] = set(after).union(*(before[other] for other in after))
+        own = _document_of(document, name, run, before[name])
+        found.append(NamedStep(name, after, own))
+    return found
 
 
 def step_run(run: str, step: str) -> str:
@@ -157,7 +147,6 @@ def step_run(run: str, step: str) -> str:
 
 
 def _require_known(document: Document) -> None:
-    """Raises UserError for unknown keys, and for keys of a step that belong to the entire file."""
     known = {field.alias or name for name, field in Job.model_fields.items()} | {"steps"}
     findings = []
     for key in document.data:
@@ -174,8 +163,7 @@ def _require_known(document: Document) -> None:
 
 
 def _ordered(whole: Whole, document: Document) -> list[str]:
-    """Returns their names, each after those that it depends on. Raises UserError for an unknown
-    one, and for a circle."""
+    """Returns their names in order. Raises UserError for an unknown one, and for a circle."""
     for name, step in whole.steps.items():
         for other in step.after:
             if other not in whole.steps:
@@ -197,20 +185,7 @@ def _ordered(whole: Whole, document: Document) -> list[str]:
     return found
 
 
-def _before(whole: Whole, name: str) -> set[str]:
-    """Returns the steps that have ended when this one begins."""
-    found: set[str] = set()
-    waiting = [*whole.steps[name].after]
-    while waiting:
-        other = waiting.pop()
-        if other not in found:
-            found.add(other)
-            waiting += whole.steps[other].after
-    return found
-
-
 def _document_of(document: Document, name: str, run: str, before: set[str]) -> Document:
-    """Returns the job of a step, with each value at its location in the file."""
     common, own = _fields_of(document.data, name)
     data = {**common, **own, "name": f"{common['name']}-{name}"[:40].rstrip("-")}
     if isinstance(data.get("inputs"), dict):
@@ -221,31 +196,28 @@ def _document_of(document: Document, name: str, run: str, before: set[str]) -> D
     root: DataPath = ("steps", name)
 
     def placed(table: Mapping[DataPath, Any]) -> dict[DataPath, Any]:
-        kept = {path: at for path, at in table.items() if path and path[0] in common}
-        below = {path[2:]: at for path, at in table.items() if path[:2] == root}
-        hidden = {path for path in kept if path[0] in own and path[:1] != ("name",)}
-        return {**{path: at for path, at in kept.items() if path not in hidden}, **below}
+        hidden = own.keys() - {"name"}
+        kept = {
+            path: at for path, at in table.items() if path and path[0] in common.keys() - hidden
+        }
+        return kept | {path[2:]: at for path, at in table.items() if path[:2] == root}
 
-    marks: dict[str, dict[DataPath, Mark]] = {
-        "keys": placed(document.text.keys),
-        "values": placed(document.text.values),
-    }
-    written, own_written = _fields_of(document.text.data, name)
-    text = YamlText(document.text.file, document.text.source, {**written, **own_written}, **marks)
-    text.values.setdefault((), document.text.values[()])
+    whole = document.text
+    keys, values = placed(whole.keys), placed(whole.values)
+    values.setdefault((), whole.values[()])
+    written, own_written = _fields_of(whole.data, name)
+    text = YamlText(whole.file, whole.source, {**written, **own_written}, keys, values)
     return Document(text, data, placed(document.overrides))
 
 
 def _fields_of(data: Any, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits the fields into those of all steps, and those of one."""
     own = data["steps"].get(name) or {}  # `-s` may have created it
     common = {key: value for key, value in data.items() if key != "steps"}
     return common, {key: value for key, value in own.items() if key != "after"}
 
 
 def _input(document: Document, name: str, key: str, value: Any, run: str, before: set[str]) -> Any:
-    """Returns an input of a step, with the ID of the other step's run in place of the step's
-    name."""
+    """Returns an input of a step; the ID of the other step's run replaces the step's name."""
     if not isinstance(value, dict):
         return value
     best = value.get("best")
@@ -277,15 +249,10 @@ def inputs_of_runs(document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, value
 
 
-# A template may produce any value, see `job_file`.
-_TEMPLATE = r"\{[{%#]"
-_STEPS = "Jobs that begin when others have ended; what stands beside them holds for all."
-
-
 def job_schema() -> dict[str, Any]:
-    """Returns the schema of a job file, in which text with `{{ … }}` may replace any single
-    value."""
-    schema = schema_of(Job, title="Fairway job", reference=_TEMPLATE)
+    """Returns the schema of a job file, where text with `{{ … }}` may replace any single value."""
+    # A template may produce any value, see `job_file`.
+    schema = schema_of(Job, title="Fairway job", reference=r"\{[{%#]")
     per_node = schema["properties"]["processes_per_node"]
     # `job_file` replaces it by a number before the model is validated.
     words = {key: per_node.pop(key) for key in ("description", "default") if key in per_node}
@@ -317,9 +284,10 @@ def job_schema() -> dict[str, Any]:
         "properties": fields,
         "additionalProperties": False,
     }
+    says = "Jobs that begin when others have ended; what stands beside them holds for all."
     schema["properties"]["steps"] = {
         "type": "object",
-        "description": _STEPS,
+        "description": says,
         "minProperties": 1,
         "additionalProperties": {"$ref": "#/$defs/Step"},
     }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Field, Tag, model_validator
 
-from fairway_core.documents import FieldError, Model
-from fairway_runner.jobs.job_fields import Identifier, Scalar, written_like
+from fairway_core.documents import FieldError, Model, rule
+from fairway_runner.jobs.job_fields import Identifier, Scalar, fits, written_like
 from fairway_runner.jobs.sweep_values import (
     MOST_POINTS,
     Axis,
@@ -64,12 +64,6 @@ _COUNTABLE = 10**15
 _MOST_SHOWN = 20  # values of a parameter in a hint
 
 
-def _named(axes: dict[str, Any]) -> dict[str, Any]:
-    if not axes:
-        raise FieldError("it names no parameter", "for example {lr: [0.1, 0.01]}")
-    return axes
-
-
 def _equally_long(axes: dict[str, Any]) -> dict[str, Any]:
     first, length = next(((name, length_of(axis)) for name, axis in axes.items()), ("", 0))
     for name, axis in axes.items():
@@ -94,8 +88,8 @@ class _OneList(Model):
     length: Annotated[int, Field(ge=1, le=1000)]
     """Number of values to choose."""
 
-    @model_validator(mode="after")
-    def _chooses_from_one_parameter(self) -> Self:
+    @rule
+    def _chooses_from_one_parameter(self) -> None:
         names = list(self.__pydantic_extra__)
         if not names:
             raise FieldError("it names no parameter", "for example {pair: [a, b, c], length: 2}")
@@ -106,7 +100,6 @@ class _OneList(Model):
         if self.length > length_of(axis) and not getattr(self, "replacement", False):
             message = f"`length` is {self.length}, but `{name}` has {length_of(axis)} values"
             raise FieldError(message, self.SHORTER, ("length",))
-        return self
 
     @property
     def parameter(self) -> tuple[str, list[Scalar] | Range]:
@@ -157,11 +150,10 @@ class Random(Model):
     seed: Annotated[int, Field(ge=0, lt=2**64)] = 0
     """Seed of the random values; another seed gives other values."""
 
-    @model_validator(mode="after")
-    def _has_parameters(self) -> Random:
+    @rule
+    def _has_parameters(self) -> None:
         if not self.parameters:
             raise FieldError("it names no parameter", "for example lr: {loguniform: [0.001, 0.1]}")
-        return self
 
     @property
     def parameters(self) -> dict[str, Distribution]:
@@ -188,7 +180,9 @@ class Shards(Model):
     to do."""
 
 
-_Axes = Annotated[dict[Identifier, Axis], AfterValidator(_named)]
+_Axes = Annotated[
+    dict[Identifier, Axis], fits(bool, "it names no parameter", "for example {lr: [0.1, 0.01]}")
+]
 _EqualAxes = Annotated[_Axes, AfterValidator(_equally_long)]
 
 
@@ -242,14 +236,10 @@ class Generator(OneKey):
         return int(self.value.count)
 
 
-def _filled(generators: list[Generator]) -> list[Generator]:
-    if not generators:
-        raise FieldError("the list is empty", "for example - grid: {lr: [0.1, 0.01]}")
-    return generators
-
-
 _Listed = Annotated[Generator, Called("a generator such as {repeat: 5}")]
-_Generators = Annotated[list[_Listed], AfterValidator(_filled)]
+_Generators = Annotated[
+    list[_Listed], fits(bool, "the list is empty", "for example - grid: {lr: [0.1, 0.01]}")
+]
 
 
 class Sweep(Model):
@@ -283,14 +273,13 @@ class Sweep(Model):
                 raise FieldError(f"`{name}` belongs under `points:`", hint, (name,))
         return section
 
-    @model_validator(mode="after")
-    def _is_not_too_large(self) -> Sweep:
+    @rule
+    def _is_not_too_large(self) -> None:
         total = 0
         for path, generator in self.generators():
             total += generator.count or 0
             if total > MOST_POINTS:
                 raise too_many(total, path)
-        return self
 
     def generators(self) -> Iterator[tuple[DataPath, Generator]]:
         """Yields the generators, each with the path of its value below the section."""
@@ -302,8 +291,7 @@ class Sweep(Model):
 
 
 def too_many(count: int | None, path: DataPath) -> FieldError:
-    """Returns the error of a sweep with that many points, or more than were counted, up to
-    `path`."""
+    """Returns the error of a sweep with that many points, or with too many to count, at a path."""
     shown = f"more than {MOST_POINTS:,}"
     if count is not None:
         shown = f"{count:,}" if count <= _COUNTABLE else "more than 10^15"

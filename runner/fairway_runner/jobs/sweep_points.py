@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 NONE_LISTED: Listed = {}
 
 
-def generate(generator: Generator, folder: Path, listed: Listed) -> Iterator[Point]:
-    """Yields the generator's points. Raises FieldError for an error in files, a function or a
-    draw."""
+def _generated(generator: Generator, folder: Path, listed: Listed) -> Iterator[Point]:
     key, value = generator.key, generator.value
     if key not in ("files", "python"):
         return _GENERATORS[key](value)
@@ -120,7 +118,7 @@ def points(
     for path, generator in section.generators():
         before = total
         try:
-            for point in generate(generator, folder, listed):
+            for point in _generated(generator, folder, listed):
                 total += 1
                 if total > MOST_POINTS:
                     break
@@ -158,32 +156,26 @@ class JobSweep:
     drawn: Drawn
 
     def merged(self) -> Iterator[dict[str, ParamValue]]:
-        """Yields all parameters of each task, one task at a time: the point's values override the
-        job's."""
+        """Yields all parameters of each task, one by one: the point's values override the job's."""
+        inputs = self.document.data.get("inputs")
+        known = list(inputs) if isinstance(inputs, dict) else []
         try:
-            self._require_inputs()
+            for path, generator in self.section.generators():
+                if (name := _input_of(generator)) is not None and name not in known:
+                    hint = did_you_mean(name, known) or f"add it: inputs: {{{name}: MOUNT:PATH}}"
+                    raise FieldError(f"the job has no input `{name}`", hint, (*path, "input"))
             for point in points(self.section, self.folder, self.listed, self.drawn):
                 yield {**self.params, **point}
         except FieldError as error:
-            path = ("sweep", *error.path)
-            message = f"`{'.'.join(map(str, path))}`: {error}"
-            raise self.document.error("bad-sweep", path, message, error.hint) from None
+            at = ("sweep", *error.path)
+            message = f"`{'.'.join(map(str, at))}`: {error}"
+            raise self.document.error("bad-sweep", at, message, error.hint) from None
 
     def inputs(self) -> Iterator[tuple[DataPath, str]]:
-        """Yields the inputs whose files are points, each with the path of its name in the
-        document."""
+        """Yields the inputs whose files are points, each with the path of its name in the file."""
         for path, generator in self.section.generators():
             if generator.key == "files" and (name := _input_of(generator)) is not None:
                 yield ("sweep", *path, "input"), name
-
-    def _require_inputs(self) -> None:
-        """Raises FieldError for files or shards of an input that the job does not have."""
-        inputs = self.document.data.get("inputs")
-        known = list(inputs) if isinstance(inputs, dict) else []
-        for path, generator in self.section.generators():
-            if (name := _input_of(generator)) is not None and name not in known:
-                hint = did_you_mean(name, known) or f"add it: inputs: {{{name}: MOUNT:PATH}}"
-                raise FieldError(f"the job has no input `{name}`", hint, (*path, "input"))
 
 
 def _input_of(generator: Generator) -> str | None:

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 
 def file_points(paths: Iterable[str]) -> Iterator[dict[str, ParamValue]]:
-    """Yields a point per file: its path as `file`, its last part as `name`, without suffix as
-    `stem`."""
+    """Yields a point per file: its path, its last part, and that without suffix."""
     for path in paths:
         name = path.rpartition("/")[2]
         yield {"file": path, "name": name, "stem": Path(name).stem}
@@ -58,8 +57,7 @@ def matching_names(pattern: str, names: Iterable[str], where: str) -> list[str]:
 
 
 def _reached(parts: Sequence[str], path: str) -> set[int]:
-    """Returns the indices of the pattern's parts that may follow a path; `len(parts)` means a
-    match."""
+    """Returns indices of the pattern's parts that may follow; `len(parts)` means a match."""
     at = {0}
     for name in path.split("/"):
         at |= {each + 1 for each in at if each < len(parts) and parts[each] == "**"}
@@ -182,7 +180,10 @@ class _UserCode:
                 try:
                     yield _point(value)
                 except _Unfit as unfit:
-                    line_at = _line_of_yield(iterator) or _line_of(function)
+                    frame = getattr(iterator, "gi_frame", None)
+                    line_at = _line_of(function)
+                    if frame:  # the line of its `yield`
+                        line_at = (frame.f_code.co_filename, frame.f_lineno)
                     hint = "a point is a mapping such as {'lr': 0.1}"
                     raise self._fault(f"point {number}: {unfit}", line_at, hint) from None
         finally:
@@ -224,8 +225,9 @@ class _UserCode:
             with self._imports():
                 return call(*arguments)
         except (Exception, SystemExit) as error:  # noqa: BLE001
-            if isinstance(error, ModuleNotFoundError) and self._is_own(error.name):
-                message = f"there is no module `{error.name}` in {self._folder}"
+            missing = error.name if isinstance(error, ModuleNotFoundError) else None
+            if missing is not None and f"{self._module}.".startswith(f"{missing}."):
+                message = f"there is no module `{missing}` in {self._folder}"
                 raise FieldError(message, "put its file beside the job file") from None
             line_at = self._line_at(error) or (_line_of(function) if function else None)
             try:
@@ -250,11 +252,7 @@ class _UserCode:
             sys.path[:] = path
             sys.dont_write_bytecode = quiet
 
-    def _is_own(self, module: str | None) -> bool:
-        return module is not None and f"{self._module}.".startswith(f"{module}.")
-
     def _is_here(self, module: ModuleType) -> bool:
-        """Returns True if the module is a file or a package directly in the folder."""
         origins = [vars(module).get("__file__"), *vars(module).get("__path__", ())]
         stem = str(self._folder.joinpath(*module.__name__.split(".")))
         endings = (f"{stem}.", f"{stem}/")
@@ -338,8 +336,3 @@ def _kind(value: Any) -> str:
 def _line_of(function: Callable[..., Any]) -> tuple[str, int] | None:
     code = getattr(inspect.unwrap(function), "__code__", None)
     return (code.co_filename, code.co_firstlineno) if code else None
-
-
-def _line_of_yield(iterator: Iterator[Any]) -> tuple[str, int] | None:
-    frame = getattr(iterator, "gi_frame", None)
-    return (frame.f_code.co_filename, frame.f_lineno) if frame else None

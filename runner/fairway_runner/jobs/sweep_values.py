@@ -16,12 +16,11 @@ from pydantic import (
     FiniteFloat,
     GetCoreSchemaHandler,
     Tag,
-    model_validator,
 )
 from pydantic_core import core_schema
 
 from fairway_agent.quick import dataclass
-from fairway_core.documents import FieldError, Model
+from fairway_core.documents import FieldError, Model, rule
 from fairway_runner.jobs.job_fields import ParamValue, Scalar
 
 T = TypeVar("T")
@@ -47,8 +46,8 @@ class Range(Model):
     step: int | FiniteFloat
     """The distance from one value to the next."""
 
-    @model_validator(mode="after")
-    def _has_values(self) -> Range:
+    @rule
+    def _has_values(self) -> None:
         for name in ("start", "stop", "step"):
             try:
                 float(getattr(self, name))
@@ -64,7 +63,6 @@ class Range(Model):
         if self.count > MOST_POINTS:
             message = f"more than {MOST_POINTS:,} values lie between start and stop"
             raise FieldError(message, "use a larger step", ("step",))
-        return self
 
     @property
     def count(self) -> int:
@@ -144,8 +142,8 @@ class OneKey(Model):
 
     noun: ClassVar[str]
 
-    @model_validator(mode="after")
-    def _has_one_key(self) -> OneKey:
+    @rule
+    def _has_one_key(self) -> None:
         found = [name for name in type(self).model_fields if name in self.model_fields_set]
         known = ", ".join(type(self).model_fields)
         if not found:
@@ -157,7 +155,6 @@ class OneKey(Model):
         if getattr(self, found[0]) is None:
             message = f"`{found[0]}` has no value"
             raise FieldError(message, "give it a value or remove the key", (found[0],))
-        return self
 
     @property
     def key(self) -> str:
@@ -271,10 +268,8 @@ class Distribution(OneKey):
 
     def draws(self, seed: int, name: str) -> Iterator[ParamValue]:
         """Yields values without end, from the stream of that seed and parameter name; another
-        version of Python may draw others. Numbers have 12 significant digits.
-
-        Raises FieldError if a value is too large for a number.
-        """
+        version of Python may draw others. Numbers have 12 significant digits. Raises FieldError if
+        a value is too large for a number."""
         source, key, values = Random(f"{seed} {name}"), self.key, self.value  # noqa: S311
         draw = _DRAWS[key]
         while True:
@@ -294,14 +289,10 @@ class Distribution(OneKey):
             yield rounded
 
 
-def _loguniform(source: Random, low: float, high: float) -> float:
-    return math.exp(source.uniform(math.log(low), math.log(high)))
-
-
 _DRAWS: dict[str, Callable[..., Any]] = {
     "integer": Random.randrange,
     "uniform": Random.uniform,
-    "loguniform": _loguniform,
+    "loguniform": lambda source, low, high: math.exp(source.uniform(math.log(low), math.log(high))),
     "triangular": Random.triangular,
     "beta": Random.betavariate,
     "gamma": Random.gammavariate,

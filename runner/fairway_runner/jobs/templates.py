@@ -7,18 +7,16 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from fairway_core.documents import Document, FieldError, Model
+from fairway_core.documents import Document, FieldError, Model, rule
 from fairway_core.findings import Finding, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_core.yaml_text import parse_yaml
 from fairway_runner.engines.capabilities import ENGINES
 from fairway_runner.jobs.job_fields import Identifier, Scalar
-
-OptionType = Literal["int", "float", "text", "bool", "choice"]
 
 _NAMES = {"int": "a whole number", "float": "a number", "text": "text", "bool": "true or false"}
 
@@ -32,13 +30,13 @@ class Option(Model):
     'one of `static`, `c10d`'
     """
 
-    type: OptionType
+    type: Literal["int", "float", "text", "bool", "choice"]
     help: str
     default: Scalar | None = None
     choices: tuple[str, ...] = ()
 
-    @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Self:
+    @rule
+    def _agrees_with_itself(self) -> None:
         if (self.type == "choice") != bool(self.choices):
             hint = "`choices` are for the type `choice` only"
             raise FieldError("the type and the choices do not fit", hint, ("type",))
@@ -47,7 +45,6 @@ class Option(Model):
 
             message = f"the default must be {self.expected}, found {describe(self.default)}"
             raise FieldError(message, "change the default, or the type", ("default",))
-        return self
 
     @property
     def expected(self) -> str:
@@ -57,10 +54,8 @@ class Option(Model):
         return _NAMES[self.type]
 
     def accept(self, value: Scalar) -> Scalar | None:
-        """Returns the value as one of this option's type, or None if it is not.
-
-        Text that holds a number or a boolean is converted: `{{ params.x }}` renders text.
-        """
+        """Returns the value as one of this option's type, or None if it is not. Text that holds a
+        number or a boolean is converted: `{{ params.x }}` renders text."""
         if self.type in ("text", "choice"):
             fits = isinstance(value, str) and (self.type == "text" or value in self.choices)
             return value if fits else None
@@ -76,11 +71,8 @@ class Option(Model):
 def resolve_options(
     given: Mapping[str, Scalar], declared: Mapping[str, Option], template: str, document: Document
 ) -> dict[str, Scalar]:
-    """Returns every declared option with the job's value or its default.
-
-    Raises UserError with a finding for each that is unknown, missing or of another type, at its
-    line of the job's `document`.
-    """
+    """Returns every declared option with the job's value or its default. Raises UserError with a
+    finding for each that is unknown, missing or of another type, at its line of the `document`."""
     unknown = [name for name in given if name not in declared]
     findings = [_unknown(name, declared, template, document) for name in unknown]
     values: dict[str, Scalar] = {}
@@ -151,9 +143,7 @@ def is_shipped(template: Path) -> bool:
 
 def find_template(name: str, job_folder: Path) -> Path:
     """Returns the template's file: a plain name in one of the folders, or a path below the job's.
-
-    Raises FieldError for a name that leaves its folder or does not exist.
-    """
+    Raises FieldError for a name that leaves its folder or does not exist."""
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
         for folder in template_paths(job_folder):
             path = folder / (name + SUFFIX)
@@ -195,8 +185,7 @@ _FOREIGN = {
 
 
 def all_templates(job_folder: Path) -> dict[str, Path]:
-    """Returns every template that a job in that folder can name, by folder and name; the first
-    wins."""
+    """Returns every template that a job in that folder can name; the first of a name wins."""
     found: dict[str, Path] = {}
     for folder in template_paths(job_folder):
         for path in sorted(folder.glob("[!_]*" + SUFFIX)):
@@ -235,10 +224,8 @@ def front_matter(file: Path, source: str) -> FrontMatter:
 
 
 def template_list(folder: Path) -> list[dict[str, str]]:
-    """Returns name, description and folder of every template that a job in `folder` can name.
-
-    An unreadable template is listed too, with the reason as its description.
-    """
+    """Returns name, description and folder of every template that a job in `folder` can name; the
+    description of an unreadable one is the reason."""
     listed = []
     for name, file in all_templates(folder).items():
         try:
@@ -250,40 +237,32 @@ def template_list(folder: Path) -> list[dict[str, str]]:
 
 
 def template_facts(name: str, folder: Path) -> dict[str, Any]:
-    """Returns a template's description, needs and options, and a job file that uses it.
-
-    Raises UserError if a job in `folder` can name no such template.
-    """
+    """Returns a template's description, needs and options, and a job file that uses it. Raises
+    UserError if a job in `folder` can name no such template."""
     try:
         file = find_template(name, folder)
     except FieldError as error:
         raise UserError.of("unknown-template", str(error), error.hint) from None
     front = front_matter(file, template_source(file))
-    options = {
-        option_name: option.model_dump(exclude_defaults=True, mode="json")
-        for option_name, option in front.options.items()
-    }
+    job: dict[str, Any] = {"name": "example", "template": name} | front.example
+    job.setdefault("command", "python train.py")
+    if front.options:
+        job["options"] = {
+            key: option.default if option.default is not None else f"<{option.type}>"
+            for key, option in front.options.items()
+        }
     return {
         "name": name,
         "file": str(file),
         "description": front.description,
         "needs": list(front.needs),
-        "options": options,
-        "job": _example(name, front),
+        "options": {
+            key: option.model_dump(exclude_defaults=True, mode="json")
+            for key, option in front.options.items()
+        },
+        # JSON values are valid YAML.
+        "job": "".join(f"{key}: {_flow(value)}\n" for key, value in job.items()),
     }
-
-
-def _example(name: str, front: FrontMatter) -> str:
-    """Returns a job file with every option at its default; JSON values are valid YAML."""
-    options = {
-        key: option.default if option.default is not None else f"<{option.type}>"
-        for key, option in front.options.items()
-    }
-    job: dict[str, Any] = {"name": "example", "template": name}
-    job |= front.example
-    job.setdefault("command", "python train.py")
-    job |= {"options": options} if options else {}
-    return "".join(f"{key}: {_flow(value)}\n" for key, value in job.items())
 
 
 def _flow(value: Any) -> str:
@@ -304,8 +283,7 @@ class Refusals:
         self.findings: list[Finding] = []
 
     def __call__(self, path: str, message: str, hint: str = "") -> str:
-        """Records a finding at the job's dotted `path`, or where it would stand; renders
-        nothing."""
+        """Records a finding at the job's dotted `path`, or where that would be; renders nothing."""
         at = tuple(path.split("."))
         self.findings.append(self._document.finding("unfit-job", at, message, hint))
         return ""

@@ -52,8 +52,7 @@ _OWN_MARKS = "put text that has these marks itself between {% raw %} and {% endr
 
 
 class TemplateFault(Exception):
-    """Error in a template: the message, the template's line (from 1), and a hint. `name` is the
-    unknown name, if that is the problem."""
+    """Error in a template, with its line (from 1), a hint, and the unknown `name` if it is one."""
 
     def __init__(
         self, message: str, line: int, file: str | None = None, name: str = "", hint: str = ""
@@ -66,8 +65,7 @@ class TemplateFault(Exception):
 
 
 def expression_of(fault: TemplateFault, line: Location) -> Location:
-    """Returns the part of the line that contains the fault: the expression with the unknown
-    name."""
+    """Returns the part of the line with the fault: the expression with the unknown name."""
     if not fault.name:
         return line
     name = rf"\b{re.escape(fault.name)}\b"
@@ -219,6 +217,11 @@ def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
     looked up in `folders`."""
     from jinja2 import FileSystemLoader
 
+    compiled: _CompiledFiles | None = None
+    # Without a writable temporary folder Python names the current one, which may be the project.
+    with suppress(OSError, RuntimeError):
+        if folders and not Path(tempfile.gettempdir()).samefile("."):
+            compiled = _CompiledFiles(pattern="fairway-%s")
     environment = _Environment(
         undefined=_Undefined,
         finalize=shell_words,
@@ -226,7 +229,7 @@ def shell_environment(folders: Sequence[Path] = ()) -> SandboxedEnvironment:
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        bytecode_cache=_compiled_files() if folders else None,
+        bytecode_cache=compiled,
         **({} if folders else _NO_COMMENTS),
     )
     environment.filters["raw"] = lambda value: Raw(plain_text(value))
@@ -259,15 +262,6 @@ class _CompiledFiles(FileSystemBytecodeCache):
                 old.unlink(missing_ok=True)
 
 
-def _compiled_files() -> _CompiledFiles | None:
-    """Returns the cache of compiled templates; None if its folder can neither be found nor created.
-    Without a writable temporary folder Python names the current one, which may be the project."""
-    with suppress(OSError, RuntimeError):
-        if not Path(tempfile.gettempdir()).samefile("."):
-            return _CompiledFiles(pattern="fairway-%s")
-    return None
-
-
 @lru_cache(maxsize=256)
 def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
     """Compiles the template. Raises TemplateFault if it does not parse."""
@@ -284,8 +278,7 @@ def compile_text(environment: SandboxedEnvironment, source: str) -> Template:
 
 
 def compile_file(environment: SandboxedEnvironment, name: str) -> Template:
-    """Compiles the file of that name in the environment's folders. Raises TemplateFault if it does
-    not parse."""
+    """Compiles a file in the environment's folders. Raises TemplateFault if it does not parse."""
     with _compiling():
         return environment.get_template(name)
 
@@ -310,8 +303,7 @@ def _compiling() -> Iterator[None]:
 
 
 def render(template: Template, context: Mapping[str, Any]) -> str:
-    """Returns the template's text. Raises TemplateFault for an unknown name, a failure or a
-    limit."""
+    """Returns the text. Raises TemplateFault for an unknown name, a failure or a limit."""
     from jinja2.exceptions import SecurityError
 
     try:

@@ -6,13 +6,14 @@ import configparser
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairway_core.catalog import image, limit, vm_size
-from fairway_core.catalog.limits import regions_without_zones
+from fairway_core.catalog.limits import require_region
 from fairway_core.fields import PLACEHOLDER, Email
 from fairway_core.findings import Finding, UserError
 
@@ -39,8 +40,7 @@ class Answers:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Answers:
-        """Returns the given answers, by option, and defaults. Raises UserError if Azure refuses
-        one."""
+        """Returns the given answers, and defaults. Raises UserError if Azure refuses one."""
         engine = checked("engine", given.get("engine") or usual("engine"))
         found = {
             name: checked(name, usual(name, engine) if given.get(name) is None else given[name])
@@ -60,8 +60,7 @@ def usual(name: str, engine: str | None = None) -> Any:
 
 
 def of_account() -> dict[str, str]:
-    """Returns the region and the email address that the Azure CLI stores for its user; asks no
-    service."""
+    """Returns the region and the email address that the Azure CLI has stored; asks no service."""
     folder = Path(os.environ.get("AZURE_CONFIG_DIR") or Path.home() / ".azure")
     found = {}
     settings = configparser.ConfigParser(interpolation=None)
@@ -79,12 +78,6 @@ def of_account() -> dict[str, str]:
     return found
 
 
-def checked(name: str, value: Any) -> Any:
-    """Returns an answer in its stored form. Raises UserError if Azure, or a cluster, could not have
-    it."""
-    return _CHECKS[name](value)
-
-
 def validated(option: str, kind: Any, value: str) -> Any:
     """Returns the value converted to a field's type. Raises UserError that names the option."""
     from pydantic import TypeAdapter, ValidationError
@@ -97,7 +90,6 @@ def validated(option: str, kind: Any, value: str) -> Any:
 
 
 def _region(text: str) -> str:
-    from fairway_core.catalog.limits import require_region
     from fairway_core.environment.values import Location
 
     location: str = validated("--location", Location, text)
@@ -140,19 +132,20 @@ def _count(option: str, most: int) -> Any:
     return check
 
 
-def _address(text: str) -> str:
-    address: str = validated("--email", Email, text)
-    return address
-
-
-_CHECKS = {
+_CHECKS: dict[str, Callable[[Any], Any]] = {
     "location": _region,
     "engine": _engine,
     "size": _size,
     "nodes": _count("--nodes", 100),
     "budget": _count("--budget", 10_000_000),
-    "email": _address,
+    "email": partial(validated, "--email", Email),
 }
+
+
+def checked(name: str, value: Any) -> Any:
+    """Returns an answer as it is stored. Raises UserError if Azure or a cluster cannot have it."""
+    return _CHECKS[name](value)
+
 
 _HPC = "ubuntu-hpc-2404"
 # Sizes of a file server, the default first, with their numbers of disks.
@@ -213,8 +206,7 @@ def clusters(answers: Answers) -> str:
 
 
 def _filesystem(answers: Answers) -> str:
-    """Returns `filesystems:`, with a server that is fast enough for the reads of all GPUs, if there
-    is one."""
+    """Returns `filesystems:`, with a server that can feed all GPUs, if there is one."""
     gpu = vm_size(answers.size).gpu
     wanted = (gpu.count if gpu else 0) * answers.nodes * limit("gpu_read_mbps")
     name, count = next((each for each in _SERVERS if _passes_on(each[0]) >= wanted), _SERVERS[-1])
@@ -238,30 +230,13 @@ def _passes_on(server: str) -> int:
 
 
 def checks(known: Sequence[Finding]) -> str:
-    """Returns `checks:` with the findings that `fairway check` would give; empty if there are
-    none."""
+    """Returns `checks:` with the findings that `fairway check` gives; empty without any."""
     if not known:
         return ""
     ignored = "".join(f"    - {each.id}  # {each.message}\n" for each in known)
     return (
         "# Known of the answers that this file was made with: remove a line to be told again.\n"
         f"checks:\n  ignore:\n{ignored}\n"
-    )
-
-
-def zone(answers: Answers) -> str:
-    """Returns the zone of nodes and disks; `none` if the region has none."""
-    return "none" if answers.location in regions_without_zones() else "1"
-
-
-def ways_in(answers: Answers) -> str:
-    """Returns the access settings of an environment without a VM that leads to storage and
-    Batch."""
-    if answers.engine != "batch":
-        return ""
-    return (
-        "\n  # A small VM by which storage and Batch are reached, which have no public address."
-        "\n  gateway: true"
     )
 
 

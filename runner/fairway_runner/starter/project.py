@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
@@ -18,11 +17,12 @@ from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import fairway_core
+from fairway_core.catalog.limits import regions_without_zones
 from fairway_core.environment.keys import NOBODYS_KEY
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.starter import answers
 from fairway_runner.starter.answers import Answers, validated
-from fairway_runner.submit.snapshot import is_kept_by_git
+from fairway_runner.submit.snapshot import ask_git, is_kept_by_git, output_of
 
 DISTRIBUTION = "fairway-hpc"
 WHEELS = Path("wheels")
@@ -31,7 +31,6 @@ WHEELS = Path("wheels")
 # The extra brings a Node.js for cdktf.
 _NAME = f"{DISTRIBUTION}[node]"
 # Only exists in a clone, not in a wheel.
-_OVER_SSH = ("ssh", "git")  # schemes of remotes
 _CLONE = Path(__file__).resolve().parents[3]
 
 
@@ -119,20 +118,14 @@ def _url(remote: str) -> str:
     parts = urlsplit(remote)
     if parts.scheme in ("http", "https"):
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    if parts.scheme in _OVER_SSH:
+    if parts.scheme in ("ssh", "git"):
         return remote
     host, colon, path = remote.partition(":")
     return f"ssh://{host}/{path.lstrip('/')}" if colon and "/" not in host else ""
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """Runs git and returns its output, or "" if it fails or is not installed."""
-    command = ["git", "-C", str(root), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return output_of(ask_git(root, *arguments)).strip()
 
 
 _FILES = Path(__file__).with_name("files")
@@ -142,6 +135,9 @@ _RENAMED = {"gitignore": ".gitignore", "github": ".github"}
 
 # Errors of a check that itself explains when to ignore it.
 _MAY_BE_MEANT = frozenset({"no-infiniband"})
+_GATEWAY = """
+  # A small VM by which storage and Batch are reached, which have no public address.
+  gateway: true"""
 _NOBODYS_COMMENT = (
     " Nobody has the private half of this key: put your own\n"
     "  # public key in its place (`ssh-keygen -t ed25519` makes one)."
@@ -204,13 +200,14 @@ class Settings:
         return {
             "NAME": self.name,
             "LOCATION": self.answers.location,
-            "ZONE": answers.zone(self.answers),
+            "ZONE": "none" if self.answers.location in regions_without_zones() else "1",
             # Plain if possible, otherwise quoted: an address may start like a YAML alias.
             "EMAIL": email if re.fullmatch(r"\w[\w.+-]*@[\w.-]+", email) else json.dumps(email),
             "BUDGET": str(self.answers.budget),
             "CLUSTER": self.answers.cluster,
             "CLUSTERS": answers.clusters(self.answers),
-            "WAYS": answers.ways_in(self.answers),
+            # Without another VM that leads to storage and Batch.
+            "WAYS": _GATEWAY if self.answers.engine == "batch" else "",
             "REQUIREMENT": self.source.requirement,
             "PROJECT_ID": self.project_id,
             # JSON's quoting is valid YAML, and the comment of a key may contain anything.
@@ -278,8 +275,7 @@ def write_project(folder: Path, settings: Settings) -> list[Path]:
 
 
 def _in_the_way(folder: Path, path: Path) -> Path | None:
-    """Returns an existing path that has the file's name, or is no folder although the file needs
-    one."""
+    """Returns a path that has the name of the file, or of one of its folders and is none."""
     for parent in reversed(path.parents):
         if os.path.lexists(folder / parent) and not (folder / parent).is_dir():
             return parent if parent != Path() else Path(folder.name)

@@ -11,7 +11,8 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -30,8 +31,7 @@ _FOLDER = "job_templates"
 @dataclass(frozen=True)
 class CodeUpload:
     """Files below `root` that a job needs, by their paths there, and the job's folder. `sources`
-    maps some to files elsewhere on this machine; files of which only the names are needed have no
-    content."""
+    maps some to files elsewhere; files of which only the names are needed have no content."""
 
     root: Path
     folder: str
@@ -41,8 +41,7 @@ class CodeUpload:
 
     @classmethod
     def of(cls, job_file: JobFile) -> CodeUpload:
-        """Returns the files that the job's own submission would take. Raises UserError if they
-        cannot be sent."""
+        """Returns the files that a submission takes. Raises UserError if they cannot be sent."""
         jobs = [job_file]
         if has_steps(job_file.document.data):
             from fairway_runner.jobs.steps import read_steps
@@ -68,31 +67,24 @@ class CodeUpload:
             for destination in _swept(job):
                 found.setdefault(str(destination), snapshot.CodeFile("", 0, executable=False))
         root = Path(os.path.commonpath(folders))
-        if (
-            len(found) > snapshot.MOST_FILES
-            or sum(each.size for each in found.values()) > snapshot.MOST_BYTES
-        ):
+        size = sum(each.size for each in found.values())
+        if len(found) > snapshot.MOST_FILES or size > snapshot.MOST_BYTES:
             message = f"{root}: this is more code than a server accepts"
             raise UserError.of("bad-code", message, "leave some out: code: {exclude: [NAME]}")
         start = len(str(root).rstrip("/")) + 1
         return cls(
             root,
             job_file.folder.relative_to(root).as_posix(),
-            tuple(
-                snapshot.CodeFile(path[start:], found[path].size, found[path].executable)
-                for path in sorted(found)
-            ),
+            tuple(replace(found[path], path=path[start:]) for path in sorted(found)),
             {path[start:]: source for path, source in sources.items()},
             list(dict.fromkeys(warnings)),
         )
 
     def pieces(self) -> Iterator[bytes]:
         """Yields the pieces in order; an unchanged file mostly keeps its piece."""
-        from fairway_runner.submit.snapshot import git_facts
-
         head = {
             "folder": self.folder,
-            "git": git_facts(self.root / self.folder)[0],
+            "git": snapshot.git_facts(self.root / self.folder)[0],
             "files": [[file.path, file.size, file.executable] for file in self.files],
         }
         line = json.dumps(head).encode() + b"\n"
@@ -132,10 +124,9 @@ def digest_of(piece: bytes) -> str:
 
 
 def _code_of(job: JobFile) -> tuple[Path, Sequence[str], bool | None]:
-    """Returns the folder of a job's code, its exclusions, and its setting `gitignore`, None without
-    one."""
+    """Returns the folder of a job's code, its exclusions, and its setting `gitignore`."""
     section = section_of(job.document.data, "code")
-    path, exclude = section.get("path", "."), section.get("exclude", [])
+    path, exclude, gitignore = (section.get(name) for name in ("path", "exclude", "gitignore"))
     path = path if isinstance(path, str) else "."
     if "{{" in path or path.startswith("/"):
         message = f"`code.path`: the folder `{path}` cannot be sent to a server"
@@ -143,7 +134,6 @@ def _code_of(job: JobFile) -> tuple[Path, Sequence[str], bool | None]:
         raise job.document.error("bad-value", ("code", "path"), message, hint)
     folder = Path(os.path.normpath(snapshot.folder_of(job, path)))
     words = exclude if isinstance(exclude, list) else []
-    gitignore = section.get("gitignore")
     gitignore = gitignore if isinstance(gitignore, bool) else None
     return folder, [each for each in words if isinstance(each, str)], gitignore
 
@@ -156,37 +146,30 @@ def _templates(job: JobFile) -> Iterator[tuple[Path, Path]]:
         return
     own, project = job.folder / _FOLDER, Path.cwd() / _FOLDER
     if name.endswith(SUFFIX):
-        folder = Path(os.path.normpath(job.folder / name)).parent
-        if folder.is_relative_to(job.folder):
-            yield from ((file, file) for file in _scripts(folder))
-    elif (own / f"{name}{SUFFIX}").is_file():
-        yield from ((file, file) for file in _scripts(own))
-    elif (project / f"{name}{SUFFIX}").is_file():
-        yield from ((own / file.name, file) for file in _scripts(project))
-
-
-def _scripts(folder: Path) -> list[Path]:
-    return [file for file in sorted(folder.glob("*.j2")) if file.is_file()]
+        here = there = Path(os.path.normpath(job.folder / name)).parent
+        if not here.is_relative_to(job.folder):
+            return
+    else:
+        name, there = f"{name}{SUFFIX}", own
+        here = own if (own / name).is_file() else project
+        if not (here / name).is_file():
+            return
+    yield from ((there / each.name, each) for each in sorted(here.glob("*.j2")) if each.is_file())
 
 
 def _swept(job: JobFile) -> Iterator[Path]:
-    """Yields the files whose names a sweep uses."""
-    sweep = job.sweep if section_of(job.document.data, "sweep") else None
-    for _, generator in sweep.section.generators() if sweep else ():
-        if generator.key == "files" and isinstance(generator.value, str):
-            yield from _matching(job.folder, generator.value)
-
-
-def _matching(folder: Path, pattern: str) -> Iterator[Path]:
     from fairway_runner.jobs.sweep_sources import matching_files
 
-    if pattern.startswith("/") or ".." in pattern.split("/"):
-        message = f"`files:` the pattern `{pattern}` cannot be listed here for a server"
-        raise UserError.of("bad-value", message, "keep the files below the folder of the job file")
-    try:
-        found = matching_files(pattern, folder)
-    except FieldError:
-        return  # the server reports it, with its line
-    for path in found:
-        if not any(fnmatch(part, each) for part in path.split("/") for each in NEVER):
-            yield Path(os.path.normpath(folder / path))
+    sweep = job.sweep if section_of(job.document.data, "sweep") else None
+    for _, generator in sweep.section.generators() if sweep else ():
+        pattern = generator.value
+        if generator.key != "files" or not isinstance(pattern, str):
+            continue
+        if pattern.startswith("/") or ".." in pattern.split("/"):
+            message = f"`files:` the pattern `{pattern}` cannot be listed here for a server"
+            hint = "keep the files below the folder of the job file"
+            raise UserError.of("bad-value", message, hint)
+        with suppress(FieldError):  # the server reports it, with its line
+            for path in matching_files(pattern, job.folder):
+                if not any(fnmatch(part, each) for part in path.split("/") for each in NEVER):
+                    yield Path(os.path.normpath(job.folder / path))

@@ -94,11 +94,6 @@ class PreparedRun:
         return sum(each.tasks for each in self.steps.values()) or self.record.tasks
 
     @property
-    def next_targets(self) -> list[str]:
-        """Targets to try if the first refuses it."""
-        return [each.record.target for each in self.others]
-
-    @property
     def targets(self) -> list[Target]:
         """All targets on which some of it may run."""
         runs = self.steps.values() or (self, *self.others)
@@ -136,7 +131,12 @@ def prepare(
     ended as the `conditions` say by their IDs, or else successfully. Without `copies` nothing is
     downloaded from elsewhere, and the result must not be started.
     """
-    job_file, unlisted = _with_listed_files(job_file, target, asks=asks)
+    unlisted: Sequence[Finding] = ()
+    if sweeps_files(job_file.document.data):
+        from fairway_runner.submit import run_inputs
+
+        job_file = run_inputs.with_files(job_file, target, asks=asks)
+        unlisted = run_inputs.unlisted(job_file)
     tasks = job_file.tasks()
     first = next(tasks)
     job, warnings = _checked(job_file, first, target)
@@ -157,7 +157,11 @@ def prepare(
     points = _task_lines(job_file, job, chain([first], tasks), engine, launchers)
     lines = {"tasks.jsonl": points, **_lines_around(job, first, engine, launchers)}
     budget = _within_limits(job, first, engine, launchers.needs(), asks=asks)
-    secrets, collected = _secrets_and_code(job_file, job, folder, is_kept=code_folder is not None)
+    # Uploaded or stored code was already filtered at its source.
+    gitignore = job.code.gitignore if code_folder is None and known_git() is None else False
+    with job_file.document.locating():
+        secrets = secret_values(job.secrets, os.environ)
+        collected = code.collect(folder, job.code.exclude, gitignore=gitignore)
     sweep = swept.section if (swept := job_file.sweep) else None
     plan = _plan(
         *(job, sweep, inputs, engine),
@@ -169,37 +173,30 @@ def prepare(
         needs=tuple(launchers.needs()),
         max_cost=budget,
     )
-    origin, diff = _origin(job_file, inputs, folder, template, collected.digest)
+    origin, diff = provenance(folder, template, collected.digest)
+    origin |= {"folder": str(job_file.folder), "set": list(job_file.assignments)}
     return PreparedRun(
         record=_record(plan, job, job_file, target),
         job=job.model_copy(update={"sweep": sweep}),
         engine=engine,
         plan=plan,
         code=collected,
-        files=_files(job_file, job, target, diff),
+        files={
+            "job.yaml": job_file.document.text.source,
+            "job.json": job.model_dump_json(indent=1, by_alias=True),
+            "target.json": json.dumps(target.record(), indent=1),
+            "code.diff": diff,
+        },
         lines=lines,
-        provenance=origin,
+        provenance=origin | ({"inputs": inputs.facts} if inputs.facts else {}),
         secrets=secrets,
         first_script=str(json.loads(points.first)["script"]),
         warnings=[*warnings, *unlisted, *collected.warnings],
     )
 
 
-def _with_listed_files(
-    job_file: JobFile, target: Target, *, asks: bool
-) -> tuple[JobFile, list[Finding]]:
-    """Returns the job file with the input files that its sweep uses, and the inputs not listed."""
-    if not sweeps_files(job_file.document.data):
-        return job_file, []
-    from fairway_runner.submit.run_inputs import unlisted, with_files
-
-    job_file = with_files(job_file, target, asks=asks)
-    return job_file, unlisted(job_file)
-
-
 def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, list[Finding]]:
-    """Returns the job of the first task, with warnings. Raises UserError if its target cannot run
-    it."""
+    """Returns the first task's job, and warnings. Raises UserError if the target cannot run it."""
     job = _with_receiver(first.resolve(target), target)
     require(job, target)
     with job_file.document.locating():
@@ -214,7 +211,6 @@ def _checked(job_file: JobFile, first: JobFile, target: Target) -> tuple[Job, li
 def _lines_around(
     job: Job, first: JobFile, engine: Engine, launchers: Launchers
 ) -> dict[str, Content]:
-    """Returns the files of the setup, the release and `finally:`."""
     lines: dict[str, Content] = {}
     alone = job.model_copy(update={"outputs": {}, "nodes": 1, "gpus": None, "cores": None})
     if job.setup is not None:
@@ -235,24 +231,13 @@ def _lines_around(
 def _within_limits(
     job: Job, first: JobFile, engine: Engine, needs: Sequence[str], *, asks: bool
 ) -> Budget | None:
-    """Returns the limit on the run's cost. Raises UserError if the target lacks GPUs, a price, or
-    something else that the job needs."""
+    """Returns the limit on its cost. Raises UserError if the target lacks what the job needs."""
     require_gpus(job, engine.target, first.document)
     with first.document.locating():
         budget = budget_of(job, engine.target)
     if asks:
         engine.require(job, needs)
     return budget
-
-
-def _secrets_and_code(
-    job_file: JobFile, job: Job, folder: Path, *, is_kept: bool
-) -> tuple[dict[str, str], code.Code]:
-    # Uploaded or stored code was already filtered at its source.
-    gitignore = False if is_kept or known_git() is not None else job.code.gitignore
-    with job_file.document.locating():
-        secrets = secret_values(job.secrets, os.environ)
-        return secrets, code.collect(folder, job.code.exclude, gitignore=gitignore)
 
 
 def _plan(job: Job, sweep: Sweep | None, inputs: Inputs, engine: Engine, **own: Any) -> RunPlan:
@@ -275,24 +260,6 @@ def _plan(job: Job, sweep: Sweep | None, inputs: Inputs, engine: Engine, **own: 
         chained=tuple(inputs.chained),
         **own,
     )
-
-
-def _origin(
-    job_file: JobFile, inputs: Inputs, folder: Path, template: str, digest: str
-) -> tuple[dict[str, Any], str]:
-    """Returns the provenance, and the diff between the code in the folder and its commit."""
-    facts, diff = provenance(folder, template, digest)
-    facts |= {"folder": str(job_file.folder), "set": list(job_file.assignments)}
-    return facts | ({"inputs": inputs.facts} if inputs.facts else {}), diff
-
-
-def _files(job_file: JobFile, job: Job, target: Target, diff: str) -> dict[str, str]:
-    return {
-        "job.yaml": job_file.document.text.source,
-        "job.json": job.model_dump_json(indent=1, by_alias=True),
-        "target.json": json.dumps(target.record(), indent=1),
-        "code.diff": diff,
-    }
 
 
 def _record(plan: RunPlan, job: Job, job_file: JobFile, target: Target) -> RunRecord:
@@ -321,7 +288,6 @@ def _task_lines(
     engine: Engine,
     launchers: Launchers,
 ) -> TaskLines:
-    """Renders all tasks; the first of them is that of the `job`."""
     lines, use, target = TaskLines(), param_use(job_file), engine.target
     with process_limits.prepared():
         for index, task in enumerate(tasks):

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 _TEXTS = ("job.yaml", "job.json", "target.json", "code.diff")
 _AGAIN = "submit the job again from its file"
-_IS_INPUT = re.compile("FAIRWAY_INPUT_")
 
 OnChanges = Callable[[Mapping[str, tuple[Any, Any]]], None]
 
@@ -104,7 +103,8 @@ def _prepare_same(run: Run, tags: Sequence[str], note: str | None) -> PreparedRu
     store, old = _store_of(run), read_plan(run.folder)
     run_id = store.new_id(run.record.name)
     record = replace(run.record, id=run_id, created=time.time(), fairway=fairway_core.__version__)
-    inputs = {name: old.environment[name] for name in old.environment if _IS_INPUT.match(name)}
+    own = old.environment.items()
+    inputs = {name: value for name, value in own if name.startswith("FAIRWAY_INPUT_")}
     plan = replace(old, run=run_id, environment={**engine.environment(), **inputs})
     if runs_here(run.record.engine):
         plan = replace(plan, directory=str(store.folder / run_id / "code"))
@@ -136,8 +136,7 @@ class Submitted:
 
 
 def submitted(run: Run) -> Submitted:
-    """Returns the job of a run as it was submitted. Raises UserError if its record is incomplete,
-    or has steps."""
+    """Returns the job of a run as submitted. Raises UserError if that is unknown, or has steps."""
     _require_one_job(run)
     assignments = recorded_facts(run, "provenance.json").get("set", [])
     return Submitted(recorded_text(run, "job.yaml"), tuple(assignments))
@@ -156,8 +155,7 @@ def ready_again(
     copies: bool = True,
 ) -> Iterator[tuple[PreparedRun, Mapping[str, tuple[Any, Any]]]]:
     """Yields the run's code with an edited job, ready to start, and the changes; the code stays as
-    long. `asks` and `copies` are as for `prepare`. Raises UserError if anything is wrong with
-    it."""
+    long. `asks` and `copies` are as for `prepare`. Raises UserError if anything is wrong."""
     was = submitted(run)
     there = target or as_known_now(target_of(recorded_facts(run, "target.json")))
     facts = recorded_facts(run, "provenance.json")

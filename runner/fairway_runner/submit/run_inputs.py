@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fairway_agent.spec import LAST, Best, Chained, Output
+from fairway_agent.spec import LAST, Best, Chained
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.engines.capabilities import runs_here
 from fairway_runner.jobs.job import Job, Metric
 from fairway_runner.jobs.job_fields import Best as BestSource
 from fairway_runner.jobs.job_fields import BestInput, KeptInput
-from fairway_runner.jobs.job_file import JobFile, sweeps_files
+from fairway_runner.jobs.job_file import JobFile, section_of, sweeps_files
 from fairway_runner.jobs.project_files import require_code, walk
-from fairway_runner.jobs.steps import NamedStep, inputs_of_runs, step_run
+from fairway_runner.jobs.steps import NamedStep, inputs_of_runs
 from fairway_runner.runs.folder import chosen_task
 from fairway_runner.runs.metrics import setting_of
 from fairway_runner.runs.records import FINAL_STATES, read_last, read_specs
@@ -35,8 +35,7 @@ WHICH_BETTER = "write better: lower, or better: higher, beside the metric's name
 
 
 class OutputMissing(UserError):
-    """Error for an output that the other run has ended without keeping: no later try will find
-    it."""
+    """Error for an output that an ended run has not kept: no later try will find it."""
 
 
 def add_kept(
@@ -64,8 +63,14 @@ def add_kept(
             continue
         with _located(job_file, name):
             if isinstance(source, BestInput) and run in going:
-                entry, found.facts[name] = find_best(name, source.best, store)
-                found.chained.append(entry)
+                # Where the run waits, the best task is chosen.
+                other, output = store.find(run), source.best.output or name
+                metric, lower = _measure(other, source.best)
+                best = Best(metric, other.record.metrics[metric], lower)
+                path = f"runs/{other.id}/tasks/*/outputs/{output}"
+                found.chained.append(Chained(name, path, best=best))
+                facts = {"run": other.id, "task": BEST, "output": output, "metric": metric}
+                found.facts[name] = facts
                 continue
             kept, found.facts[name] = find_kept(
                 *(name, source, store), going=going, brings=copies, asks=asks
@@ -79,7 +84,6 @@ def add_kept(
 
 @contextmanager
 def _located(job_file: JobFile, name: str) -> Iterator[None]:
-    """Adds the input's line to errors about it."""
     try:
         yield
     except UserError as error:
@@ -104,8 +108,7 @@ def find_kept(
     asks: bool = True,
 ) -> tuple[KeptOutput, dict[str, Any]]:
     """Resolves the input `name` to an output, with the facts to record. Raises UserError if it does
-    not exist, unless the run is `going`. `brings` copies it to this machine, `asks` asks its
-    target."""
+    not exist, unless the run is `going`. `brings` copies it here, `asks` asks its target."""
     wanted = source.best if isinstance(source, BestInput) else source
     run = store.find(wanted.run)
     is_there = run.id not in going
@@ -125,17 +128,6 @@ def find_kept(
     return kept, {"run": run.id, "task": run.task_name(task), "output": output, **facts}
 
 
-def find_best(name: str, source: BestSource, store: RunStore) -> tuple[Chained, dict[str, Any]]:
-    """Returns the input `name` of an active run, and the facts to record about it: the best task is
-    chosen where the run waits. Raises UserError if the metric, or the better direction, is
-    ambiguous."""
-    run, output = store.find(source.run), source.output or name
-    metric, lower = _measure(run, source)
-    best = Best(metric, run.record.metrics[metric], lower)
-    entry = Chained(name, f"runs/{run.id}/tasks/*/outputs/{output}", best=best)
-    return entry, {"run": run.id, "task": BEST, "output": output, "metric": metric}
-
-
 def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]:
     """Returns the task that the input means, and the metric if that is the best one."""
     if isinstance(source, BestInput):
@@ -153,8 +145,7 @@ def _task(run: Run, source: KeptInput | BestInput) -> tuple[int, dict[str, Any]]
 
 
 def _measure(run: Run, source: BestSource) -> tuple[str, bool]:
-    """Returns the deciding metric, and True if its lowest value is best. Raises UserError if
-    unknown."""
+    """Returns the metric, and True if the lowest is best. Raises UserError if unknown."""
     from fairway_runner.runs.results import lower_is_better, metric_name
 
     metric = metric_name(run.record.metrics, source.metric, run.id)
@@ -165,8 +156,10 @@ def _measure(run: Run, source: BestSource) -> tuple[str, bool]:
 
 def _require_kept(run: Run, task: int, name: str) -> None:
     """Raises UserError if the task has no such output, or did not end in a way that keeps it."""
-    outputs = _outputs(run, task)
-    called = f"task {run.task_name(task)} of {run.id}"
+    own = run.task_name(task)
+    specs = read_last(run.folder) if own == LAST else read_specs(run.folder / "tasks.jsonl")
+    outputs = next((spec.outputs for spec in specs if spec.name == own), {})
+    called = f"task {own} of {run.id}"
     if name not in outputs:
         hint = did_you_mean(name, outputs) if outputs else "give its job one: outputs: {model: {}}"
         raise UserError.of("no-output", f"{called} keeps no output `{name}`", hint)
@@ -175,12 +168,6 @@ def _require_kept(run: Run, task: int, name: str) -> None:
     if when not in ("always", ended):
         message = f"{called} has {state}, and keeps `{name}` only on {when}"
         raise UserError.of("no-output", message, f"see its state: fairway show {run.id}")
-
-
-def _outputs(run: Run, task: int) -> dict[str, Output]:
-    name = run.task_name(task)
-    specs = read_last(run.folder) if name == LAST else read_specs(run.folder / "tasks.jsonl")
-    return next((dict(spec.outputs) for spec in specs if spec.name == name), {})
 
 
 def _bring(run: Run, kept: KeptOutput) -> None:
@@ -192,13 +179,13 @@ def _bring(run: Run, kept: KeptOutput) -> None:
 
 
 def missing_outputs(
-    step: NamedStep, workflow_id: str, jobs: Mapping[str, Job]
+    step: NamedStep, runs: Mapping[str, str], jobs: Mapping[str, Job]
 ) -> Iterator[Finding]:
-    """Yields findings for inputs from a step without such an output, or of an unclear task; `jobs`
-    has all steps."""
-    runs = {step_run(workflow_id, name): name for name in jobs}
+    """Yields findings for inputs from a step without such an output, or of an unclear task; `runs`
+    and `jobs` are those of all steps."""
+    steps = {run: name for name, run in runs.items()}
     for name, value in inputs_of_runs(step.document):
-        other = runs.get(str(value.get("best", value).get("run")))
+        other = steps.get(str(value.get("best", value).get("run")))
         wrong = _wrong(name, value, other, jobs[other]) if other is not None else None
         if wrong is not None:
             found = step.document.finding("bad-steps", ("inputs", name), *wrong)
@@ -214,21 +201,18 @@ def _wrong(name: str, value: Mapping[str, Any], other: str, job: Job) -> tuple[s
     if output not in outputs:
         hint = did_you_mean(output, outputs) or f"give it one: outputs: {{{output}: {{}}}}"
         return f"the step `{other}` keeps no output `{output}`", hint
-    return _unmeasured(wanted, other, job) if "best" in value else None
-
-
-def _unmeasured(best: Mapping[str, Any], other: str, job: Job) -> tuple[str, str] | None:
-    """Returns why the best task of a step cannot be determined, and a hint; None if it can."""
+    if "best" not in value:
+        return None
     from fairway_runner.runs.results import metric_name
 
     try:
-        name = metric_name(job.metrics, best.get("metric"), f"the step `{other}`", "metric:")
+        metric = metric_name(job.metrics, wanted.get("metric"), f"the step `{other}`", "metric:")
     except UserError as error:
         return error.findings[0].message, error.findings[0].hint
-    given = job.metrics[name]
+    given = job.metrics[metric]
     setting = {"better": given.better} if isinstance(given, Metric) else None
-    if best.get("better") is None and setting_of(name, setting).lower is None:
-        return f"it is not known whether lower or higher `{name}` is better", WHICH_BETTER
+    if wanted.get("better") is None and setting_of(metric, setting).lower is None:
+        return f"it is not known whether lower or higher `{metric}` is better", WHICH_BETTER
     return None
 
 
@@ -238,14 +222,11 @@ def with_files(job_file: JobFile, target: Target, *, asks: bool = True) -> JobFi
     Raises UserError at its line for an input that is not staged from storage."""
     if not sweeps_files(job_file.document.data) or (sweep := job_file.sweep) is None:
         return job_file
-    wanted = {name: path for path, name in sweep.inputs()}
-    known = job_file.document.data.get("inputs")
+    known, asks = section_of(job_file.document.data, "inputs"), asks or runs_here(target.engine)
     listed = {
-        name: tuple(_names(job_file, name, path, target))
-        if asks or runs_here(target.engine)
-        else None
-        for name, path in wanted.items()
-        if isinstance(known, dict) and name in known  # the sweep reports missing ones
+        name: tuple(_names(job_file, name, path, target)) if asks else None
+        for name, path in {name: path for path, name in sweep.inputs()}.items()
+        if name in known  # the sweep reports missing ones
     }
     return replace(job_file, listed=listed)
 
@@ -265,7 +246,6 @@ def unlisted(job_file: JobFile) -> list[Finding]:
 
 
 def _names(job_file: JobFile, name: str, path: DataPath, target: Target) -> Iterator[str]:
-    """Yields the paths of an input's files below its folder."""
     source, dotted = job_file.field(("inputs", name), target), ".".join(map(str, path))
     blobs = source.get("from") if isinstance(source, dict) else None
     if not isinstance(blobs, str) or blobs == "run":

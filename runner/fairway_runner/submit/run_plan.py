@@ -95,7 +95,6 @@ def receiver_of(notify: Notify | None) -> Receiver | None:
 
 
 def _kept(name: str, output: JobOutput) -> Output:
-    """Returns an output as the task's line has it."""
     given = output.pattern or f"{name}/**"
     first, *others = (given,) if isinstance(given, str) else given
     return Output(first, output.when, tuple(others), output.exclude, output.required)
@@ -139,9 +138,8 @@ _SHORTEST = 4
 
 
 def secret_values(sources: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the value of each `env:` secret, from the variable of the `environment` that its
-    source names. Raises UserError for each without a value, or with one too short to keep out of
-    logs."""
+    """Returns the value of each `env:` secret, from the variable of the `environment` that it
+    names. Raises UserError for each without a value, or with one too short to keep out of logs."""
     values, findings = {}, []
     for name, source in sources.items():
         if not source.startswith("env:"):
@@ -200,8 +198,7 @@ class Inputs:
 
 def inputs_of(job_file: JobFile, job: Job, target: Target) -> Inputs:
     """Returns the inputs except those of other runs, which `run_inputs` adds. Raises UserError at
-    its line for an unreadable one. On `local` a staged input exists already: its container is a
-    folder of this machine."""
+    its line for an unreadable one. On `local` a staged input exists already, as a folder."""
     found, here = Inputs(), runs_here(target.engine)
     for name, source in job.inputs.items():
         key: DataPath = ("inputs", name)
@@ -223,8 +220,7 @@ def inputs_of(job_file: JobFile, job: Job, target: Target) -> Inputs:
 
 
 def blobs_of(job_file: JobFile, name: str, source: str, target: Target) -> tuple[str, str]:
-    """Returns the container and path of a staged input. Raises UserError at its line for an unknown
-    container."""
+    """Returns container and path of a staged input. Raises UserError for an unknown container."""
     container, _, path = source.partition(":")
     known = target.storage.containers if target.storage else ()
     if container not in known:
@@ -267,8 +263,7 @@ def checkpoint_directory(job_file: JobFile, job: Job, target: Target) -> str | N
 
 
 def below_mount(job_file: JobFile, key: DataPath, source: str, target: Target) -> Path:
-    """Returns the path of `MOUNT:PATH` on the target. Raises UserError at its line for an unknown
-    mount."""
+    """Returns the path of `MOUNT:PATH` there. Raises UserError at its line for an unknown mount."""
     mount, _, path = source.partition(":")
     if mount not in target.mounts:
         storage = target.storage

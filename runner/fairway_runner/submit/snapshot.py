@@ -56,8 +56,7 @@ class Code:
 
 
 def folder_of(job_file: JobFile, path: str) -> Path:
-    """Returns the folder of a job's code. Raises UserError if it is missing, or may not be
-    submitted."""
+    """Returns the folder of a job's code. Raises UserError if it is missing or forbidden."""
     folder = job_file.folder / path
     if not folder.is_dir():
         message = f"`code.path`: {folder} is not a folder"
@@ -68,9 +67,8 @@ def folder_of(job_file: JobFile, path: str) -> Path:
 
 
 def collect(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False) -> Code:
-    """Returns the code in a folder. Raises UserError if it is too large to be only code. `exclude`
-    are shell patterns for paths and names; if `gitignore` is None, a warning names files that Git
-    ignores."""
+    """Returns the code in a folder. Raises UserError if it is too large. `exclude` are shell
+    patterns for paths and names; if `gitignore` is None, a warning names files that Git ignores."""
     files, warnings = listed(folder, exclude, gitignore=gitignore)
     digest = hashlib.sha256()
     for file in files:
@@ -87,8 +85,7 @@ def collect(folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None
 def listed(
     folder: Path, exclude: Sequence[str] = (), *, gitignore: bool | None = False
 ) -> tuple[list[CodeFile], list[Finding]]:
-    """Returns the files of the same code, sorted by path, and warnings about others there; reads
-    none of them."""
+    """Returns the same files, sorted by path, and warnings about others; reads none of them."""
     patterns = (*NEVER, *exclude)
     ignored = Ignored(folder) if gitignore else None
 
@@ -124,8 +121,7 @@ def listed(
 
 
 def snapshot(code: Code, store: Path) -> Path:
-    """Returns a copy of the code below `store`, made once for each digest. Raises UserError if that
-    fails."""
+    """Returns a copy below `store`, made once for each digest. Raises UserError if that fails."""
     with writing(f"the code cannot be copied to {store}", f"is the disk full? df -h {store}"):
         target = stored(code.digest, store)
         if target.is_dir():
@@ -213,8 +209,7 @@ def ask_git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]
 
 
 def is_kept_by_git(folder: Path) -> bool:
-    """Returns True if a folder, which need not exist, is or would be in a work tree and not
-    ignored."""
+    """Returns True if a folder, even one to come, is in a work tree and not ignored."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
     done = ask_git(there, "check-ignore", "--quiet", "--", str(folder.absolute()))
     return done is not None and done.returncode == 1
@@ -222,8 +217,7 @@ def is_kept_by_git(folder: Path) -> bool:
 
 class Ignored:
     """Filter of a walk for files that Git ignores, each work tree by its own rules, including those
-    of links and nested repositories. Raises UserError if the folder is no work tree, or git
-    fails."""
+    of links and nested repositories. Raises UserError if there is none, or git fails."""
 
     def __init__(self, folder: Path) -> None:
         known = _ignored(folder)
@@ -321,9 +315,9 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
     listed = ask_git(folder, "ls-files", "--others", "--exclude-standard", "--", ".")
     if listed is not None and listed.returncode:  # no work tree
         return {"commit": None, "dirty": False, "untracked": []}, ""
-    untracked = _text(listed)
-    commit = _text(ask_git(folder, "rev-parse", "HEAD"))
-    diff = _text(ask_git(folder, "diff", "HEAD", "--", ".")) if commit else ""
+    untracked = output_of(listed)
+    commit = output_of(ask_git(folder, "rev-parse", "HEAD"))
+    diff = output_of(ask_git(folder, "diff", "HEAD", "--", ".")) if commit else ""
     facts = {
         "commit": commit.strip() or None,
         "dirty": bool(diff or untracked),
@@ -332,6 +326,6 @@ def git_facts(folder: Path) -> tuple[Mapping[str, Any], str]:
     return facts, diff
 
 
-def _text(done: subprocess.CompletedProcess[bytes] | None) -> str:
+def output_of(done: subprocess.CompletedProcess[bytes] | None) -> str:
     """Returns git's output; "" if it failed, as it does if there is no commit."""
     return "" if done is None or done.returncode else done.stdout.decode("utf-8", "replace")

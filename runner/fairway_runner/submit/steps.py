@@ -61,7 +61,7 @@ def prepare_steps(
     if errors:
         raise joined(errors)
     kept = {name: each.job for name, each in found.items()}
-    if missing := [each for step in named for each in missing_outputs(step, workflow_id, kept)]:
+    if missing := [each for step in named for each in missing_outputs(step, runs, kept)]:
         raise UserError(dict.fromkeys(missing))
     records = [
         StepRecord(
@@ -69,7 +69,7 @@ def prepare_steps(
             runs[step.name],
             found[step.name].record.target,
             {name: how if isinstance(how, str) else how.codes for name, how in step.after.items()},
-            _can_wait(step, workflow_id, found),
+            _can_wait(step, runs, found),
         )
         for step in named
     ]
@@ -130,21 +130,15 @@ def _prepared(
     return prepare(own, target, store, run_id=run_id, asks=asks, copies=copies, **options)
 
 
-def _can_wait(step: NamedStep, workflow_id: str, found: Mapping[str, PreparedRun]) -> bool:
-    """Returns True if its run can wait for active upstream runs: its target sees their ends and
-    outputs."""
+def _can_wait(step: NamedStep, runs: Mapping[str, str], found: Mapping[str, PreparedRun]) -> bool:
+    """Returns True if its target sees the ends and outputs of the active runs before it."""
     engine = found[step.name].engine
     others = [found[name].engine.target for name in step.after]
     able = capabilities(engine.target.engine).begins_steps
     if not (able and others and all(engine.waits_for(each) for each in others)):
         return False
-    ended = {step_run(workflow_id, name) for name in step.after}
-    own = {step_run(workflow_id, name) for name in found}
-    for _, value in inputs_of_runs(step.document):
-        run = str(value.get("best", value).get("run"))
-        if run in own and run not in ended:
-            return False
-    return True
+    read = {str(value.get("best", value).get("run")) for _, value in inputs_of_runs(step.document)}
+    return read.isdisjoint(run for name, run in runs.items() if name not in step.after)
 
 
 def _workflow(
@@ -153,7 +147,6 @@ def _workflow(
     records: Sequence[StepRecord],
     found: Mapping[str, PreparedRun],
 ) -> PreparedRun:
-    """Returns the run that has these steps as its tasks, with the files that every run has."""
     first, name = found[records[0].name], _name_of(job_file)
     known = steps_text(records)
     digest = hashlib.sha256(f"{json.dumps(job_file.document.data)}{known}".encode()).hexdigest()

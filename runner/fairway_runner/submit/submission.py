@@ -171,8 +171,7 @@ def recorded_text(run: Run, name: str) -> str:
 
 
 def recorded_lines(run: Run, name: str) -> Iterator[bytes]:
-    """Yields the lines of a run's file, which may be very large. Raises UserError if it is
-    unreadable."""
+    """Yields the lines of a file, of any size. Raises UserError if it is unreadable."""
     try:
         with (run.folder / name).open("rb") as lines:
             for line in lines:
@@ -311,17 +310,14 @@ def earlier(store: RunStore, run_id: str, *alike: Mapping[str, str]) -> Run | No
     run = Run(store.folder / run_id)
     if not (run.folder / "run.json").is_file():
         return None
-    if not any(_is_same(run, files) for files in alike):
+    job = recorded_text(run, "job.json")
+    targets = [each["target.json"] for each in alike if each["job.json"] == job]
+    # The target of a run that was not sent may have been corrected since: only its name counts.
+    if run.is_unsent:
+        is_same = run.record.target in [json.loads(each)["name"] for each in targets]
+    else:
+        is_same = any(recorded_text(run, "target.json") == each for each in targets)
+    if not is_same:
         message = f"the run `{run_id}` is of another job, or on another target"
         raise UserError.of("taken-run-id", message, "choose another with --run-id")
     return run
-
-
-def _is_same(run: Run, files: Mapping[str, str]) -> bool:
-    """Returns True if the run was submitted with these files. The target of a run that was not sent
-    may have been corrected since, so only its name counts."""
-    if recorded_text(run, "job.json") != files["job.json"]:
-        return False
-    if run.is_unsent:
-        return bool(json.loads(files["target.json"])["name"] == run.record.target)
-    return recorded_text(run, "target.json") == files["target.json"]

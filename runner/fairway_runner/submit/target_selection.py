@@ -20,7 +20,6 @@ from fairway_runner.targets import LOCAL
 from fairway_runner.targets.lookup import find_target
 
 if TYPE_CHECKING:
-    from fairway_core.documents import Document
     from fairway_core.target import Target
 
 # Seconds to retry an unavailable target, if there is another.
@@ -41,34 +40,26 @@ class TargetSelection:
 
 
 def select_targets(job_file: JobFile, names: Sequence[str] = ()) -> TargetSelection:
-    """Returns the targets that the caller or the job names, or `local`. Raises UserError for
-    unknown ones."""
-    own = None if names else where_of(job_file.document)
+    """Returns the targets that are named, or `local`. Raises UserError for unknown ones."""
+    document = job_file.document
+    own = None if names else where_of(document)
     names = names or (own.names if own is not None else ()) or [LOCAL]
-    unknown: Sequence[Finding] = ()
-    with job_file.document.locating():
-        targets = _found(names, None if own is None else job_file.document)
+    targets: list[Target] = []
+    unknown: list[Finding] = []
+    with document.locating():
+        for name in dict.fromkeys(names):
+            try:
+                targets.append(find_target(name))
+            except UserError as error:
+                if error.findings[0].id != "unknown-target":
+                    raise
+                path = "" if own is None else place_of(document, name)
+                unknown.extend(replace(finding, path=path) for finding in error.findings)
+        if unknown:
+            raise UserError(unknown)
         if len(targets) > 1 and own is not None and own.cheapest is not None:
             targets, unknown = _cheapest_first(job_file, targets, own.metric, RunStore.here())
     return TargetSelection(tuple(targets), unknown)
-
-
-def _found(names: Sequence[str], document: Document | None) -> list[Target]:
-    """Returns the targets of those names. Raises UserError for all unknown ones, at the document's
-    lines."""
-    targets: list[Target] = []
-    unknown: list[Finding] = []
-    for name in dict.fromkeys(names):
-        try:
-            targets.append(find_target(name))
-        except UserError as error:
-            if error.findings[0].id != "unknown-target":
-                raise
-            path = "" if document is None else place_of(document, name)
-            unknown.extend(replace(finding, path=path) for finding in error.findings)
-    if unknown:
-        raise UserError(unknown)
-    return targets
 
 
 def prepare_for(
@@ -165,8 +156,7 @@ def with_room(prepared: Sequence[PreparedRun]) -> tuple[list[PreparedRun], dict[
 
 
 def _has_no_room(error: UserError) -> bool:
-    """Returns True if a target does not answer, or has no node for the job now but may have one
-    later."""
+    """Returns True if a target is away, or has no node for the job, but may have one later."""
     return outage.is_away(error) or all(finding.id in _NO_ROOM for finding in error.findings)
 
 

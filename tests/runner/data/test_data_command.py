@@ -90,8 +90,7 @@ def test_data_put_and_get_copy_a_folder_once_in_each_direction(
     facts = json.loads(out)
     assert set(facts["files"]) == {f"{prefix}/{name}" for name in tree(source)}
     assert facts["bytes"] == sum(map(len, tree(source).values()))
-    code, _, err = here("data", "get", f"sim:datasets/{prefix}", "back")
-    assert code == 0, err
+    ends(here("data", "get", f"sim:datasets/{prefix}", "back"), 0)
     assert tree(folder / "back") == tree(source)
     for words in (
         ("put", "src", f"sim:datasets/{prefix}"),
@@ -195,8 +194,7 @@ def test_data_put_resumes_an_interrupted_upload(
     monkeypatch.setattr(BlobClient, "stage_block", stage)
     assert here("data", "put", "large", place)[0] == 130
     sent.clear()
-    code, _, err = here("data", "put", "large", place)
-    assert code == 0, err
+    ends(here("data", "put", "large", place), 0)
     assert len(sent) == 2
 
 
@@ -220,8 +218,7 @@ def test_data_get_resumes_an_interrupted_download(
         assert here("data", "get", place, "back")[0] == 130
         assert tree(folder / "back").keys() == {".large.part", ".large.part.blocks"}
         taken.clear()
-        code, _, err = here("data", "get", place, "back")
-    assert code == 0, err
+        ends(here("data", "get", place, "back"), 0)
     assert len(taken) == 2
     assert tree(folder / "back") == {"large": (folder / "large").read_bytes()}
 
@@ -245,10 +242,8 @@ def test_data_commands_refuse_a_path_in_storage_that_is_not_utf8(
 ) -> None:
     place = f"sim:datasets/{os.fsdecode(bytes([255]))}"
     rest = ["back"] if words == ("get",) else []
-    code, _, err = here("data", *words, place, *rest)
-    assert code == 2
-    assert "holds the character U+DCFF" in err
-    assert "names in storage are UTF-8; see what there is: fairway data ls sim:datasets" in err
+    hint = "names in storage are UTF-8; see what there is: fairway data ls sim:datasets"
+    ends(here("data", *words, place, *rest), 2, "holds the character U+DCFF", hint)
 
 
 def test_data_put_refuses_a_file_whose_name_is_not_utf8(
@@ -257,10 +252,8 @@ def test_data_put_refuses_a_file_whose_name_is_not_utf8(
     odd = source / os.fsdecode(b"odd\xff")
     odd.write_text("x")
     place = f"sim:datasets/{prefix}"
-    code, _, err = here("data", "put", "src", place)
-    assert code == 2
-    assert "odd\ufffd: its name is not UTF-8, as names in storage must be" in err
-    assert "rename the file, or leave it out" in err
+    said = "odd\ufffd: its name is not UTF-8, as names in storage must be"
+    ends(here("data", "put", "src", place), 2, said, "rename the file, or leave it out")
     assert here("data", "ls", place, "-r", "--json")[1] in ("", "[]\n")
 
 
@@ -333,11 +326,8 @@ def test_data_put_with_a_wrong_account_key_reports_one_error(
     head, _, rest = account.partition("AccountKey=")
     wrong = f"{head}AccountKey=d3Jvbmc=;{rest.partition(';')[2]}"
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", wrong)
-    code, _, err = here("data", "put", "a", "sim:datasets/x")
-    assert code == 2
-    assert err.count("error: ") == 1
-    assert "does not accept these credentials" in err
-    assert "wrong" not in err
+    ends(done := here("data", "put", "a", "sim:datasets/x"), 2, "does not accept these credentials")
+    assert (done[2].count("error: "), "wrong" in done[2]) == (1, False)
 
 
 def test_data_transfer_starts_no_other_file_after_one_has_failed(

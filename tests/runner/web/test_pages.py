@@ -20,16 +20,15 @@ def test_list_page_filters_runs_and_has_a_fragment(client: TestClient, make_run:
     assert "fairway submit JOB" in client.get("/").text
     make_run("job-a", tags=("best",))
     make_run("job-b", [{"state": "failed"}], "failed")
-    page = client.get("/").text
-    assert 'href="/runs/job-a"' in page
-    assert '<span class="state failed">failed</span>' in page
+    state = '<span class="state failed">failed</span>'
+    answers(client.get("/"), 200, 'href="/runs/job-a"', state)
     assert "job-a" not in client.get("/?state=failed").text
     nothing = client.get("/?state=lost").text
     assert "No run matches" in nothing
     assert "fairway submit JOB" not in nothing
     make_run("job-c")
-    page = client.get("/?state=succeeded").text
-    assert 'data-fragment="/?state=succeeded&amp;fragment=1"' in page
+    place = 'data-fragment="/?state=succeeded&amp;fragment=1"'
+    answers(client.get("/?state=succeeded"), 200, place)
     fragment = client.get("/?state=succeeded&fragment=1").text
     assert "<html" not in fragment
     assert 'href="/runs/job-c"' in fragment
@@ -62,32 +61,26 @@ def test_run_page_has_the_report_log_script_outputs_and_tasks(
     kept.mkdir(parents=True)
     (kept / "a b.bin").write_bytes(b"1234")
     (kept.parent / "newest").symlink_to("model")
-    page = client.get("/runs/job-a").text
-    assert '<th scope="row">1/newest → model</th>' in page
-    assert '<section aria-labelledby="tasks">' in page
-    assert ">loss 3\n</pre>" in page
-    assert "/outputs/1/model/a%20b.bin" in page
+    said = ('<section aria-labelledby="tasks">', ">loss 3\n</pre>", "/outputs/1/model/a%20b.bin")
+    answers(page := client.get("/runs/job-a"), 200, '<th scope="row">1/newest → model</th>', *said)
     assert ">other\n</pre>" in client.get("/runs/job-a?task=1").text
     # The run has ended: the page does not poll.
-    assert "data-events" not in page
-    assert "data-fragment" not in page
+    assert "data-events" not in page.text
+    assert "data-fragment" not in page.text
     run = make_run(
         "job-b", [{"params": {"lr": 0.125, "seed": 7}}, {"params": {"lr": 1, "seed": 7}}]
     )
     state = run.task_folder(1) / "state.json"
     facts = {**json.loads(state.read_text()), "state": "failed", "reason": EVIL, "node": "n-1"}
     state.write_text(json.dumps(facts))
-    page = client.get("/runs/job-b").text
-    assert "<dt>seed</dt><dd>7</dd>" in page
-    assert "<dt>lr</dt>" not in page  # the parameter has a column
-    assert "&lt;script&gt;alert(" in page
-    assert "<td>n-1</td>" in page
-    assert 'aria-label="Script of task 0">true\n' in page
-    assert 'href="/submit?from=run:job-b"' in page
+    said = ("<dt>seed</dt><dd>7</dd>", "&lt;script&gt;alert(", "<td>n-1</td>")
+    beside = ('aria-label="Script of task 0">true\n', 'href="/submit?from=run:job-b"')
+    answers(page := client.get("/runs/job-b"), 200, *said, *beside)
+    assert "<dt>lr</dt>" not in page.text  # the parameter has a column
     make_run("job-c", [{"log": "one\ntw", "state": "running"}], "running", engine="batch")
-    page = client.get("/runs/job-c").text
-    assert ">one\n</pre>" in page  # the incomplete line comes with an event
-    assert 'data-events="/api/v1/runs/job-c/log?task=0&amp;from=4"' in page
+    events = 'data-events="/api/v1/runs/job-c/log?task=0&amp;from=4"'
+    # The incomplete line comes with an event.
+    answers(client.get("/runs/job-c"), 200, ">one\n</pre>", events)
     answer = client.get("/runs/job-c/sections")
     assert answer.headers["fairway-final"] == "no"
     assert "<html" not in answer.text
@@ -98,16 +91,13 @@ def test_compare_page_has_parameters_side_by_side_and_curves(
 ) -> None:
     make_run("job-a", [{"params": {"lr": 0.125}}])
     make_run("job-b", [{"params": {"lr": 0.25}}])
-    page = client.get("/compare?run=job-a&run=job-b").text
-    assert "0.125" in page
-    assert "0.25" in page
-    assert '<th scope="col" class="param">lr</th>' in page
+    column = '<th scope="col" class="param">lr</th>'
+    answers(client.get("/compare?run=job-a&run=job-b"), 200, "0.125", "0.25", column)
     assert "Select runs" in client.get("/compare").text
     metrics = {"loss": "loss ([0-9.]+)"}
     for name in ("job-c", "job-d"):
         make_run(name, [{"log": "step 1 loss 3\nstep 2 loss 2\n"}], metrics=metrics)
-    page = client.get("/compare?run=job-c&run=job-d").text
-    assert ">step</text>" in page
+    assert ">step</text>" in client.get("/compare?run=job-c&run=job-d").text
 
 
 @pytest.mark.parametrize("path", ["/runs/job-a", "/api/v1/runs/job-a", "/runs/job-a/sections"])
@@ -170,13 +160,11 @@ def test_run_and_compare_pages_say_that_a_list_is_truncated(
     monkeypatch.setattr(web_runs, "MOST_OUTPUTS", 2)
     monkeypatch.setattr(pages, "_MOST_LOGS", 3)
     monkeypatch.setattr(web_runs, "MOST_COMPARED", 1)
-    page = client.get("/runs/job-a?task=3").text
-    assert "These are the first 3 of 4 tasks" in page
-    assert "fairway logs job-a --task N" in page
-    assert "These are the first 2 files; there are more" in page
-    assert "fairway fetch job-a" in page
-    page = client.get("/compare?run=job-a&run=job-b").text
-    assert "These are the first 1 runs; 1 more were selected" in page
+    tasks = ("These are the first 3 of 4 tasks", "fairway logs job-a --task N")
+    files = ("These are the first 2 files; there are more", "fairway fetch job-a")
+    answers(client.get("/runs/job-a?task=3"), 200, *tasks, *files)
+    said = "These are the first 1 runs; 1 more were selected"
+    answers(client.get("/compare?run=job-a&run=job-b"), 200, said)
 
 
 EVIL_COSTS = "<script>alert(1)</script>"
@@ -200,15 +188,12 @@ def test_cost_page_has_costs_of_the_command_and_a_sum(client: TestClient, here: 
         answer = client.get(f"/api/v1/cost?by={by}").json()
         assert answer.pop("findings") == []
         assert answer == json.loads(printed)
-    page = client.get("/cost?by=run").text
-    assert '<a href="/runs/job-a">job-a</a>' in page
-    assert '<td class="n">5.00</td>' in page  # five seconds at 3,600 an hour
-    assert "at least 5.00" in page
-    assert "The price of 1 runs is not known" in page
-    page = client.get("/cost?by=tag").text
-    assert EVIL_COSTS not in page
-    assert "&lt;script&gt;alert(1)" in page
-    assert "A run with several tags counts under each" in page
+    cost = '<td class="n">5.00</td>'  # five seconds at 3,600 an hour
+    said = ('<a href="/runs/job-a">job-a</a>', "at least 5.00", "The price of 1 runs is not known")
+    answers(client.get("/cost?by=run"), 200, cost, *said)
+    said = ("&lt;script&gt;alert(1)", "A run with several tags counts under each")
+    answers(page := client.get("/cost?by=tag"), 200, *said)
+    assert EVIL_COSTS not in page.text
     assert "No run to show" in client.get("/cost?since=2001-09-10").text
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,11 +72,8 @@ def test_sent_code_requests_only_missing_pieces(client: TestClient, store: RunSt
 )
 def test_sent_code_with_bad_path_is_refused(client: TestClient, project: Path, path: str) -> None:
     before = sorted(project.parent.iterdir())
-    answer = _check(client, _send(client, _line([[path, 1, False]]) + b"x"))
-    assert answer.status_code == 422
-    assert (
-        "is not the path of a code file" in answer.text or "does not list its files" in answer.text
-    )
+    answers(answer := _check(client, _send(client, _line([[path, 1, False]]) + b"x")), 422)
+    assert re.search("is not the path of a code file|does not list its files", answer.text)
     assert sorted(project.parent.iterdir()) == before
     if path:
         answers(_check(client, _send(client, _line([], folder=path))), 422)
@@ -107,10 +105,7 @@ def test_sent_code_that_is_invalid_is_refused(
     client: TestClient, pieces: list[bytes], message: str
 ) -> None:
     answer = _check(client, _send(client, *pieces))
-    assert answer.status_code == 422
-    assert f"the code that was sent cannot be used: {message}" in answer.text or (
-        message in answer.text
-    )
+    answers(answer, 422, "the code that was sent cannot be used: ", message)
 
 
 def test_sent_pieces_that_are_wrong_unknown_or_too_many_are_refused(
@@ -124,11 +119,10 @@ def test_sent_pieces_that_are_wrong_unknown_or_too_many_are_refused(
         (digest_of(b"x" * (1 << 20) + b"x"), b"x" * ((1 << 20) + 1), 413, "more than 1,048,576"),
     ):
         answers(client.post(f"/api/v1/code/{digest}", content=body), status, message)
-    for body in (b"", b"[]", b'{"pieces": []}', b'{"pieces": ["../x"]}', b'{"pieces": "x"}'):
+    many = json.dumps({"pieces": [name] * 2_001})
+    for body in ("", "[]", '{"pieces": []}', '{"pieces": ["../x"]}', '{"pieces": "x"}', many):
         answer = client.post("/api/v1/code", content=body)
         answers(answer, 422, "this is not a list of up to 2,000 pieces")
-    many = {"pieces": [name] * 2_001}
-    assert client.post("/api/v1/code", json=many).status_code == 422
     for code in (name, "../x", ""):
         assert "the server does not have the code" in _check(client, code).text
     monkeypatch.setattr("fairway_web.code_upload._MOST_KEPT", 3)
@@ -138,15 +132,15 @@ def test_sent_pieces_that_are_wrong_unknown_or_too_many_are_refused(
 
 def test_sent_code_needs_a_job_and_expires_after_a_day(client: TestClient, store: RunStore) -> None:
     code = _send(client, _line([]))
-    answer = client.post("/api/v1/check", json={"code": code})
-    assert "`code` needs a `job`" in answer.text
-    answer = _check(client, code, file="a\nb")
-    assert "`file` is not the name of a file" in answer.text
     asked = {"job": JOB, "code": code, "run_id": "a-one"}
-    assert client.post("/api/v1/runs", json=asked).status_code == 201
+    answers(client.post("/api/v1/runs", json=asked), 201)
     store.find("a-one").wait()
-    answer = client.post("/api/v1/check", json={"run": "a-one", "code": code})
-    assert "`run` and `code` cannot be combined" in answer.text
+    for asked, message in (
+        ({}, "`code` needs a `job`"),
+        ({"job": JOB, "file": "a\nb"}, "`file` is not the name of a file"),
+        ({"run": "a-one"}, "`run` and `code` cannot be combined"),
+    ):
+        answers(client.post("/api/v1/check", json={"code": code, **asked}), 422, message)
     code = _send(client, _line([["a", 1, False]]), b"x")
     (own,) = (store.base / "sent").iterdir()
     left = own / ".code-left"

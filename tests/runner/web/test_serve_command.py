@@ -149,27 +149,22 @@ def test_serve_socket_has_the_mode_for_owner_or_proxy_and_accepts_any_port(
     assert printed.startswith(f"ready: listening on {path}{said}")
 
 
-def test_serve_command_refuses_a_socket_that_is_in_use(
-    project: Path, fairway: RunFairway, tmp_path: Path
+@pytest.mark.parametrize(
+    ("family", "option", "says"),
+    [
+        (socket.AF_UNIX, "--socket", "{}: the socket cannot be made"),
+        (socket.AF_INET, "--port", "port {} cannot be used: Address already in use"),
+    ],
+)
+def test_serve_command_refuses_a_socket_or_port_that_is_in_use(
+    project: Path, fairway: RunFairway, family: int, option: str, says: str
 ) -> None:
-    path = tmp_path / "s"
-    with socket.socket(socket.AF_UNIX) as other:
-        other.bind(str(path))
+    with socket.socket(family) as other:
+        other.bind(("127.0.0.1", 0) if option == "--port" else str(project / "s"))
         other.listen(1)
-        code, _, said = fairway(project, "serve", "--socket", str(path))
-    assert code == 2
-    assert f"{path}: the socket cannot be made" in said
-
-
-def test_serve_command_refuses_a_port_that_is_in_use(project: Path, fairway: RunFairway) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen(1)
-        port = other.getsockname()[1]
-        code, _, said = fairway(project, "serve", "--port", str(port))
-    assert code == 2
-    assert f"port {port} cannot be used: Address already in use" in said
-    assert "choose another with --port" in said
+        taken = str(other.getsockname()[1] if option == "--port" else other.getsockname())
+        done = fairway(project, "serve", option, taken)
+    ends(done, 2, says.format(taken), "choose another ", f"with {option}")
 
 
 def test_serve_command_without_its_extra_hints_at_what_to_install(
@@ -341,12 +336,11 @@ def test_serve_command_reports_invalid_settings_of_the_project_file(
     project: Path, fairway: RunFairway
 ) -> None:
     (project / "fairway.yaml").write_text("serve:\n  url: http://runs\n  tenant: x\n  port: 1\n")
-    code, _, err = fairway(project, "serve", "--behind-proxy")
-    assert code == 2
-    assert "write https:// and the name that people open, without a path" in err
-    assert "write the tenant's ID: az account show --query tenantId -o tsv" in err
-    assert "fairway.yaml, line 2" in err or "fairway.yaml:2" in err
-    assert "port" in err
+    ends(
+        fairway(project, "serve", "--behind-proxy"),
+        *(2, "write https:// and the name that people open, without a path", "fairway.yaml:2"),
+        *("write the tenant's ID: az account show --query tenantId -o tsv", "port"),
+    )
 
 
 @pytest.mark.parametrize(("listed", "found"), [("local", "bad-value"), ("none", "unknown-target")])

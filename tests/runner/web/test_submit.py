@@ -30,11 +30,6 @@ def _post(client: TestClient, call: str, asked: object) -> Any:
     return client.post(f"/api/v1/{call}", json=asked)
 
 
-def said(answer: Any) -> str:
-    """Returns the message of an error's first finding."""
-    return answer.json()["findings"][0]["message"]
-
-
 def test_api_check_returns_scripts_and_tasks_or_findings_and_starts_nothing(
     client: TestClient, store: RunStore
 ) -> None:
@@ -50,35 +45,27 @@ def test_api_check_returns_scripts_and_tasks_or_findings_and_starts_nothing(
     wrong = JOB.replace("command", "comand")
     for call in ("check", "render", "runs"):
         answer = _post(client, call, {"job": wrong})
-        assert answer.status_code == 422
-        found = answer.json()["findings"]
-        assert {"id": "unknown-key", "line": 3, "hint": "did you mean `command`?"}.items() <= found[
-            0
-        ].items()
+        answers(answer, 422, '"id":"unknown-key"', '"line":3', '"hint":"did you mean `command`?"')
     assert not list(store.unsorted())
     steps = "name: two\nsteps:\n  a: {command: echo a}\n  b: {command: echo b, after: a}\n"
     checked = _post(client, "check", {"job": steps}).json()
     assert checked["scripts"].keys() == {"a", "b"}
     assert "echo b" in checked["scripts"]["b"]
-    answer = _post(client, "render", {"job": steps})
-    assert "this needs a single job" in said(answer)
-    answer = _post(client, "runs", {"job": _MANY})
-    assert answer.status_code == 422
-    assert said(answer) == "this starts 1,200 tasks"
+    answers(_post(client, "render", {"job": steps}), 422, "this needs a single job")
+    answers(_post(client, "runs", {"job": _MANY}), 422, '"message":"this starts 1,200 tasks"')
     assert not list(store.unsorted())
 
 
 def test_api_submit_starts_a_repeated_request_once(client: TestClient, store: RunStore) -> None:
     asked = {"job": JOB, "run_id": "hello-once", "tags": ["a"], "note": "first"}
-    answers = [_post(client, "runs", asked) for _ in range(2)]
-    assert [each.status_code for each in answers] == [201, 201]
-    assert answers[0].headers["location"] == "/api/v1/runs/hello-once"
-    assert answers[0].json().keys() == {"run_id", "target", "tasks", "state"}
+    for _ in range(2):
+        answers(first := _post(client, "runs", asked), 201)
+        assert first.headers["location"] == "/api/v1/runs/hello-once"
+        assert first.json().keys() == {"run_id", "target", "tasks", "state"}
     (run,) = store.unsorted()
     assert (run.id, run.tags, run.note) == ("hello-once", ("a",), "first")
     other = _post(client, "runs", {**asked, "set": ["params.word=two"]})
-    assert other.status_code == 409
-    assert "is of another job" in said(other)
+    answers(other, 409, "is of another job")
 
 
 def test_api_submit_accepts_a_job_file_of_the_project(
@@ -114,8 +101,7 @@ def test_api_check_reads_no_secret_and_no_file_outside_the_project(
         answers(answer, 422)
         assert "root:" not in answer.text
     if file:
-        named = "is not a file of the project" in said(check)
-        assert named or said(check).endswith("File name too long")
+        assert re.search("is not a file of the project|File name too long", check.text)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +122,8 @@ def test_api_check_reads_no_secret_and_no_file_outside_the_project(
     ],
 )
 def test_api_check_refuses_an_invalid_body(client: TestClient, body: bytes, message: str) -> None:
-    answer = client.post("/api/v1/check", content=body)
-    assert answer.status_code == (404 if "no run" in message else 422)
-    assert message in said(answer)
+    status = 404 if "no run" in message else 422
+    answers(client.post("/api/v1/check", content=body), status, message)
 
 
 def _run(client: TestClient, store: RunStore) -> Run:
@@ -180,18 +165,14 @@ def test_api_rerun_refuses_fields_that_do_not_fit(client: TestClient, store: Run
         ({"job": "- a\n"}, "expected a mapping, found a list"),
         ({"job": ""}, "the file is empty"),
     ):
-        answer = _post(client, "runs", {"run": "hello-first", **asked})
-        assert answer.status_code == 422
-        assert message in " ".join(each["message"] for each in answer.json()["findings"])
+        answers(_post(client, "runs", {"run": "hello-first", **asked}), 422, message)
     assert [run.id for run in store.unsorted()] == ["hello-first"]
 
 
 def test_api_check_names_code_that_cannot_be_read(client: TestClient, project: Path) -> None:
     (project / "loop").symlink_to("loop")
     answer = _post(client, "check", {"job": JOB})
-    assert answer.status_code == 422
-    assert "loop: Too many levels of symbolic links" in said(answer)
-    assert 'exclude: ["loop"]' in answer.json()["findings"][0]["hint"]
+    answers(answer, 422, "loop: Too many levels of symbolic links", r"exclude: [\"loop\"]")
 
 
 def test_submit_page_form_starts_from_the_chosen_template_file_or_run(
@@ -210,12 +191,10 @@ def test_submit_page_form_starts_from_the_chosen_template_file_or_run(
         query = {"from": chosen} if chosen else {}
         address = client.get("/submit", params=query).headers["location"]
         assert re.search("once=[a-z0-9]{6}$", address)
-        page = client.get(address).text
-        assert begun in page
-        assert 'value="file:jobs/a.yaml"' in page
-        assert "data.yaml" not in page
-        assert 'value="run:hello-first"' in page
-        assert ("params.word=two</textarea>" in page) is chosen.startswith("run:")
+        page = client.get(address)
+        answers(page, 200, begun, 'value="file:jobs/a.yaml"', 'value="run:hello-first"')
+        assert "data.yaml" not in page.text
+        assert ("params.word=two</textarea>" in page.text) is chosen.startswith("run:")
     for chosen in ("template:none", "template:../x", "template:\0", "run:none", "x"):
         answer = client.get("/submit", params={"from": chosen, "once": "abcdef"})
         assert answer.status_code in (404, 422)
@@ -225,9 +204,7 @@ def test_submit_page_form_starts_from_the_chosen_template_file_or_run(
 def test_submit_page_checks_and_submits_a_job_once(browser: TestClient, store: RunStore) -> None:
     form = {"job": JOB.replace("command", "comand"), "once": "abcdef", "action": "submit"}
     answer = browser.post("/submit", data=form, headers=ORIGIN)
-    assert answer.status_code == 422
-    assert "job.yaml, line 3" in answer.text
-    assert "did you mean `command`?" in answer.text
+    answers(answer, 422, "job.yaml, line 3", "did you mean `command`?")
     assert "comand: echo" in answer.text  # the typed text is kept
     form["job"] = JOB.replace("\n", "\r\n")
     checked = browser.post("/submit", data={**form, "action": "check"}, headers=ORIGIN)
@@ -238,8 +215,7 @@ def test_submit_page_checks_and_submits_a_job_once(browser: TestClient, store: R
     assert not list(store.unsorted())
     for _ in range(2):
         answer = browser.post("/submit", data=form, headers=ORIGIN)
-        assert answer.status_code == 303
-        assert answer.headers["location"] == "/runs/hello-abcdef"
+        assert (answer.status_code, answer.headers["location"]) == (303, "/runs/hello-abcdef")
     (run,) = store.unsorted()
     assert (run.folder / "job.yaml").read_text() == JOB
     changed = {**form, "set": "params.word=two\n\n"}
@@ -279,8 +255,7 @@ def test_submit_page_escapes_text_and_confirms_sweeps(browser: TestClient, store
     page = browser.post("/submit", data=form, headers=ORIGIN).text
     assert "<script>alert" not in page
     answer = browser.post("/submit", data={"job": _MANY, "action": "submit"}, headers=ORIGIN)
-    assert "this starts 1,200 tasks" in answer.text
-    assert "Start all of these tasks" in answer.text
+    answers(answer, 422, "this starts 1,200 tasks", "Start all of these tasks")
     assert not list(store.unsorted())
 
 

@@ -285,10 +285,8 @@ def test_submit_to_server_that_disconnects_hints_at_resubmission(
         return real(server, method, path, *rest, **more)
 
     monkeypatch.setattr(Server, "answer", answer)
-    code, _, said = send("job.yaml", "--run-id", "hello-a")
-    assert code == 5
-    assert "hello-a may have been started" in said
-    assert "submit it again with --run-id hello-a: nothing starts twice" in said
+    hint = "submit it again with --run-id hello-a: nothing starts twice"
+    ends(send("job.yaml", "--run-id", "hello-a"), 5, "hello-a may have been started", hint)
 
 
 def test_submit_to_server_refuses_code_that_changes_while_it_is_sent(
