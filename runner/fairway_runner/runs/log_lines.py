@@ -206,9 +206,7 @@ def ranks_wanted(
     """Returns the requested ranks, or None for all. Raises UserError for an unknown one."""
     if rank is None and node is None:
         return None
-    from fairway_runner.runs.results import (
-        task_results,
-    )  # rarely needed: usually all ranks are shown
+    from fairway_runner.runs.results import task_results  # usually all ranks are shown
 
     require_one_job(run)
     each = task_results(run)[0 if task is None else chosen_task(run, task)]

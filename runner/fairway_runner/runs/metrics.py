@@ -198,26 +198,22 @@ class Series:
         self.count += 1
         self.last, self.last_marks = value, marks or {}
 
-    def drawn(self, axis: str | None = None) -> list[tuple[float, float]]:
-        """Returns the points over their positions, or over the steps of that name, including the
-        last."""
+    def points_over(self, axis: str | None) -> list[tuple[float, float]]:
+        """Returns the points over the steps of that name, or over their positions from 1, including
+        the last."""
         points, marks = list(self.points), list(self.marks)
         if self.count and points[-1][0] != self.end:
             points.append((self.end, self.last))
             marks.append(self.last_marks)
         if axis is None:
-            return [(float(at), value) for at, value in points]
+            return [(at + 1.0, value) for at, value in points]
         return [(mark[axis], value) for mark, (_, value) in zip(marks, points, strict=True)]
-
-    def points_over(self, axis: str | None) -> list[tuple[float, float]]:
-        """Returns the points like `drawn`, numbering values without steps from 1."""
-        return [(at + (axis is None), value) for at, value in self.drawn(axis)]
 
     def goes_by(self, axis: str) -> bool:
         """Returns True if every value belongs to a step of that name, and the steps increase."""
         if not all(axis in mark for mark in [*self.marks, self.last_marks]):
             return False
-        steps = [at for at, _ in self.drawn(axis)]
+        steps = [at for at, _ in self.points_over(axis)]
         return all(a <= b for a, b in pairwise(steps)) and steps[0] < steps[-1]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.quick import dataclass
@@ -113,22 +114,20 @@ def listed(found: Found, columns: Sequence[Column], findings: list[Finding]) -> 
 
 
 def by_value(valued: Sequence[tuple[Any, T]], *, descending: bool = False) -> list[T]:
-    """Sorts things by their values in a column; those without one come first, in either order."""
-    keyed = [(_key(value), each) for value, each in valued]
-    there = [each for each in keyed if each[0] is not None]
-    there.sort(key=lambda each: each[0] or (0, ""), reverse=descending)
-    return [each for key, each in keyed if key is None] + [each for _, each in there]
-
-
-def _key(value: Any) -> tuple[int, Any] | None:
-    """Returns the sort key of a value: numbers before text, and of several values the last."""
-    if isinstance(value, list) and value:
-        return _key(value[-1])
-    if value is None or value == []:
-        return None
-    if isinstance(value, bool | int | float):
-        return (0, value)
-    return (1, str(value).lower())
+    """Sorts things by their values in a column: numbers before text, and of several values the
+    last; those without one come first, in either order."""
+    lacking: list[T] = []
+    there: list[tuple[tuple[int, Any], T]] = []
+    for value, each in valued:
+        last = value[-1] if isinstance(value, list) and value else value
+        if last is None or last == []:
+            lacking.append(each)
+        elif isinstance(last, bool | int | float):
+            there.append(((0, last), each))
+        else:
+            there.append(((1, str(last).lower()), each))
+    there.sort(key=itemgetter(0), reverse=descending)
+    return lacking + [each for _, each in there]
 
 
 def require_states(states: Iterable[str]) -> None:
@@ -231,11 +230,9 @@ def _fitting(store: RunStore, wanted: Wanted, listing: Listing) -> Iterator[Run]
             if wanted.takes_record(run.record):
                 runs.append(run)
     for run in sorted(runs, key=lambda run: (-run.record.created, run.id)):
-        fits = False
         with _readable(listing):
-            fits = wanted.takes_words(run, run.labels)
-        if fits:
-            yield run
+            if wanted.takes_words(run, run.labels):
+                yield run
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,29 +140,29 @@ def task_results(run: RunFolder, run_state: str | None = None) -> list[TaskResul
     """Returns every task of the run, in order; the state may be given. Raises UserError if their
     file is damaged."""
     state = run_state or run.state
-    results = [_result(run, spec, state, is_last=is_last) for spec, is_last in _specs(run)]
+    results = [_result(run, spec, state) for spec in _specs(run)]
     if all(each.is_last for each in results):
         raise damaged(run.folder / "tasks.jsonl", "it is empty")
     return results
 
 
-def _specs(run: RunFolder) -> Iterator[tuple[TaskSpec, bool]]:
-    path, count = run.folder / "tasks.jsonl", run.record.tasks
+def _specs(run: RunFolder) -> Iterator[TaskSpec]:
+    path = run.folder / "tasks.jsonl"
     try:
         for spec in read_specs(path):
-            if spec.index not in range(count):
+            if spec.index not in range(run.record.tasks):
                 raise damaged(path, f"the run has no task {spec.name}")
-            yield spec, False
+            yield spec
     except FileNotFoundError:
         raise damaged(path, "missing") from None
     for spec in read_last(run.folder):
         if not spec.is_last:
             raise damaged(run.folder / "finally.jsonl", f"the run has no task {spec.name}")
-        yield replace(spec, index=count - 1), True
+        yield spec
 
 
-def _result(run: RunFolder, spec: TaskSpec, state: str, *, is_last: bool) -> TaskResult:
-    index = int(spec.index)
+def _result(run: RunFolder, spec: TaskSpec, state: str) -> TaskResult:
+    index = run.record.tasks - 1 if spec.is_last else int(spec.index)
     status = run.task_status(index, state)
     empty = said_empty(status.empty_outputs) if status.empty_outputs else None
     return TaskResult(
@@ -177,7 +177,7 @@ def _result(run: RunFolder, spec: TaskSpec, state: str, *, is_last: bool) -> Tas
         started=status.started,
         ended=status.ended,
         timed_out=bool(status.timed_out),
-        is_last=is_last,
+        is_last=spec.is_last,
         node=status.node,
         reason="; ".join(filter(None, (status.reason, empty))) or None,
         held=status.held,

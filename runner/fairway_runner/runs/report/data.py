@@ -180,7 +180,7 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
     for (run, task), each in zip(tasks, settings, strict=True):
         patterns = compile_patterns(run.record.metrics)
         found = all_values(run.log(task.index), patterns) if patterns else {}
-        facts = {
+        facts: dict[str, Any] = {
             "run_id": run.id,
             "task": task.index,
             "sweep": run.is_sweep,
@@ -191,7 +191,10 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
             "seconds": seconds(task.state, task.started, task.ended),
             "params": task.params,
             "metrics": {
-                name: {kind: _or_none(value) for kind, value in asdict(values).items()}
+                name: {
+                    kind: value if math.isfinite(value) else None
+                    for kind, value in asdict(values).items()
+                }
                 for name, values in found.items()
             },
             "commit": origins[run.id].get("commit"),
@@ -200,10 +203,6 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
         }
         records.append(facts)
     return records
-
-
-def _or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _settings(task: TaskResult, job: dict[str, ParamValue]) -> dict[str, ParamValue]:
