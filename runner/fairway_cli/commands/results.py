@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Exit, Option
 
 from fairway_cli.commands import arguments
-from fairway_cli.commands.arguments import run_store
 from fairway_cli.ending import warn
 from fairway_cli.ui.columns import has_colours, shown_files
 from fairway_core.findings import UserError, counted, printable
@@ -27,8 +26,7 @@ def logs(
         bool, Option("--follow", "-f", help="Follow the log until the run has ended.")
     ] = False,
     task: Annotated[
-        str | None,
-        Option("--task", metavar="TASK", help="Only this task: from 0, or setup, or finally."),
+        str | None, Option(metavar="TASK", help="Only this task: from 0, or setup, or finally.")
     ] = None,
     rank: Annotated[
         int | None, Option(min=0, help="Only this rank, if the log names ranks.")
@@ -63,7 +61,7 @@ def logs(
     from fairway_runner.runs import log_lines as lines
 
     expression = lines.pattern(grep)
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     # Following refreshes anyway. The output of a rank is searched in the log.
     looks = not follow or rank is not None or node is not None
     away = looks and is_away(found, lambda: found.refresh(logs=True))
@@ -109,7 +107,7 @@ def top(
     from fairway_cli.ui.progress import redraw
     from fairway_runner.runs.store import FINAL_STATES
 
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     if json_ or once or not sys.stdout.isatty():
         samples = _look(found)
         if json_:
@@ -181,7 +179,7 @@ def best(
     from fairway_runner.runs.results import best
     from fairway_runner.runs.view import task_facts
 
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     found.refresh(logs=True)
     first = best(found, metric, lowest=lowest)
     if json_:
@@ -214,7 +212,7 @@ def compare(
 
     if csv and json_:
         raise UserError.of("bad-value", "--csv and --json cannot be combined", "give one of them")
-    store = run_store()
+    store = arguments.run_store()
     found = [store.find(run) for run in runs]
     warn(*refresh_all(found, logs=True))
     records = compare(found)
@@ -249,7 +247,7 @@ def report(
     from fairway_runner.output_file import write_output
     from fairway_runner.runs.report.page import page
 
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     found.refresh(logs=True, samples=True)
     file = write_output(output or Path(f"report-{found.id}.html"), page(found, throughput))
     print(json.dumps({"run_id": found.id, "file": str(file)}) if json_ else file)
@@ -274,7 +272,7 @@ def fetch(
     """
     from fairway_runner.runs.outputs import fetch
 
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     found.refresh(logs=True)
     with shown_files(found.id, quiet=json_) as arrived:
         fetched = fetch(found, to or Path(found.id), task, force=force, arrived=arrived)

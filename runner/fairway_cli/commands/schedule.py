@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from fairway_cli.commands import arguments
-from fairway_cli.commands.arguments import run_store
 from fairway_core.findings import UserError
 from fairway_runner.quantities import span
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 schedule = Typer(
     add_completion=False, no_args_is_help=True, help="Run a job on a recurring schedule."
 )
-
-_NamesArgument = Annotated[list[str], Argument(metavar="NAME…", help="Schedules.")]
 
 
 @schedule.command()
@@ -47,7 +44,7 @@ def create(
     engine = arguments.engine_of(target)
     schedules = engine.schedules()
     recurrence = _recurrence(every, cron)
-    prepared = prepare(load_job(job, set_ or []), engine.target, run_store(), run_id=name)
+    prepared = prepare(load_job(job, set_ or []), engine.target, arguments.run_store(), run_id=name)
     made = schedules.create(prepared, recurrence)
     if json_:
         print(json.dumps({"schedule": made, **recurrence.wire()}))
@@ -77,7 +74,9 @@ def list_(target: arguments.TargetOption, json_: arguments.JsonOption = False) -
 
 def _add(action: str, done: str, help_: str) -> None:
     def act(
-        names: _NamesArgument, target: arguments.TargetOption, json_: arguments.JsonOption = False
+        names: Annotated[list[str], Argument(metavar="NAME…", help="Schedules.")],
+        target: arguments.TargetOption,
+        json_: arguments.JsonOption = False,
     ) -> None:
         schedules = arguments.engine_of(target).schedules()
         for name in names:

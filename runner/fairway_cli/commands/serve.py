@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
-from fairway_cli.commands.arguments import run_store
+from fairway_cli.commands import arguments
 from fairway_core.findings import UserError
 
 
@@ -103,7 +103,7 @@ def _serve_one(socket: Path | None, port: int, open_: bool) -> None:
     """Serves the person who started it, on loopback or a socket file."""
     from fairway_web.server import on_loopback, on_socket, serve
 
-    store = run_store()
+    store = arguments.run_store()
     address = on_loopback(port) if socket is None else on_socket(socket)
 
     def ready() -> None:
@@ -128,7 +128,7 @@ def _serve_shared(
     from fairway_web.auth import behind_proxy
     from fairway_web.server import LOOPBACK, listening, serve, socket_file
 
-    store = run_store()
+    store = arguments.run_store()
     sign_in = behind_proxy(store, settings)
     if socket is not None:
         listener, listens_on = socket_file(socket, for_group=True), str(socket)
