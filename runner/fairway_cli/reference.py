@@ -124,7 +124,6 @@ def _arguments(function: ast.FunctionDef, *, skip: int) -> Iterator[tuple[str, s
 
 
 def _annotation(annotation: ast.expr | None) -> str:
-    """Formats a type; of `Annotated` the type alone."""
     if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
         assert isinstance(annotation.slice, ast.Tuple)
         annotation = annotation.slice.elts[0]
@@ -207,7 +206,6 @@ def _code(text: str) -> str:
 
 
 def _text(docstring: str) -> str:
-    """Returns the docstring as Markdown, with examples as code."""
     lines, code = [], False
     for line in inspect.cleandoc(docstring).splitlines():
         shown = re.match(r"(?:>>>|\.\.\.) ?(.*?)(?:\s*# doctest: \+SKIP)?$", line)
@@ -238,8 +236,7 @@ def fields_of(root: type[BaseModel]) -> str:
 
 
 def _paths(schema: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Returns the paths at which a file uses each definition, such as `clusters.NAME`; the shortest
-    first."""
+    """Returns the paths of each definition in a file, as `clusters.NAME`; the shortest first."""
     found: dict[str, list[str]] = {}
     waiting = [("", schema)]
     while waiting:
@@ -295,8 +292,7 @@ def _section(
 
 
 def _kind(fields: Mapping[str, Any]) -> str:
-    """Returns words about the field that distinguishes the kinds of a cluster or file system; ""
-    for none."""
+    """Returns words about the field by which a cluster's or file system's kinds differ, or ""."""
     for field, value in fields.items():
         if "const" in value:
             default = " or without it" if "default" in value else ""
@@ -305,8 +301,7 @@ def _kind(fields: Mapping[str, Any]) -> str:
 
 
 def _prose(docstring: str, fields: Mapping[str, Any]) -> str:
-    """Returns a docstring as Markdown: examples are fenced, and a list of the fields is left out,
-    as their table follows."""
+    """Formats a docstring in Markdown, without its list of the fields: their table follows."""
     paragraphs = []
     for paragraph in docstring.split("\n\n"):
         listed = [match[1] for match in map(_LISTED.match, paragraph.splitlines()) if match]
@@ -332,7 +327,6 @@ def _default(schema: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Any, models: Mapping[str, Any]) -> str:
-    """Describes a schema in a few words."""
     if not isinstance(schema, dict):
         return "anything"
     if "$ref" in schema:

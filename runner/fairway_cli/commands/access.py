@@ -129,7 +129,6 @@ def _say_once_open(port: int, line: str, ended: threading.Event) -> None:
 
 
 def _require_free(port: int) -> None:
-    """Raises UserError if something on this machine uses the port already."""
     if error := _taken(port):
         message = f"port {port} on this machine cannot be used: {error.strerror}"
         hint = "choose another: --local-port PORT"
@@ -289,8 +288,7 @@ def connect(run: arguments.RunArgument) -> None:
 
 
 def _target(name: str) -> Target:
-    """Returns the target. Raises UserError if there is none, with the command that may have been
-    meant."""
+    """Returns the target. Raises UserError, which may name a command, if there is none."""
     from fairway_runner.targets.lookup import all_targets, find_target
 
     try:
@@ -328,8 +326,7 @@ def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None
 
 
 def _wanted(given: dict[str, Any]) -> Wanted:
-    """Returns the session that the options describe. Raises UserError for an invalid `--hours` or
-    `--idle`."""
+    """Returns the session of the options. Raises UserError for an invalid `--hours` or `--idle`."""
     from fairway_runner.dev_sessions import Wanted
 
     plain = ("job", "nodes", "jupyter")

@@ -70,7 +70,15 @@ def cost(
         message = f"--hours-per-day {hours_per_day:g}: a day has 24 hours"
         raise UserError.of("wrong-hours", message, "give a number from 0 to 24")
     if runs or by or since or csv:
-        _require_runs(runs=runs, by=by, csv=csv, json_=json_)
+        from fairway_runner.runs.accounting import require_group
+
+        if not runs:
+            message = "--by, --since and --csv apply to runs only"
+            raise UserError.of("bad-value", message, "add --runs")
+        require_group("--by", by)
+        if csv and json_:
+            message = "--csv and --json cannot be combined"
+            raise UserError.of("bad-value", message, "give one of them")
         chosen = _prices(prices, offline=offline)
         _print_runs(environment, by, since, chosen, _region(region, prices), csv=csv, json_=json_)
         return
@@ -84,17 +92,6 @@ def cost(
         asked = not offline and prices is None and not getattr(chosen, "is_away", False)
         elsewhere = None if asked else known_elsewhere(parts, chosen, snapshot().regions)
         print_costs(facts, asked=asked, elsewhere=elsewhere)
-
-
-def _require_runs(*, runs: bool, by: str | None, csv: bool, json_: bool) -> None:
-    from fairway_runner.runs.accounting import require_group
-
-    if not runs:
-        message = "--by, --since and --csv apply to runs only"
-        raise UserError.of("bad-value", message, "add --runs")
-    require_group("--by", by)
-    if csv and json_:
-        raise UserError.of("bad-value", "--csv and --json cannot be combined", "give one of them")
 
 
 def _print_runs(
@@ -126,15 +123,14 @@ def _print_runs(
         region=region,
     )
     warn(*dict.fromkeys((*held.unanswered, *held.damaged)))
-    found = held.uses
-    facts = run_cost_facts(found, by=by, currency=prices.currency)
+    facts = run_cost_facts(held.uses, by=by, currency=prices.currency)
     if loaded is not None and loaded.budget is not None and first is None:
-        facts["budget"] = budget_facts(loaded.budget, this_month(found), prices.currency)
+        facts["budget"] = budget_facts(loaded.budget, this_month(held.uses), prices.currency)
     if json_:
         print(json.dumps(facts, indent=1))
     elif csv:
         write_run_costs(facts)
-    elif found:
+    elif held.uses:
         print_run_costs(facts)
     else:
         print("no run to show")

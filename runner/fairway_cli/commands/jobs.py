@@ -78,7 +78,13 @@ def submit(
         options = {"run_id": run_id, "tags": tag or (), "note": note}
         asked = _asked(job, set_ or (), arguments.target_names(target), options)
         if dry_run:
-            _print_valid(*asked.check(), json_=json_)
+            name, (first, *others), tasks, kind = asked.check()
+            if json_:
+                facts = {"target": first, "tasks": tasks, "dry_run": True}
+                print(json.dumps({**facts, **({"next_targets": others} if others else {})}))
+            else:
+                where, count = ", or else on ".join([first, *others]), counted(tasks, kind)
+                print(printable(f"{name} is valid; it would start {count} on {where}"))
             return
         run = asked.submit(yes=yes)
     from fairway_cli.ui.progress import print_started, watch_to_the_end
@@ -90,8 +96,7 @@ def submit(
 
 
 def _resumed(run_id: str) -> Run:
-    """Returns the run, once it is submitted. Raises UserError if none was even recorded, and with
-    `--server`."""
+    """Submits the rest of a run. Raises UserError if it was not recorded, or with `--server`."""
     from fairway_runner.submit.submission import resume
 
     if arguments.remote_store() is not None:
@@ -152,36 +157,17 @@ class _Submission:
         return record.name, [record.target, *prepared.next_targets], record.tasks, kind
 
     def submit(self, *, yes: bool) -> Run:
-        """Prints warnings, starts the job and returns its run. Many tasks need `yes`, or
-        confirmation."""
-        from fairway_runner.submit.submission import submit
+        """Prints warnings, starts the job and returns its run. Very many tasks need `yes`, or
+        confirmation. Raises UserError if nobody can be asked."""
+        from fairway_runner.submit.submission import MANY, many, submit
 
         prepared = self.prepare(copies=True)
         warn(*prepared.warnings)
-        _ask(prepared.tasks, yes=yes)
+        if prepared.tasks > MANY and not yes:
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise many(prepared.tasks, "add --yes to start them")
+            typer.confirm(f"Start {prepared.tasks:,} tasks?", abort=True, err=True)
         return submit(prepared, self.store)
-
-
-def _print_valid(name: str, targets: list[str], tasks: int, kind: str, *, json_: bool) -> None:
-    """Prints that a job is valid, its targets, and its number of tasks or steps (`kind`)."""
-    if json_:
-        facts = {"target": targets[0], "tasks": tasks, "dry_run": True}
-        print(json.dumps({**facts, **({"next_targets": targets[1:]} if targets[1:] else {})}))
-        return
-    where = ", or else on ".join(targets)
-    print(printable(f"{name} is valid; it would start {counted(tasks, kind)} on {where}"))
-
-
-def _ask(tasks: int, *, yes: bool) -> None:
-    """Asks for confirmation of very many tasks. Raises UserError if nobody can be asked."""
-    from fairway_runner.submit.submission import MANY, many
-
-    if yes or tasks <= MANY:
-        return
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        typer.confirm(f"Start {tasks:,} tasks?", abort=True, err=True)
-        return
-    raise many(tasks, "add --yes to start them")
 
 
 def render(

@@ -6,6 +6,7 @@ import json
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,8 +87,7 @@ def plan(
 
 
 def _of_stopped_machines(reviews: Sequence[Path]) -> Iterator[Finding]:
-    """Yields a warning about each VM that would have to run, for Azure to apply these plans'
-    changes to it."""
+    """Yields a warning about each VM that has to run for these plans to be applied to it."""
     from fairway_runner.live.rules import stopped_machines
 
     for file in reviews:
@@ -175,15 +175,12 @@ def deploy(
     from fairway_stacks.plan.stacks import files_can_be_written
 
     asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
-
-    def before(plan: Mapping[str, Any]) -> None:
-        _have_machines_run(plan, typer.confirm if asks else None)
-
+    ask = typer.confirm if asks else None
     with files_can_be_written():
         deploy(
             environment,
             approved,
-            Person(print_review, typer.confirm if asks else None, before),
+            Person(print_review, ask, partial(_have_machines_run, ask=ask)),
             allow=allowed(allow),
             outputs_file=outputs_file,
             report=report,
@@ -191,8 +188,7 @@ def deploy(
 
 
 def _have_machines_run(plan: Mapping[str, Any], ask: Callable[[str], bool] | None) -> None:
-    """Starts VMs that the plan could not change while stopped. Raises UserError if nobody
-    agrees."""
+    """Starts stopped VMs that the plan would change. Raises UserError if nobody agrees."""
     from fairway_runner.live import operations
     from fairway_runner.live.rules import stopped_machines
 
@@ -251,9 +247,6 @@ def destroy(
         )
 
 
-_PREFIX = "review-"
-
-
 def comment(
     folder: Annotated[
         Path,
@@ -278,12 +271,12 @@ def comment(
     from fairway_core.review.markdown import Origin, comment
 
     reviews = {}
-    for each in sorted(folder.glob(f"{_PREFIX}*")):
+    for each in sorted(folder.glob("review-*")):
         try:
             found = read_review(each / "review.json")
         except UserError:
             found = None
-        reviews[each.name.removeprefix(_PREFIX)] = found
+        reviews[each.name.removeprefix("review-")] = found
     if not reviews:
         raise UserError.of("no-review", f"{folder} holds no review", "fairway plan --report DIR")
     print(comment(reviews, Origin(run, commit, fork=head != base)), end="")

@@ -82,7 +82,6 @@ def logs(
 
 
 def _require_end(run: Run) -> None:
-    """Raises UserError with exit code 5 if a run that was followed is lost."""
     if run.state == "lost":
         message = f"{run.id} is lost: {run.status.reason or 'its target no longer knows it'}"
         hint = f"run it again: fairway retry {run.id}"
@@ -133,7 +132,6 @@ def _look(run: Run) -> dict[str, Sample]:
 
 
 def _text(run: Run, samples: dict[str, Sample], *, gpus: bool) -> str:
-    """Returns the run's state, a table of the last samples, and a line that sums up all samples."""
     from fairway_cli.ui.catalogue import gpu_table, use_table
     from fairway_runner.runs.figures import figures, in_words
     from fairway_runner.runs.store import FINAL_STATES

@@ -192,7 +192,12 @@ def clean(
         arguments.states(state),
     )
     if chosen and not yes:
-        _ask([run.id for run in chosen])
+        named = few([run.id for run in chosen], 5)
+        if not sys.stdin.isatty():
+            message = f"this would remove {counted(len(chosen), 'run')}: {named}"
+            raise UserError.of("not-confirmed", message, "add --yes to do it", exit_code=3)
+        if not typer.confirm(f"Remove {named}, with all outputs and checkpoints?"):
+            raise Exit(130)
     removed = remove(store, chosen)
     if json_:
         facts = {"runs": removed.runs, "snapshots": removed.snapshots, "bytes": removed.size}
@@ -202,14 +207,3 @@ def clean(
         print(f"removed {counted(len(removed.runs), 'run')}, {copies}, {size(removed.size)}")
     if removed.kept:
         raise UserError(removed.kept)
-
-
-def _ask(ids: list[str]) -> None:
-    """Asks for confirmation on the terminal. Raises UserError without one, and exits with 130
-    unless the user agrees."""
-    shown = few(ids, 5)
-    if not sys.stdin.isatty():
-        message = f"this would remove {counted(len(ids), 'run')}: {shown}"
-        raise UserError.of("not-confirmed", message, "add --yes to do it", exit_code=3)
-    if not typer.confirm(f"Remove {shown}, with all outputs and checkpoints?"):
-        raise Exit(130)

@@ -15,12 +15,15 @@ from fairway_core.project_folder import find_project
 from fairway_runner.quantities import span
 from fairway_runner.runs.records import writing
 
-_HELP = "List the targets that jobs can run on, or read them from a deployment."
 _OfflineOption = Annotated[
     bool, Option("--offline", help="Do not ask for the current number of nodes.")
 ]
 
-targets = Typer(add_completion=False, invoke_without_command=True, help=_HELP)
+targets = Typer(
+    add_completion=False,
+    invoke_without_command=True,
+    help="List the targets that jobs can run on, or read them from a deployment.",
+)
 
 
 @targets.callback()

@@ -148,7 +148,7 @@ class RemoteRun(Run):
     @cached_property
     def engine(self) -> Engine:
         """The server, in place of an engine."""
-        return cast("Engine", ServerEngine(self._mirror))
+        return cast("Engine", ServerEngine(self._mirror.server))
 
     def refresh(self, *, logs: bool = False, samples: bool = False) -> None:  # noqa: ARG002
         """Has the server ask its target, and copies its records; samples stay with the server."""
@@ -176,14 +176,13 @@ class RemoteRun(Run):
 class ServerEngine:
     """The part of an engine that commands need, through calls of the server."""
 
-    mirror: Mirror
+    server: Server
     deadline: float = field(default_factory=outage.deadline)
     pause: ClassVar[float] = 0.5
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Lets calls in the block take these seconds at most, or the usual deadline if that is
-        shorter."""
+        """Limits calls in the block to these seconds, or to the usual deadline if that is less."""
         usual, offered = outage.chosen(), outage.is_offered()
         outage.choose(min(self.deadline, seconds), offered=offered)
         try:
@@ -192,9 +191,8 @@ class ServerEngine:
             outage.choose(usual, offered=offered)
 
     def collect(self, run: RunFolder, tasks: list[int], arrived: Progress = no_progress) -> None:
-        """Copies the outputs of these tasks; `arrived` is called with the number of copied files
-        and of all."""
-        server, path = self.mirror.server, f"/runs/{quoted(run.id)}/outputs"
+        """Copies the outputs of these tasks; `arrived` gets the number of files, and of all."""
+        server, path = self.server, f"/runs/{quoted(run.id)}/outputs"
         names = {run.task_name(index): run.task_folder(index) for index in tasks}
         wanted: list[tuple[Path, Sequence[str], str | None]] = []
         count = total = 0
@@ -254,8 +252,7 @@ class RemoteStore(RunStore):
         return self.mirror.server
 
     def find(self, text: str, *, going: bool = False) -> RemoteRun:
-        """Returns the run with that ID, or the only one whose ID begins so. Raises UserError
-        otherwise."""
+        """Returns the run of that ID, or the only one whose ID begins so, or raises UserError."""
         return RemoteRun(self.folder / self.mirror.pull(text, going=going))
 
     def view(self, run: Run) -> RunView:
@@ -353,8 +350,7 @@ class RemoteSubmission:
         }
 
     def check(self) -> tuple[str, list[str], int, str]:
-        """Prints warnings; returns its name and target, and how many tasks or steps it would
-        start."""
+        """Prints warnings; returns name, target, and how many tasks or steps it would start."""
         facts = self.server.post("/check", self.facts())
         with self.server.understood():
             warn(*found_in(facts["findings"], self.server.sent))
@@ -402,7 +398,6 @@ class RemoteSubmission:
 
 
 def _send(server: Server, job: JobFile) -> str:
-    """Uploads the code of a job; returns the server's name for it."""
     from fairway_runner.submit.code_upload import CodeUpload, digest_of
 
     upload = CodeUpload.of(job)

@@ -66,8 +66,7 @@ def label(name: str, number: int | None = None) -> bytes:
 
 
 def tail_offset(path: Path, lines: int) -> int:
-    """Returns the offset at which the last lines of a log begin; 0 if there are no more than
-    these."""
+    """Returns the offset at which the last lines of a log begin; 0 if it has no more."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -179,7 +178,6 @@ def copy_logs(
 
 
 def _texts(log: LogFile, selection: Selection, shape: Shape, *, ended: bool) -> Iterator[bytes]:
-    """Yields the text to write for a log that has grown."""
     if not selection.is_one_log or shape.coloured or shape.named or shape.json:
         for line in selection.taken(log.lines(ended=ended)):
             yield shape.shown(line, log, selection)

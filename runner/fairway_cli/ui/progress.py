@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 
 def watch_tasks(run: Run, out: TextIO) -> None:
-    """Prints the end of each task, until the run has ended; and on standard error, unless that is
-    `out` itself, what the run waits for."""
+    """Prints the end of each task until that of the run, and on standard error why it waits."""
     from fairway_cli.ui.follow import Remarks
     from fairway_runner.runs.results import task_results
     from fairway_runner.runs.view import varying
@@ -47,7 +46,6 @@ def watch_tasks(run: Run, out: TextIO) -> None:
 def _ends(
     run: Run, tasks: list[TaskResult], remarks: Remarks | None
 ) -> Iterator[tuple[TaskResult, TaskState]]:
-    """Yields the tasks as they end, with their final state."""
     open_, seen = list(tasks), None
     for status in run.looks(logs=bool(run.record.metrics)):
         ended = status.is_final
@@ -160,8 +158,7 @@ def print_started(
 
 
 def _ended_before(run: Run, asked: float) -> list[str]:
-    """Returns lines which say that a resubmitted run has ended already, and how to run it again;
-    none for other runs."""
+    """Returns lines that say that a resubmitted run has ended already; none for other runs."""
     state = run.state
     if run.record.created >= asked or state not in FINAL_STATES:
         return []

@@ -167,7 +167,6 @@ def environment_in(words: Sequence[str]) -> str | None:
 
 
 def _holds_plans(word: str) -> bool:
-    """Returns True if a plan file of that name exists, or a folder of plans."""
     is_there = Path(word).exists() or Path(word.partition("=")[2] or word).exists()
     return is_there and not _is_yaml(word)
 

@@ -127,8 +127,7 @@ def _region(environment: str) -> str:
 
 @dataclass
 class Group:
-    """Runs that share a value, and their total usage; `cost` covers those with a known price, and
-    `unpriced` counts the others."""
+    """Runs that share a value, and their usage; `cost` leaves out the `unpriced` ones."""
 
     key: str
     runs: int = 0
@@ -181,8 +180,7 @@ def grouped(found: Sequence[Use], by: str | None) -> list[Group]:
 
 
 def run_cost_facts(found: Sequence[Use], *, by: str | None, currency: str) -> dict[str, Any]:
-    """Returns everything about the uses as plain data; money is in `currency`, null if no price is
-    known."""
+    """Returns the uses as plain data; money is in `currency`, null if no price is known."""
     total = Group("total")
     for use in found:
         total.add(use)

@@ -25,8 +25,7 @@ _DRAFT_AGE = 86_400.0  # seconds, longer than to create, read or remove a run ta
 
 @dataclass(frozen=True)
 class Removed:
-    """Result of a clean-up; the size is that of the removed files in bytes. `kept` has a finding
-    for each run that could not be removed."""
+    """The runs and snapshots removed, their size in bytes, and why some runs could not be."""
 
     runs: tuple[str, ...]
     snapshots: int
@@ -65,8 +64,7 @@ def removable(
 
 
 def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[Run]:
-    """Returns the runs that no active run reads, or has as a step. Raises UserError for a named one
-    that is read."""
+    """Returns the runs that no active run needs. Raises UserError for a named one that it needs."""
     readers: dict[str, str] = {}
     for run in store.unsorted() if chosen else ():
         wanted = [str(each["run"]) for each in input_facts(run).values()]

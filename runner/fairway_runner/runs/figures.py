@@ -91,8 +91,7 @@ def last_samples(run: RunFolder) -> dict[str, Sample]:
 
 
 def is_node_name(name: str) -> bool:
-    """Returns True if a node may have this name, which comes from elsewhere, and names a file
-    here."""
+    """Returns True if a node may have this name from elsewhere, which names a file here."""
     return _NODE.fullmatch(name) is not None
 
 

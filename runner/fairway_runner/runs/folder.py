@@ -131,8 +131,7 @@ class RunFolder:
 
     @property
     def not_sent(self) -> str:
-        """Reason why nothing of it was sent, and a hint; "" if something was, or is being sent
-        now."""
+        """Reason why nothing of it was sent, and a hint; "" if something was, or is being sent."""
         return self.cut_off if self.is_unsent else ""
 
     def end_unsent(self) -> bool:
@@ -274,8 +273,7 @@ class RunFolder:
             os.close(lock)
 
     def take_lock(self) -> int:
-        """Returns the open descriptor of the run's lock. Raises UserError while another process
-        holds it."""
+        """Returns the descriptor of the run's lock. Raises UserError if another process has it."""
         lock = self._open_lock()
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -290,8 +288,7 @@ class RunFolder:
 
     @property
     def cut_off(self) -> str:
-        """Reason why its submission to another machine is incomplete, and a hint; "" if it is
-        complete, or under way right now."""
+        """Reason why its submission elsewhere is incomplete, and a hint; "" if it is complete."""
         try:
             # Checked again after the lock, which is released once the submission is complete.
             if self._is_handed_over or self._is_watched() or self._is_handed_over:
@@ -451,8 +448,7 @@ def begun_steps(run: R) -> list[R]:
 
 
 def steps_to_begin(run: RunFolder) -> list[str]:
-    """Returns the names of its steps that no target has yet: a process that follows the run begins
-    them."""
+    """Returns its steps that no target has yet: a process that follows the run begins them."""
     steps = recorded_steps(run.folder) if has_steps(run.folder) else ()
     return [
         step.name

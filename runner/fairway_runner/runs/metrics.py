@@ -47,8 +47,7 @@ def compile_patterns(metrics: Mapping[str, str]) -> Patterns:
 
 
 def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
-    """Returns the values of a metric in some texts. Raises UserError if its pattern takes too
-    long."""
+    """Returns the values of a metric in some texts. Raises UserError if its pattern is too slow."""
     known = pattern.pattern
     # In another thread nothing could stop it, and it would block all other threads.
     is_apart = threading.current_thread() is not threading.main_thread()
@@ -218,8 +217,7 @@ class Series:
 
 
 def axis_of(metric: str, found: Sequence[Series]) -> str | None:
-    """Returns the steps over which the values of all tasks can be drawn; None for their
-    positions."""
+    """Returns the steps over which the values of all tasks can be drawn; None for positions."""
     for axis in (metric, *_USUAL):
         if all(each.goes_by(axis) for each in found):
             return axis
@@ -259,7 +257,6 @@ def series(
 
 
 def _pieces(path: Path, budget: int | None) -> list[tuple[int, int | None]]:
-    """Returns start and end of each part of a log to read; None is the end of the log."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:
@@ -307,7 +304,6 @@ def setting_of(name: str, given: Any) -> MetricSetting:
 
 
 def _pattern(text: Any) -> re.Pattern[str] | None:
-    """Returns the pattern, if the job's record is intact."""
     try:
         found = re.compile(text) if isinstance(text, str) else None
     except re.error:

@@ -131,7 +131,6 @@ def _lacking(run: Run, tasks: Collection[int]) -> Iterator[Mapping[str, Any]]:
 def _fetch_steps(
     run: Run, folder: Path, task: str | int | None, *, force: bool, arrived: Progress
 ) -> Fetched:
-    """Fetches the outputs of the steps that have begun, each into a folder of its own."""
     steps = recorded_steps(run.folder)
     wanted = steps if task is None else [steps[chosen_task(run, task)]]
     own = {each.name: type(run)(run.folder.with_name(each.run)) for each in wanted}
@@ -159,15 +158,12 @@ def _fetch_steps(
 
 
 class _File(NamedTuple):
-    """A file of the run's folder, and the path of its copy."""
-
     source: Path
     name: str
     is_log: bool = False
 
 
 def _kept(run: Run, index: int) -> Iterator[_File]:
-    """Yields the files of a task."""
     log = run.log(index)
     task = run.task_name(index)
     if log.exists():
@@ -245,7 +241,7 @@ def _bring(source: Path, target: Path, known: Path | None) -> int:
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """Hard-links the target to the source; returns False if the file system cannot."""
+    """Hard-links the target to the source; returns False where the file system cannot."""
     try:
         target.hardlink_to(source)
     except OSError:

@@ -61,7 +61,7 @@ class Column:
 
     @classmethod
     def listed(cls, text: str) -> list[Column]:
-        """Parses comma-separated titles of columns."""
+        """Returns a run's facts, with those of `columns`; see `Column.known` for the findings."""
         return [cls.of(each.strip()) for each in text.split(",") if each.strip()]
 
     @property
@@ -107,8 +107,7 @@ class Column:
 
 
 def listed(found: Found, columns: Sequence[Column], findings: list[Finding]) -> dict[str, Any]:
-    """Returns a run's facts for a list, with the requested ones under `columns`; see `Column.known`
-    for the findings."""
+    """Returns a run's facts, with those of `columns`; see `Column.known` for the findings."""
     shown = {column.title: column.known(*found, findings) for column in columns}
     return run_facts(*found) | ({"columns": shown} if columns else {})
 
@@ -237,8 +236,7 @@ def _fitting(store: RunStore, wanted: Wanted, listing: Listing) -> Iterator[Run]
 
 @contextmanager
 def _readable(listing: Listing) -> Iterator[None]:
-    """Adds errors of reading a run in the block to the findings, and ignores one that was just
-    removed."""
+    """Adds errors of reading a run to the findings; one that was just removed is none."""
     try:
         yield
     except UserError as error:
@@ -249,8 +247,7 @@ def _readable(listing: Listing) -> Iterator[None]:
 
 @dataclass
 class Spending:
-    """Usage of each run. `unanswered` holds findings on facts that targets do not report, `damaged`
-    those on unreadable runs."""
+    """Usage of each run; findings on targets that are away, and on unreadable runs."""
 
     uses: list[Use]
     unanswered: list[Finding] = field(default_factory=list)

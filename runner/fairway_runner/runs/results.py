@@ -90,13 +90,11 @@ class TaskResult:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The last value of each metric that its log has, unless that is `nan` or infinite, as of a
-        task that has diverged. Read anew each time."""
+        """The last value of each metric that its log has, unless that is `nan` or infinite."""
         return finite(self.last_values(compile_patterns(self.run.record.metrics)))
 
     def last_values(self, patterns: Patterns) -> dict[str, float]:
-        """Returns the last value of each of these metrics in its log, including `nan` and
-        infinities."""
+        """Returns the last value of each of these metrics, including `nan` and infinities."""
         return last_values(self.run.log(self.index), patterns) if patterns else {}
 
     def known_metrics(self) -> tuple[dict[str, float], str | None]:
@@ -137,8 +135,7 @@ def finite(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def task_results(run: RunFolder, run_state: str | None = None) -> list[TaskResult]:
-    """Returns every task of the run, in order; the state may be given. Raises UserError if their
-    file is damaged."""
+    """Returns all tasks in order; the state may be given. Raises UserError for a damaged file."""
     state = run_state or run.state
     results = [_result(run, spec, state) for spec in _specs(run)]
     if all(each.is_last for each in results):
@@ -191,8 +188,7 @@ def _result(run: RunFolder, spec: TaskSpec, state: str) -> TaskResult:
 
 @dataclass(frozen=True)
 class BestTask:
-    """The best task by a metric, its value, and the numbers of the tasks that have diverged: their
-    last value is `nan` or infinite."""
+    """The best task by a metric, its value, and the numbers of the tasks that have diverged."""
 
     task: TaskResult
     metric: str
@@ -270,8 +266,7 @@ class KeptOutput:
 
     @property
     def path(self) -> str:
-        """Path of the output relative to the parent of the folder of all runs, equal on every
-        machine."""
+        """Path of the output from the parent of all runs' folder, equal on every machine."""
         return f"runs/{self.run.id}/tasks/{self.run.task_name(self.task)}/outputs/{self.output}"
 
     @property

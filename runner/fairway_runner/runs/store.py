@@ -70,14 +70,12 @@ class Run(RunFolder):
         self.__dict__.pop("engine", None)
 
     def refresh(self, *, logs: bool = False, samples: bool = False) -> None:
-        """Updates its folder from a remote target: the states and, with `logs` and `samples`, the
-        logs and the samples of its nodes."""
+        """Updates its folder from a remote target: the states, and if asked logs and samples."""
         if not runs_here(self.record.engine) and not self.is_unsent:
             self.engine.refresh([self], logs=logs, samples=samples)
 
     def follow(self, *, logs: bool = False) -> None:
-        """Refreshes like `refresh`, and advances the run: one with steps starts those that are
-        due."""
+        """Refreshes like `refresh`, and advances the run: steps that are due are started."""
         if has_steps(self.folder):
             self.engine.go_on(self, logs=logs)
         else:
@@ -131,8 +129,7 @@ class Run(RunFolder):
             self.engine.cancel(self)
 
     def _cancel_task(self, task: str | int) -> None:
-        """Ends one task, and waits for that. Raises UserError if it takes 60 seconds longer than
-        the task's grace."""
+        """Ends one task. Raises UserError if that takes 60 s longer than the task's grace."""
         index, engine = chosen_task(self, task), self.engine
 
         def state_now() -> str:
@@ -245,8 +242,7 @@ class RunStore(RunFolders):
             return False
 
     def elsewhere(self) -> str:
-        """Returns a hint at runs in a folder above, not found from here without a `fairway.yaml`;
-        else ""."""
+        """Returns a hint at runs in a folder above, not found without a `fairway.yaml`; or ""."""
         import shlex
 
         for folder in self.base.parent.parents:

@@ -73,8 +73,7 @@ def cancel_facts(run: Run, task: str | None) -> dict[str, Any]:
 
 
 def target_facts(run: Run) -> dict[str, Any]:
-    """Returns the targets that were passed over at submission, with the reasons; empty for a run
-    that was submitted to one target."""
+    """Returns the targets that were passed over at submission, with the reasons."""
     found = legible_facts(run.folder / "provenance.json").get("passed_over")
     passed = found if isinstance(found, dict) else {}
     return {"passed_over": {str(name): str(why) for name, why in passed.items()}}
@@ -110,7 +109,6 @@ def action_facts(run: Run) -> dict[str, Any]:
 
 
 def _kept_by(found: object) -> dict[str, Any] | None:
-    """Returns the facts of one input; None if they are unreadable."""
     try:
         fields = Fields(found, "an input")
         named = {name: fields.text(name) for name in ("run", "task", "output")}

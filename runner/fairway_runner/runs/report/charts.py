@@ -41,8 +41,7 @@ def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | 
 
 
 def _metric_chart(metric: str, named: Sequence[tuple[str, str, Series]]) -> Markup:
-    """Returns a chart of series, each with a name and the class of its colour; ticks of steps are
-    integers."""
+    """Draws series with their names and the classes of their colours; steps have integer ticks."""
     found = [series for *_, series in named]
     axis = axis_of(metric, found)
     drawn = [Line(name, shade, series.points_over(axis)) for name, shade, series in named]
@@ -84,8 +83,7 @@ def whole_ticks(scale: Scale) -> list[float]:
 
 
 def axes(x: Scale, y: Scale, x_title: str, x_ticks: Sequence[float]) -> Iterator[Markup]:
-    """Yields the lines and labels of both axes, with a few round values; those of the x axis are
-    given."""
+    """Yields the lines and labels of both axes; the values to label on the x axis are given."""
     for tick in y.ticks():
         yield line(LEFT, y(tick), RIGHT, y(tick), "grid")
         yield text(LEFT - 8, y(tick) + 4, label(tick), "end", "tick")
@@ -138,8 +136,7 @@ _CHARTS: tuple[tuple[str, str, Callable[[Sample], float | None]], ...] = (
 
 
 def legend(nodes: Mapping[str, Sequence[Sample]]) -> list[tuple[str, str]]:
-    """Returns each node with the class of its colour; nothing for one, or for more than have
-    colours."""
+    """Returns each node with the class of its colour; nothing for one, or for too many."""
     if not 1 < len(nodes) <= CATEGORIES:
         return []
     return [(node, f"c{number}") for number, node in enumerate(nodes)]
@@ -248,7 +245,6 @@ def scaling(found: Sequence[Point], metric: str) -> Markup:
 
 
 def _apart(ranks: Sequence[int], x: Scale) -> list[float]:
-    """Selects ranks whose labels do not touch, always including the largest."""
     kept: list[float] = []
     for rank in reversed(ranks):
         if not kept or x(kept[-1]) - x(rank) >= 28:
