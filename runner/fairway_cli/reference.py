@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from fairway_core.checks import Check
-
 # Public members of every construct in cdktf.
 _CDKTF = frozenset({"node", "synth", "to_terraform"})
 
@@ -239,14 +237,11 @@ def _paths(schema: Mapping[str, Any]) -> dict[str, list[str]]:
     """Returns the paths of each definition in a file, as `clusters.NAME`; the shortest first."""
     found: dict[str, list[str]] = {}
     waiting = [("", schema)]
-    while waiting:
-        path, each = waiting.pop(0)
+    for path, each in waiting:  # the list grows meanwhile
         for name, below in _used_in(path, each):
-            if name in found:
-                found[name].append(below)
-            else:
-                found[name] = [below]
+            if name not in found:
                 waiting.append((below, schema["$defs"][name]))
+            found.setdefault(name, []).append(below)
     return {name: list(dict.fromkeys(paths)) for name, paths in found.items()}
 
 
@@ -284,7 +279,11 @@ def _section(
     if fields:
         lines += ["| field | takes | default | meaning |", "|---|---|---|---|"]
     for field, value in schema.get("properties", {}).items():
-        default = "required" if field in required else _default(value)
+        given = value.get("default")
+        default = (
+            "" if given in (None, "", [], {}) else f"`{json.dumps(given, ensure_ascii=False)}`"
+        )
+        default = "required" if field in required else default
         words = _outside_code(re.sub(r"\s+", " ", value.get("description", "")))
         cells = (f"`{field}`", _type(value, models), default, words)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -319,11 +318,6 @@ def _outside_code(text: str) -> str:
     parts = text.split("`")
     parts[::2] = [_VARIABLE.sub(r"`\g<0>`", part) for part in parts[::2]]
     return "`".join(parts)
-
-
-def _default(schema: Mapping[str, Any]) -> str:
-    value = schema.get("default")
-    return "" if value in (None, "", [], {}) else f"`{json.dumps(value, ensure_ascii=False)}`"
 
 
 def _type(schema: Any, models: Mapping[str, Any]) -> str:
@@ -385,7 +379,13 @@ def checks() -> str:
     parts = ["| check | severity | looks at |", "|---|---|---|", *rows, ""]
     for subject, title in _SECTIONS.items():
         parts.append(f"## {title}\n")
-        parts += [_entry(check) for check in all_checks(subject)]
+        for check in all_checks(subject):
+            explained = check.explanation
+            parts += [
+                f"### {check.id}\n\n*{check.severity.capitalize()}.* {explained.text}\n",
+                f"Fails:\n\n```yaml\n{explained.wrong}\n```\n",
+                f"Passes:\n\n```yaml\n{explained.right}\n```\n",
+            ]
     return "\n".join(parts)
 
 
@@ -394,15 +394,6 @@ def live_checks() -> str:
     rows = ["| check | severity | looks at | reads, under the subscription |", "|---|---|---|---|"]
     rows += [f"| `{id_}` | {it.severity} | {it.text} | {it.reads} |" for id_, it in LIVE.items()]
     return "\n".join(rows)
-
-
-def _entry(check: Check) -> str:
-    explained = check.explanation
-    return (
-        f"### {check.id}\n\n*{check.severity.capitalize()}.* {explained.text}\n\n"
-        f"Fails:\n\n```yaml\n{explained.wrong}\n```\n\n"
-        f"Passes:\n\n```yaml\n{explained.right}\n```\n"
-    )
 
 
 def engines() -> str:

@@ -126,7 +126,11 @@ def review(
     would refuse a change. No service is asked: prices come from the cache or the snapshot. An
     environment in place of plans is planned first, as `fairway plan ENVIRONMENT` does.
     """
-    from fairway_cli.ui.reviews import environment_in, form_of, review_files
+    from fairway_cli.ui.reviews import allowed, environment_in, form_of, show_review
+    from fairway_core.collector import collector_paused
+    from fairway_core.cost.cache import prices_at_hand
+    from fairway_core.review.plan import read_plans
+    from fairway_core.review.review import review as review_of
 
     given = plans or []
     environment = environment_in(given)
@@ -134,7 +138,16 @@ def review(
         name = environment or None
         plan(name, base=base, markdown=markdown, json_=json_, allow=allow, prices=prices)
     form = form_of(markdown=markdown, json_=json_)
-    raise Exit(review_files(given, base or (), form, allow or (), prices))
+    with collector_paused():
+        planned = [plan for argument in given for plan in read_plans(argument)]
+        if not planned:
+            message = f"{', '.join(given)}: holds no *.json"
+            raise UserError.of("no-plans", message, "fairway plan --out DIR fills such a folder")
+        before = [plan for argument in base or () for plan in read_plans(argument)]
+        at_hand = prices_at_hand(prices)
+        found = review_of(planned, base=before, allow=allowed(allow), prices=at_hand)
+        show_review(found, form)
+    raise Exit(found.exit_code)
 
 
 def deploy(

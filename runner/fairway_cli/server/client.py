@@ -143,16 +143,15 @@ class Sent:
     def line(self, file: str, line: int, column: int, path: str) -> str | None:
         """Returns the line that a finding means; None if nothing that was sent has it."""
         if file == COMMAND_LINE:
-            shown = [f"-s {each}" for each in self.assignments if _sets(each, path)]
-            fit = [each for each in shown if each.find("=") + 2 == column]
+            fit = []
+            for each in self.assignments:
+                key = each.partition("=")[0]
+                is_of = f"{path}.".startswith(f"{key}.") or f"{key}.".startswith(f"{path}.")
+                if is_of and f"-s {each}".find("=") + 2 == column:
+                    fit.append(f"-s {each}")
             return fit[-1].replace("\n", "\\n") if fit else None
         lines = self.text.splitlines() if file == self.file else []
         return lines[line - 1] if 0 < line <= len(lines) and column > 0 else None
-
-
-def _sets(assignment: str, path: str) -> bool:
-    key = assignment.partition("=")[0]
-    return f"{path}.".startswith(f"{key}.") or f"{key}.".startswith(f"{path}.")
 
 
 @dataclass(frozen=True)

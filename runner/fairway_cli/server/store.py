@@ -246,19 +246,15 @@ class RemoteStore(RunStore):
         del RemoteRun.MIRRORS[self.base]
         shutil.rmtree(self.base, ignore_errors=True)
 
-    @property
-    def server(self) -> Server:
-        """Server that has the runs."""
-        return self.mirror.server
-
     def find(self, text: str, *, going: bool = False) -> RemoteRun:
         """Returns the run of that ID, or the only one whose ID begins so, or raises UserError."""
         return RemoteRun(self.folder / self.mirror.pull(text, going=going))
 
     def view(self, run: Run) -> RunView:
         """Returns everything that `show` prints of a run."""
-        facts = self.server.get(f"/runs/{quoted(run.id)}")
-        with self.server.understood():
+        server = self.mirror.server
+        facts = server.get(f"/runs/{quoted(run.id)}")
+        with server.understood():
             tasks = [
                 SimpleNamespace(is_last=task["last"], facts=task, **task)
                 for task in facts["task_list"]
@@ -288,7 +284,7 @@ class RemoteStore(RunStore):
         query += [("columns", ",".join(asked))] if asked else []
         query += [("fresh", "true")]
         runs, findings = self._pages(query, limit if order is None else None)
-        with self.server.understood():
+        with self.mirror.server.understood():
             if order is not None:
                 valued = [(run["columns"][order.title], run) for run in runs]
                 runs = by_value(valued, descending=descending)[-limit if limit else None :]
@@ -303,11 +299,12 @@ class RemoteStore(RunStore):
     ) -> tuple[list[dict[str, Any]], list[Finding]]:
         found: list[dict[str, Any]] = []
         findings: list[Finding] = []
+        server = self.mirror.server
         query = query + ([("limit", str(min(limit, _PAGE)))] if limit else [])
         for number in range(_MOST_PAGES):
-            answer = self.server.answer("GET", "/runs", query)
-            page = self.server.data(answer)
-            with self.server.understood():
+            answer = server.answer("GET", "/runs", query)
+            page = server.data(answer)
+            with server.understood():
                 found += page
             findings = findings if number else found_beside(answer)
             # The server's link only contributes a query; the address of the next page is our own.
@@ -315,7 +312,7 @@ class RemoteStore(RunStore):
             query = parse_qsl(address.partition("?")[2]) if 'rel="next"' in kind else []
             if not page or not query or (limit and len(found) >= limit):
                 return found[:limit][::-1], findings
-        raise self.server.strange("its answer does not end")
+        raise server.strange("its answer does not end")
 
 
 @dataclass(frozen=True)
@@ -334,7 +331,7 @@ class RemoteSubmission:
         """The server, with the lines of the job for its findings."""
         document = self.job.document
         sent = Sent(document.file, document.text.source, self.job.assignments)
-        return replace(self.store.server, sent=sent)
+        return replace(self.store.mirror.server, sent=sent)
 
     def facts(self) -> dict[str, Any]:
         """Returns the body of a call for the job, after uploading its code."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 def watch_tasks(run: Run, out: TextIO) -> None:
     """Prints the end of each task until that of the run, and on standard error why it waits."""
+    from fairway_cli.ui.columns import state as coloured
     from fairway_cli.ui.follow import Remarks
     from fairway_runner.runs.results import task_results
     from fairway_runner.runs.view import varying
@@ -37,7 +38,15 @@ def watch_tasks(run: Run, out: TextIO) -> None:
         faults: set[str] = set()
         for task, status in _ends(run, tasks, remarks):
             metrics, fault = task.known_metrics()
-            report(status.state, _line(task, status, names, metrics, out))
+            own = {} if task.is_last else task.params
+            told = [f"{name}={shown(own[name])}" for name in names if name in own]
+            told += [f"{name}={number(value)}" for name, value in metrics.items()]
+            words = [f"[{task.name}]", coloured(status.state, out), *map(printable, told)]
+            if status.exit_code:
+                words.append(f"exit code {status.exit_code}")
+            if status.started and status.ended:
+                words.append(duration(status.ended - status.started))
+            report(status.state, " ".join(words))
             if fault and fault not in faults:
                 faults.add(fault)
                 print(printable(fault), file=sys.stderr, flush=True)
@@ -66,26 +75,6 @@ def _ends(
                 else:
                     left.append(task)
             open_ = left
-
-
-def _line(
-    task: TaskResult,
-    status: TaskState,
-    names: list[str],
-    metrics: Mapping[str, float],
-    out: TextIO,
-) -> str:
-    from fairway_cli.ui.columns import state as coloured
-
-    own = {} if task.is_last else task.params
-    params = [f"{n}={shown(own[n])}" for n in names if n in own]
-    values = [f"{name}={number(value)}" for name, value in metrics.items()]
-    words = [f"[{task.name}]", coloured(status.state, out), *map(printable, params + values)]
-    if status.exit_code:
-        words.append(f"exit code {status.exit_code}")
-    if status.started and status.ended:
-        words.append(duration(status.ended - status.started))
-    return " ".join(words)
 
 
 @contextmanager

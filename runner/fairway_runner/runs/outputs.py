@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import filecmp
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -114,18 +114,16 @@ def fetch(
     except OSError as error:
         message = f"{error.filename or folder}: cannot be written: {error.strerror}"
         raise UserError.of("unwritable-folder", message, "choose another with --to") from None
-    files = tuple(file.name for file in new)
-    return Fetched(folder, files, size, len(wanted) - len(new), tuple(_lacking(run, set(tasks))))
-
-
-def _lacking(run: Run, tasks: Collection[int]) -> Iterator[Mapping[str, Any]]:
+    lacking = []
     for index, name in expected(run):
         if index not in tasks:
             continue
         status, kept = run.task_status(index), run.task_folder(index) / "outputs" / name
         if status.state == "succeeded" and not (kept.is_dir() and any(kept.iterdir())):
             facts = {"run_id": run.id, "task": run.task_name(index), "output": name}
-            yield {**facts, "was_empty": name in (status.empty_outputs or ())}
+            lacking.append({**facts, "was_empty": name in (status.empty_outputs or ())})
+    files = tuple(file.name for file in new)
+    return Fetched(folder, files, size, len(wanted) - len(new), tuple(lacking))
 
 
 def _fetch_steps(
