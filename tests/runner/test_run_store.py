@@ -184,15 +184,9 @@ def _little() -> Iterator[None]:
         tracemalloc.stop()
 
 
-def _record(tasks: int = COUNT) -> RunRecord:
-    return RunRecord("many-aaaaaa", "many", "local", time.time(), tasks, "job.yaml", "0")
-
-
 def _lines(count: int) -> TaskLines:
-    job, engine = (
-        Job.model_validate({"name": "many", "command": "true"}),
-        engine_for(Target.local()),
-    )
+    job = Job.model_validate({"name": "many", "command": "true"})
+    engine = engine_for(Target.local())
     lines = TaskLines()
     for number in range(count):
         lines.append(task_line(number, job, engine, f"{SCRIPT}echo é {number}\n"))
@@ -200,7 +194,8 @@ def _lines(count: int) -> TaskLines:
 
 
 def _made(folder: Path, files: dict[str, Any]) -> Run:
-    run, lock = RunStore(folder / ".fairway").create(_record(), files)
+    many = RunRecord("many-aaaaaa", "many", "local", time.time(), COUNT, "job.yaml", "0")
+    run, lock = RunStore(folder / ".fairway").create(many, files)
     os.close(lock)
     return run
 

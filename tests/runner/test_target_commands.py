@@ -227,7 +227,8 @@ def test_target_without_an_address_is_not_ready_and_runs_nothing_on_this_machine
     tmp_path: Path, here: RunFairway, sync: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such a target was once taken for this machine, and jobs ran here."""
-    monkeypatch.setattr("fairway_runner.engines.remote.connection.Here.run", _never)
+    here_run = "fairway_runner.engines.remote.connection.Here.run"
+    monkeypatch.setattr(here_run, lambda *_, **__: pytest.fail("this machine was taken for it"))
     code, out, err = sync([POOL, WITHOUT_NODES])
     assert code == 0
     assert "spot" in out
@@ -246,7 +247,3 @@ def test_target_without_an_address_is_not_ready_and_runs_nothing_on_this_machine
     code, out, _ = here("doctor", "pair")
     assert code == 5
     assert "`pair` has no address" in out
-
-
-def _never(*_: object, **__: object) -> None:
-    pytest.fail("this machine was taken for the target")

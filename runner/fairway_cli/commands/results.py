@@ -75,17 +75,12 @@ def logs(
         lines.require_attempt(found, lines.task_numbers(found, task), attempt)
     shape = Shape(coloured, named, json_)
     copy_logs(found, selection, sys.stdout.buffer, shape, follow=follow)
-    if follow:
-        _require_end(found)
-    elif away:
+    if follow and found.state == "lost":
+        message = f"{found.id} is lost: {found.status.reason or 'its target no longer knows it'}"
+        hint = f"run it again: fairway retry {found.id}"
+        raise UserError.of("lost-run", message, hint, exit_code=EXIT_CODE)
+    if away and not follow:
         raise Exit(EXIT_CODE)
-
-
-def _require_end(run: Run) -> None:
-    if run.state == "lost":
-        message = f"{run.id} is lost: {run.status.reason or 'its target no longer knows it'}"
-        hint = f"run it again: fairway retry {run.id}"
-        raise UserError.of("lost-run", message, hint, exit_code=5)
 
 
 _PAUSE = 2.0  # seconds between two refreshes

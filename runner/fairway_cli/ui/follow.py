@@ -58,16 +58,12 @@ class Shape:
         if is_named and line.rank is not None:
             names.append(str(line.rank))
             colour = line.rank
-        begins = label(".".join(names), colour if self.coloured else None) if names else b""
+        begins = f"[{'.'.join(names)}]".encode()
+        if self.coloured:
+            begins = b"\x1b[%sm%s\x1b[0m" % (_COLOURS[colour % len(_COLOURS)], begins)
         text = line.rest if is_named or chosen else line.whole
-        return begins + text.removesuffix(b"\n").removesuffix(b"\r") + b"\n"
-
-
-def label(name: str, number: int | None = None) -> bytes:
-    """Formats `[name] `, in the colour of a number if one is given."""
-    if number is None:
-        return f"[{name}] ".encode()
-    return b"\x1b[%sm[%s]\x1b[0m " % (_COLOURS[number % len(_COLOURS)], name.encode())
+        text = text.removesuffix(b"\n").removesuffix(b"\r") + b"\n"
+        return begins + b" " + text if names else text
 
 
 def tail_offset(path: Path, lines: int) -> int:

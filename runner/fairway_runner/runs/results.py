@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.folder import RunFolder
 
+# Fields of a task's state that its result repeats.
+_COPIED = ("state", "exit_code", "attempts", "started", "ended", "node", "held", "gpus", "cores")
 # The metrics of a task that failed, or was ended, are no results.
 _COUNTED = ("succeeded", "running")
 
@@ -165,24 +167,16 @@ def _result(run: RunFolder, spec: TaskSpec, state: str) -> TaskResult:
     return TaskResult(
         run=run,
         index=index,
-        state=status.state,
         params=spec.params,
         nodes=spec.nodes,
         processes_per_node=spec.processes_per_node,
-        exit_code=status.exit_code,
-        attempts=status.attempts,
-        started=status.started,
-        ended=status.ended,
-        timed_out=bool(status.timed_out),
         is_last=spec.is_last,
-        node=status.node,
+        timed_out=bool(status.timed_out),
         reason="; ".join(filter(None, (status.reason, empty))) or None,
-        held=status.held,
         ends=status.ends or {},
-        gpus=status.gpus,
-        cores=status.cores,
-        part=status.part,
         empty_outputs=status.empty_outputs or (),
+        part=status.part,
+        **{name: getattr(status, name) for name in _COPIED},
     )
 
 
