@@ -120,17 +120,14 @@ class Remarks:
             elif task.state == "queued":
                 self.why = task.reason or ""
         if runs_here(self.run.record.engine) and time.monotonic() >= self.next_probe:
-            self._probe()
+            from fairway_agent.shared.runs import write_fault  # most runs end before the first
 
-    def _probe(self) -> None:
-        from fairway_agent.shared.runs import write_fault  # most runs end before the first probe
-
-        folder = self.run.folder.parent  # the run's own folder may have been removed
-        fault = write_fault(folder)
-        if fault != self.fault and fault in map(os.strerror, NO_ROOM):
-            place = f"nothing can be written to {folder}: {fault}"
-            self._say(f"waits, as {place}; to free some space: fairway clean")
-        self.fault, self.next_probe = fault, time.monotonic() + _PROBE_PAUSE
+            folder = self.run.folder.parent  # the run's own folder may have been removed
+            fault = write_fault(folder)
+            if fault != self.fault and fault in map(os.strerror, NO_ROOM):
+                place = f"nothing can be written to {folder}: {fault}"
+                self._say(f"waits, as {place}; to free some space: fairway clean")
+            self.fault, self.next_probe = fault, time.monotonic() + _PROBE_PAUSE
 
     def _say(self, words: str) -> None:
         print(printable(f"{self.run.id} {words}"), file=sys.stderr, flush=True)

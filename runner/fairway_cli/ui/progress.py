@@ -250,17 +250,13 @@ def until_ended(look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause:
     def have_ended(runs: list[dict[str, Any]]) -> bool:
         return all(run["state"] in FINAL_STATES for run in runs)
 
-    if not draws:
-        while not have_ended(look()):
-            time.sleep(pause)
+    if draws:
+        from fairway_cli.ui.runs import run_table
+
+        redraw(lambda: (run_table(runs := look()), have_ended(runs)), pause)
         return
-    from fairway_cli.ui.runs import run_table
-
-    def drawn() -> tuple[str, bool]:
-        runs = look()
-        return run_table(runs), have_ended(runs)
-
-    redraw(drawn, pause)
+    while not have_ended(look()):
+        time.sleep(pause)
 
 
 def redraw(look: Callable[[], tuple[str, bool]], pause: float) -> None:

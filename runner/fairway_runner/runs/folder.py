@@ -288,7 +288,7 @@ class RunFolder:
 
     @property
     def cut_off(self) -> str:
-        """Reason why its submission elsewhere is incomplete, and a hint; "" if it is complete."""
+        """Reason why its submission elsewhere was cut off; "" if it is complete or under way."""
         try:
             # Checked again after the lock, which is released once the submission is complete.
             if self._is_handed_over or self._is_watched() or self._is_handed_over:
