@@ -56,8 +56,7 @@ def warn(*findings: Finding) -> None:
 
 
 def _end_failed(error: OSError) -> None:
-    """Ends the program with the system's error about a file, or about a disk without space for the
-    output; returns for any other error."""
+    """Ends the program for the system's error about a file or a full disk; else returns."""
     if error.errno == errno.ENAMETOOLONG:
         name = printable(str(error.filename or "a name"))
         _end(2, f"error: {name} is too long for the name of a file")
@@ -90,8 +89,7 @@ def _end_unread(error: BaseException) -> NoReturn:
 
 
 def _is_usage(error: BaseException) -> bool:
-    """Returns True for Typer's error for a mistake on the command line; Typer may not be
-    importable."""
+    """Returns True for Typer's error for a command line; Typer may not be importable."""
     return any(each.__name__ == "UsageError" for each in type(error).__mro__)
 
 

@@ -137,8 +137,7 @@ class Commands(TyperGroup):
         return [name for names in cls.MODULES.values() for name in names]
 
     def get_command(self, ctx: Any, name: str) -> Any:  # noqa: ARG002 - as Typer calls it
-        """Returns a command for a list: the first line of its help, and none of its options; None
-        for an unknown name."""
+        """Returns a command for a list, without its options; None for an unknown name."""
         if name not in self.commands:
             return None
         found = self.found(name)
@@ -167,8 +166,7 @@ class Commands(TyperGroup):
         return name, found, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command. Raises UserError for an option that belongs in the job file, and if RUN
-        is missing."""
+        """Runs the command. Raises UserError for an option of the job file, and without a RUN."""
         try:
             return super().invoke(ctx)
         except _UsageError as error:
@@ -206,8 +204,7 @@ class Commands(TyperGroup):
 
 
 def _require_run(command: str, *, is_here: bool) -> NoReturn:
-    """Raises UserError for a command without a run; if runs are here, it lists the last ones of
-    this project."""
+    """Raises UserError for a command without a run; it lists the last ones if they are here."""
     from fairway_runner.runs.query import select
     from fairway_runner.runs.store import RunStore
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from fairway_core.checks import Check
-
 # Public members of every construct in cdktf.
 _CDKTF = frozenset({"node", "synth", "to_terraform"})
 
@@ -124,7 +122,6 @@ def _arguments(function: ast.FunctionDef, *, skip: int) -> Iterator[tuple[str, s
 
 
 def _annotation(annotation: ast.expr | None) -> str:
-    """Formats a type; of `Annotated` the type alone."""
     if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
         assert isinstance(annotation.slice, ast.Tuple)
         annotation = annotation.slice.elts[0]
@@ -207,7 +204,6 @@ def _code(text: str) -> str:
 
 
 def _text(docstring: str) -> str:
-    """Returns the docstring as Markdown, with examples as code."""
     lines, code = [], False
     for line in inspect.cleandoc(docstring).splitlines():
         shown = re.match(r"(?:>>>|\.\.\.) ?(.*?)(?:\s*# doctest: \+SKIP)?$", line)
@@ -238,18 +234,14 @@ def fields_of(root: type[BaseModel]) -> str:
 
 
 def _paths(schema: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Returns the paths at which a file uses each definition, such as `clusters.NAME`; the shortest
-    first."""
+    """Returns the paths of each definition in a file, as `clusters.NAME`; the shortest first."""
     found: dict[str, list[str]] = {}
     waiting = [("", schema)]
-    while waiting:
-        path, each = waiting.pop(0)
+    for path, each in waiting:  # the list grows meanwhile
         for name, below in _used_in(path, each):
-            if name in found:
-                found[name].append(below)
-            else:
-                found[name] = [below]
+            if name not in found:
                 waiting.append((below, schema["$defs"][name]))
+            found.setdefault(name, []).append(below)
     return {name: list(dict.fromkeys(paths)) for name, paths in found.items()}
 
 
@@ -287,7 +279,11 @@ def _section(
     if fields:
         lines += ["| field | takes | default | meaning |", "|---|---|---|---|"]
     for field, value in schema.get("properties", {}).items():
-        default = "required" if field in required else _default(value)
+        given = value.get("default")
+        default = (
+            "" if given in (None, "", [], {}) else f"`{json.dumps(given, ensure_ascii=False)}`"
+        )
+        default = "required" if field in required else default
         words = _outside_code(re.sub(r"\s+", " ", value.get("description", "")))
         cells = (f"`{field}`", _type(value, models), default, words)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -295,8 +291,7 @@ def _section(
 
 
 def _kind(fields: Mapping[str, Any]) -> str:
-    """Returns words about the field that distinguishes the kinds of a cluster or file system; ""
-    for none."""
+    """Returns words about the field by which a cluster's or file system's kinds differ, or ""."""
     for field, value in fields.items():
         if "const" in value:
             default = " or without it" if "default" in value else ""
@@ -305,8 +300,7 @@ def _kind(fields: Mapping[str, Any]) -> str:
 
 
 def _prose(docstring: str, fields: Mapping[str, Any]) -> str:
-    """Returns a docstring as Markdown: examples are fenced, and a list of the fields is left out,
-    as their table follows."""
+    """Formats a docstring in Markdown, without its list of the fields: their table follows."""
     paragraphs = []
     for paragraph in docstring.split("\n\n"):
         listed = [match[1] for match in map(_LISTED.match, paragraph.splitlines()) if match]
@@ -326,13 +320,7 @@ def _outside_code(text: str) -> str:
     return "`".join(parts)
 
 
-def _default(schema: Mapping[str, Any]) -> str:
-    value = schema.get("default")
-    return "" if value in (None, "", [], {}) else f"`{json.dumps(value, ensure_ascii=False)}`"
-
-
 def _type(schema: Any, models: Mapping[str, Any]) -> str:
-    """Describes a schema in a few words."""
     if not isinstance(schema, dict):
         return "anything"
     if "$ref" in schema:
@@ -391,7 +379,13 @@ def checks() -> str:
     parts = ["| check | severity | looks at |", "|---|---|---|", *rows, ""]
     for subject, title in _SECTIONS.items():
         parts.append(f"## {title}\n")
-        parts += [_entry(check) for check in all_checks(subject)]
+        for check in all_checks(subject):
+            explained = check.explanation
+            parts += [
+                f"### {check.id}\n\n*{check.severity.capitalize()}.* {explained.text}\n",
+                f"Fails:\n\n```yaml\n{explained.wrong}\n```\n",
+                f"Passes:\n\n```yaml\n{explained.right}\n```\n",
+            ]
     return "\n".join(parts)
 
 
@@ -400,15 +394,6 @@ def live_checks() -> str:
     rows = ["| check | severity | looks at | reads, under the subscription |", "|---|---|---|---|"]
     rows += [f"| `{id_}` | {it.severity} | {it.text} | {it.reads} |" for id_, it in LIVE.items()]
     return "\n".join(rows)
-
-
-def _entry(check: Check) -> str:
-    explained = check.explanation
-    return (
-        f"### {check.id}\n\n*{check.severity.capitalize()}.* {explained.text}\n\n"
-        f"Fails:\n\n```yaml\n{explained.wrong}\n```\n\n"
-        f"Passes:\n\n```yaml\n{explained.right}\n```\n"
-    )
 
 
 def engines() -> str:

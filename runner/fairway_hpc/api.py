@@ -58,7 +58,12 @@ def submit(
     """
     require_list("set", set)
     if isinstance(job, Job):
-        job_file = _job_file(job, Path(folder), set)
+        # JSON is YAML: what is wrong with the job is shown at its lines.
+        given: dict[str, Any] = {"by_alias": True, "exclude_unset": True}
+        facts = job.model_dump(mode="json", context={BY_HAND: True}, **given)
+        parsed = parse_yaml(json.dumps(facts, indent=1), f"<{job.name}>")
+        document = Document(parsed, parsed.data).override(set, Job)
+        job_file = JobFile(document, Path(folder).resolve(), assignments=tuple(set))
     elif isinstance(job, str | os.PathLike):
         job_file = load_job(job, set)
     else:
@@ -91,15 +96,6 @@ def rerun(
     earlier = _store(folder).find(run) if isinstance(run, str) else run
     there = None if target is None else find_target(target)
     return _rerun(earlier, set, there, tags=tags, note=note).run
-
-
-def _job_file(job: Job, folder: Path, overrides: Sequence[str]) -> JobFile:
-    # JSON is YAML: what is wrong with the job is shown at its lines.
-    options: dict[str, Any] = {"by_alias": True, "exclude_unset": True}
-    facts = job.model_dump(mode="json", context={BY_HAND: True}, **options)
-    parsed = parse_yaml(json.dumps(facts, indent=1), f"<{job.name}>")
-    document = Document(parsed, parsed.data).override(overrides, Job)
-    return JobFile(document, folder.resolve(), assignments=tuple(overrides))
 
 
 def compare(runs: Sequence[Run | str], folder: str | Path | None = None) -> list[dict[str, Any]]:
@@ -172,24 +168,18 @@ def costs(
     """
     require_group("by", by)
     known = prices_at_hand(None if prices is None else Path(prices))
-    held = spending(
-        _store(folder),
-        known,
-        environment=None if environment is None else _environment_name(environment),
-        since=None if since is None else moment("since", str(since)),
-        region=region,
-    )
+    store, name = _store(folder), None
+    if environment is not None:
+        from fairway_core.environment import load_environment
+        from fairway_core.environment.selection import environment_file
+
+        name = load_environment(environment_file(str(environment))).name
+    first = None if since is None else moment("since", str(since))
+    held = spending(store, known, environment=name, since=first, region=region)
     if held.damaged:
         raise UserError(held.damaged)
     groups = grouped(held.uses, by)
     return [{**group.facts, "currency": known.currency} for group in groups]
-
-
-def _environment_name(choice: str | Path) -> str:
-    from fairway_core.environment import load_environment
-    from fairway_core.environment.selection import environment_file
-
-    return load_environment(environment_file(str(choice))).name
 
 
 def _store(folder: str | Path | None) -> RunStore:

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,6 @@ def test_messages_for_wrong_command_lines_match_the_golden_page(
     pages.hold("commands", answer)
 
 
-SWEPT = "name: x\ncommand: echo\nparams: {x: 0}\nsweep: {points: %s}\n"
-
-
 @pytest.mark.parametrize("points", ["{grid: {x: [1, 2, 3, 4]}}", "{files: d/*}"])
 def test_sweep_of_too_many_points_is_refused(
     here: RunFairway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: str
@@ -64,7 +62,8 @@ def test_sweep_of_too_many_points_is_refused(
     (tmp_path / "d").mkdir()
     for number in range(4):
         (tmp_path / "d" / str(number)).touch()
-    (tmp_path / "job.yaml").write_text(SWEPT % points)
+    swept = f"name: x\ncommand: echo\nparams: {{x: 0}}\nsweep: {{points: {points}}}\n"
+    (tmp_path / "job.yaml").write_text(swept)
     code, _, errors = here("submit", "job.yaml", "--dry-run")
     assert (code, "more than 3" in errors) == (2, True)
     assert errors.startswith("job.yaml:4:")
@@ -101,22 +100,18 @@ def test_code_without_read_permission_is_named_with_an_exclude_hint(
     file = tmp_path / "deep/key.pem"
     file.parent.mkdir()
     file.touch()
-    wanted, real, bytes_of = tmp_path / denied, os.scandir, type(tmp_path).read_bytes
+    wanted = tmp_path / denied
 
-    def deny(path: Path) -> None:
-        if path == wanted:
-            raise PermissionError(13, "Permission denied", str(path))
+    def denying(real: Callable[[Path], Any]) -> Callable[[Path], Any]:
+        def call(path: Path) -> Any:
+            if path == wanted:
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path)
 
-    def scandir(path: Path) -> Any:
-        deny(path)
-        return real(path)
+        return call
 
-    def read_bytes(path: Path) -> bytes:
-        deny(path)
-        return bytes_of(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    monkeypatch.setattr(type(tmp_path), "read_bytes", read_bytes)
+    monkeypatch.setattr(os, "scandir", denying(os.scandir))
+    monkeypatch.setattr(type(tmp_path), "read_bytes", denying(type(tmp_path).read_bytes))
     finding = refused(lambda: snapshot.collect(tmp_path))
     assert finding.message == f"{wanted}: Permission denied"
     assert finding.hint == hint.replace("{folder}", str(tmp_path))

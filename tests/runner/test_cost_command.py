@@ -72,9 +72,7 @@ def test_cost_command_reports_snapshot_and_unknown_prices(fairway: Any, tmp_path
     assert 0 < facts["known"]["share"] < 1
     assert all("snapshot" in each["source"] for each in facts["prices"])
     assert all(each["newest"] > "2026" for each in facts["prices"])
-    facts = _facts(
-        fairway, tmp_path, "demo", "--offline"
-    )  # the demo's region is not in the snapshot
+    facts = _facts(fairway, tmp_path, "demo", "--offline")  # its region is not in the snapshot
     nodes = facts["resources"][0]
     assert nodes["unit_price"] is None
     assert nodes["hourly"] == {"minimum": None, "maximum": None, "rest": 0.0}

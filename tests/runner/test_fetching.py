@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from endings import ends
@@ -10,7 +11,6 @@ from running import MakeRun, RunFairway
 
 from fairway_core.findings import UserError
 from fairway_runner.runs import outputs as fetching
-from fairway_runner.runs import store
 from fairway_runner.runs.outputs import fetch
 from fairway_runner.runs.records import STEPS_FILE, StepRecord, steps_text
 from fairway_runner.runs.store import Run
@@ -158,19 +158,13 @@ def test_fetch_that_fails_leaves_no_partial_file(
     assert found(tmp_path / "to") == {}
 
 
-class Elsewhere:
-    """A remote engine whose mirror is up to date."""
-
-    def collect(self, *_: object) -> None:
-        """Does nothing."""
-
-
 @pytest.fixture
 def mirrored(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A remote run whose mirror is up to date."""
     path = run.folder / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "engine": "ssh"}))
-    monkeypatch.setattr(store.Run, "engine", Elsewhere())
-    return store.Run(run.folder)
+    monkeypatch.setattr(Run, "engine", SimpleNamespace(collect=lambda *_: None))
+    return Run(run.folder)
 
 
 def test_fetch_of_a_mirrored_run_hard_links_its_outputs(

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +17,9 @@ import pytest
 from endings import ends
 from running import MakeRun, RunFairway
 
-from fairway_cli.commands import results
 from fairway_cli.ui import follow
 from fairway_cli.ui.follow import Remarks
 from fairway_cli.ui.progress import print_started, watch_to_the_end
-from fairway_core.findings import UserError
 from fairway_runner.runs.store import Run, RunStore
 
 WAITS = {"state": "queued", "reason": "waiting for nodes"}
@@ -118,14 +117,12 @@ def test_follow_of_a_sweep_prints_why_it_waits_unless_json(
     assert [line for line in lines if "is queued" in line] == ([] if json_ else [said])
 
 
-def test_follow_of_a_lost_run_reports_it_with_a_hint_to_retry(make_run: Callable[..., Run]) -> None:
-    run = make_run("job-aaaaaa", [{"state": "lost"}], state="lost")
+def test_follow_of_a_lost_run_reports_it_with_a_hint_to_retry(
+    make_run: MakeRun, here: RunFairway
+) -> None:
+    make_run("job-aaaaaa", [{"state": "lost"}], state="lost")
     lost = "job-aaaaaa is lost: its target no longer knows it"
-    with pytest.raises(UserError, match=lost) as caught:
-        results._require_end(run)
-    assert caught.value.exit_code == 5
-    assert caught.value.findings[0].hint == "run it again: fairway retry job-aaaaaa"
-    results._require_end(make_run("job-bbbbbb"))
+    ends(here("logs", "-f", "job"), 5, lost, "run it again: fairway retry job-aaaaaa")
 
 
 def test_resume_of_an_unrecorded_submission_hints_at_a_new_submission(here: RunFairway) -> None:
@@ -143,12 +140,10 @@ def test_follow_reports_a_full_disk_once_per_occurrence(
     monkeypatch.setattr(follow, "_PROBE_PAUSE", 0.0)
     opened = tempfile.TemporaryFile
 
-    def full(**_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def failing(number: int, **_: object) -> None:
+        raise OSError(number, os.strerror(number))
 
-    def denied(**_: object) -> None:
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-
+    full, denied = partial(failing, errno.ENOSPC), partial(failing, errno.EACCES)
     for open_ in (opened, full, full, opened, full, denied):
         monkeypatch.setattr(tempfile, "TemporaryFile", open_)
         remarks.next_probe = 0.0

@@ -25,7 +25,6 @@ def test_render_prints_the_script_also_within_json(tmp_path: Path, here: RunFair
     facts = {"name": "a", "target": "local", "template": "plain", "script": script}
     assert json.loads(out) == facts
     assert not (tmp_path / ".fairway").exists()
-    (tmp_path / "job.yaml").write_text(JOB)
     done = here("render", "job.yaml", "-s", "template=none", "--json")
     ends(done, 2, "there is no template `none`", printed="")
 
@@ -95,31 +94,30 @@ def test_sweep_prints_points_with_overrides_and_truncates_long_tables(sweep: Run
     assert (code, printed.split()) == (0, ["TASK", "0", "1"])
 
 
-# The end of a job file, and two texts that are printed about it.
-FAULTS = [
-    ("", "job.yaml: the job has no sweep", "add for example"),
-    ("sweep:\n", "the job has no sweep", "- grid: {lr: [0.1, 0.01]}"),
-    ("sweeps: {points: {repeat: 2}}\n", "the job has no sweep", "did you mean `sweep`"),
-    ("sweep:\n  points:\n    - files: '*.csv'\n", "job.yaml:5:14: error:", "matches no file"),
-    ("sweep:\n  points:\n    - python: a:f\n", "job.yaml:5:15: error:", "no module `a`"),
-    ("sweep: {points: {python: 'my_empty:f'}}\n", "job.yaml:3:26: error:", "yields no point"),
-    ("sweep: {points: {python: 'my_fault:f'}}\n", "my_fault.py:2:5: error:", "ZeroDivisionError"),
-    ("params: {a: null}\nsweep: {points: {repeat: 2}}\n", "job.yaml:3:13: error: `params.a`", ""),
-    (
-        "sweep: {points: {random: {count: 99, x: {pareto: [1e-4]}}}}\n",
-        "job.yaml:3:50:",
-        "too large for a number",
-    ),
-]
-
-
-@pytest.mark.parametrize(("end", "place", "words"), FAULTS)
+@pytest.mark.parametrize(
+    ("end", "place", "words"),
+    [
+        ("", "job.yaml: the job has no sweep", "add for example"),
+        ("sweep:", "the job has no sweep", "- grid: {lr: [0.1, 0.01]}"),
+        ("sweeps: {points: {repeat: 2}}", "the job has no sweep", "did you mean `sweep`"),
+        ("sweep:\n  points:\n    - files: '*.csv'", "job.yaml:5:14: error:", "matches no file"),
+        ("sweep:\n  points:\n    - python: a:f", "job.yaml:5:15: error:", "no module `a`"),
+        ("sweep: {points: {python: 'my_empty:f'}}", "job.yaml:3:26: error:", "yields no point"),
+        ("sweep: {points: {python: 'my_fault:f'}}", "my_fault.py:2:5: error:", "ZeroDivision"),
+        ("params: {a: null}\nsweep: {points: {repeat: 2}}", "job.yaml:3:13: error: `params.a`", ""),
+        (
+            "sweep: {points: {random: {count: 9, x: {pareto: [1e-4]}}}}",
+            "job.yaml:3:49:",
+            "too large",
+        ),
+    ],
+)
 def test_sweep_prints_faults_with_their_place(
     tmp_path: Path, sweep: RunFairway, end: str, place: str, words: str
 ) -> None:
     (tmp_path / "my_empty.py").write_text("def f():\n    return []\n")
     (tmp_path / "my_fault.py").write_text("def f():\n    1 / 0\n")
-    (tmp_path / "job.yaml").write_text(f"name: a\ncommand: x\n{end}")
+    (tmp_path / "job.yaml").write_text(f"name: a\ncommand: x\n{end}\n")
     ends(sweep("job.yaml"), 2, place, words, printed="")
 
 

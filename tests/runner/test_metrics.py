@@ -218,13 +218,15 @@ def test_metrics_series_is_thinned_out_evenly(log: Path) -> None:
         each.add(float(number))
     assert len(each.points) <= 10
     assert each.count == 1000
-    assert all(at == value for at, value in each.drawn())
+    assert all(at == value + 1 for at, value in each.points_over(None))
     gaps = {b[0] - a[0] for a, b in zip(each.points, each.points[1:], strict=False)}
     assert len(gaps) == 1
-    assert (each.drawn()[0], each.drawn()[-1]) == ((0, 0.0), (999, 999.0))
+    drawn = each.points_over(None)
+    assert (drawn[0], drawn[-1]) == ((1, 0.0), (1000, 999.0))
     log.write_text("loss 3\nx=1\nloss 2\n")
     found = series(log, compile_patterns({"loss": "loss ([0-9])", "no": "no (1)"}))
-    assert {name: each.drawn() for name, each in found.items()} == {"loss": [(0, 3.0), (1, 2.0)]}
+    drawn = {name: each.points_over(None) for name, each in found.items()}
+    assert drawn == {"loss": [(1, 3.0), (2, 2.0)]}
 
 
 def _bytes(lines: list[bytes]) -> int:

@@ -102,9 +102,7 @@ def test_wait_returns_at_the_end_or_raises_after_its_timeout(
     with pytest.raises(UserError, match=r"job-b is still running after 0\.0s") as caught:
         run.wait(timeout=0)
     with pytest.raises(UserError, match="job-b is still running after 1m15s"):
-        next(
-            run.looks(timeout=75, began=time.monotonic() - 76)
-        )  # the time was spent on another run
+        next(run.looks(timeout=75, began=time.monotonic() - 76))  # another run took the time
     os.close(lock)
     assert (caught.value.findings[0].id, caught.value.exit_code) == ("wait-timeout", 5)
     assert told == [0.0, "job-a", 0.0, 0.0]

@@ -133,9 +133,7 @@ def test_report_command_writes_the_complete_file_or_none(
     assert [path.name for path in folder.glob(".page*")] == []
 
 
-def test_report_output_writes_into_pipes_links_and_open_files_in_place(
-    tmp_path: Path,
-) -> None:
+def test_report_output_writes_into_pipes_links_and_open_files_in_place(tmp_path: Path) -> None:
     """Otherwise the draft of the file would replace them, such as root's `-o /dev/null`."""
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDWR | os.O_NONBLOCK)

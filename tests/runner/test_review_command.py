@@ -114,10 +114,21 @@ def test_review_shows_the_cost_of_the_change(here: RunFairway, tmp_path: Path) -
     assert "+100.00 EUR an hour" in out
 
 
-def test_review_refuses_files_that_are_not_plans(here: RunFairway, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([_plan("grow"), "bad.json"], "bad.json: this is JSON, but not a plan"),
+        (["none.json"], "none.json: no such file [no-such-file]"),
+        ([""], "an empty word names no plan"),
+        (["a.json", "--base", ""], "an empty word names no plan"),
+    ],
+)
+def test_review_refuses_what_is_no_plan(
+    here: RunFairway, tmp_path: Path, words: list[str], said: str
+) -> None:
     (tmp_path / "bad.json").write_text("[]")
-    ends(here("review", _plan("grow"), "bad.json"), 2, "bad.json", "not a plan", printed="")
-    ends(here("review", "none.json"), 2, "none.json: no such file [no-such-file]", printed="")
+    (tmp_path / "a.json").write_bytes((SAMPLES / "create.json").read_bytes())
+    ends(here("review", *words), 2, said, printed="")
 
 
 def test_comment_for_a_pull_request_joins_reviews_without_mentions(
@@ -137,14 +148,6 @@ def test_comment_for_a_pull_request_joins_reviews_without_mentions(
     assert all(disk in out for disk in DISKS)
     (tmp_path / "none").mkdir()
     ends(here("comment", "none", *origin, "--head", "lab/fairway"), 2, "holds no review")
-
-
-@pytest.mark.parametrize("words", [[""], ["a.json", "--base", ""]])
-def test_review_refuses_an_empty_argument(
-    here: RunFairway, tmp_path: Path, words: list[str]
-) -> None:
-    (tmp_path / "a.json").write_bytes((SAMPLES / "create.json").read_bytes())
-    ends(here("review", *words), 2, "an empty word names no plan")
 
 
 def test_review_of_a_folder_orders_plans_by_dependency(here: RunFairway, tmp_path: Path) -> None:

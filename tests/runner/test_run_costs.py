@@ -265,21 +265,13 @@ def test_task_held_time_sums_all_its_attempts(
     monkeypatch.setattr(agent_task, "time", clock)
     monkeypatch.setattr(agent_task.processes, "end_all", lambda *_: None)
     for began, ended in ((100.0, 130.0), (200.0, 212.5)):
-        task.process, task.started, now = _Ended(), began, ended  # type: ignore[assignment]
+        process = SimpleNamespace(pid=1, poll=lambda: 0)
+        task.process, task.started, now = process, began, ended  # type: ignore[assignment]
         assert task.ended() == 0
     task.record(task.status("succeeded"))
     later = agent_task.Task(plan, spec, tmp_path, tmp_path / "0")
     later.resume_count()
     assert (task.held, later.held) == (42.5, 42.5)
-
-
-class _Ended:
-    """A process that has ended with exit code 0."""
-
-    pid = 1
-
-    def poll(self) -> int:
-        return 0
 
 
 def test_run_costs_from_python_are_grouped_and_refuse_wrong_arguments(

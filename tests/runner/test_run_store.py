@@ -9,6 +9,7 @@ import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from fairway_core.findings import UserError
 from fairway_core.target import Target
 from fairway_runner.engines.engine import engine_for
 from fairway_runner.jobs.job import Job
+from fairway_runner.runs import store
 from fairway_runner.runs.records import GONE
 from fairway_runner.runs.store import Run, RunRecord, RunStore
 from fairway_runner.submit import run_plan, submission
@@ -110,9 +112,10 @@ def test_cancel_of_one_task_that_does_not_end_is_reported(
     monkeypatch.setitem(run.__dict__, "engine", Engine())
     lock = run.take_lock()  # stands for a supervisor
     now = iter((0.0, 10.0, 1e9))
+    monkeypatch.setattr(store, "time", SimpleNamespace(monotonic=lambda: next(now), sleep=id))
     message = "task 1 of job-aaaaaa is being ended, but is still running"
     with pytest.raises(UserError, match=message) as caught:
-        run._cancel_task("1", clock=lambda: next(now))
+        run.cancel("1")
     os.close(lock)
     assert (told, caught.value.exit_code) == ([1], 5)
 
@@ -181,15 +184,9 @@ def _little() -> Iterator[None]:
         tracemalloc.stop()
 
 
-def _record(tasks: int = COUNT) -> RunRecord:
-    return RunRecord("many-aaaaaa", "many", "local", time.time(), tasks, "job.yaml", "0")
-
-
 def _lines(count: int) -> TaskLines:
-    job, engine = (
-        Job.model_validate({"name": "many", "command": "true"}),
-        engine_for(Target.local()),
-    )
+    job = Job.model_validate({"name": "many", "command": "true"})
+    engine = engine_for(Target.local())
     lines = TaskLines()
     for number in range(count):
         lines.append(task_line(number, job, engine, f"{SCRIPT}echo é {number}\n"))
@@ -197,7 +194,8 @@ def _lines(count: int) -> TaskLines:
 
 
 def _made(folder: Path, files: dict[str, Any]) -> Run:
-    run, lock = RunStore(folder / ".fairway").create(_record(), files)
+    many = RunRecord("many-aaaaaa", "many", "local", time.time(), COUNT, "job.yaml", "0")
+    run, lock = RunStore(folder / ".fairway").create(many, files)
     os.close(lock)
     return run
 

@@ -26,17 +26,15 @@ BASE = "name: lab\nlocation: westeurope\n"
 JOB = "name: j\ncommand: python train.py\n"
 
 
-def _schema(kind: str) -> dict[str, Any]:
-    done = CliRunner().invoke(app, ["schema", kind])
-    assert done.exit_code == 0
-    schema: dict[str, Any] = json.loads(done.output)
-    return schema
-
-
 @pytest.fixture(scope="module")
 def schemas() -> dict[str, jsonschema.Draft202012Validator]:
     """Validators for the files of each kind."""
-    return {kind: jsonschema.Draft202012Validator(_schema(kind)) for kind in ("environment", "job")}
+    found = {}
+    for kind in ("environment", "job"):
+        done = CliRunner().invoke(app, ["schema", kind])
+        assert done.exit_code == 0
+        found[kind] = jsonschema.Draft202012Validator(json.loads(done.output))
+    return found
 
 
 def _fits(validator: jsonschema.Draft202012Validator, text: str) -> bool:
@@ -226,11 +224,6 @@ JOB_ROWS = [
 ]
 
 
-def _resolved(file: Path) -> None:
-    for each in load_job(file).tasks():
-        each.resolve(Target.local())
-
-
 @pytest.mark.parametrize(
     ("kind", "text", "fits"),
     [
@@ -244,4 +237,7 @@ def test_schema_and_loader_accept_the_same_files(
     (file := tmp_path / f"{kind}.yaml").write_text(text)
     assert _fits(schemas[kind], text) is fits
     with nullcontext() if fits else pytest.raises(UserError):
-        (load_environment if kind == "environment" else _resolved)(file)
+        if kind == "environment":
+            load_environment(file)
+        for each in load_job(file).tasks() if kind == "job" else ():
+            each.resolve(Target.local())

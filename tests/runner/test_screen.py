@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from properties import tried
 
-from fairway_cli.ui.screen import Screen
+from fairway_cli.ui.follow import Screen
 
 COLOURS = ("\x1b[31m", "\x1b[0m", "\x1b[m", "\x1b[1;38:2::1:2:3m")
 OBEYED = (

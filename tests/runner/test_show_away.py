@@ -22,7 +22,7 @@ from fairway_agent.spec import RunPlan
 from fairway_boot.files import Fault
 from fairway_boot.slurm import commands
 from fairway_core.findings import UserError
-from fairway_core.target import KubernetesAccess, Target
+from fairway_core.target import KubernetesAccess
 from fairway_runner.engines.azure_calls import Calls
 from fairway_runner.engines.batch.engine import BatchEngine
 from fairway_runner.engines.kubernetes.exec import Exec
@@ -112,10 +112,6 @@ def test_logs_follow_continues_when_the_host_is_reachable_again(
 ENGINES = {"ssh": SshEngine, "slurm": SlurmEngine, "batch": BatchEngine}
 
 
-def _target(engine: str) -> Target:
-    return target_of(engine, name="lab")
-
-
 @pytest.mark.parametrize(("kind", "engine"), ENGINES.items())
 def test_wait_continues_after_an_unreachable_host_on_every_engine(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, kind: str, engine: Any
@@ -127,7 +123,7 @@ def test_wait_continues_after_an_unreachable_host_on_every_engine(
     monkeypatch.setattr(Mirror, "refresh", refresh)
     monkeypatch.setattr(engine, "mirror", Mirror(SimpleNamespace(deadline=600.0)), raising=False)
     monkeypatch.setattr(engine, "pause", 0.0)
-    engine(_target(kind), deadline=600.0).wait(run)
+    engine(target_of(kind, name="lab"), deadline=600.0).wait(run)
     assert run.state == "succeeded"
 
 
@@ -142,7 +138,7 @@ def test_wait_for_an_incomplete_submission_fails_with_a_hint_to_resume(
     monkeypatch.setattr(engine, "refresh", lambda *_, **__: next(looks))
     monkeypatch.setattr(engine, "pause", 0.0)
     with pytest.raises(UserError, match="fairway submit --resume job-a"):
-        engine(_target(kind), deadline=600.0).wait(run)
+        engine(target_of(kind, name="lab"), deadline=600.0).wait(run)
 
 
 def test_cancel_ends_an_incompletely_submitted_run(
@@ -163,7 +159,7 @@ def test_cancel_ends_an_incompletely_submitted_run(
     monkeypatch.setattr(SlurmEngine, "mirror", Mirror(SimpleNamespace(deadline=600.0)))
     monkeypatch.setattr(SlurmEngine, "pause", 0.0)
     monkeypatch.setattr("fairway_runner.engines.remote.engine._CANCEL_SLACK", 0.0)
-    SlurmEngine(_target("slurm"), deadline=600.0).cancel(run)
+    SlurmEngine(target_of("slurm", name="lab"), deadline=600.0).cancel(run)
     assert (run.state, ends) == ("cancelled", [False, True])
 
 

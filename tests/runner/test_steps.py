@@ -45,9 +45,7 @@ def jobs(file: Path, *overrides: str) -> dict[str, Job]:
     return found
 
 
-def test_steps_inherit_common_fields_and_accept_overrides_and_inputs_of_steps(
-    tmp_path: Path,
-) -> None:
+def test_steps_inherit_common_fields_and_accept_overrides_and_inputs(tmp_path: Path) -> None:
     named = {
         "late": {"after": "early", "command": "late"},
         "early": {"command": "early", "template": "every-node", "env": {"B": "2"}},

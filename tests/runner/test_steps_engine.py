@@ -185,9 +185,7 @@ def test_steps_cancel_ends_reachable_steps_and_the_others_later(
         if run.id == whole.id:
             engine_of_steps().cancel(run)
         elif run.id in away:
-            raise TargetUnavailable.of(
-                "no-connection", "the main host does not answer", exit_code=5
-            )
+            raise TargetUnavailable.of("no-connection", "it does not answer", exit_code=5)
         else:
             (run.folder / "state.json").write_text('{"state": "cancelled", "started": 1.0}')
 
@@ -248,16 +246,11 @@ def test_steps_input_run_is_kept_until_its_step_has_read_it(
     kept = data.folder / "tasks/0/outputs/images"
     kept.mkdir(parents=True)
     (kept / "x").write_text("x")
-    named = {
-        "first": {"command": "true"},
-        "last": {
-            "command": "true",
-            "after": "first",
-            "inputs": {"images": {"from": "run", "run": "data-a"}},
-        },
-    }
+    inputs = {"images": {"from": "run", "run": "data-a"}}
+    named = {"first": {}, "last": {"after": "first", "inputs": inputs}}
     job = tmp_path / "steps.yaml"
-    job.write_text(json.dumps({"name": "pipe", "template": "plain", "steps": named}))
+    common = {"name": "pipe", "template": "plain", "command": "true"}
+    job.write_text(json.dumps({**common, "steps": named}))
     prepared = prepare_steps(load_job(job), store, run_id="pipe-a")
     run, lock = store.create(prepared.record, prepared.all_files())
     os.close(lock)

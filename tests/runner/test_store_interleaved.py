@@ -13,6 +13,8 @@ import os
 import random
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +101,9 @@ class World:
             assert turns < 5000, "they do not come to an end"
             self.full = self.draw.random() < 0.1 if turns < 200 else False
             if victim in alive and victim is not None and turns > last:
-                self._kill(victim)
+                victim.killed = True
+                for descriptor in victim.descriptors:
+                    self.real["close"](descriptor)
                 continue
             self.draw.choice(alive).step()
         self.full = False
@@ -110,11 +114,6 @@ class World:
             actor.killed = True
             actor.turn.release()
             actor.join(PATIENCE)
-
-    def _kill(self, actor: Actor) -> None:
-        actor.killed = True
-        for descriptor in actor.descriptors:
-            self.real["close"](descriptor)
 
     def _paused(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
@@ -206,11 +205,6 @@ class Submission:
         while not (self.is_made or submit.ended or submit.killed):
             actor.pause()
 
-    def true_states(self) -> set[str]:
-        """Returns the states that may be reported at the end: written last, or being written."""
-        possible = {self.written, *self.begun[-1:]} if self.begun else {"queued"}
-        return {state if state in FINAL_STATES else "lost" for state in possible}
-
 
 class Reader:
     """A command that lists all runs repeatedly, and must never see a false state."""
@@ -242,30 +236,22 @@ class Reader:
         self.seen.append(state)
 
 
-def cleaner(store: RunStore, submission: Submission) -> Callable[[], None]:
-    def work() -> None:
-        submission.await_it()
-        submit = submission.actor
-        assert submit is not None
-        for _ in range(3):
-            found = remove(store, removable(store)).runs
-            assert not found or submit.ended or submit.killed, "a run that goes on was removed"
-
-    return work
+def clean(store: RunStore, submission: Submission) -> None:
+    submission.await_it()
+    submit = submission.actor
+    assert submit is not None
+    for _ in range(3):
+        found = remove(store, removable(store)).runs
+        assert not found or submit.ended or submit.killed, "a run that goes on was removed"
 
 
-def tagger(store: RunStore, tag: str, submission: Submission) -> Callable[[], None]:
-    def work() -> None:
-        submission.await_it()
-        for _ in range(20):
-            try:
-                store.find(RUN).label([tag])
-            except UserError:
-                continue  # not there yet, or the disk is full
+def add_tag(store: RunStore, tag: str, submission: Submission) -> None:
+    submission.await_it()
+    for _ in range(20):
+        with suppress(UserError):  # not there yet, or the disk is full
+            store.find(RUN).label([tag])
             return
-        raise UserError.of("unknown-run", "it never came")
-
-    return work
+    raise UserError.of("unknown-run", "it never came")
 
 
 @pytest.mark.parametrize(
@@ -289,10 +275,10 @@ def check(store: RunStore, world: World, seed: int) -> None:
     reader = Reader(store, submission)
     submit = Actor("submit", submission)
     submission.actor = submit
-    tags = [Actor(f"tag {tag}", tagger(store, tag, submission)) for tag in ("a", "b")]
+    tags = [Actor(f"tag {tag}", partial(add_tag, store, tag, submission)) for tag in ("a", "b")]
     world.actors = [submit, Actor("list", reader), *tags]
-    if clean := world.draw.random() < 0.3:
-        world.actors.append(Actor("clean", cleaner(store, submission)))
+    if cleans := world.draw.random() < 0.3:
+        world.actors.append(Actor("clean", partial(clean, store, submission)))
     world.run()
 
     for actor in world.actors:
@@ -300,10 +286,14 @@ def check(store: RunStore, world: World, seed: int) -> None:
         assert is_told, (seed, actor.name, actor.error)
     runs = store.all()
     if not runs:
-        assert clean or not submission.is_made, (seed, "a run is gone")
+        assert cleans or not submission.is_made, (seed, "a run is gone")
         return
     (run,) = runs
-    assert run.state in submission.true_states(), (seed, run.state, submission.begun)
+    # Written last, or being written.
+    begun = submission.begun
+    possible = {submission.written, *begun[-1:]} if begun else {"queued"}
+    true_states = {state if state in FINAL_STATES else "lost" for state in possible}
+    assert run.state in true_states, (seed, run.state, begun)
     files = [file for file in run.folder.rglob("*.json") if not file.name.startswith(".")]
     assert all(isinstance(json.loads(file.read_text()), dict) for file in files), seed
     for actor, tag in zip(tags, ("a", "b"), strict=True):

@@ -101,9 +101,7 @@ def test_unsent_run_is_listed_cancelled_and_cleaned_without_its_target(unsent: U
     assert unsent.line.asked == asked
 
 
-def test_unsent_run_cannot_be_waited_for_and_hints_at_resume(
-    unsent: Unsent,
-) -> None:
+def test_unsent_run_cannot_be_waited_for_and_hints_at_resume(unsent: Unsent) -> None:
     run = unsent.submit()
     with pytest.raises(UserError, match="submit --resume job-a") as caught:
         run.wait()
@@ -186,40 +184,32 @@ def test_unsent_run_of_batch_stays_unsent_if_the_service_is_unavailable(
     run.take_lock()  # the failed start released the lock
 
 
-@dataclass
-class Killed:
-    """A local job whose submission was killed before the run began."""
+@pytest.fixture
+def killed(tmp_path: Path, store: RunStore) -> Callable[..., Run]:
+    """Leaves the record and a part of the code of a local run, whose submission was killed."""
 
-    project: Path
-    store: RunStore
-
-    def submit(self, **fields: Any) -> Run:
-        """Leaves the record of the run and a part of the copied code, and returns the run."""
-        file = self.project / "job.yaml"
+    def submit(**fields: Any) -> Run:
         job = {"name": "job", "template": "plain", "command": "cat data", **fields}
-        file.write_text(json.dumps(job))
-        (self.project / "data").write_text("all of it")
-        prepared = prepare_submission(load_job(file), self.store, run_id="job-a")
-        code.snapshot(prepared.code, self.store.base / "code")
-        run, lock = self.store.create(prepared.record, prepared.all_files())
+        (file := tmp_path / "job.yaml").write_text(json.dumps(job))
+        (tmp_path / "data").write_text("all of it")
+        prepared = prepare_submission(load_job(file), store, run_id="job-a")
+        code.snapshot(prepared.code, store.base / "code")
+        run, lock = store.create(prepared.record, prepared.all_files())
         os.close(lock)
         (run.folder / "code.part").mkdir()
         (run.folder / "code.part" / "data").write_text("all")
         return run
 
-
-@pytest.fixture
-def killed(tmp_path: Path, store: RunStore) -> Killed:
-    return Killed(tmp_path, store)
+    return submit
 
 
 @pytest.mark.parametrize(
     "words", ["submit --resume job-a", "submit job.yaml --run-id job-a", "retry job-a"]
 )
 def test_killed_local_submission_starts_on_resume_and_only_once(
-    killed: Killed, here: RunFairway, words: str
+    killed: Callable[..., Run], here: RunFairway, words: str
 ) -> None:
-    run = killed.submit()
+    run = killed()
     facts = json.loads(here("show", "job-a", "--json")[1])
     assert facts["state"] == "lost"
     assert facts["reason"] == "it never began; resume it with: fairway submit --resume job-a"
@@ -233,10 +223,10 @@ def test_killed_local_submission_starts_on_resume_and_only_once(
 
 
 def test_killed_local_submission_needs_its_secrets_again_on_resume(
-    killed: Killed, here: RunFairway, monkeypatch: pytest.MonkeyPatch
+    killed: Callable[..., Run], here: RunFairway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOKEN", "long enough")
-    run = killed.submit(secrets={"KEY": "env:TOKEN"}, command='test "$KEY" = "long enough"')
+    run = killed(secrets={"KEY": "env:TOKEN"}, command='test "$KEY" = "long enough"')
     monkeypatch.delenv("TOKEN")
     ends(here("submit", "--resume", "job-a"), 2, "TOKEN is not set", printed="")
     assert run.never_began
@@ -246,8 +236,10 @@ def test_killed_local_submission_needs_its_secrets_again_on_resume(
     assert run.state == "succeeded"
 
 
-def test_lost_local_run_that_had_started_is_not_resumed(killed: Killed, here: RunFairway) -> None:
-    run = killed.submit()
+def test_lost_local_run_that_had_started_is_not_resumed(
+    killed: Callable[..., Run], here: RunFairway
+) -> None:
+    run = killed()
     (run.folder / "state.json").write_text('{"state": "running", "started": 1.0}')
     assert run.status.reason is None
     assert here("submit", "--resume", "job-a")[0] == 0
@@ -255,9 +247,11 @@ def test_lost_local_run_that_had_started_is_not_resumed(killed: Killed, here: Ru
 
 
 @pytest.mark.parametrize("folder", ["setup", "tasks/0"])
-def test_lost_local_run_with_a_launch_script_is_not_resumed(killed: Killed, folder: str) -> None:
+def test_lost_local_run_with_a_launch_script_is_not_resumed(
+    killed: Callable[..., Run], folder: str
+) -> None:
     """The supervisor was killed before it could record the start."""
-    run = killed.submit()
+    run = killed()
     (run.folder / folder).mkdir(parents=True)
     assert run.never_began
     (run.folder / folder / "launch.sh").touch()

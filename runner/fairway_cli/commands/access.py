@@ -12,7 +12,6 @@ from typer import Argument, Exit, Option, Typer
 from typer.core import TyperGroup
 
 from fairway_cli.commands import arguments
-from fairway_cli.commands.arguments import run_store
 from fairway_cli.ending import warn
 from fairway_core.findings import UserError, printable
 from fairway_core.suggestions import nearest
@@ -82,7 +81,7 @@ def exec_(
     """
     from fairway_runner.runs.store import enter
 
-    found = run_store().find(run, going=True)
+    found = arguments.run_store().find(run, going=True)
     raise Exit(enter(found, words, task=task, node=node, rank=rank))
 
 
@@ -104,7 +103,7 @@ def tunnel(
     """
     from fairway_runner.runs.store import FINAL_STATES
 
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     found.refresh()
     if found.state in FINAL_STATES:
         message = f"{found.id} has ended: nothing listens there any more"
@@ -130,7 +129,6 @@ def _say_once_open(port: int, line: str, ended: threading.Event) -> None:
 
 
 def _require_free(port: int) -> None:
-    """Raises UserError if something on this machine uses the port already."""
     if error := _taken(port):
         message = f"port {port} on this machine cannot be used: {error.strerror}"
         hint = "choose another: --local-port PORT"
@@ -222,7 +220,7 @@ def start(
 
     if json_ and not detach:
         raise UserError.of("bad-value", "--json needs --detach", "add --detach")
-    store, found = run_store(), _target(target)
+    store, found = arguments.run_store(), _target(target)
     options = {"job": job, "set_": set_, "nodes": nodes, "hours": hours, "idle": idle}
     options["jupyter"] = jupyter or None
     # Not by truth value: 0 hours were given explicitly, and must be refused.
@@ -254,7 +252,7 @@ def stop(
     """End a session."""
     from fairway_runner.dev_sessions import chosen, remove_host
 
-    session = chosen(run_store(), run)
+    session = chosen(arguments.run_store(), run)
     session.cancel()
     remove_host(session)
     facts = {"run_id": session.id, "state": session.state}
@@ -268,7 +266,7 @@ def list_(json_: arguments.JsonOption = False) -> None:
     from fairway_runner.dev_sessions import going
     from fairway_runner.runs.view import run_facts
 
-    sessions, findings = going(run_store())
+    sessions, findings = going(arguments.run_store())
     warn(*findings)
     facts = [run_facts(session) for session in sessions]
     if json_:
@@ -285,13 +283,12 @@ def connect(run: arguments.RunArgument) -> None:
     from fairway_runner.dev_sessions import server_command
     from fairway_runner.runs.store import enter
 
-    session = run_store().find(run)
+    session = arguments.run_store().find(run)
     raise Exit(enter(session, server_command(session)))
 
 
 def _target(name: str) -> Target:
-    """Returns the target. Raises UserError if there is none, with the command that may have been
-    meant."""
+    """Returns the target. Raises UserError, which may name a command, if there is none."""
     from fairway_runner.targets.lookup import all_targets, find_target
 
     try:
@@ -329,8 +326,7 @@ def _there(store: RunStore, target: Target, given: dict[str, Any]) -> Run | None
 
 
 def _wanted(given: dict[str, Any]) -> Wanted:
-    """Returns the session that the options describe. Raises UserError for an invalid `--hours` or
-    `--idle`."""
+    """Returns the session of the options. Raises UserError for an invalid `--hours` or `--idle`."""
     from fairway_runner.dev_sessions import Wanted
 
     plain = ("job", "nodes", "jupyter")

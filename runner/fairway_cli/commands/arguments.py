@@ -155,7 +155,6 @@ def _argument(ctx: Any, name: str) -> str | None:
 
 
 def _fields(model: type[BaseModel], before: str = "") -> Iterator[str]:
-    """Yields the dotted paths of a model's fields, including those of nested models."""
     from pydantic import BaseModel
 
     for name, field in model.model_fields.items():
@@ -167,7 +166,6 @@ def _fields(model: type[BaseModel], before: str = "") -> Iterator[str]:
 
 
 def _paths(data: object, before: str = "") -> Iterator[str]:
-    """Yields the dotted paths of values that are no mappings."""
     if not isinstance(data, dict):
         yield before.rstrip(".")
         return

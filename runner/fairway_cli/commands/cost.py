@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from fairway_cli.commands import arguments
-from fairway_cli.commands.arguments import run_store
 from fairway_cli.ending import warn
 from fairway_core.findings import Severity, UserError
 from fairway_runner.quantities import moment
@@ -18,47 +17,39 @@ from fairway_runner.quantities import moment
 if TYPE_CHECKING:
     from fairway_core.cost.prices import Prices
 
-_HoursOption = Annotated[
-    float | None, Option(metavar="H", help="Hours a day for which clusters run at their maximum.")
-]
-_RunsOption = Annotated[
-    bool, Option("--runs", help="Show what runs have cost, on ENVIRONMENT or anywhere.")
-]
-_ByOption = Annotated[
-    str | None,
-    Option(
-        "--by",
-        metavar="WHAT",
-        help="With --runs: group by name, tag, user, target or month.",
-        autocompletion=arguments.complete_groups,
-    ),
-]
-_SinceOption = Annotated[
-    str | None,
-    Option(
-        "--since", metavar="WHEN", help="With --runs: only those submitted since 7d, or 2026-11-01."
-    ),
-]
-_CsvOption = Annotated[bool, Option("--csv", help="With --runs: print comma-separated values.")]
-_OfflineOption = Annotated[
-    bool, Option("--offline", help="Use cached prices and the built-in snapshot only.")
-]
-_RegionOption = Annotated[
-    str | None, Option(metavar="REGION", help="Use the prices of this region.")
-]
-
 
 def cost(
     environment: arguments.EnvironmentArgument = None,
-    hours_per_day: _HoursOption = None,
-    runs: _RunsOption = False,
-    by: _ByOption = None,
-    since: _SinceOption = None,
-    csv: _CsvOption = False,
+    hours_per_day: Annotated[
+        float | None,
+        Option(metavar="H", help="Hours a day for which clusters run at their maximum."),
+    ] = None,
+    runs: Annotated[
+        bool, Option("--runs", help="Show what runs have cost, on ENVIRONMENT or anywhere.")
+    ] = False,
+    by: Annotated[
+        str | None,
+        Option(
+            metavar="WHAT",
+            help="With --runs: group by name, tag, user, target or month.",
+            autocompletion=arguments.complete_groups,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        Option(metavar="WHEN", help="With --runs: only those submitted since 7d, or 2026-11-01."),
+    ] = None,
+    csv: Annotated[
+        bool, Option("--csv", help="With --runs: print comma-separated values.")
+    ] = False,
     json_: arguments.JsonOption = False,
     prices: arguments.PricesOption = None,
-    offline: _OfflineOption = False,
-    region: _RegionOption = None,
+    offline: Annotated[
+        bool, Option("--offline", help="Use cached prices and the built-in snapshot only.")
+    ] = False,
+    region: Annotated[
+        str | None, Option(metavar="REGION", help="Use the prices of this region.")
+    ] = None,
 ) -> None:
     """Show what an environment costs per hour and per month.
 
@@ -79,7 +70,15 @@ def cost(
         message = f"--hours-per-day {hours_per_day:g}: a day has 24 hours"
         raise UserError.of("wrong-hours", message, "give a number from 0 to 24")
     if runs or by or since or csv:
-        _require_runs(runs=runs, by=by, csv=csv, json_=json_)
+        from fairway_runner.runs.accounting import require_group
+
+        if not runs:
+            message = "--by, --since and --csv apply to runs only"
+            raise UserError.of("bad-value", message, "add --runs")
+        require_group("--by", by)
+        if csv and json_:
+            message = "--csv and --json cannot be combined"
+            raise UserError.of("bad-value", message, "give one of them")
         chosen = _prices(prices, offline=offline)
         _print_runs(environment, by, since, chosen, _region(region, prices), csv=csv, json_=json_)
         return
@@ -93,17 +92,6 @@ def cost(
         asked = not offline and prices is None and not getattr(chosen, "is_away", False)
         elsewhere = None if asked else known_elsewhere(parts, chosen, snapshot().regions)
         print_costs(facts, asked=asked, elsewhere=elsewhere)
-
-
-def _require_runs(*, runs: bool, by: str | None, csv: bool, json_: bool) -> None:
-    from fairway_runner.runs.accounting import require_group
-
-    if not runs:
-        message = "--by, --since and --csv apply to runs only"
-        raise UserError.of("bad-value", message, "add --runs")
-    require_group("--by", by)
-    if csv and json_:
-        raise UserError.of("bad-value", "--csv and --json cannot be combined", "give one of them")
 
 
 def _print_runs(
@@ -123,7 +111,7 @@ def _print_runs(
     from fairway_runner.runs.query import spending
     from fairway_runner.targets.lookup import all_targets
 
-    store = run_store()
+    store = arguments.run_store()
     first = None if since is None else moment("--since", since)
     loaded = None if environment is None else load_environment(environment_file(environment))
     held = spending(
@@ -135,15 +123,14 @@ def _print_runs(
         region=region,
     )
     warn(*dict.fromkeys((*held.unanswered, *held.damaged)))
-    found = held.uses
-    facts = run_cost_facts(found, by=by, currency=prices.currency)
+    facts = run_cost_facts(held.uses, by=by, currency=prices.currency)
     if loaded is not None and loaded.budget is not None and first is None:
-        facts["budget"] = budget_facts(loaded.budget, this_month(found), prices.currency)
+        facts["budget"] = budget_facts(loaded.budget, this_month(held.uses), prices.currency)
     if json_:
         print(json.dumps(facts, indent=1))
     elif csv:
         write_run_costs(facts)
-    elif found:
+    elif held.uses:
         print_run_costs(facts)
     else:
         print("no run to show")

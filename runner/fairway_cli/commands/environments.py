@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import asdict, dataclass, field, replace
+import textwrap
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,7 @@ from fairway_cli.commands import arguments
 from fairway_core.findings import Finding, Severity, UserError, finding_facts, format_finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from fairway_core.environment import Environment, LoadedEnvironment
     from fairway_core.environment.egress import Outbound
@@ -116,9 +117,6 @@ def init(
     print(f"  fairway check {settings.name}")
 
 
-_FAILED = 2
-
-
 def check(
     environment: arguments.EnvironmentArgument = None,
     json_: arguments.JsonOption = False,
@@ -144,75 +142,49 @@ def check(
     Where the way out is a firewall, or the network is an existing one, it lists what machines ask
     for on the internet.
     """
-    from fairway_cli.ui.catalogue import offer_table, outbound_table
+    from fairway_cli.ui.catalogue import offer_facts, offer_table, outbound_table
     from fairway_cli.ui.reviews import print_findings
-    from fairway_core.checks import require_known
+    from fairway_core.checks import check_environment, require_known
     from fairway_core.checks.sarif import sarif as as_sarif
+    from fairway_core.environment import read_environment
+    from fairway_core.environment.egress import outbound
     from fairway_core.environment.selection import environment_file
+    from fairway_stacks.boot_data import boot_findings
 
     require_known(ignore or ())
     if sarif and json_:
         raise UserError.of("bad-value", "--json and --sarif cannot be combined", "give one of them")
     file = environment_file(environment)
-    checked = _checked(file, ignore or (), live=live)
-    if sarif:
-        print(json.dumps(as_sarif(checked.findings), indent=1))
-    elif json_:
-        print(json.dumps(_facts(checked, live=live), indent=1))
-    else:
-        if checked.offers:
-            print(offer_table(checked.offers), end="\n\n")
-        if checked.outbound:
-            print(outbound_table(checked.outbound), end="\n\n")
-        print_findings(checked.findings, environment or file.stem)
-    if any(finding.severity is Severity.ERROR for finding in checked.findings):
-        raise Exit(checked.failed or _FAILED)
-    raise Exit(1 if checked.findings and strict else 0)
-
-
-@dataclass
-class _Checked:
-    """Result of checking an environment: the findings, Azure's offers for it, and the names that it
-    needs on the internet; `failed` is the exit code if Azure could not be asked."""
-
-    findings: list[Finding]
-    offers: list[Offer] = field(default_factory=list)
-    outbound: list[Outbound] = field(default_factory=list)
-    failed: int = 0
-
-
-def _checked(file: Path, ignore: Sequence[str], *, live: bool) -> _Checked:
-    from fairway_core.checks import check_environment
-    from fairway_core.environment import read_environment
-    from fairway_core.environment.egress import outbound
-    from fairway_stacks.boot_data import boot_findings
-
+    offers: list[Offer] = []
+    names: list[Outbound] = []
+    failed = 0
     try:
         loaded = read_environment(file)
-        ignored = {*loaded.environment.checks.ignore, *ignore}
+        ignored = {*loaded.environment.checks.ignore, *(ignore or ())}
         findings = check_environment(loaded.environment, loaded.document, ignore=ignored)
         findings += boot_findings(loaded.environment, loaded.document)
     except UserError as error:
-        return _Checked([*error.findings])
-    checked = _Checked(findings, outbound=outbound(loaded.environment))
-    if live:
-        found, checked.offers, checked.failed = _ask(loaded)
-        checked.findings += [finding for finding in found if finding.id not in ignored]
-    return checked
-
-
-def _facts(checked: _Checked, *, live: bool) -> object:
-    """Returns the facts that `--json` prints."""
-    from fairway_cli.ui.catalogue import offer_facts
-
-    facts = [finding_facts(finding) for finding in checked.findings]
-    if not live:
-        return facts
-    return {
-        "findings": facts,
-        "sizes": [offer_facts(each) for each in checked.offers],
-        "outbound": [asdict(each) for each in checked.outbound],
-    }
+        findings = [*error.findings]
+    else:
+        names = outbound(loaded.environment)
+        if live:
+            of_azure, offers, failed = _ask(loaded)
+            findings += [finding for finding in of_azure if finding.id not in ignored]
+    if sarif:
+        print(json.dumps(as_sarif(findings), indent=1))
+    elif json_:
+        found = [finding_facts(finding) for finding in findings]
+        asked = {"sizes": [*map(offer_facts, offers)], "outbound": [*map(asdict, names)]}
+        print(json.dumps({"findings": found, **asked} if live else found, indent=1))
+    else:
+        if offers:
+            print(offer_table(offers), end="\n\n")
+        if names:
+            print(outbound_table(names), end="\n\n")
+        print_findings(findings, environment or file.stem)
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        raise Exit(failed or 2)
+    raise Exit(1 if findings and strict else 0)
 
 
 def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:
@@ -235,11 +207,6 @@ def _ask(loaded: LoadedEnvironment) -> tuple[list[Finding], list[Offer], int]:
         location = loaded.document.location(path, of_key=True) if finding.path else None
         findings.append(replace(finding, location=location) if location else finding)
     return findings, offers, 0
-
-
-_MISSING, _FAULTY = 4, 5
-_LACKS = ("missing-tool", "no-kubeconfig")
-"""Findings that concern this machine rather than the target."""
 
 
 def doctor(
@@ -271,7 +238,10 @@ def doctor(
     for each in _of_target(target) if target else _of_environment(environment):
         examined.append(each)
         if not json_:
-            _print(each)
+            mark = "FAILED" if each.missing else "note" if each.findings else "ok"
+            print(f"{mark:<8} {each.what}: {each.found}")
+            for finding in each.findings:
+                print(textwrap.indent(format_finding(finding), " " * 9))
     if json_:
         facts = [
             {
@@ -284,8 +254,11 @@ def doctor(
         ]
         print(json.dumps(facts, indent=1))
     if any(each.missing for each in examined):
-        lacks = any(found.id in _LACKS for each in examined for found in each.findings)
-        raise Exit(_MISSING if lacks or not target else _FAULTY)
+        # These concern this machine rather than the target.
+        lacks = {"missing-tool", "no-kubeconfig"} & {
+            f.id for each in examined for f in each.findings
+        }
+        raise Exit(4 if lacks or not target else 5)
 
 
 def _of_environment(choice: str | None) -> Iterator[Examined]:
@@ -315,14 +288,6 @@ def _of_target(name: str) -> Iterator[Examined]:
     yield Examined(f"target {name}", "has problems" if findings else "ready", findings)
 
 
-def _print(examined: Examined) -> None:
-    mark = "FAILED" if examined.missing else "note" if examined.findings else "ok"
-    print(f"{mark:<8} {examined.what}: {examined.found}")
-    for finding in examined.findings:
-        text = format_finding(finding)
-        print("\n".join(f"         {line}" for line in text.splitlines()))
-
-
 def sizes(
     rdma: Annotated[bool, Option("--rdma", help="Only sizes with InfiniBand.")] = False,
     gpu: Annotated[
@@ -338,8 +303,7 @@ def sizes(
     from fairway_core.catalog import vm_sizes
 
     sizes = select(vm_sizes().values(), rdma=rdma, gpu=gpu)
-    facts = [size_facts(size) for size in sizes]
-    print(json.dumps(facts, indent=1) if json_ else size_table(sizes))
+    print(json.dumps([*map(size_facts, sizes)], indent=1) if json_ else size_table(sizes))
 
 
 class Kind(StrEnum):

@@ -13,22 +13,7 @@ import typer
 from typer import Argument, Exit, Option
 
 from fairway_agent.quick import dataclass
-from fairway_cli.commands.arguments import (
-    JobArgument,
-    JsonOption,
-    NoteOption,
-    RunArgument,
-    SetOption,
-    TagOption,
-    TargetsOption,
-    WatchOption,
-    complete_runs,
-    complete_targets,
-    complete_templates,
-    remote_store,
-    run_store,
-    target_names,
-)
+from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
 from fairway_core.findings import UserError, counted, printable
 
@@ -41,42 +26,38 @@ if TYPE_CHECKING:
     from fairway_runner.submit.prepare import PreparedRun
 
 
-_DryRunOption = Annotated[bool, Option("--dry-run", help="Validate the job without submitting it.")]
-_RunIdOption = Annotated[
-    str | None,
-    Option(
-        metavar="ID", help="Run ID. Repeat with the same ID to resume an interrupted submission."
-    ),
-]
-_ResumeOption = Annotated[
-    str | None,
-    Option(
-        metavar="RUN",
-        help="Resume an interrupted submission, in place of JOB.",
-        autocompletion=complete_runs,
-    ),
-]
-_YesOption = Annotated[
-    bool, Option("--yes", "-y", help="Start a sweep of more than 1,000 tasks without asking.")
-]
-_QuietOption = Annotated[
-    bool, Option("--quiet", "-q", help="Print only the run ID, or the final state.")
-]
-
-
 def submit(
     job: Annotated[str | None, Argument(metavar="JOB", help="The job file.")] = None,
-    target: TargetsOption = None,
-    set_: SetOption = None,
-    tag: TagOption = None,
-    note: NoteOption = None,
-    watch: WatchOption = False,
-    dry_run: _DryRunOption = False,
-    run_id: _RunIdOption = None,
-    resume: _ResumeOption = None,
-    yes: _YesOption = False,
-    quiet: _QuietOption = False,
-    json_: JsonOption = False,
+    target: arguments.TargetsOption = None,
+    set_: arguments.SetOption = None,
+    tag: arguments.TagOption = None,
+    note: arguments.NoteOption = None,
+    watch: arguments.WatchOption = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Validate the job without submitting it.")
+    ] = False,
+    run_id: Annotated[
+        str | None,
+        Option(
+            metavar="ID",
+            help="Run ID. Repeat with the same ID to resume an interrupted submission.",
+        ),
+    ] = None,
+    resume: Annotated[
+        str | None,
+        Option(
+            metavar="RUN",
+            help="Resume an interrupted submission, in place of JOB.",
+            autocompletion=arguments.complete_runs,
+        ),
+    ] = None,
+    yes: Annotated[
+        bool, Option("--yes", "-y", help="Start a sweep of more than 1,000 tasks without asking.")
+    ] = False,
+    quiet: Annotated[
+        bool, Option("--quiet", "-q", help="Print only the run ID, or the final state.")
+    ] = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Submit a job and print the run ID once it has started.
 
@@ -95,29 +76,34 @@ def submit(
         run = _resumed(resume)
     else:
         options = {"run_id": run_id, "tags": tag or (), "note": note}
-        asked = _asked(job, set_ or (), target_names(target), options)
+        asked = _asked(job, set_ or (), arguments.target_names(target), options)
         if dry_run:
-            _print_valid(*asked.check(), json_=json_)
+            name, (first, *others), tasks, kind = asked.check()
+            if json_:
+                facts = {"target": first, "tasks": tasks, "dry_run": True}
+                print(json.dumps({**facts, **({"next_targets": others} if others else {})}))
+            else:
+                where, count = ", or else on ".join([first, *others]), counted(tasks, kind)
+                print(printable(f"{name} is valid; it would start {count} on {where}"))
             return
         run = asked.submit(yes=yes)
     from fairway_cli.ui.progress import print_started, watch_to_the_end
 
     if watch:
         raise Exit(watch_to_the_end(run, json_=json_, quiet=quiet, asked=asked_at))
-    by_server = remote_store() is not None
+    by_server = arguments.remote_store() is not None
     print_started(run, json_=json_, quiet=quiet, by_server=by_server, asked=asked_at)
 
 
 def _resumed(run_id: str) -> Run:
-    """Returns the run, once it is submitted. Raises UserError if none was even recorded, and with
-    `--server`."""
+    """Submits the rest of a run. Raises UserError if it was not recorded, or with `--server`."""
     from fairway_runner.submit.submission import resume
 
-    if remote_store() is not None:
+    if arguments.remote_store() is not None:
         message = "`fairway submit` has no --resume with --server"
         raise UserError.of("no-server-option", message, "leave one of the two out")
     try:
-        run = run_store().find(run_id)
+        run = arguments.run_store().find(run_id)
     except UserError as error:
         if error.findings[0].id != "unknown-run":
             raise
@@ -137,7 +123,7 @@ def _asked(
     machine or a server. Raises UserError if there is no job."""
     from fairway_runner.jobs.job_file import load_job
 
-    remote = remote_store()
+    remote = arguments.remote_store()
     if job is None:
         hint = "fairway submit JOB" + ("" if remote is not None else ", or --resume RUN")
         raise UserError.of("no-job", "no job is given", hint)
@@ -148,7 +134,7 @@ def _asked(
         return RemoteSubmission(remote, job_file, names, **options)
     from fairway_runner.submit.submission import prepare_submission
 
-    store = run_store()
+    store = arguments.run_store()
     return _Submission(store, partial(prepare_submission, job_file, store, names, **options))
 
 
@@ -172,43 +158,24 @@ class _Submission:
         return record.name, targets, record.tasks, kind
 
     def submit(self, *, yes: bool) -> Run:
-        """Prints warnings, starts the job and returns its run. Many tasks need `yes`, or
-        confirmation."""
-        from fairway_runner.submit.submission import submit
+        """Prints warnings, starts the job and returns its run. Very many tasks need `yes`, or
+        confirmation. Raises UserError if nobody can be asked."""
+        from fairway_runner.submit.submission import MANY, many, submit
 
         prepared = self.prepare(copies=True)
         warn(*prepared.warnings)
-        _ask(prepared.tasks, yes=yes)
+        if prepared.tasks > MANY and not yes:
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise many(prepared.tasks, "add --yes to start them")
+            typer.confirm(f"Start {prepared.tasks:,} tasks?", abort=True, err=True)
         return submit(prepared, self.store)
 
 
-def _print_valid(name: str, targets: list[str], tasks: int, kind: str, *, json_: bool) -> None:
-    """Prints that a job is valid, its targets, and its number of tasks or steps (`kind`)."""
-    if json_:
-        facts = {"target": targets[0], "tasks": tasks, "dry_run": True}
-        print(json.dumps({**facts, **({"next_targets": targets[1:]} if targets[1:] else {})}))
-        return
-    where = ", or else on ".join(targets)
-    print(printable(f"{name} is valid; it would start {counted(tasks, kind)} on {where}"))
-
-
-def _ask(tasks: int, *, yes: bool) -> None:
-    """Asks for confirmation of very many tasks. Raises UserError if nobody can be asked."""
-    from fairway_runner.submit.submission import MANY, many
-
-    if yes or tasks <= MANY:
-        return
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        typer.confirm(f"Start {tasks:,} tasks?", abort=True, err=True)
-        return
-    raise many(tasks, "add --yes to start them")
-
-
 def render(
-    job: JobArgument,
-    target: TargetsOption = None,
-    set_: SetOption = None,
-    json_: JsonOption = False,
+    job: arguments.JobArgument,
+    target: arguments.TargetsOption = None,
+    set_: arguments.SetOption = None,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Print the script that a job would run; nothing is started."""
     from fairway_runner.jobs.job_file import load_job
@@ -216,7 +183,7 @@ def render(
     from fairway_runner.submit.target_selection import select_targets
 
     job_file = load_job(job, set_ or ())
-    chosen = select_targets(job_file, target_names(target)).targets[0]
+    chosen = select_targets(job_file, arguments.target_names(target)).targets[0]
     resolved = job_file.resolve(chosen)
     script = render_launcher(job_file, resolved, chosen)
     if json_:
@@ -227,10 +194,10 @@ def render(
 
 
 def sweep(
-    job: JobArgument,
-    target: TargetsOption = None,
-    set_: SetOption = None,
-    json_: JsonOption = False,
+    job: arguments.JobArgument,
+    target: arguments.TargetsOption = None,
+    set_: arguments.SetOption = None,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """List the points of a job's sweep with the parameters of each; nothing is started."""
     from fairway_cli.ui.runs import print_points
@@ -240,7 +207,9 @@ def sweep(
 
     job_file = load_job(job, set_ or ())
     if target or sweeps_files(job_file.document.data):
-        job_file = with_files(job_file, select_targets(job_file, target_names(target)).targets[0])
+        job_file = with_files(
+            job_file, select_targets(job_file, arguments.target_names(target)).targets[0]
+        )
     sweep = job_file.require_sweep()
     rows = [{"index": index, "params": params} for index, params in enumerate(sweep.merged())]
     if json_:
@@ -253,10 +222,12 @@ def templates(
     name: Annotated[
         str | None,
         Argument(
-            metavar="[NAME]", help="Explain this template.", autocompletion=complete_templates
+            metavar="[NAME]",
+            help="Explain this template.",
+            autocompletion=arguments.complete_templates,
         ),
     ] = None,
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """List the launcher templates, or explain one: requirements, options, usage.
 
@@ -275,12 +246,12 @@ def templates(
 
 
 def retry(
-    run: RunArgument,
+    run: arguments.RunArgument,
     failed: Annotated[
         bool,
         Option("--failed", help="Only tasks that failed, not those that were cancelled or lost."),
     ] = False,
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Run the unsuccessful tasks of an ended run again.
 
@@ -289,7 +260,7 @@ def retry(
     from fairway_runner.runs.records import has_steps
     from fairway_runner.submit.rerun import retry
 
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     attempts = retry(found, failed_only=failed)
     count = len(attempts)
     if json_:
@@ -303,21 +274,21 @@ def retry(
 
 
 def rerun(
-    run: RunArgument,
-    set_: SetOption = None,
+    run: arguments.RunArgument,
+    set_: arguments.SetOption = None,
     target: Annotated[
         str | None,
         Option(
             "--target",
             "-t",
             help="Where to run; by default where it ran.",
-            autocompletion=complete_targets,
+            autocompletion=arguments.complete_targets,
         ),
     ] = None,
-    tag: TagOption = None,
-    note: NoteOption = None,
-    watch: WatchOption = False,
-    json_: JsonOption = False,
+    tag: arguments.TagOption = None,
+    note: arguments.NoteOption = None,
+    watch: arguments.WatchOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Start a new run with the job and the code of an earlier one.
 
@@ -330,7 +301,7 @@ def rerun(
     from fairway_runner.targets.lookup import find_target
 
     there = None if target is None else find_target(target)
-    earlier = run_store().find(run)
+    earlier = arguments.run_store().find(run)
 
     def print_changes(changes: Changes) -> None:
         for line in changes_shown(changes) if watch else ():

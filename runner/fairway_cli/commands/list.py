@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from fairway_cli.commands.arguments import (
-    JsonOption,
-    StateOption,
-    complete_columns,
-    complete_tags,
-    complete_targets,
-    remote_store,
-    run_store,
-    states,
-)
+from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
 from fairway_core.findings import Finding, Severity, UserError
 from fairway_runner.quantities import moment
@@ -29,66 +20,58 @@ if TYPE_CHECKING:
     from fairway_runner.runs.query import Column
     from fairway_runner.runs.store import RunStore
 
-_TargetOption = Annotated[
-    str | None,
-    Option("--target", "-t", help="Only runs on this target.", autocompletion=complete_targets),
-]
-_TagOption = Annotated[
-    list[str] | None,
-    Option(
-        "--tag",
-        metavar="TAG",
-        help="Only runs with this tag. Repeatable: with all of them.",
-        autocompletion=complete_tags,
-    ),
-]
-_SinceOption = Annotated[
-    str | None,
-    Option("--since", metavar="WHEN", help="Only runs submitted since then: 2d, or 2026-11-01."),
-]
-_TextOption = Annotated[
-    str, Option("--text", help="Only runs with this in their ID, tags, note or job file.")
-]
-_ColumnsOption = Annotated[
-    str,
-    Option(
-        "--columns",
-        metavar="NAMES",
-        help="More columns, such as metric:accuracy,param:lr,note.",
-        autocompletion=complete_columns,
-    ),
-]
-_SortOption = Annotated[
-    str | None,
-    Option(
-        "--sort",
-        metavar="COLUMN",
-        help="Sort by a column, such as time or metric:accuracy; the highest is last.",
-        autocompletion=complete_columns,
-    ),
-]
-_LimitOption = Annotated[
-    int | None, Option("--limit", "-n", min=1, help="Show only the last N runs of the list.")
-]
-_WatchOption = Annotated[
-    bool, Option("--watch", help="Keep refreshing the list until all of them have ended.")
-]
-_ReverseOption = Annotated[bool, Option("--reverse", help="With --sort: reverse the order.")]
-
 
 def list_(
-    state: StateOption = None,
+    state: arguments.StateOption = None,
     name: Annotated[str | None, Option(help="Only runs of this job.")] = None,
-    target: _TargetOption = None,
-    tag: _TagOption = None,
-    since: _SinceOption = None,
-    text: _TextOption = "",
-    columns: _ColumnsOption = "",
-    sort: _SortOption = None,
-    reverse: _ReverseOption = False,
-    limit: _LimitOption = None,
-    watch: _WatchOption = False,
-    json_: JsonOption = False,
+    target: Annotated[
+        str | None,
+        Option(
+            "--target",
+            "-t",
+            help="Only runs on this target.",
+            autocompletion=arguments.complete_targets,
+        ),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        Option(
+            metavar="TAG",
+            help="Only runs with this tag. Repeatable: with all of them.",
+            autocompletion=arguments.complete_tags,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        Option(metavar="WHEN", help="Only runs submitted since then: 2d, or 2026-11-01."),
+    ] = None,
+    text: Annotated[
+        str, Option(help="Only runs with this in their ID, tags, note or job file.")
+    ] = "",
+    columns: Annotated[
+        str,
+        Option(
+            metavar="NAMES",
+            help="More columns, such as metric:accuracy,param:lr,note.",
+            autocompletion=arguments.complete_columns,
+        ),
+    ] = "",
+    sort: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN",
+            help="Sort by a column, such as time or metric:accuracy; the highest is last.",
+            autocompletion=arguments.complete_columns,
+        ),
+    ] = None,
+    reverse: Annotated[bool, Option("--reverse", help="With --sort: reverse the order.")] = False,
+    limit: Annotated[
+        int | None, Option("--limit", "-n", min=1, help="Show only the last N runs of the list.")
+    ] = None,
+    watch: Annotated[
+        bool, Option("--watch", help="Keep refreshing the list until all of them have ended.")
+    ] = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """List the runs of this project, the newest last.
 
@@ -99,9 +82,9 @@ def list_(
     from fairway_runner.runs.query import Column, Wanted, listed, select
     from fairway_runner.runs.store import refresh_all
 
-    store, remote = run_store(), remote_store()
+    store, remote = arguments.run_store(), arguments.remote_store()
     first = None if since is None else moment("--since", since)
-    wanted = Wanted(states(state), name, target, tag or (), first, text)
+    wanted = Wanted(arguments.states(state), name, target, tag or (), first, text)
     shown = Column.listed(columns)
     if not shown and not json_ and set(wanted.states) == {"queued"}:
         shown = [Column.of("reason")]  # the reason for waiting

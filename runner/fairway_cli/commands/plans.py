@@ -6,6 +6,7 @@ import json
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,8 +87,7 @@ def plan(
 
 
 def _of_stopped_machines(reviews: Sequence[Path]) -> Iterator[Finding]:
-    """Yields a warning about each VM that would have to run, for Azure to apply these plans'
-    changes to it."""
+    """Yields a warning about each VM that has to run for these plans to be applied to it."""
     from fairway_runner.live.rules import stopped_machines
 
     for file in reviews:
@@ -126,7 +126,11 @@ def review(
     would refuse a change. No service is asked: prices come from the cache or the snapshot. An
     environment in place of plans is planned first, as `fairway plan ENVIRONMENT` does.
     """
-    from fairway_cli.ui.reviews import environment_in, form_of, review_files
+    from fairway_cli.ui.reviews import allowed, environment_in, form_of, show_review
+    from fairway_core.collector import collector_paused
+    from fairway_core.cost.cache import prices_at_hand
+    from fairway_core.review.plan import read_plans
+    from fairway_core.review.review import review as review_of
 
     given = plans or []
     environment = environment_in(given)
@@ -134,7 +138,16 @@ def review(
         name = environment or None
         plan(name, base=base, markdown=markdown, json_=json_, allow=allow, prices=prices)
     form = form_of(markdown=markdown, json_=json_)
-    raise Exit(review_files(given, base or (), form, allow or (), prices))
+    with collector_paused():
+        planned = [plan for argument in given for plan in read_plans(argument)]
+        if not planned:
+            message = f"{', '.join(given)}: holds no *.json"
+            raise UserError.of("no-plans", message, "fairway plan --out DIR fills such a folder")
+        before = [plan for argument in base or () for plan in read_plans(argument)]
+        at_hand = prices_at_hand(prices)
+        found = review_of(planned, base=before, allow=allowed(allow), prices=at_hand)
+        show_review(found, form)
+    raise Exit(found.exit_code)
 
 
 def deploy(
@@ -175,15 +188,12 @@ def deploy(
     from fairway_stacks.plan.stacks import files_can_be_written
 
     asks = approved is None and sys.stdin is not None and sys.stdin.isatty()
-
-    def before(plan: Mapping[str, Any]) -> None:
-        _have_machines_run(plan, typer.confirm if asks else None)
-
+    ask = typer.confirm if asks else None
     with files_can_be_written():
         deploy(
             environment,
             approved,
-            Person(print_review, typer.confirm if asks else None, before),
+            Person(print_review, ask, partial(_have_machines_run, ask=ask)),
             allow=allowed(allow),
             outputs_file=outputs_file,
             report=report,
@@ -191,8 +201,7 @@ def deploy(
 
 
 def _have_machines_run(plan: Mapping[str, Any], ask: Callable[[str], bool] | None) -> None:
-    """Starts VMs that the plan could not change while stopped. Raises UserError if nobody
-    agrees."""
+    """Starts stopped VMs that the plan would change. Raises UserError if nobody agrees."""
     from fairway_runner.live import operations
     from fairway_runner.live.rules import stopped_machines
 
@@ -251,9 +260,6 @@ def destroy(
         )
 
 
-_PREFIX = "review-"
-
-
 def comment(
     folder: Annotated[
         Path,
@@ -278,12 +284,12 @@ def comment(
     from fairway_core.review.markdown import Origin, comment
 
     reviews = {}
-    for each in sorted(folder.glob(f"{_PREFIX}*")):
+    for each in sorted(folder.glob("review-*")):
         try:
             found = read_review(each / "review.json")
         except UserError:
             found = None
-        reviews[each.name.removeprefix(_PREFIX)] = found
+        reviews[each.name.removeprefix("review-")] = found
     if not reviews:
         raise UserError.of("no-review", f"{folder} holds no review", "fairway plan --report DIR")
     print(comment(reviews, Origin(run, commit, fork=head != base)), end="")

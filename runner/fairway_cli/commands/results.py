@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Exit, Option
 
 from fairway_cli.commands import arguments
-from fairway_cli.commands.arguments import run_store
 from fairway_cli.ending import warn
 from fairway_cli.ui.columns import has_colours, shown_files
 from fairway_core.findings import UserError, counted, printable
@@ -27,8 +26,7 @@ def logs(
         bool, Option("--follow", "-f", help="Follow the log until the run has ended.")
     ] = False,
     task: Annotated[
-        str | None,
-        Option("--task", metavar="TASK", help="Only this task: from 0, or setup, or finally."),
+        str | None, Option(metavar="TASK", help="Only this task: from 0, or setup, or finally.")
     ] = None,
     rank: Annotated[
         int | None, Option(min=0, help="Only this rank, if the log names ranks.")
@@ -63,7 +61,7 @@ def logs(
     from fairway_runner.runs import log_lines as lines
 
     expression = lines.pattern(grep)
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     # Following refreshes anyway. The output of a rank is searched in the log.
     looks = not follow or rank is not None or node is not None
     away = looks and is_away(found, lambda: found.refresh(logs=True))
@@ -77,18 +75,12 @@ def logs(
         lines.require_attempt(found, lines.task_numbers(found, task), attempt)
     shape = Shape(coloured, named, json_)
     copy_logs(found, selection, sys.stdout.buffer, shape, follow=follow)
-    if follow:
-        _require_end(found)
-    elif away:
+    if follow and found.state == "lost":
+        message = f"{found.id} is lost: {found.status.reason or 'its target no longer knows it'}"
+        hint = f"run it again: fairway retry {found.id}"
+        raise UserError.of("lost-run", message, hint, exit_code=EXIT_CODE)
+    if away and not follow:
         raise Exit(EXIT_CODE)
-
-
-def _require_end(run: Run) -> None:
-    """Raises UserError with exit code 5 if a run that was followed is lost."""
-    if run.state == "lost":
-        message = f"{run.id} is lost: {run.status.reason or 'its target no longer knows it'}"
-        hint = f"run it again: fairway retry {run.id}"
-        raise UserError.of("lost-run", message, hint, exit_code=5)
 
 
 _PAUSE = 2.0  # seconds between two refreshes
@@ -109,7 +101,7 @@ def top(
     from fairway_cli.ui.progress import redraw
     from fairway_runner.runs.store import FINAL_STATES
 
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     if json_ or once or not sys.stdout.isatty():
         samples = _look(found)
         if json_:
@@ -135,7 +127,6 @@ def _look(run: Run) -> dict[str, Sample]:
 
 
 def _text(run: Run, samples: dict[str, Sample], *, gpus: bool) -> str:
-    """Returns the run's state, a table of the last samples, and a line that sums up all samples."""
     from fairway_cli.ui.catalogue import gpu_table, use_table
     from fairway_runner.runs.figures import figures, in_words
     from fairway_runner.runs.store import FINAL_STATES
@@ -181,7 +172,7 @@ def best(
     from fairway_runner.runs.results import best
     from fairway_runner.runs.view import task_facts
 
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     found.refresh(logs=True)
     first = best(found, metric, lowest=lowest)
     if json_:
@@ -214,7 +205,7 @@ def compare(
 
     if csv and json_:
         raise UserError.of("bad-value", "--csv and --json cannot be combined", "give one of them")
-    store = run_store()
+    store = arguments.run_store()
     found = [store.find(run) for run in runs]
     warn(*refresh_all(found, logs=True))
     records = compare(found)
@@ -249,7 +240,7 @@ def report(
     from fairway_runner.output_file import write_output
     from fairway_runner.runs.report.page import page
 
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     found.refresh(logs=True, samples=True)
     file = write_output(output or Path(f"report-{found.id}.html"), page(found, throughput))
     print(json.dumps({"run_id": found.id, "file": str(file)}) if json_ else file)
@@ -274,7 +265,7 @@ def fetch(
     """
     from fairway_runner.runs.outputs import fetch
 
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     found.refresh(logs=True)
     with shown_files(found.id, quiet=json_) as arrived:
         fetched = fetch(found, to or Path(found.id), task, force=force, arrived=arrived)

@@ -10,30 +10,20 @@ from typing import Annotated
 import typer
 from typer import Argument, Exit, Option
 
-from fairway_cli.commands.arguments import (
-    JsonOption,
-    RunArgument,
-    RunsArgument,
-    StateOption,
-    complete_runs,
-    complete_tags,
-    remote_store,
-    run_store,
-    states,
-)
+from fairway_cli.commands import arguments
 from fairway_core.findings import UserError, counted, printable
 from fairway_runner.quantities import few, size, span
 
 
 def show(
-    run: RunArgument,
+    run: arguments.RunArgument,
     failed: Annotated[
         bool, Option("--failed", help="Only the tasks that did not succeed.")
     ] = False,
     limit: Annotated[
         int, Option("--limit", "-n", min=0, help="Show at most N tasks; 0 for all.")
     ] = 50,
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Show a run: its state, its tasks and its files.
 
@@ -43,7 +33,7 @@ def show(
     from fairway_cli.ui.runs import print_overview
     from fairway_runner.runs.view import RunView
 
-    found, remote = run_store().find(run), remote_store()
+    found, remote = arguments.run_store().find(run), arguments.remote_store()
     # A server has the logs and samples itself.
     logs = remote is None and bool(found.record.metrics)
     away = is_away(found, lambda: found.refresh(logs=logs, samples=remote is None))
@@ -57,14 +47,14 @@ def show(
 
 
 def wait(
-    runs: RunsArgument,
+    runs: arguments.RunsArgument,
     timeout: Annotated[
         str | None,
         Option(
             metavar="SPAN", help="Stop waiting after this long and exit with 5; the runs continue."
         ),
     ] = None,
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Wait until runs have ended, print their states, and exit with the first failing code.
 
@@ -75,7 +65,7 @@ def wait(
     from fairway_runner.runs.outputs import empty_outputs
 
     began, longest = time.monotonic(), None if timeout is None else span("--timeout", timeout)
-    store, code, facts = run_store(), 0, []
+    store, code, facts = arguments.run_store(), 0, []
     for run in [store.find(name) for name in runs]:
         remarks = Remarks(run)
         for status in run.looks(timeout=longest, began=began):
@@ -93,7 +83,7 @@ def wait(
 
 
 def cancel(
-    runs: RunsArgument,
+    runs: arguments.RunsArgument,
     task: Annotated[
         str | None,
         Option(
@@ -101,12 +91,12 @@ def cancel(
             help="Only this task (its number, from 0, or finally), or only this step.",
         ),
     ] = None,
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Cancel runs: signal their programs, and kill them after the grace period."""
     from fairway_runner.runs.view import cancel_facts
 
-    store, facts = run_store(), []
+    store, facts = arguments.run_store(), []
     for run in [store.find(name, going=True) for name in runs]:
         run.cancel(task)
         fact = cancel_facts(run, task)
@@ -119,23 +109,25 @@ def cancel(
 
 
 def tag(
-    run: RunArgument,
+    run: arguments.RunArgument,
     tags: Annotated[
         list[str] | None,
-        Argument(metavar="[TAG]…", help="Tags to add.", autocompletion=complete_tags),
+        Argument(metavar="[TAG]…", help="Tags to add.", autocompletion=arguments.complete_tags),
     ] = None,
     remove: Annotated[
         list[str] | None,
-        Option(metavar="TAG", help="Tag to remove. Repeatable.", autocompletion=complete_tags),
+        Option(
+            metavar="TAG", help="Tag to remove. Repeatable.", autocompletion=arguments.complete_tags
+        ),
     ] = None,
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Add tags to a run, remove some, or print those it has.
 
     To find runs by tag: fairway list --tag TAG. Changes are kept on this machine only; tags
     given with `submit --tag` stay with the run wherever it is listed.
     """
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     labels = found.labels
     if tags or remove:
         labels = found.label(tags or (), remove=remove or ())
@@ -146,21 +138,21 @@ def tag(
 
 
 def note(
-    run: RunArgument,
+    run: arguments.RunArgument,
     text: Annotated[
         str | None,
         Argument(
             metavar="[TEXT]", help='The new note; "" for none. Without it the note is printed.'
         ),
     ] = None,
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Write a note about a run, or print the one it has.
 
     A change is kept on this machine only; a note given with `submit --note` stays with the run
     wherever it is listed.
     """
-    found = run_store().find(run)
+    found = arguments.run_store().find(run)
     labels = found.labels if text is None else found.label(note=text)
     if json_:
         print(json.dumps({"run_id": found.id, "tags": labels.tags, "note": labels.note}))
@@ -175,16 +167,16 @@ def clean(
         Argument(
             metavar="[RUN…]",
             help="Only these runs; by default all that have ended.",
-            autocompletion=complete_runs,
+            autocompletion=arguments.complete_runs,
         ),
     ] = None,
     older_than: Annotated[
         str | None,
         Option(metavar="SPAN", help="Only runs that ended at least this long ago, such as 30d."),
     ] = None,
-    state: StateOption = None,
+    state: arguments.StateOption = None,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Remove runs that have ended, with their logs, outputs and checkpoints.
 
@@ -192,15 +184,20 @@ def clean(
     """
     from fairway_runner.runs.clean import removable, remove
 
-    store = run_store()
+    store = arguments.run_store()
     chosen = removable(
         store,
         runs or (),
         None if older_than is None else span("--older-than", older_than),
-        states(state),
+        arguments.states(state),
     )
     if chosen and not yes:
-        _ask([run.id for run in chosen])
+        named = few([run.id for run in chosen], 5)
+        if not sys.stdin.isatty():
+            message = f"this would remove {counted(len(chosen), 'run')}: {named}"
+            raise UserError.of("not-confirmed", message, "add --yes to do it", exit_code=3)
+        if not typer.confirm(f"Remove {named}, with all outputs and checkpoints?"):
+            raise Exit(130)
     removed = remove(store, chosen)
     if json_:
         facts = {"runs": removed.runs, "snapshots": removed.snapshots, "bytes": removed.size}
@@ -210,14 +207,3 @@ def clean(
         print(f"removed {counted(len(removed.runs), 'run')}, {copies}, {size(removed.size)}")
     if removed.kept:
         raise UserError(removed.kept)
-
-
-def _ask(ids: list[str]) -> None:
-    """Asks for confirmation on the terminal. Raises UserError without one, and exits with 130
-    unless the user agrees."""
-    shown = few(ids, 5)
-    if not sys.stdin.isatty():
-        message = f"this would remove {counted(len(ids), 'run')}: {shown}"
-        raise UserError.of("not-confirmed", message, "add --yes to do it", exit_code=3)
-    if not typer.confirm(f"Remove {shown}, with all outputs and checkpoints?"):
-        raise Exit(130)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from datetime import UTC, datetime
+from typing import Annotated
 
 from typer import Argument, Option, Typer
 
 from fairway_cli.commands import arguments
-from fairway_cli.commands.arguments import run_store
 from fairway_core.findings import UserError
 from fairway_runner.quantities import span
-
-if TYPE_CHECKING:
-    from fairway_runner.engines.schedules import Recurrence
 
 schedule = Typer(
     add_completion=False, no_args_is_help=True, help="Run a job on a recurring schedule."
 )
-
-_NamesArgument = Annotated[list[str], Argument(metavar="NAME…", help="Schedules.")]
 
 
 @schedule.command()
@@ -38,6 +33,7 @@ def create(
 
     Only targets with the engine `batch` have schedules, for jobs with one task on one node.
     """
+    from fairway_runner.engines import schedules as times
     from fairway_runner.jobs.job_file import load_job
     from fairway_runner.submit.prepare import prepare
     from fairway_runner.submit.submission import require_run_id
@@ -46,8 +42,13 @@ def create(
         require_run_id(f"{name}-1")
     engine = arguments.engine_of(target)
     schedules = engine.schedules()
-    recurrence = _recurrence(every, cron)
-    prepared = prepare(load_job(job, set_ or []), engine.target, run_store(), run_id=name)
+    if (every is None) == (cron is None):
+        raise UserError.of("no-time", "no time is given", "use --every 6h, or --cron '30 2 * * *'")
+    if cron is None:
+        recurrence = times.every(span("--every", every or ""))
+    else:
+        recurrence = times.cron(cron, datetime.now(UTC))
+    prepared = prepare(load_job(job, set_ or []), engine.target, arguments.run_store(), run_id=name)
     made = schedules.create(prepared, recurrence)
     if json_:
         print(json.dumps({"schedule": made, **recurrence.wire()}))
@@ -77,7 +78,9 @@ def list_(target: arguments.TargetOption, json_: arguments.JsonOption = False) -
 
 def _add(action: str, done: str, help_: str) -> None:
     def act(
-        names: _NamesArgument, target: arguments.TargetOption, json_: arguments.JsonOption = False
+        names: Annotated[list[str], Argument(metavar="NAME…", help="Schedules.")],
+        target: arguments.TargetOption,
+        json_: arguments.JsonOption = False,
     ) -> None:
         schedules = arguments.engine_of(target).schedules()
         for name in names:
@@ -97,15 +100,3 @@ _add(
     "is deleted; the files of its runs stay",
     "Delete schedules; the files of their runs stay.",
 )
-
-
-def _recurrence(every: str | None, cron: str | None) -> Recurrence:
-    from datetime import UTC, datetime
-
-    from fairway_runner.engines import schedules
-
-    if (every is None) == (cron is None):
-        raise UserError.of("no-time", "no time is given", "use --every 6h, or --cron '30 2 * * *'")
-    if cron is not None:
-        return schedules.cron(cron, datetime.now(UTC))
-    return schedules.every(span("--every", every or ""))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
-from fairway_cli.commands.arguments import run_store
+from fairway_cli.commands import arguments
 from fairway_core.findings import UserError
 
 
@@ -63,13 +64,29 @@ def serve(
     named = address is not None or any(settings.values())
     at_port = bool(port) or address is not None
     for is_wrong, message, hint in (
-        (behind_proxy and (open_ or (socket is not None and at_port)), *_WITH_PROXY),
-        (not behind_proxy and named, *_WITHOUT_PROXY),
-        (not behind_proxy and socket is not None and (port or open_), *_WITH_SOCKET),
+        (
+            behind_proxy and (open_ or (socket is not None and at_port)),
+            "--behind-proxy cannot be combined with --open, nor --socket with --port or --address",
+            "people open the address of the proxy",
+        ),
+        (
+            not behind_proxy and named,
+            "--address, --public-url, --tenant and --audience are for --behind-proxy",
+            "without it the server listens on loopback alone: add --behind-proxy, or leave them",
+        ),
+        (
+            not behind_proxy and socket is not None and (port or open_),
+            "--socket cannot be combined with --port or --open",
+            "a browser opens ports: leave --socket out",
+        ),
     ):
         if is_wrong:
             raise UserError.of("bad-value", message, hint)
-    _require_extra()
+    if missing := [name for name in _PACKAGES if find_spec(name) is None]:
+        message = f"`fairway serve` needs {', '.join(missing)}"
+        wanted = " ".join(f"'{_PACKAGES[name]}'" for name in missing)
+        hint = f"install what it needs: pip install {wanted}"
+        raise UserError.of("missing-extra", message, hint, exit_code=4)
     if behind_proxy:
         _serve_shared(settings, socket, address, port)
     else:
@@ -84,26 +101,10 @@ _PACKAGES = {
 }
 
 
-# Incompatible options, and what to do instead.
-_WITH_PROXY = (
-    "--behind-proxy cannot be combined with --open, nor --socket with --port or --address",
-    "people open the address of the proxy",
-)
-_WITHOUT_PROXY = (
-    "--address, --public-url, --tenant and --audience are for --behind-proxy",
-    "without it the server listens on loopback alone: add --behind-proxy, or leave them",
-)
-_WITH_SOCKET = (
-    "--socket cannot be combined with --port or --open",
-    "a browser opens ports: leave --socket out",
-)
-
-
 def _serve_one(socket: Path | None, port: int, open_: bool) -> None:
-    """Serves the person who started it, on loopback or a socket file."""
     from fairway_web.server import on_loopback, on_socket, serve
 
-    store = run_store()
+    store = arguments.run_store()
     address = on_loopback(port) if socket is None else on_socket(socket)
 
     def ready() -> None:
@@ -128,7 +129,7 @@ def _serve_shared(
     from fairway_web.auth import behind_proxy
     from fairway_web.server import LOOPBACK, listening, serve, socket_file
 
-    store = run_store()
+    store = arguments.run_store()
     sign_in = behind_proxy(store, settings)
     if socket is not None:
         listener, listens_on = socket_file(socket, for_group=True), str(socket)
@@ -141,15 +142,3 @@ def _serve_shared(
         print(f"ready: listening on {listens_on} for the proxy of {sign_in.url}", flush=True)
 
     serve(store, listener, sign_in, ready)
-
-
-def _require_extra() -> None:
-    """Raises UserError with exit code 4 if packages of the server are not installed."""
-    from importlib.util import find_spec
-
-    missing = [name for name in _PACKAGES if find_spec(name) is None]
-    if missing:
-        message = f"`fairway serve` needs {', '.join(missing)}"
-        wanted = " ".join(f"'{_PACKAGES[name]}'" for name in missing)
-        hint = f"install what it needs: pip install {wanted}"
-        raise UserError.of("missing-extra", message, hint, exit_code=4)

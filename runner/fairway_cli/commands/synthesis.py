@@ -9,7 +9,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from fairway_cli.commands.arguments import EnvironmentArgument, JsonOption
+from fairway_cli.commands import arguments
 from fairway_cli.ending import warn
 from fairway_core.collector import collector_paused
 from fairway_core.findings import UserError
@@ -18,11 +18,11 @@ _STACKS = "FAIRWAY_STACKS"
 
 
 def synth(
-    environment: EnvironmentArgument = None,
+    environment: arguments.EnvironmentArgument = None,
     hcl: Annotated[
         bool, Option("--hcl", help="Write HCL, to read and edit by hand, in place of JSON.")
     ] = False,
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Generate Terraform for an environment, one directory per stack in cdktf.out.
 
@@ -58,7 +58,7 @@ def synth(
 
 
 def diagram(
-    environment: EnvironmentArgument = None,
+    environment: arguments.EnvironmentArgument = None,
     output: Annotated[
         Path | None,
         Option(

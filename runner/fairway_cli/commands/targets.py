@@ -9,22 +9,27 @@ from typing import Annotated
 from typer import Argument, Context, Option, Typer
 
 from fairway_boot.files import write_json
-from fairway_cli.commands.arguments import JsonOption, TargetArgument, engine_of
+from fairway_cli.commands import arguments
 from fairway_core.findings import UserError
 from fairway_core.project_folder import find_project
 from fairway_runner.quantities import span
 from fairway_runner.runs.records import writing
 
-_HELP = "List the targets that jobs can run on, or read them from a deployment."
 _OfflineOption = Annotated[
     bool, Option("--offline", help="Do not ask for the current number of nodes.")
 ]
 
-targets = Typer(add_completion=False, invoke_without_command=True, help=_HELP)
+targets = Typer(
+    add_completion=False,
+    invoke_without_command=True,
+    help="List the targets that jobs can run on, or read them from a deployment.",
+)
 
 
 @targets.callback()
-def targets_group(ctx: Context, offline: _OfflineOption = False, json_: JsonOption = False) -> None:
+def targets_group(
+    ctx: Context, offline: _OfflineOption = False, json_: arguments.JsonOption = False
+) -> None:
     """List the targets that jobs can run on, or read them from a deployment.
 
     `local` is this machine. Others come from fairway.yaml, and from what `fairway targets
@@ -35,7 +40,7 @@ def targets_group(ctx: Context, offline: _OfflineOption = False, json_: JsonOpti
 
 
 @targets.command("list")
-def list_targets(offline: _OfflineOption = False, json_: JsonOption = False) -> None:
+def list_targets(offline: _OfflineOption = False, json_: arguments.JsonOption = False) -> None:
     """List the targets, as `fairway targets` alone does."""
     from fairway_cli.ui.catalogue import target_table, warn_of_unready
     from fairway_runner.targets.lookup import all_targets
@@ -60,7 +65,7 @@ def sync(
     user: Annotated[
         str | None, Option(metavar="NAME", help="Your account, where access.users gives you one.")
     ] = None,
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Read the targets of a deployment; they replace those read before.
 
@@ -86,7 +91,7 @@ def sync(
 
 @targets.command()
 def prepare(
-    target: TargetArgument,
+    target: arguments.TargetArgument,
     print_: Annotated[
         bool, Option("--print", help="Print the manifests, for kubectl apply -f.")
     ] = False,
@@ -101,7 +106,7 @@ def prepare(
     if print_ == apply:
         hint = f"fairway targets prepare {target} --print"
         raise UserError.of("bad-option", "give either --print or --apply", hint)
-    engine = engine_of(target)
+    engine = arguments.engine_of(target)
     print(engine.manifests() if print_ else engine.prepare().rstrip())
 
 
@@ -111,18 +116,14 @@ nodes = Typer(
     help="List, stop, start, drain, resume, reboot, reimage or report a target's nodes.",
 )
 
-_NodesArgument = Annotated[
-    list[str], Argument(metavar="NODE…", help="Names from `fairway nodes list TARGET`.")
-]
-
 
 @nodes.command("list")
-def list_nodes(target: TargetArgument, json_: JsonOption = False) -> None:
+def list_nodes(target: arguments.TargetArgument, json_: arguments.JsonOption = False) -> None:
     """List the nodes of a target, and why a node is unusable."""
     from fairway_cli.ui.catalogue import node_table
     from fairway_runner.targets.nodes import node_facts
 
-    nodes = engine_of(target).nodes()
+    nodes = arguments.engine_of(target).nodes()
     if json_:
         print(json.dumps([node_facts(node) for node in nodes], indent=1))
     elif nodes:
@@ -133,9 +134,9 @@ def list_nodes(target: TargetArgument, json_: JsonOption = False) -> None:
 
 @nodes.command()
 def stop(
-    target: TargetArgument,
+    target: arguments.TargetArgument,
     force: Annotated[bool, Option("--force", help="Stop them even if that loses runs.")] = False,
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Stop the machines of a plain cluster or VM; you then pay for their disks only."""
     from fairway_runner.live import operations
@@ -147,7 +148,7 @@ def stop(
 
 
 @nodes.command()
-def start(target: TargetArgument, json_: JsonOption = False) -> None:
+def start(target: arguments.TargetArgument, json_: arguments.JsonOption = False) -> None:
     """Start the machines of a plain cluster or VM again."""
     from fairway_runner.live import operations
     from fairway_runner.targets.lookup import find_target
@@ -158,8 +159,14 @@ def start(target: TargetArgument, json_: JsonOption = False) -> None:
 
 
 def _add_action(action: str, done: str, help_: str) -> None:
-    def act(target: TargetArgument, nodes: _NodesArgument, json_: JsonOption = False) -> None:
-        engine = engine_of(target)
+    def act(
+        target: arguments.TargetArgument,
+        nodes: Annotated[
+            list[str], Argument(metavar="NODE…", help="Names from `fairway nodes list TARGET`.")
+        ],
+        json_: arguments.JsonOption = False,
+    ) -> None:
+        engine = arguments.engine_of(target)
         for node in nodes:
             engine.act_on_node(action, node)
             if not json_:
@@ -192,7 +199,7 @@ def _categories() -> list[str]:
 
 @nodes.command()
 def report(
-    target: TargetArgument,
+    target: arguments.TargetArgument,
     node: Annotated[str, Argument(metavar="NODE", help="A name from `fairway nodes list TARGET`.")],
     category: Annotated[
         str,
@@ -209,7 +216,7 @@ def report(
     timeout: Annotated[
         str, Option(metavar="SPAN", help="How long to wait for Azure's answer.")
     ] = "10m",
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """File a Guest Health Report, so that Azure takes the node's broken host out of service.
 
@@ -254,11 +261,11 @@ def pool_group() -> None:
 
 @pool.command()
 def resize(
-    target: TargetArgument,
+    target: arguments.TargetArgument,
     nodes: Annotated[int, Argument(metavar="NODES", min=0, help="The new number of nodes.")],
-    json_: JsonOption = False,
+    json_: arguments.JsonOption = False,
 ) -> None:
     """Request a number of nodes, within the limits of the environment."""
-    engine_of(target).resize(nodes)
+    arguments.engine_of(target).resize(nodes)
     asked = f"requested {nodes} nodes for {target}; check progress: fairway nodes list {target}"
     print(json.dumps({"target": target, "requested_nodes": nodes}) if json_ else asked)

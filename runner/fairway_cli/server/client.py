@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 TOKEN = "FAIRWAY_SERVER_TOKEN"  # noqa: S105 - the name of a variable
 TOKEN_FILE = "FAIRWAY_SERVER_TOKEN_FILE"  # noqa: S105 - as above
-_HTTPS, _HTTP = 443, 80
 _HOST = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?|[0-9a-f:.]*:[0-9a-f:.]*")
 _PATH = re.compile(r"[\x21-\x7e]*")
 _FITS = re.compile(r"[\x21-\x7e]+")  # allowed in a header
@@ -58,14 +57,15 @@ class Address:
         is_plain = not (parts.username or parts.password or parts.query or parts.fragment)
         is_address = _HOST.fullmatch(host) and _PATH.fullmatch(parts.path)
         if not is_address or not is_plain or parts.scheme not in ("http", "https"):
-            message = f"`--server {_shown(url)}` is not the URL of a server"
+            shown = url[:80] if "@" not in url and "?" not in url else "…"  # without secrets
+            message = f"`--server {shown}` is not the URL of a server"
             raise UserError.of("bad-value", message, "write https://HOST, or http://127.0.0.1:PORT")
         is_encrypted = parts.scheme == "https"
         if not is_encrypted and not is_loopback(host):
             message = f"http://{host} would send the token unencrypted"
             hint = "write https://, or forward a port: ssh -L 8765:/PATH/TO/page.sock HOST"
             raise UserError.of("no-encryption", message, hint)
-        usual = _HTTPS if is_encrypted else _HTTP
+        usual = 443 if is_encrypted else 80
         return cls(host, port or usual, is_encrypted, parts.path.rstrip("/"))
 
     @property
@@ -94,23 +94,18 @@ def token_for(address: Address) -> str:
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
             raise UserError.of("no-token", f"{name}: {why}", f"{TOKEN_FILE} names it") from None
-    if is_loopback(address.host) and (token := _recorded(address)):
-        return _fitting(token, "serve.json")
-    message = f"there is no token for {address.url}"
-    hint = f"set {TOKEN}, or {TOKEN_FILE} to a file that has it"
-    raise UserError.of("no-token", message, hint)
-
-
-def _recorded(address: Address) -> str:
-    """Returns the token that a server of this project has recorded; "" for none."""
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError, UserError):
         found = json.loads((find_project()[0] / ".fairway" / "serve.json").read_text("ascii"))
         known = Address.of(found["url"])
         # A socket's address has no port: only the user knows which forwarded ports lead to it.
-        has_port = urlsplit(found["url"]).port is not None
-        is_it = has_port and is_loopback(known.host) and known.port == address.port
-        return str(found["token"]) if is_it else ""
-    return ""
+        has_port = urlsplit(found["url"]).port is not None and known.port == address.port
+        if has_port and is_loopback(known.host) and is_loopback(address.host):
+            token = str(found["token"])
+    if token:
+        return _fitting(token, "serve.json")
+    message = f"there is no token for {address.url}"
+    hint = f"set {TOKEN}, or {TOKEN_FILE} to a file that has it"
+    raise UserError.of("no-token", message, hint)
 
 
 def _fitting(token: str, where: str) -> str:
@@ -118,11 +113,6 @@ def _fitting(token: str, where: str) -> str:
         return token
     message = f"{where} has no token: one line of letters and digits"
     raise UserError.of("no-token", message, "copy `token` of .fairway/serve.json on the server")
-
-
-def _shown(url: str) -> str:
-    """Returns the URL without parts that may be secret."""
-    return url[:80] if "@" not in url and "?" not in url else "…"
 
 
 _PATIENCE = 60.0  # seconds without receiving a byte
@@ -153,16 +143,15 @@ class Sent:
     def line(self, file: str, line: int, column: int, path: str) -> str | None:
         """Returns the line that a finding means; None if nothing that was sent has it."""
         if file == COMMAND_LINE:
-            shown = [f"-s {each}" for each in self.assignments if _sets(each, path)]
-            fit = [each for each in shown if each.find("=") + 2 == column]
+            fit = []
+            for each in self.assignments:
+                key = each.partition("=")[0]
+                is_of = f"{path}.".startswith(f"{key}.") or f"{key}.".startswith(f"{path}.")
+                if is_of and f"-s {each}".find("=") + 2 == column:
+                    fit.append(f"-s {each}")
             return fit[-1].replace("\n", "\\n") if fit else None
         lines = self.text.splitlines() if file == self.file else []
         return lines[line - 1] if 0 < line <= len(lines) and column > 0 else None
-
-
-def _sets(assignment: str, path: str) -> bool:
-    key = assignment.partition("=")[0]
-    return f"{path}.".startswith(f"{key}.") or f"{key}.".startswith(f"{path}.")
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ class RemoteRun(Run):
     @cached_property
     def engine(self) -> Engine:
         """The server, in place of an engine."""
-        return cast("Engine", ServerEngine(self._mirror))
+        return cast("Engine", ServerEngine(self._mirror.server))
 
     def refresh(self, *, logs: bool = False, samples: bool = False) -> None:  # noqa: ARG002
         """Has the server ask its target, and copies its records; samples stay with the server."""
@@ -176,14 +176,13 @@ class RemoteRun(Run):
 class ServerEngine:
     """The part of an engine that commands need, through calls of the server."""
 
-    mirror: Mirror
+    server: Server
     deadline: float = field(default_factory=outage.deadline)
     pause: ClassVar[float] = 0.5
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Lets calls in the block take these seconds at most, or the usual deadline if that is
-        shorter."""
+        """Limits calls in the block to these seconds, or to the usual deadline if that is less."""
         usual, offered = outage.chosen(), outage.is_offered()
         outage.choose(min(self.deadline, seconds), offered=offered)
         try:
@@ -192,9 +191,8 @@ class ServerEngine:
             outage.choose(usual, offered=offered)
 
     def collect(self, run: RunFolder, tasks: list[int], arrived: Progress = no_progress) -> None:
-        """Copies the outputs of these tasks; `arrived` is called with the number of copied files
-        and of all."""
-        server, path = self.mirror.server, f"/runs/{quoted(run.id)}/outputs"
+        """Copies the outputs of these tasks; `arrived` gets the number of files, and of all."""
+        server, path = self.server, f"/runs/{quoted(run.id)}/outputs"
         names = {run.task_name(index): run.task_folder(index) for index in tasks}
         wanted: list[tuple[Path, Sequence[str], str | None]] = []
         count = total = 0
@@ -248,20 +246,15 @@ class RemoteStore(RunStore):
         del RemoteRun.MIRRORS[self.base]
         shutil.rmtree(self.base, ignore_errors=True)
 
-    @property
-    def server(self) -> Server:
-        """Server that has the runs."""
-        return self.mirror.server
-
     def find(self, text: str, *, going: bool = False) -> RemoteRun:
-        """Returns the run with that ID, or the only one whose ID begins so. Raises UserError
-        otherwise."""
+        """Returns the run of that ID, or the only one whose ID begins so, or raises UserError."""
         return RemoteRun(self.folder / self.mirror.pull(text, going=going))
 
     def view(self, run: Run) -> RunView:
         """Returns everything that `show` prints of a run."""
-        facts = self.server.get(f"/runs/{quoted(run.id)}")
-        with self.server.understood():
+        server = self.mirror.server
+        facts = server.get(f"/runs/{quoted(run.id)}")
+        with server.understood():
             tasks = [
                 SimpleNamespace(is_last=task["last"], facts=task, **task)
                 for task in facts["task_list"]
@@ -291,7 +284,7 @@ class RemoteStore(RunStore):
         query += [("columns", ",".join(asked))] if asked else []
         query += [("fresh", "true")]
         runs, findings = self._pages(query, limit if order is None else None)
-        with self.server.understood():
+        with self.mirror.server.understood():
             if order is not None:
                 valued = [(run["columns"][order.title], run) for run in runs]
                 runs = by_value(valued, descending=descending)[-limit if limit else None :]
@@ -306,11 +299,12 @@ class RemoteStore(RunStore):
     ) -> tuple[list[dict[str, Any]], list[Finding]]:
         found: list[dict[str, Any]] = []
         findings: list[Finding] = []
+        server = self.mirror.server
         query = query + ([("limit", str(min(limit, _PAGE)))] if limit else [])
         for number in range(_MOST_PAGES):
-            answer = self.server.answer("GET", "/runs", query)
-            page = self.server.data(answer)
-            with self.server.understood():
+            answer = server.answer("GET", "/runs", query)
+            page = server.data(answer)
+            with server.understood():
                 found += page
             findings = findings if number else found_beside(answer)
             # The server's link only contributes a query; the address of the next page is our own.
@@ -318,7 +312,7 @@ class RemoteStore(RunStore):
             query = parse_qsl(address.partition("?")[2]) if 'rel="next"' in kind else []
             if not page or not query or (limit and len(found) >= limit):
                 return found[:limit][::-1], findings
-        raise self.server.strange("its answer does not end")
+        raise server.strange("its answer does not end")
 
 
 @dataclass(frozen=True)
@@ -337,7 +331,7 @@ class RemoteSubmission:
         """The server, with the lines of the job for its findings."""
         document = self.job.document
         sent = Sent(document.file, document.text.source, self.job.assignments)
-        return replace(self.store.server, sent=sent)
+        return replace(self.store.mirror.server, sent=sent)
 
     def facts(self) -> dict[str, Any]:
         """Returns the body of a call for the job, after uploading its code."""
@@ -353,8 +347,7 @@ class RemoteSubmission:
         }
 
     def check(self) -> tuple[str, list[str], int, str]:
-        """Prints warnings; returns its name and target, and how many tasks or steps it would
-        start."""
+        """Prints warnings; returns name, target, and how many tasks or steps it would start."""
         facts = self.server.post("/check", self.facts())
         with self.server.understood():
             warn(*found_in(facts["findings"], self.server.sent))
@@ -402,7 +395,6 @@ class RemoteSubmission:
 
 
 def _send(server: Server, job: JobFile) -> str:
-    """Uploads the code of a job; returns the server's name for it."""
     from fairway_runner.submit.code_upload import CodeUpload, digest_of
 
     upload = CodeUpload.of(job)

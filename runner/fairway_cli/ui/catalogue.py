@@ -46,8 +46,7 @@ def node_table(nodes: Sequence[Node]) -> str:
 
 
 def offer_facts(offer: Offer) -> dict[str, Any]:
-    """Returns one size; `room` is how many VMs the quota leaves, null if only a pool's account
-    knows it."""
+    """Returns one size; `room` is for how many VMs the quota has room, null if unknown here."""
     facts = {**asdict(offer), "room": offer.room, "offered": not offer.refusal}
     return {**facts, "refusal": offer.refusal or None, "nearest": offer.nearest or None}
 
@@ -55,21 +54,20 @@ def offer_facts(offer: Offer) -> dict[str, Any]:
 def offer_table(offers: Sequence[Offer]) -> str:
     """Returns a line for each part of the environment."""
     header = ("SIZE", "FOR", "WANTED", "YOURS", "ZONES", "VCPUS LEFT", "ROOM FOR", "NEAREST")
-    return columns(header, [_row(each) for each in offers])
-
-
-def _row(offer: Offer) -> tuple[str, ...]:
-    left = "" if offer.vcpus_left is None else f"{offer.vcpus_left} of {offer.vcpus_limit}"
-    return (
-        offer.size,
-        offer.path,
-        f"{offer.wanted}{' Spot' if offer.spot else ''}",
-        offer.refusal or "yes",
-        ", ".join(offer.zones) or "-",
-        left or "?",
-        "?" if offer.room is None else str(offer.room),
-        offer.nearest,
-    )
+    rows = [
+        (
+            offer.size,
+            offer.path,
+            f"{offer.wanted}{' Spot' if offer.spot else ''}",
+            offer.refusal or "yes",
+            ", ".join(offer.zones) or "-",
+            "?" if offer.vcpus_left is None else f"{offer.vcpus_left} of {offer.vcpus_limit}",
+            "?" if offer.room is None else str(offer.room),
+            offer.nearest,
+        )
+        for offer in offers
+    ]
+    return columns(header, rows)
 
 
 def outbound_table(names: Sequence[Outbound]) -> str:
@@ -79,8 +77,7 @@ def outbound_table(names: Sequence[Outbound]) -> str:
 
 
 def select(sizes: Iterable[VmSize], *, rdma: bool, gpu: str | None) -> list[VmSize]:
-    """Returns the sizes with InfiniBand, or with that GPU. Raises UserError if no size has such a
-    GPU."""
+    """Returns the sizes with InfiniBand, or with that GPU. Raises UserError if no size has it."""
     known = list(sizes)
     if gpu is not None:
         models = {size.gpu.model for size in known if size.gpu}
@@ -94,8 +91,7 @@ def select(sizes: Iterable[VmSize], *, rdma: bool, gpu: str | None) -> list[VmSi
 
 
 def size_facts(size: VmSize) -> dict[str, Any]:
-    """Returns one size: memory in GiB, GPU memory in GB, InfiniBand in Gb/s per adapter; null for
-    none."""
+    """Returns one size: memory in GiB, GPU memory in GB, InfiniBand in Gb/s per adapter."""
     return {
         "name": size.name,
         "vcpus": size.vcpus,
@@ -122,21 +118,16 @@ def size_table(sizes: Iterable[VmSize]) -> str:
         when = f" {each.retirement_date}" if each.retirement_date else ""
         status = f"{_status(each)}{when}"
         colours[status] = _SIZE_COLOURS.get(_status(each), _RED)
-        rows.append(
-            (each.name, gpu, f"{each.memory_gib} GiB", _infiniband(each), status, each.successor)
-        )
+        fabric = ""
+        if each.infiniband is not None:
+            fabric = f"{each.infiniband.adapters} × {each.infiniband.gbps} Gb/s"
+            fabric += "" if each.rdma else " (no MPI)"
+        rows.append((each.name, gpu, f"{each.memory_gib} GiB", fabric, status, each.successor))
     return columns(("SIZE", "GPU", "MEMORY", "INFINIBAND", "STATUS", "SUCCESSOR"), rows, colours)
 
 
 def _status(size: VmSize) -> str:
     return "retired" if size.is_retired() else size.status
-
-
-def _infiniband(size: VmSize) -> str:
-    if size.infiniband is None:
-        return ""
-    without = "" if size.rdma else " (no MPI)"
-    return f"{size.infiniband.adapters} × {size.infiniband.gbps} Gb/s{without}"
 
 
 def warn_of_unready(targets: Iterable[Target]) -> None:
@@ -206,7 +197,26 @@ def sample_facts(samples: Mapping[str, Sample]) -> list[dict[str, Any]]:
 def use_table(samples: Mapping[str, Sample], now: float | None = None) -> str:
     """Returns a line for each node: its last sample, and how old that is."""
     moment = time.time() if now is None else now
-    return columns(_TITLES, [_row_top(node, sample, moment) for node, sample in samples.items()])
+    rows = [
+        (
+            node,
+            _share(sample.gpu_use),
+            _part(
+                _sum(gpu.memory for gpu in sample.gpus),
+                _sum(gpu.memory_total for gpu in sample.gpus),
+            ),
+            _power(_sum(gpu.power for gpu in sample.gpus)),
+            _share(sample.cpu),
+            _part(sample.memory, sample.memory_total),
+            _share(sample.io_wait),
+            _rates(sample.disk_read, sample.disk_written),
+            _rates(sample.received, sample.sent),
+            _rates(sample.fabric_received, sample.fabric_sent),
+            duration(max(0.0, moment - sample.time)),
+        )
+        for node, sample in samples.items()
+    ]
+    return columns(_TITLES, rows)
 
 
 def gpu_table(samples: Mapping[str, Sample]) -> str:
@@ -226,23 +236,6 @@ def gpu_table(samples: Mapping[str, Sample]) -> str:
     if not rows:
         return ""
     return columns(("NODE", "GPU", "USE", "MEMORY", "POWER", "NVLINK IN/OUT"), rows)
-
-
-def _row_top(node: str, sample: Sample, now: float) -> tuple[str, ...]:
-    gpus = sample.gpus
-    return (
-        node,
-        _share(sample.gpu_use),
-        _part(_sum(gpu.memory for gpu in gpus), _sum(gpu.memory_total for gpu in gpus)),
-        _power(_sum(gpu.power for gpu in gpus)),
-        _share(sample.cpu),
-        _part(sample.memory, sample.memory_total),
-        _share(sample.io_wait),
-        _rates(sample.disk_read, sample.disk_written),
-        _rates(sample.received, sample.sent),
-        _rates(sample.fabric_received, sample.fabric_sent),
-        duration(max(0.0, now - sample.time)),
-    )
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

@@ -10,7 +10,6 @@ import os
 import sys
 import unicodedata
 from contextlib import contextmanager
-from threading import Lock
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fairway_core.findings import printable
@@ -35,8 +34,7 @@ _BOLD = "1"
 
 
 def has_colours(out: TextIO | None = None) -> bool:
-    """Returns True if a stream (by default standard output) is a terminal with colours turned
-    on."""
+    """Returns True if a stream, by default standard output, is a terminal that shows colours."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return wanted and (out or sys.stdout).isatty()
 
@@ -93,13 +91,8 @@ def shown(title: str, size: int, *, quiet: bool = False) -> Iterator[Report]:
     text, left = parts.TextColumn("{task.description}"), parts.TimeRemainingColumn()
     shape = (text, parts.BarColumn(), parts.DownloadColumn(), parts.TransferSpeedColumn(), left)
     with parts.Progress(*shape, console=Console(file=sys.stderr)) as progress:
-        bar, lock = progress.add_task(title, total=size), Lock()
-
-        def report(count: int) -> None:
-            with lock:
-                progress.update(bar, advance=count)
-
-        yield report
+        bar = progress.add_task(title, total=size)
+        yield lambda count: progress.update(bar, advance=count)
 
 
 @contextmanager

@@ -64,8 +64,7 @@ def print_costs(
 
 
 def _missing(facts: dict[str, Any]) -> str:
-    """Returns by name what a sum leaves out: a resource, or some of its parts; empty if it is
-    complete."""
+    """Names the resources that a sum leaves out, in whole or in part; "" if it is complete."""
     named = []
     for resource, missing in facts["missing"].items():
         known = any(
@@ -89,7 +88,6 @@ def _print_schedules(facts: dict[str, Any]) -> None:
 
 
 def _tell_unknown(facts: dict[str, Any], *, asked: bool, elsewhere: tuple[str, int] | None) -> None:
-    """Prints the missing prices by region, and how to get them."""
     missing: dict[str, dict[str, None]] = {}
     for line in facts["resources"]:
         if line["unit_price"] is None and line["meter"] is not None:

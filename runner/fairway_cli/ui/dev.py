@@ -83,7 +83,6 @@ def _await_start(beside: Beside, absence: Absence) -> SessionAccess | None:
 
 
 def _print_ways(run: Run, access: SessionAccess, program: Sequence[str]) -> None:
-    """Prints the ways to work in a session, and to end it."""
     print(f"  a shell:   fairway exec {run.id} -- bash")
     print(f"  its code:  {access.folder}")
     if capabilities(run.record.engine).shell:
@@ -101,8 +100,7 @@ def _print_ways(run: Run, access: SessionAccess, program: Sequence[str]) -> None
 
 
 def _sync_of(beside: Beside, there: str) -> Sync | None:
-    """Returns the sync of the session's code; None, after a message, if it is not synced from
-    here."""
+    """Returns the sync of the session's code; None, after a message, if there is none here."""
     run = beside.run
     known = Known.read(run)
     if known is None or not known.folder.is_dir():
@@ -117,8 +115,7 @@ def _sync_of(beside: Beside, there: str) -> Sync | None:
 
 
 def _keep_in_step(run: Run, absence: Absence, sync: Sync | None) -> None:
-    """Refreshes the run until the session has ended, and with `sync` copies changes of its code
-    each time."""
+    """Refreshes the run until it has ended, and with `sync` copies changes of its code."""
     told = ""
     while True:
         absence.look(run.refresh)
@@ -175,8 +172,7 @@ def _tunnel(beside: Beside, access: SessionAccess) -> Iterator[None]:
 
 
 def _free_port(wanted: int) -> int:
-    """Returns the port if it is free on this machine, or else another one. Raises UserError if none
-    is free."""
+    """Returns that port, or another one if it is in use here. Raises UserError if all are."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             try:

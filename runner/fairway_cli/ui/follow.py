@@ -1,10 +1,15 @@
-"""Copies logs to a stream as they grow: a single one unchanged, several line by line with
-labels."""
+"""Copies logs to a stream as they grow: a single one unchanged, several line by line with labels.
+
+On a terminal colours stay, and other control sequences do not. Sequences are those of ECMA-48, with
+BEL as an end of control strings, as in xterm.
+"""
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
+import re
 import sys
 import time
 from dataclasses import field
@@ -53,21 +58,16 @@ class Shape:
         if is_named and line.rank is not None:
             names.append(str(line.rank))
             colour = line.rank
-        begins = label(".".join(names), colour if self.coloured else None) if names else b""
+        begins = f"[{'.'.join(names)}]".encode()
+        if self.coloured:
+            begins = b"\x1b[%sm%s\x1b[0m" % (_COLOURS[colour % len(_COLOURS)], begins)
         text = line.rest if is_named or chosen else line.whole
-        return begins + text.removesuffix(b"\n").removesuffix(b"\r") + b"\n"
-
-
-def label(name: str, number: int | None = None) -> bytes:
-    """Formats `[name] `, in the colour of a number if one is given."""
-    if number is None:
-        return f"[{name}] ".encode()
-    return b"\x1b[%sm[%s]\x1b[0m " % (_COLOURS[number % len(_COLOURS)], name.encode())
+        text = text.removesuffix(b"\n").removesuffix(b"\r") + b"\n"
+        return begins + b" " + text if names else text
 
 
 def tail_offset(path: Path, lines: int) -> int:
-    """Returns the offset at which the last lines of a log begin; 0 if there are no more than
-    these."""
+    """Returns the offset at which the last lines of a log begin; 0 if it has no more."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -120,20 +120,66 @@ class Remarks:
             elif task.state == "queued":
                 self.why = task.reason or ""
         if runs_here(self.run.record.engine) and time.monotonic() >= self.next_probe:
-            self._probe()
+            from fairway_agent.shared.runs import write_fault  # most runs end before the first
 
-    def _probe(self) -> None:
-        from fairway_agent.shared.runs import write_fault  # most runs end before the first probe
-
-        folder = self.run.folder.parent  # the run's own folder may have been removed
-        fault = write_fault(folder)
-        if fault != self.fault and fault in map(os.strerror, NO_ROOM):
-            place = f"nothing can be written to {folder}: {fault}"
-            self._say(f"waits, as {place}; to free some space: fairway clean")
-        self.fault, self.next_probe = fault, time.monotonic() + _PROBE_PAUSE
+            folder = self.run.folder.parent  # the run's own folder may have been removed
+            fault = write_fault(folder)
+            if fault != self.fault and fault in map(os.strerror, NO_ROOM):
+                place = f"nothing can be written to {folder}: {fault}"
+                self._say(f"waits, as {place}; to free some space: fairway clean")
+            self.fault, self.next_probe = fault, time.monotonic() + _PROBE_PAUSE
 
     def _say(self, words: str) -> None:
         print(printable(f"{self.run.id} {words}"), file=sys.stderr, flush=True)
+
+
+# A complete control string: these set titles, write to the clipboard, or request an answer. One
+# that is longer than 4096 characters, or contains the start of another, counts as text: searching
+# for the end of each of many would take quadratic time.
+_STRING = (
+    r"(?:\x1b[]PX^_]|[\x90\x98\x9d-\x9f])"
+    r"[^\x07\x18\x1a\x1b\x90\x98\x9c-\x9f\n]{0,4096}"
+)
+_BETWEEN = "[ -/]{0,256}"
+_SEQUENCE = rf"(?:\x1b\[|\x9b)[0-?]{{0,256}}{_BETWEEN}"
+_OBEYED = re.compile(
+    rf"{_STRING}(?:\x07|\x1b\\|\x9c)|{_SEQUENCE}[@-~]|\x1b{_BETWEEN}[0-~]?"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+_CUT_OFF = re.compile(rf"(?:{_STRING}\x1b?|{_SEQUENCE}|\x1b{_BETWEEN})\Z")
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+class Screen:
+    """Writer of UTF-8 to a terminal, in pieces of any size: text, tabs, line ends, carriage
+    returns, and colours (SGR). Other control characters and sequences are dropped; invalid bytes
+    are replaced."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+
+    def write(self, data: bytes) -> None:
+        """Writes the next bytes, up to a sequence that may be incomplete."""
+        is_begun = self._rest or self._decoder.getstate()[0]
+        if not is_begun and data.isascii() and _CONTROL.search(data) is None:
+            self._out.write(data)  # true for almost all output
+            return
+        text = self._rest + self._decoder.decode(data)
+        cut = _CUT_OFF.search(text)
+        self._rest = cut[0] if cut else ""
+        self._show(text.removesuffix(self._rest))
+
+    def end(self) -> None:
+        """Writes the rest of the text, once no more will come."""
+        self._show(self._rest + self._decoder.decode(b"", final=True))
+        self._rest = ""
+
+    def _show(self, text: str) -> None:
+        shown = _OBEYED.sub(lambda found: found[0] if _COLOUR.fullmatch(found[0]) else "", text)
+        self._out.write(shown.encode())
 
 
 def copy_logs(
@@ -155,9 +201,7 @@ def copy_logs(
     is_cut = False
     screen = None
     write: Callable[[bytes], object] = out.write
-    if out.isatty():  # logs often go to files
-        from fairway_cli.ui.screen import Screen
-
+    if out.isatty():
         screen = Screen(out)
         write = screen.write
     # Reads after each poll what the tasks printed before it.
@@ -179,7 +223,6 @@ def copy_logs(
 
 
 def _texts(log: LogFile, selection: Selection, shape: Shape, *, ended: bool) -> Iterator[bytes]:
-    """Yields the text to write for a log that has grown."""
     if not selection.is_one_log or shape.coloured or shape.named or shape.json:
         for line in selection.taken(log.lines(ended=ended)):
             yield shape.shown(line, log, selection)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def watch_tasks(run: Run, out: TextIO) -> None:
-    """Prints the end of each task, until the run has ended; and on standard error, unless that is
-    `out` itself, what the run waits for."""
+    """Prints the end of each task until that of the run, and on standard error why it waits."""
+    from fairway_cli.ui.columns import state as coloured
     from fairway_cli.ui.follow import Remarks
     from fairway_runner.runs.results import task_results
     from fairway_runner.runs.view import varying
@@ -38,7 +38,15 @@ def watch_tasks(run: Run, out: TextIO) -> None:
         faults: set[str] = set()
         for task, status in _ends(run, tasks, remarks):
             metrics, fault = task.known_metrics()
-            report(status.state, _line(task, status, names, metrics, out))
+            own = {} if task.is_last else task.params
+            told = [f"{name}={shown(own[name])}" for name in names if name in own]
+            told += [f"{name}={number(value)}" for name, value in metrics.items()]
+            words = [f"[{task.name}]", coloured(status.state, out), *map(printable, told)]
+            if status.exit_code:
+                words.append(f"exit code {status.exit_code}")
+            if status.started and status.ended:
+                words.append(duration(status.ended - status.started))
+            report(status.state, " ".join(words))
             if fault and fault not in faults:
                 faults.add(fault)
                 print(printable(fault), file=sys.stderr, flush=True)
@@ -47,7 +55,6 @@ def watch_tasks(run: Run, out: TextIO) -> None:
 def _ends(
     run: Run, tasks: list[TaskResult], remarks: Remarks | None
 ) -> Iterator[tuple[TaskResult, TaskState]]:
-    """Yields the tasks as they end, with their final state."""
     open_, seen = list(tasks), None
     for status in run.looks(logs=bool(run.record.metrics)):
         ended = status.is_final
@@ -68,26 +75,6 @@ def _ends(
                 else:
                     left.append(task)
             open_ = left
-
-
-def _line(
-    task: TaskResult,
-    status: TaskState,
-    names: list[str],
-    metrics: Mapping[str, float],
-    out: TextIO,
-) -> str:
-    from fairway_cli.ui.columns import state as coloured
-
-    own = {} if task.is_last else task.params
-    params = [f"{n}={shown(own[n])}" for n in names if n in own]
-    values = [f"{name}={number(value)}" for name, value in metrics.items()]
-    words = [f"[{task.name}]", coloured(status.state, out), *map(printable, params + values)]
-    if status.exit_code:
-        words.append(f"exit code {status.exit_code}")
-    if status.started and status.ended:
-        words.append(duration(status.ended - status.started))
-    return " ".join(words)
 
 
 @contextmanager
@@ -160,8 +147,7 @@ def print_started(
 
 
 def _ended_before(run: Run, asked: float) -> list[str]:
-    """Returns lines which say that a resubmitted run has ended already, and how to run it again;
-    none for other runs."""
+    """Returns lines that say that a resubmitted run has ended already; none for other runs."""
     state = run.state
     if run.record.created >= asked or state not in FINAL_STATES:
         return []
@@ -264,17 +250,13 @@ def until_ended(look: Callable[[], list[dict[str, Any]]], *, draws: bool, pause:
     def have_ended(runs: list[dict[str, Any]]) -> bool:
         return all(run["state"] in FINAL_STATES for run in runs)
 
-    if not draws:
-        while not have_ended(look()):
-            time.sleep(pause)
+    if draws:
+        from fairway_cli.ui.runs import run_table
+
+        redraw(lambda: (run_table(runs := look()), have_ended(runs)), pause)
         return
-    from fairway_cli.ui.runs import run_table
-
-    def drawn() -> tuple[str, bool]:
-        runs = look()
-        return run_table(runs), have_ended(runs)
-
-    redraw(drawn, pause)
+    while not have_ended(look()):
+        time.sleep(pause)
 
 
 def redraw(look: Callable[[], tuple[str, bool]], pause: float) -> None:

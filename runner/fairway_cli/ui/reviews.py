@@ -124,30 +124,6 @@ def print_findings(findings: Sequence[Finding], subject: str) -> None:
     print(f"{subject}: {', '.join(counts) or 'nothing found'}")
 
 
-def review_files(
-    plans: Sequence[str], base: Sequence[str], form: str, allow: Sequence[str], prices: Path | None
-) -> int:
-    """Reviews the plans, prints the result, and returns the exit code."""
-    from fairway_core.collector import collector_paused
-    from fairway_core.cost.cache import prices_at_hand
-    from fairway_core.review.plan import read_plans
-    from fairway_core.review.review import review
-
-    with collector_paused():
-        planned = [plan for argument in plans for plan in read_plans(argument)]
-        if not planned:
-            message = f"{', '.join(plans)}: holds no *.json"
-            raise UserError.of("no-plans", message, "fairway plan --out DIR fills such a folder")
-        found = review(
-            planned,
-            base=[plan for argument in base for plan in read_plans(argument)],
-            allow=allowed(allow),
-            prices=prices_at_hand(prices),
-        )
-        show_review(found, form)
-    return found.exit_code
-
-
 def environment_in(words: Sequence[str]) -> str | None:
     """Returns the environment that is named in place of its plans, by its name or its file, "" for
     the project's own; None if the arguments are plans. Raises UserError for a mixture."""
@@ -167,7 +143,6 @@ def environment_in(words: Sequence[str]) -> str | None:
 
 
 def _holds_plans(word: str) -> bool:
-    """Returns True if a plan file of that name exists, or a folder of plans."""
     is_there = Path(word).exists() or Path(word.partition("=")[2] or word).exists()
     return is_there and not _is_yaml(word)
 

@@ -28,22 +28,21 @@ def run_table(runs: Sequence[dict[str, Any]]) -> str:
     more = list(runs[0].get("columns", {})) if runs else []
     # Metrics and parameters keep their names; facts are upper case.
     titles = [name.partition(":")[2] or name.upper() for name in more]
-    return columns(
-        ("RUN", "STATE", "TARGET", "TASKS", "CREATED", "TIME", "TAGS", *titles),
-        [
-            (
-                run["run_id"],
-                run["state"],
-                run["target"],
-                str(run["tasks"]),
-                (run["created"] or "").replace("T", " ").removesuffix("Z"),
-                duration(run["seconds"]),
-                " ".join(run["tags"]),
-                *(_cell(name, run["columns"][name]) for name in more),
-            )
-            for run in runs
-        ],
-    )
+    header = ("RUN", "STATE", "TARGET", "TASKS", "CREATED", "TIME", "TAGS", *titles)
+    rows = [
+        (
+            run["run_id"],
+            run["state"],
+            run["target"],
+            str(run["tasks"]),
+            (run["created"] or "").replace("T", " ").removesuffix("Z"),
+            duration(run["seconds"]),
+            " ".join(run["tags"]),
+            *(_cell(name, run["columns"][name]) for name in more),
+        )
+        for run in runs
+    ]
+    return columns(header, rows)
 
 
 def task_table(tasks: list[dict[str, Any]], params: Sequence[str], metrics: Sequence[str]) -> str:
@@ -71,18 +70,13 @@ def task_table(tasks: list[dict[str, Any]], params: Sequence[str], metrics: Sequ
 
 
 def print_points(points: list[dict[str, Any]]) -> None:
-    """Prints a line for each point of a sweep, up to a thousand, with a column for each parameter
-    that varies."""
+    """Prints a line for each of the first 1000 points, with the parameters that vary."""
     names = varying([point["params"] for point in points])
-    print(
-        columns(
-            ("TASK", *names),
-            [
-                (str(point["index"]), *(shown(point["params"].get(name)) for name in names))
-                for point in points[:_MOST_POINTS]
-            ],
-        )
-    )
+    rows = [
+        (str(point["index"]), *(shown(point["params"].get(name)) for name in names))
+        for point in points[:_MOST_POINTS]
+    ]
+    print(columns(("TASK", *names), rows))
     if len(points) > _MOST_POINTS:
         print(f"… and {len(points) - _MOST_POINTS:,} more; all of them: --json")
 
@@ -96,29 +90,21 @@ def _cell(column: str, value: Any) -> str:
 
 
 def print_overview(view: RunView, tasks: Sequence[Any], limit: int) -> None:
-    """Prints the run without its tasks, and a line for each of the first `limit` of them; 0 is
-    all."""
+    """Prints the run without its tasks, and the first `limit` of them; 0 is all."""
     facts = view.head
     took = duration(facts["seconds"])
-    setup = facts["setup"]
     name, target = printable(facts["run_id"]), printable(facts["target"])
     print(f"{name}  {coloured(printable(facts['state']))}  on {target}  {took}".rstrip())
-    for line in _remarks(facts):
-        print(line)
-    spent = {"cost": cost_line(facts["cost"]), "use": facts["use"], "tries": _ends(tasks)}
-    for title, words in spent.items():
-        if words:
-            print(f"{title:<8}{printable(words)}")
-    print(f"job     {printable(facts['job_file'])}")
-    print(f"folder  {printable(facts['folder'])}")
-    if facts["tasks"] > 1:
-        counts = [f"{count:,} {state}" for state, count in facts["task_states"].items()]
-        print(f"tasks   {printable(', '.join(counts)) or facts['tasks']}")
-    if setup is not None:
+    for title, words in _remarks(facts, tasks):
+        print(f"{title:<8}{printable(words)}")
+    if (setup := facts["setup"]) is not None:
         code = f", exit code {setup['exit_code']}" if setup["exit_code"] else ""
         state = coloured(printable(setup["state"]))
         print(f"setup   {state}{code}  {duration(setup['seconds'])}".rstrip())
-    names = _params(tasks)
+    params = [task.params for task in tasks if not task.is_last] or [{}]
+    names = varying(params)
+    if fixed := [f"{name}={shown(v)}" for name, v in params[0].items() if name not in names]:
+        print(f"params  {printable(' '.join(fixed))}")
     print()
     if not tasks:
         print("no such task")
@@ -133,29 +119,29 @@ def print_overview(view: RunView, tasks: Sequence[Any], limit: int) -> None:
         print(f"… and {len(tasks) - len(some):,} more; all of them: --limit 0")
 
 
-def _remarks(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yields lines on the reason of the run's state, the targets that were passed over, its inputs,
-    people's actions, tags and note."""
+def _remarks(facts: Mapping[str, Any], tasks: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """Yields titles and words: why the run is in its state, its origin, labels, use and files."""
     if facts["reason"]:
-        yield f"reason  {printable(facts['reason'])}"
+        yield "reason", facts["reason"]
     for target, reason in facts["passed_over"].items():
-        yield "passed  " + printable(f"{target}: {reason}")
-    for name, each in facts["inputs"].items():
-        yield f"input   {printable(f'{name}: {_origin(each)}')}"
+        yield "passed", f"{target}: {reason}"
+    for name, kept in facts["inputs"].items():
+        task, by = "the best task" if kept["task"] == BEST else f"task {kept['task']}", ""
+        if metric := kept.get("metric"):
+            by = f" (by {metric})" if kept["value"] is None else f" ({metric}={kept['value']:g})"
+        yield "input", f"{name}: {kept['output']} of {task} of {kept['run']}{by}"
     for each in facts.get("actions", ()):  # an older server may have none
-        yield "by      " + printable(f"{each['by']}, {each['at']}: {each['action']}")
+        yield "by", f"{each['by']}, {each['at']}: {each['action']}"
     if facts["tags"]:
-        yield f"tags    {printable(' '.join(facts['tags']))}"
+        yield "tags", " ".join(facts["tags"])
     for line in facts["note"].splitlines():
-        yield f"note    {printable(line)}"
-
-
-def _origin(kept: Mapping[str, Any]) -> str:
-    """Describes the origin of an input: the output of a run, and for the best task the metric."""
-    task, by = "the best task" if kept["task"] == BEST else f"task {kept['task']}", ""
-    if metric := kept.get("metric"):
-        by = f" (by {metric})" if kept["value"] is None else f" ({metric}={kept['value']:g})"
-    return f"{kept['output']} of {task} of {kept['run']}{by}"
+        yield "note", line
+    spent = {"cost": cost_line(facts["cost"]), "use": facts["use"], "tries": _ends(tasks)}
+    yield from ((title, words) for title, words in spent.items() if words)
+    yield from (("job", facts["job_file"]), ("folder", facts["folder"]))
+    if facts["tasks"] > 1:
+        counts = [f"{count:,} {state}" for state, count in facts["task_states"].items()]
+        yield "tasks", ", ".join(counts) or str(facts["tasks"])
 
 
 _CAUSES = {
@@ -179,24 +165,13 @@ def _ends(tasks: Sequence[Any]) -> str:
     return f"ended by {', '.join(words)}" if words else ""
 
 
-def _params(tasks: Sequence[Any]) -> list[str]:
-    """Returns the parameters in which the tasks differ; prints the others."""
-    params = [task.params for task in tasks if not task.is_last]
-    names = varying(params) if params else []
-    fixed = [f"{name}={shown(v)}" for name, v in (params or [{}])[0].items() if name not in names]
-    if fixed:
-        print(f"params  {printable(' '.join(fixed))}")
-    return names
-
-
 Record = dict[str, Any]
 
 _FACTS = ("run_id", "task", "name", "target", "state", "created", "seconds", "commit", "dirty")
 
 
 def comparison_table(records: Sequence[Record]) -> str:
-    """Returns a line for each task; the lowest and highest of a metric only if they are not always
-    the last."""
+    """Returns a line for each task; lowest and highest values only if some are not the last."""
     names = _differing(records)
     values = [
         (metric, kind)
@@ -204,14 +179,7 @@ def comparison_table(records: Sequence[Record]) -> str:
         if kind == "last"
         or any(_value(each, metric, kind) != _value(each, metric, "last") for each in records)
     ]
-    header = (
-        "RUN",
-        *names,
-        "STATE",
-        "TIME",
-        *(_comparison_title(*each) for each in values),
-        "COMMIT",
-    )
+    titles = [_comparison_title(*each) for each in values]
     rows = [
         (
             f"{each['run_id']}/{each['task']}" if each["sweep"] else each["run_id"],
@@ -223,7 +191,7 @@ def comparison_table(records: Sequence[Record]) -> str:
         )
         for each in records
     ]
-    return columns(header, rows)
+    return columns(("RUN", *names, "STATE", "TIME", *titles, "COMMIT"), rows)
 
 
 def write_csv(records: Sequence[Record]) -> None:

@@ -7,7 +7,6 @@ of nodes while no task has them belongs to the environment, and is in `fairway c
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import field
@@ -128,8 +127,7 @@ def _region(environment: str) -> str:
 
 @dataclass
 class Group:
-    """Runs that share a value, and their total usage; `cost` covers those with a known price, and
-    `unpriced` counts the others."""
+    """Runs that share a value, and their usage; `cost` leaves out the `unpriced` ones."""
 
     key: str
     runs: int = 0
@@ -170,12 +168,10 @@ def grouped(found: Sequence[Use], by: str | None) -> list[Group]:
     """Groups the uses by one of `BY`, the most expensive last, but months in their order; without
     it each run alone, in the order given. A run with several tags is in the group of each, and one
     without any in that called ""."""
-    groups: dict[str, Group] = defaultdict(lambda: Group(""))
+    groups: dict[str, Group] = {}
     for use in found:
         for key in _KEYS[by or "run"](use.run):
-            group = groups[key]
-            group.key = key
-            group.add(use)
+            groups.setdefault(key, Group(key)).add(use)
     if by == "month":
         return sorted(groups.values(), key=lambda group: group.key)
     if by is None:
@@ -183,35 +179,27 @@ def grouped(found: Sequence[Use], by: str | None) -> list[Group]:
     return sorted(groups.values(), key=lambda group: (group.cost, group.node_hours, group.key))
 
 
-def total(found: Sequence[Use]) -> Group:
-    """Returns one group of all uses."""
-    group = Group("total")
-    for use in found:
-        group.add(use)
-    return group
-
-
 def run_cost_facts(found: Sequence[Use], *, by: str | None, currency: str) -> dict[str, Any]:
-    """Returns everything about the uses as plain data; money is in `currency`, null if no price is
-    known."""
+    """Returns the uses as plain data; money is in `currency`, null if no price is known."""
+    total = Group("total")
+    for use in found:
+        total.add(use)
     return {
         "by": by or "run",
         "currency": currency,
         "groups": [group.facts for group in grouped(found, by)],
-        "total": {name: value for name, value in total(found).facts.items() if name != "key"},
+        "total": {name: value for name, value in total.facts.items() if name != "key"},
     }
 
 
 def this_month(found: Sequence[Use]) -> Group:
     """Sums up the usage of runs that were submitted in this month; the month is the key."""
-    month = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m}"
-    group = total([use for use in found if _month(use.run) == month])
-    group.key = month
-    return group
+    month = _month(time.time())
+    return next((each for each in grouped(found, "month") if each.key == month), Group(month))
 
 
-def _month(run: Run) -> str:
-    return f"{datetime.fromtimestamp(run.record.created, UTC):%Y-%m}"
+def _month(moment: float) -> str:
+    return f"{datetime.fromtimestamp(moment, UTC):%Y-%m}"
 
 
 _KEYS: dict[str, Callable[[Run], Sequence[str]]] = {
@@ -220,5 +208,5 @@ _KEYS: dict[str, Callable[[Run], Sequence[str]]] = {
     "tag": lambda run: run.tags or [""],
     "user": lambda run: [str(facts_in(run.folder / "provenance.json").get("user") or "")],
     "target": lambda run: [run.record.target],
-    "month": lambda run: [_month(run)],
+    "month": lambda run: [_month(run.record.created)],
 }

@@ -20,13 +20,12 @@ from fairway_runner.submit import snapshot as code
 DAMAGED = "damaged"
 _DAMAGED_RUN, _NOT_REMOVED = "damaged-run", "not-removed"
 
-_DRAFT_AGE = 86_400.0  # seconds
+_DRAFT_AGE = 86_400.0  # seconds, longer than to create, read or remove a run takes
 
 
 @dataclass(frozen=True)
 class Removed:
-    """Result of a clean-up; the size is that of the removed files in bytes. `kept` has a finding
-    for each run that could not be removed."""
+    """The runs and snapshots removed, their size in bytes, and why some runs could not be."""
 
     runs: tuple[str, ...]
     snapshots: int
@@ -65,30 +64,22 @@ def removable(
 
 
 def _unread(store: RunStore, chosen: Sequence[Run], *, is_named: bool) -> list[Run]:
-    """Returns the runs whose outputs no active run reads. Raises UserError for a named one that is
-    read."""
-    readers = _readers(store) if chosen else {}
-    for run in chosen:
-        if is_named and run.id in readers:
-            reader = readers[run.id]
-            message = f"{reader}, which has not ended, needs outputs of {run.id}"
-            hint = f"wait for it (fairway wait {reader}) or end it (fairway cancel {reader})"
-            raise UserError.of("running-run", message, hint)
-    return [run for run in chosen if run.id not in readers]
-
-
-def _readers(store: RunStore) -> dict[str, str]:
-    """Maps the id of each run that an active run reads, or has as a step, to that active run."""
-    found: dict[str, str] = {}
-    for run in store.unsorted():
+    """Returns the runs that no active run needs. Raises UserError for a named one that it needs."""
+    readers: dict[str, str] = {}
+    for run in store.unsorted() if chosen else ():
         wanted = [str(each["run"]) for each in input_facts(run).values()]
         with suppress(UserError):
             if has_steps(run.folder):
                 wanted += [each.run for each in recorded_steps(run.folder)]
         with suppress(FileNotFoundError):
             if wanted and _end_of(run)[0] not in (*FINAL_STATES, DAMAGED):
-                found |= dict.fromkeys(wanted, run.id)
-    return found
+                readers |= dict.fromkeys(wanted, run.id)
+    for run in chosen:
+        if is_named and (reader := readers.get(run.id)):
+            message = f"{reader}, which has not ended, needs outputs of {run.id}"
+            hint = f"wait for it (fairway wait {reader}) or end it (fairway cancel {reader})"
+            raise UserError.of("running-run", message, hint)
+    return [run for run in chosen if run.id not in readers]
 
 
 def _end_of(run: Run) -> tuple[str, float]:
@@ -126,7 +117,12 @@ def remove(store: RunStore, runs: Iterable[Run]) -> Removed:
         finally:
             if lock is not None:
                 os.close(lock)
-    size += _remove_drafts(store)
+    # Left by killed commands that were creating, reading or removing runs.
+    for folder in store.folder.glob(".*"):
+        with suppress(OSError):  # another command is removing it, too
+            if time.time() - folder.lstat().st_mtime > _DRAFT_AGE and folder.is_dir():
+                size += _size(folder)
+                shutil.rmtree(folder, ignore_errors=True)
     snapshots, more = _remove_snapshots(store)
     return Removed(tuple(removed), snapshots, size + more, tuple(kept))
 
@@ -144,21 +140,6 @@ def _remove(run: Run) -> int:
     except OSError as error:
         message = f"{run.folder} cannot be removed: {error.strerror}"
         raise UserError.of(_NOT_REMOVED, message, f"see who owns it: ls -ld {run.folder}") from None
-    return size
-
-
-def _remove_drafts(store: RunStore) -> int:
-    """Removes what killed commands left of runs that they were creating, reading or removing;
-    returns its size. It has to be older than any of these takes."""
-    size = 0
-    if not store.folder.is_dir():
-        return size
-    for folder in store.folder.iterdir():
-        with suppress(OSError):  # another command is removing it, too
-            is_old = time.time() - folder.lstat().st_mtime > _DRAFT_AGE
-            if is_old and folder.name.startswith(".") and folder.is_dir():
-                size += _size(folder)
-                shutil.rmtree(folder, ignore_errors=True)
     return size
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,16 +86,12 @@ def figures(run: RunFolder) -> dict[str, list[Sample]]:
 
 def last_samples(run: RunFolder) -> dict[str, Sample]:
     """Returns the last sample of each node by its name."""
-    found = {}
-    for file in sorted((run.folder / FIGURES).glob("*.jsonl")):
-        for sample in _read(file, only_end=True):
-            found[file.stem] = sample
-    return found
+    files = sorted((run.folder / FIGURES).glob("*.jsonl"))
+    return {file.stem: sample for file in files for sample in _read(file, only_end=True)}
 
 
 def is_node_name(name: str) -> bool:
-    """Returns True if a node may have this name, which comes from elsewhere, and names a file
-    here."""
+    """Returns True if a node may have this name from elsewhere, which names a file here."""
     return _NODE.fullmatch(name) is not None
 
 
@@ -134,14 +131,9 @@ def _read(file: Path, *, only_end: bool = False) -> Iterator[Sample]:
                 lines.seek(start)
                 lines.readline()
             for line in lines:
-                if len(line) < _LONGEST_LINE and (sample := _parsed(line)) is not None:
-                    yield sample
+                # The disk may have been full, and the last line is perhaps still being written.
+                with suppress(ValueError, RecursionError, Unfit):
+                    if len(line) < _LONGEST_LINE:
+                        yield Sample.from_json(json.loads(line))
     except FileNotFoundError:
         return
-
-
-def _parsed(line: bytes) -> Sample | None:
-    try:
-        return Sample.from_json(json.loads(line))
-    except (ValueError, RecursionError, Unfit):
-        return None  # the disk was full, or the line is still being written

@@ -114,8 +114,7 @@ class RunFolder:
             return False
         folders = chain([self.folder / "setup"], (self.folder / "tasks").glob("*"))
         # A script is written before its task starts, and the state only afterwards.
-        names = ("launch.sh", "state.json")
-        return not any((each / name).exists() for each in folders for name in names)
+        return not any((f / name).exists() for f in folders for name in ("launch.sh", "state.json"))
 
     @property
     def _how_to_resume(self) -> str:
@@ -132,8 +131,7 @@ class RunFolder:
 
     @property
     def not_sent(self) -> str:
-        """Reason why nothing of it was sent, and a hint; "" if something was, or is being sent
-        now."""
+        """Reason why nothing of it was sent, and a hint; "" if something was, or is being sent."""
         return self.cut_off if self.is_unsent else ""
 
     def end_unsent(self) -> bool:
@@ -260,11 +258,9 @@ class RunFolder:
 
     @staticmethod
     def _state_of(folder: Path, run_state: str = "running") -> TaskState:
-        status = known_task(folder)
-        if status is None:
-            from fairway_agent.state_files import TaskState
+        from fairway_agent.state_files import TaskState
 
-            return TaskState(settled("queued", run_state))
+        status = known_task(folder) or TaskState()
         state = settled(status.state, run_state)
         return status if state == status.state else replace(status, state=state)
 
@@ -277,8 +273,7 @@ class RunFolder:
             os.close(lock)
 
     def take_lock(self) -> int:
-        """Returns the open descriptor of the run's lock. Raises UserError while another process
-        holds it."""
+        """Returns the descriptor of the run's lock. Raises UserError if another process has it."""
         lock = self._open_lock()
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -293,8 +288,7 @@ class RunFolder:
 
     @property
     def cut_off(self) -> str:
-        """Reason why its submission to another machine is incomplete, and a hint; "" if it is
-        complete, or under way right now."""
+        """Reason why its submission elsewhere was cut off; "" if it is complete or under way."""
         try:
             # Checked again after the lock, which is released once the submission is complete.
             if self._is_handed_over or self._is_watched() or self._is_handed_over:
@@ -374,37 +368,32 @@ class RunFolders:
             draft = self.folder / f".{record.id}.{os.urandom(4).hex()}"
             draft.mkdir()
             try:
-                return self._filled(draft, record, files)
+                facts, state = json.dumps(asdict(record), indent=1), json.dumps({"state": "queued"})
+                records = {"run.json": facts, "state.json": state, "lock": ""}
+                for name, content in {**files, **records}.items():
+                    path = draft / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with path.open("wb") as file:
+                        file.writelines([content.encode()] if isinstance(content, str) else content)
+                lock = os.open(draft / "lock", os.O_RDONLY)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                try:
+                    draft.rename(self.folder / record.id)
+                except OSError as error:
+                    os.close(lock)
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                        raise
+                    message = f"there is a run `{record.id}` already"
+                    raise TakenId.of("taken-run-id", message, "choose another ID") from None
             except BaseException:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise
+            return RunFolder(self.folder / record.id), lock
 
     def recording(self) -> AbstractContextManager[None]:
         """Raises UserError if writing in the block fails."""
         hint = "submit from a folder that you may write to"
         return writing(f"the run cannot be recorded in {self.base}", hint)
-
-    def _filled(
-        self, draft: Path, record: RunRecord, files: Mapping[str, Content]
-    ) -> tuple[RunFolder, int]:
-        facts, state = json.dumps(asdict(record), indent=1), json.dumps({"state": "queued"})
-        records = {"run.json": facts, "state.json": state, "lock": ""}
-        for name, content in {**files, **records}.items():
-            path = draft / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as file:
-                file.writelines([content.encode()] if isinstance(content, str) else content)
-        lock = os.open(draft / "lock", os.O_RDONLY)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            draft.rename(self.folder / record.id)
-        except OSError as error:
-            os.close(lock)
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-            message = f"there is a run `{record.id}` already"
-            raise TakenId.of("taken-run-id", message, "choose another ID") from None
-        return RunFolder(self.folder / record.id), lock
 
     def new_id(self, name: str) -> str:
         """Returns an id that no run of this store has: the job's name and six random characters."""
@@ -459,15 +448,14 @@ def begun_steps(run: R) -> list[R]:
 
 
 def steps_to_begin(run: RunFolder) -> list[str]:
-    """Returns the names of its steps that no target has yet: a process that follows the run begins
-    them."""
-    names = []
-    for index, step in enumerate(recorded_steps(run.folder) if has_steps(run.folder) else ()):
-        known = known_task(run.task_folder(index))
-        is_settled = known is not None and known.is_final
-        if not is_settled and not is_step_of(run.folder.with_name(step.run), run.id):
-            names.append(step.name)
-    return names
+    """Returns its steps that no target has yet: a process that follows the run begins them."""
+    steps = recorded_steps(run.folder) if has_steps(run.folder) else ()
+    return [
+        step.name
+        for index, step in enumerate(steps)
+        if not run.task_status(index).is_final
+        and not is_step_of(run.folder.with_name(step.run), run.id)
+    ]
 
 
 def require_one_job(run: R) -> R:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,15 +50,11 @@ class Labels(JsonRecord, called="the labels"):
 def read_labels(folder: Path, record: RunRecord) -> Labels:
     """Reads the tags and note of the run in a folder. Raises UserError if their file is damaged."""
     known = known_as(folder / _FILE, Labels.from_json)
-    return known if known is not None else Labels(tuple(record.tags), record.note)
+    return known or Labels(tuple(record.tags), record.note)
 
 
 def write_labels(
-    folder: Path,
-    record: RunRecord,
-    add: Iterable[str] = (),
-    remove: Iterable[str] = (),
-    note: str | None = None,
+    folder: Path, record: RunRecord, add: Iterable[str], remove: Iterable[str], note: str | None
 ) -> Labels:
     """Changes the run's tags and note on this machine and returns them; see `Labels.changed`."""
     fault, hint = f"{folder / _FILE}: cannot be written", f"see who owns it: ls -ld {folder}"
@@ -92,10 +89,9 @@ _MOST = 1 << 20  # bytes that are read, from the end of the file
 
 def append(file: Path, facts: dict[str, Any]) -> None:
     """Appends a line that only its owner can read, atomically even if several processes do so."""
-    line = json.dumps(facts).encode() + b"\n"
     descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        os.write(descriptor, line)
+        os.write(descriptor, json.dumps(facts).encode() + b"\n")
     finally:
         os.close(descriptor)
 
@@ -120,22 +116,13 @@ def actions(folder: Path, submitted: float) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     if by := submitter(folder):
         found.append({"action": "submit", "by": by["name"], "at": submitted})
-    for line in _lines(folder / FILE):
-        try:
+    text = b""
+    with suppress(OSError), (folder / FILE).open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST))
+        text = file.read()
+    for line in text.splitlines():
+        with suppress(ValueError, RecursionError, Unfit):
             fields = Fields(json.loads(line), "an action")
             known = {name: fields.text(name) for name in ("action", "by")}
-            moment = fields.or_none("at", fields.moment)
-        except (ValueError, RecursionError, Unfit):
-            continue
-        if moment is not None:
-            found.append({**known, "at": moment})
+            found.append({**known, "at": fields.moment("at")})
     return found
-
-
-def _lines(file: Path) -> list[bytes]:
-    try:
-        with file.open("rb") as kept:
-            kept.seek(max(0, kept.seek(0, os.SEEK_END) - _MOST))
-            return kept.read().splitlines()
-    except OSError:
-        return []

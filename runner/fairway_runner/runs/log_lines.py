@@ -125,8 +125,7 @@ class Selection:
         return len(self.logs) == 1 and all(each is None for each in limits)
 
     def taken(self, lines: Iterable[Line]) -> Iterable[Line]:
-        """Returns the selected lines of a log. Raises UserError for a pattern that takes too
-        long."""
+        """Returns the selected lines of a log. Raises UserError for a pattern that is too slow."""
         wanted = (
             line
             for line in lines
@@ -195,8 +194,7 @@ def _matching(lines: Iterable[Line], expression: re.Pattern[str]) -> Iterator[Li
 
 
 def task_numbers(run: RunFolder, task: str | int | None) -> Sequence[int]:
-    """Returns the index of that task alone, or of all. Raises UserError if the run has no such
-    task."""
+    """Returns the index of that task alone, or of all. Raises UserError for an unknown one."""
     return range(run.record.tasks) if task is None else [chosen_task(run, task)]
 
 
@@ -206,9 +204,7 @@ def ranks_wanted(
     """Returns the requested ranks, or None for all. Raises UserError for an unknown one."""
     if rank is None and node is None:
         return None
-    from fairway_runner.runs.results import (
-        task_results,
-    )  # rarely needed: usually all ranks are shown
+    from fairway_runner.runs.results import task_results  # usually all ranks are shown
 
     require_one_job(run)
     each = task_results(run)[0 if task is None else chosen_task(run, task)]
@@ -240,7 +236,6 @@ def labels_ranks(script: str) -> bool:
 
 
 def _asked(run: RunFolder) -> bool | None:
-    """Returns the job's setting of labels; None if it has none."""
     asked = legible_facts(run.folder / "job.json").get("options", {}).get("label_ranks")
     return asked if isinstance(asked, bool) else None
 

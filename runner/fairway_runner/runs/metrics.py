@@ -47,8 +47,7 @@ def compile_patterns(metrics: Mapping[str, str]) -> Patterns:
 
 
 def search(name: str, pattern: re.Pattern[str], texts: Sequence[str]) -> Found:
-    """Returns the values of a metric in some texts. Raises UserError if its pattern takes too
-    long."""
+    """Returns the values of a metric in some texts. Raises UserError if its pattern is too slow."""
     known = pattern.pattern
     # In another thread nothing could stop it, and it would block all other threads.
     is_apart = threading.current_thread() is not threading.main_thread()
@@ -198,32 +197,27 @@ class Series:
         self.count += 1
         self.last, self.last_marks = value, marks or {}
 
-    def drawn(self, axis: str | None = None) -> list[tuple[float, float]]:
-        """Returns the points over their positions, or over the steps of that name, including the
-        last."""
+    def points_over(self, axis: str | None) -> list[tuple[float, float]]:
+        """Returns the points over the steps of that name, or over their positions from 1, including
+        the last."""
         points, marks = list(self.points), list(self.marks)
         if self.count and points[-1][0] != self.end:
             points.append((self.end, self.last))
             marks.append(self.last_marks)
         if axis is None:
-            return [(float(at), value) for at, value in points]
+            return [(at + 1.0, value) for at, value in points]
         return [(mark[axis], value) for mark, (_, value) in zip(marks, points, strict=True)]
-
-    def points_over(self, axis: str | None) -> list[tuple[float, float]]:
-        """Returns the points like `drawn`, numbering values without steps from 1."""
-        return [(at + (axis is None), value) for at, value in self.drawn(axis)]
 
     def goes_by(self, axis: str) -> bool:
         """Returns True if every value belongs to a step of that name, and the steps increase."""
         if not all(axis in mark for mark in [*self.marks, self.last_marks]):
             return False
-        steps = [at for at, _ in self.drawn(axis)]
+        steps = [at for at, _ in self.points_over(axis)]
         return all(a <= b for a, b in pairwise(steps)) and steps[0] < steps[-1]
 
 
 def axis_of(metric: str, found: Sequence[Series]) -> str | None:
-    """Returns the steps over which the values of all tasks can be drawn; None for their
-    positions."""
+    """Returns the steps over which the values of all tasks can be drawn; None for positions."""
     for axis in (metric, *_USUAL):
         if all(each.goes_by(axis) for each in found):
             return axis
@@ -263,7 +257,6 @@ def series(
 
 
 def _pieces(path: Path, budget: int | None) -> list[tuple[int, int | None]]:
-    """Returns start and end of each part of a log to read; None is the end of the log."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:
@@ -311,7 +304,6 @@ def setting_of(name: str, given: Any) -> MetricSetting:
 
 
 def _pattern(text: Any) -> re.Pattern[str] | None:
-    """Returns the pattern, if the job's record is intact."""
     try:
         found = re.compile(text) if isinstance(text, str) else None
     except re.error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import filecmp
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -114,24 +114,21 @@ def fetch(
     except OSError as error:
         message = f"{error.filename or folder}: cannot be written: {error.strerror}"
         raise UserError.of("unwritable-folder", message, "choose another with --to") from None
-    files = tuple(file.name for file in new)
-    return Fetched(folder, files, size, len(wanted) - len(new), tuple(_lacking(run, set(tasks))))
-
-
-def _lacking(run: Run, tasks: Collection[int]) -> Iterator[Mapping[str, Any]]:
+    lacking = []
     for index, name in expected(run):
         if index not in tasks:
             continue
         status, kept = run.task_status(index), run.task_folder(index) / "outputs" / name
         if status.state == "succeeded" and not (kept.is_dir() and any(kept.iterdir())):
             facts = {"run_id": run.id, "task": run.task_name(index), "output": name}
-            yield {**facts, "was_empty": name in (status.empty_outputs or ())}
+            lacking.append({**facts, "was_empty": name in (status.empty_outputs or ())})
+    files = tuple(file.name for file in new)
+    return Fetched(folder, files, size, len(wanted) - len(new), tuple(lacking))
 
 
 def _fetch_steps(
     run: Run, folder: Path, task: str | int | None, *, force: bool, arrived: Progress
 ) -> Fetched:
-    """Fetches the outputs of the steps that have begun, each into a folder of its own."""
     steps = recorded_steps(run.folder)
     wanted = steps if task is None else [steps[chosen_task(run, task)]]
     own = {each.name: type(run)(run.folder.with_name(each.run)) for each in wanted}
@@ -159,15 +156,12 @@ def _fetch_steps(
 
 
 class _File(NamedTuple):
-    """A file of the run's folder, and the path of its copy."""
-
     source: Path
     name: str
     is_log: bool = False
 
 
 def _kept(run: Run, index: int) -> Iterator[_File]:
-    """Yields the files of a task."""
     log = run.log(index)
     task = run.task_name(index)
     if log.exists():
@@ -245,7 +239,7 @@ def _bring(source: Path, target: Path, known: Path | None) -> int:
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """Hard-links the target to the source; returns False if the file system cannot."""
+    """Hard-links the target to the source; returns False where the file system cannot."""
     try:
         target.hardlink_to(source)
     except OSError:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairway_agent.quick import dataclass
@@ -60,7 +61,7 @@ class Column:
 
     @classmethod
     def listed(cls, text: str) -> list[Column]:
-        """Parses comma-separated titles of columns."""
+        """Returns a run's facts, with those of `columns`; see `Column.known` for the findings."""
         return [cls.of(each.strip()) for each in text.split(",") if each.strip()]
 
     @property
@@ -106,29 +107,26 @@ class Column:
 
 
 def listed(found: Found, columns: Sequence[Column], findings: list[Finding]) -> dict[str, Any]:
-    """Returns a run's facts for a list, with the requested ones under `columns`; see `Column.known`
-    for the findings."""
+    """Returns a run's facts, with those of `columns`; see `Column.known` for the findings."""
     shown = {column.title: column.known(*found, findings) for column in columns}
     return run_facts(*found) | ({"columns": shown} if columns else {})
 
 
 def by_value(valued: Sequence[tuple[Any, T]], *, descending: bool = False) -> list[T]:
-    """Sorts things by their values in a column; those without one come first, in either order."""
-    keyed = [(_key(value), each) for value, each in valued]
-    there = [each for each in keyed if each[0] is not None]
-    there.sort(key=lambda each: each[0] or (0, ""), reverse=descending)
-    return [each for key, each in keyed if key is None] + [each for _, each in there]
-
-
-def _key(value: Any) -> tuple[int, Any] | None:
-    """Returns the sort key of a value: numbers before text, and of several values the last."""
-    if isinstance(value, list) and value:
-        return _key(value[-1])
-    if value is None or value == []:
-        return None
-    if isinstance(value, bool | int | float):
-        return (0, value)
-    return (1, str(value).lower())
+    """Sorts things by their values in a column: numbers before text, and of several values the
+    last; those without one come first, in either order."""
+    lacking: list[T] = []
+    there: list[tuple[tuple[int, Any], T]] = []
+    for value, each in valued:
+        last = value[-1] if isinstance(value, list) and value else value
+        if last is None or last == []:
+            lacking.append(each)
+        elif isinstance(last, bool | int | float):
+            there.append(((0, last), each))
+        else:
+            there.append(((1, str(last).lower()), each))
+    there.sort(key=itemgetter(0), reverse=descending)
+    return lacking + [each for _, each in there]
 
 
 def require_states(states: Iterable[str]) -> None:
@@ -231,17 +229,14 @@ def _fitting(store: RunStore, wanted: Wanted, listing: Listing) -> Iterator[Run]
             if wanted.takes_record(run.record):
                 runs.append(run)
     for run in sorted(runs, key=lambda run: (-run.record.created, run.id)):
-        fits = False
         with _readable(listing):
-            fits = wanted.takes_words(run, run.labels)
-        if fits:
-            yield run
+            if wanted.takes_words(run, run.labels):
+                yield run
 
 
 @contextmanager
 def _readable(listing: Listing) -> Iterator[None]:
-    """Adds errors of reading a run in the block to the findings, and ignores one that was just
-    removed."""
+    """Adds errors of reading a run to the findings; one that was just removed is none."""
     try:
         yield
     except UserError as error:
@@ -252,8 +247,7 @@ def _readable(listing: Listing) -> Iterator[None]:
 
 @dataclass
 class Spending:
-    """Usage of each run. `unanswered` holds findings on facts that targets do not report, `damaged`
-    those on unreadable runs."""
+    """Usage of each run; findings on targets that are away, and on unreadable runs."""
 
     uses: list[Use]
     unanswered: list[Finding] = field(default_factory=list)

@@ -76,8 +76,7 @@ def settled(state: str, run_state: str) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Reads a mapping from a file. Raises UserError for a damaged one, FileNotFoundError for a
-    missing one."""
+    """Reads a mapping from a file. Raises UserError if damaged, FileNotFoundError if missing."""
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -113,8 +112,7 @@ def legible_facts(path: Path) -> dict[str, Any]:
 
 
 def read_as(path: Path, make: Callable[[Any], T]) -> T:
-    """Reads a file and converts its content with `make`. Raises UserError if it is damaged,
-    FileNotFoundError if it is missing."""
+    """Converts the content of a file with `make`. Raises the errors of `read_json`."""
     try:
         return make(read_json(path))
     except Unfit as error:
@@ -154,8 +152,7 @@ def known_task(folder: Path) -> TaskState | None:
 
 
 def removed(path: Path) -> UserError | None:
-    """Returns the error for a file that is missing because its run was removed just now; None if
-    the run exists, or the file belongs to none."""
+    """Returns the error for a file whose run was removed just now; None for any other."""
     for folder in (path, *path.parents):
         if (folder.parent.parent.name, folder.parent.name) == (".fairway", "runs"):
             if folder.exists():
@@ -184,16 +181,14 @@ def writing(fault: str, hint: str, exit_code: int = 2) -> Iterator[None]:
 
 
 def read_plan(folder: Path) -> RunPlan:
-    """Reads the plan of the run in a folder. Raises UserError if it is damaged, or of a newer
-    release."""
+    """Reads a run's plan. Raises UserError if it is damaged, or of a newer release."""
     from fairway_agent.spec import RunPlan
 
     return kept_as(folder / "plan.json", RunPlan.from_json)
 
 
 def read_job(folder: Path) -> Job:
-    """Reads the job of a run without its sweep. Raises UserError if its file is missing or
-    damaged."""
+    """Reads a run's job without its sweep. Raises UserError if its file is missing or damaged."""
     from pydantic import ValidationError
 
     from fairway_runner.jobs.job import Job
@@ -215,8 +210,7 @@ def read_retry(folder: Path) -> Retry:
 
 
 def read_specs(path: Path) -> Iterator[TaskSpec]:
-    """Yields every task of a file of the folder, read on demand. Raises UserError if it is damaged,
-    FileNotFoundError if it is missing."""
+    """Yields the tasks of a file. Raises UserError if damaged, FileNotFoundError if missing."""
     try:
         with path.open("rb") as lines:
             for line in lines:

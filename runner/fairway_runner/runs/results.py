@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from fairway_runner.jobs.job_fields import ParamValue
     from fairway_runner.runs.folder import RunFolder
 
+# Fields of a task's state that its result repeats.
+_COPIED = ("state", "exit_code", "attempts", "started", "ended", "node", "held", "gpus", "cores")
 # The metrics of a task that failed, or was ended, are no results.
 _COUNTED = ("succeeded", "running")
 
@@ -90,13 +92,11 @@ class TaskResult:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The last value of each metric that its log has, unless that is `nan` or infinite, as of a
-        task that has diverged. Read anew each time."""
+        """The last value of each metric that its log has, unless that is `nan` or infinite."""
         return finite(self.last_values(compile_patterns(self.run.record.metrics)))
 
     def last_values(self, patterns: Patterns) -> dict[str, float]:
-        """Returns the last value of each of these metrics in its log, including `nan` and
-        infinities."""
+        """Returns the last value of each of these metrics, including `nan` and infinities."""
         return last_values(self.run.log(self.index), patterns) if patterns else {}
 
     def known_metrics(self) -> tuple[dict[str, float], str | None]:
@@ -137,62 +137,52 @@ def finite(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def task_results(run: RunFolder, run_state: str | None = None) -> list[TaskResult]:
-    """Returns every task of the run, in order; the state may be given. Raises UserError if their
-    file is damaged."""
+    """Returns all tasks in order; the state may be given. Raises UserError for a damaged file."""
     state = run_state or run.state
-    results = [_result(run, spec, state, is_last=is_last) for spec, is_last in _specs(run)]
+    results = [_result(run, spec, state) for spec in _specs(run)]
     if all(each.is_last for each in results):
         raise damaged(run.folder / "tasks.jsonl", "it is empty")
     return results
 
 
-def _specs(run: RunFolder) -> Iterator[tuple[TaskSpec, bool]]:
-    path, count = run.folder / "tasks.jsonl", run.record.tasks
+def _specs(run: RunFolder) -> Iterator[TaskSpec]:
+    path = run.folder / "tasks.jsonl"
     try:
         for spec in read_specs(path):
-            if spec.index not in range(count):
+            if spec.index not in range(run.record.tasks):
                 raise damaged(path, f"the run has no task {spec.name}")
-            yield spec, False
+            yield spec
     except FileNotFoundError:
         raise damaged(path, "missing") from None
     for spec in read_last(run.folder):
         if not spec.is_last:
             raise damaged(run.folder / "finally.jsonl", f"the run has no task {spec.name}")
-        yield replace(spec, index=count - 1), True
+        yield spec
 
 
-def _result(run: RunFolder, spec: TaskSpec, state: str, *, is_last: bool) -> TaskResult:
-    index = int(spec.index)
+def _result(run: RunFolder, spec: TaskSpec, state: str) -> TaskResult:
+    index = run.record.tasks - 1 if spec.is_last else int(spec.index)
     status = run.task_status(index, state)
     empty = said_empty(status.empty_outputs) if status.empty_outputs else None
     return TaskResult(
         run=run,
         index=index,
-        state=status.state,
         params=spec.params,
         nodes=spec.nodes,
         processes_per_node=spec.processes_per_node,
-        exit_code=status.exit_code,
-        attempts=status.attempts,
-        started=status.started,
-        ended=status.ended,
+        is_last=spec.is_last,
         timed_out=bool(status.timed_out),
-        is_last=is_last,
-        node=status.node,
         reason="; ".join(filter(None, (status.reason, empty))) or None,
-        held=status.held,
         ends=status.ends or {},
-        gpus=status.gpus,
-        cores=status.cores,
-        part=status.part,
         empty_outputs=status.empty_outputs or (),
+        part=status.part,
+        **{name: getattr(status, name) for name in _COPIED},
     )
 
 
 @dataclass(frozen=True)
 class BestTask:
-    """The best task by a metric, its value, and the numbers of the tasks that have diverged: their
-    last value is `nan` or infinite."""
+    """The best task by a metric, its value, and the numbers of the tasks that have diverged."""
 
     task: TaskResult
     metric: str
@@ -270,8 +260,7 @@ class KeptOutput:
 
     @property
     def path(self) -> str:
-        """Path of the output relative to the parent of the folder of all runs, equal on every
-        machine."""
+        """Path of the output from the parent of all runs' folder, equal on every machine."""
         return f"runs/{self.run.id}/tasks/{self.run.task_name(self.task)}/outputs/{self.output}"
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
@@ -70,14 +70,12 @@ class Run(RunFolder):
         self.__dict__.pop("engine", None)
 
     def refresh(self, *, logs: bool = False, samples: bool = False) -> None:
-        """Updates its folder from a remote target: the states and, with `logs` and `samples`, the
-        logs and the samples of its nodes."""
+        """Updates its folder from a remote target: the states, and if asked logs and samples."""
         if not runs_here(self.record.engine) and not self.is_unsent:
             self.engine.refresh([self], logs=logs, samples=samples)
 
     def follow(self, *, logs: bool = False) -> None:
-        """Refreshes like `refresh`, and advances the run: one with steps starts those that are
-        due."""
+        """Refreshes like `refresh`, and advances the run: steps that are due are started."""
         if has_steps(self.folder):
             self.engine.go_on(self, logs=logs)
         else:
@@ -130,33 +128,29 @@ class Run(RunFolder):
         elif not self.end_unsent():
             self.engine.cancel(self)
 
-    def _cancel_task(self, task: str | int, clock: Callable[[], float] = time.monotonic) -> None:
+    def _cancel_task(self, task: str | int) -> None:
+        """Ends one task. Raises UserError if that takes 60 s longer than the task's grace."""
         index, engine = chosen_task(self, task), self.engine
+
+        def state_now() -> str:
+            return self.task_status(index, self.state).state
+
         engine.refresh([self])
-        if self._state_now(index) not in FINAL_STATES:
+        if state_now() not in FINAL_STATES:
             engine.cancel_task(self, index)
-            self._await_end(index, clock)
-        if self._state_now(index) == "lost" and self.status.reason == GONE:
+            grace = 0.0 if has_steps(self.folder) else read_plan(self.folder).grace
+            deadline = time.monotonic() + grace + _SLACK
+            while (state := state_now()) not in FINAL_STATES:
+                if time.monotonic() >= deadline:
+                    name, hint = self.task_name(index), f"see its state: fairway show {self.id}"
+                    message = f"task {name} of {self.id} is being ended, but is still {state}"
+                    raise UserError.of("not-ended", message, hint, exit_code=5)
+                time.sleep(engine.pause)
+                engine.refresh([self])
+        if state_now() == "lost" and self.status.reason == GONE:
             message = f"the folder of {self.id} is gone, and no task of it can be ended alone"
             hint = f"end all that still runs of it: fairway cancel {self.id}"
             raise UserError.of("gone-run", message, hint, exit_code=5)
-
-    def _await_end(self, index: int, clock: Callable[[], float]) -> None:
-        """Waits until a task that was told to end has ended. Raises UserError if that takes 60
-        seconds longer than its grace."""
-        engine = self.engine
-        grace = 0.0 if has_steps(self.folder) else read_plan(self.folder).grace
-        deadline = clock() + grace + _SLACK
-        while (state := self._state_now(index)) not in FINAL_STATES:
-            if clock() >= deadline:
-                message = f"task {self.task_name(index)} of {self.id} is being ended, but is still"
-                hint = f"see its state: fairway show {self.id}"
-                raise UserError.of("not-ended", f"{message} {state}", hint, exit_code=5)
-            time.sleep(engine.pause)
-            engine.refresh([self])
-
-    def _state_now(self, index: int) -> str:
-        return self.task_status(index, self.state).state
 
     def wait(self, timeout: float | None = None) -> None:
         """Returns when the run has ended, or is lost. UserError for one that nobody sends, and with
@@ -222,19 +216,17 @@ class RunStore(RunFolders):
         Raises UserError otherwise. With `going`, ended runs do not count if an active one
         matches."""
         known = [run.id for run in self.unsorted()]
-        if text in known:
-            return Run(self.folder / text)
         matches = sorted(run_id for run_id in known if text and run_id.startswith(text))
-        if len(matches) == 1:
-            return Run(self.folder / matches[0])
-        if matches and has_steps(self.folder / matches[0]):  # the shortest match
+        if text in known:
+            matches = [text]
+        if len(matches) > 1 and has_steps(self.folder / matches[0]):  # the shortest match
             whole, *others = matches
             if all(is_step_of(self.folder / each, whole) for each in others):
-                return Run(self.folder / whole)
-        if going and (open_ := [each for each in matches if self._goes_on(each)]):
-            matches = open_
-            if len(matches) == 1:
-                return Run(self.folder / matches[0])
+                matches = [whole]
+        if len(matches) > 1 and going:
+            matches = [each for each in matches if self._goes_on(each)] or matches
+        if len(matches) == 1:
+            return Run(self.folder / matches[0])
         if matches:
             listed = ", ".join(matches[:8]) + (", …" if len(matches) > 8 else "")
             message = f"`{text}` is ambiguous: it matches {len(matches)} runs"
@@ -250,8 +242,7 @@ class RunStore(RunFolders):
             return False
 
     def elsewhere(self) -> str:
-        """Returns a hint at runs in a folder above, not found from here without a `fairway.yaml`;
-        else ""."""
+        """Returns a hint at runs in a folder above, not found without a `fairway.yaml`; or ""."""
         import shlex
 
         for folder in self.base.parent.parents:
@@ -334,20 +325,16 @@ def enter(
     UserError if no such task runs, or it has no such node or rank.
     """
     run.refresh()
-    found = _running(run, task)
-    found.require_place(rank, node)
-    node_index = node if node is not None else (rank or 0) // found.processes_per_node
-    wanted = "-" if rank is None else str(rank)
-    return run.engine.enter(run, found.index, node_index, [wanted, *command])
-
-
-def _running(run: Run, task: str | int | None) -> TaskResult:
     if run.state in FINAL_STATES:
         hint = f"look at its files: fairway fetch {run.id}"
         raise UserError.of("ended-run", f"{run.id} has ended: {run.state}", hint)
     tasks = run.tasks
-    for each in tasks if task is None else [tasks[chosen_task(run, task)]]:
-        if each.state == "running":
-            return each
-    what = f"no task of {run.id}" if task is None else f"task {task} of {run.id}"
-    raise UserError.of("not-running", f"{what} is running", f"see: fairway show {run.id}")
+    wanted = tasks if task is None else [tasks[chosen_task(run, task)]]
+    found = next((each for each in wanted if each.state == "running"), None)
+    if found is None:
+        what = f"no task of {run.id}" if task is None else f"task {task} of {run.id}"
+        raise UserError.of("not-running", f"{what} is running", f"see: fairway show {run.id}")
+    found.require_place(rank, node)
+    node_index = node if node is not None else (rank or 0) // found.processes_per_node
+    words = ["-" if rank is None else str(rank), *command]
+    return run.engine.enter(run, found.index, node_index, words)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
 from fairway_agent.records import Fields, Unfit
-from fairway_agent.state_files import UNSUCCESSFUL_STATES, BestTasks, RunState
+from fairway_agent.state_files import UNSUCCESSFUL_STATES, RunState
 from fairway_core.findings import UserError
 from fairway_runner.quantities import duration, iso, seconds
 from fairway_runner.runs.folder import chosen_task, steps_to_begin
@@ -30,6 +30,9 @@ def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
     """Returns the facts of one run: ids, state and reason, tags, counts of its tasks by state,
     times in ISO 8601. Its recorded `status` may be given."""
     record, status, labels = run.record, status or run.status, run.labels
+    counts: Counter[str] = Counter()
+    for state, count in status.tasks.items():
+        counts[settled(state, status.state)] += count
     return {
         "run_id": run.id,
         "name": record.name,
@@ -40,7 +43,7 @@ def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
         "tags": list(labels.tags),
         "note": labels.note,
         "tasks": record.tasks,
-        "task_states": _settled(status),
+        "task_states": dict(counts),
         "created": iso(record.created),
         "started": iso(status.started),
         "ended": iso(status.ended),
@@ -50,17 +53,8 @@ def run_facts(run: Run, status: RunState | None = None) -> dict[str, Any]:
 
 def brief_facts(run: Run) -> dict[str, Any]:
     """Returns the facts that are printed when a run begins and ends."""
-    record = run.record
-    facts = {"run_id": run.id, "target": record.target, "tasks": record.tasks}
-    return {**facts, "state": run.state}
-
-
-def _settled(status: RunState) -> dict[str, int]:
-    """Counts the tasks in each state; in a run that has ended, none is pending."""
-    counts: Counter[str] = Counter()
-    for state, count in status.tasks.items():
-        counts[settled(state, status.state)] += count
-    return dict(counts)
+    target, tasks = run.record.target, run.record.tasks
+    return {"run_id": run.id, "target": target, "tasks": tasks, "state": run.state}
 
 
 def started_facts(run: Run) -> dict[str, Any]:
@@ -79,8 +73,7 @@ def cancel_facts(run: Run, task: str | None) -> dict[str, Any]:
 
 
 def target_facts(run: Run) -> dict[str, Any]:
-    """Returns the targets that were passed over at submission, with the reasons; empty for a run
-    that was submitted to one target."""
+    """Returns the targets that were passed over at submission, with the reasons."""
     found = legible_facts(run.folder / "provenance.json").get("passed_over")
     passed = found if isinstance(found, dict) else {}
     return {"passed_over": {str(name): str(why) for name, why in passed.items()}}
@@ -96,22 +89,15 @@ def input_facts(run: Run) -> dict[str, Any]:
     found = legible_facts(run.folder / "provenance.json").get("inputs")
     inputs = found if isinstance(found, dict) else {}
     known = {name: each for name in inputs if (each := _kept_by(inputs[name]))}
-    open_ones = [name for name, each in known.items() if each["task"] == BEST]
-    decided = _decided(run) if open_ones else {}
-    for name in open_ones:
-        if name in decided:
-            number, value = decided[name]
-            known[name] |= {"task": str(number), "value": value}
-    return known
-
-
-def _decided(run: Run) -> BestTasks:
-    """Returns the best tasks of other runs when this run began, from its tasks' states."""
+    open_ones = {name for name, each in known.items() if each["task"] == BEST}
     with suppress(UserError, OSError):
-        for index in range(run.record.tasks if run.state != "queued" else 0):
+        for index in range(run.record.tasks if open_ones and run.state != "queued" else 0):
             if best := run.task_status(index).best:
-                return best
-    return {}
+                for name in open_ones & best.keys():
+                    number, value = best[name]
+                    known[name] |= {"task": str(number), "value": value}
+                break
+    return known
 
 
 def action_facts(run: Run) -> dict[str, Any]:
@@ -123,7 +109,6 @@ def action_facts(run: Run) -> dict[str, Any]:
 
 
 def _kept_by(found: object) -> dict[str, Any] | None:
-    """Returns the facts of one input; None if they are unreadable."""
     try:
         fields = Fields(found, "an input")
         named = {name: fields.text(name) for name in ("run", "task", "output")}
@@ -161,25 +146,19 @@ def reason_of(run: Run, status: RunState) -> str | None:
     return None
 
 
+_SHAPE = ("params", "nodes", "processes_per_node")
+_STATE = ("state", "exit_code", "node", "gpus", "cores", "reason")
+
+
 def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
     """Returns the facts of tasks: parameters, state, exit code, times, last metrics, unreadable
     metrics, and the path of the log."""
-    from fairway_agent.spec import LAST  # listing runs needs none
-
     known = ((task, *task.known_metrics()) for task in tasks)
     return [
         {
-            "task": LAST if task.is_last else task.index,
+            "task": task.name if task.is_last else task.index,
             "last": task.is_last,
-            "params": task.params,
-            "nodes": task.nodes,
-            "processes_per_node": task.processes_per_node,
-            "state": task.state,
-            "exit_code": task.exit_code,
-            "node": task.node,
-            "gpus": task.gpus,
-            "cores": task.cores,
-            "reason": task.reason,
+            **{name: getattr(task, name) for name in (*_SHAPE, *_STATE)},
             "empty_outputs": list(task.empty_outputs),
             "timed_out": task.timed_out,
             "attempts": task.attempts,
@@ -193,19 +172,6 @@ def task_facts(tasks: Iterable[TaskResult]) -> list[dict[str, Any]]:
         }
         for task, metrics, fault in known
     ]
-
-
-def setup_facts(run: Run, run_state: str) -> dict[str, Any] | None:
-    """Returns state, exit code and log of the job's setup; None if the job has none."""
-    status = run.setup_status(run_state)
-    if status is None:
-        return None
-    return {
-        "state": status.state,
-        "exit_code": status.exit_code,
-        "seconds": seconds(status.state, status.started, status.ended),
-        "log": str(run.folder / "setup" / "log.txt"),
-    }
 
 
 @dataclass(frozen=True)
@@ -229,7 +195,14 @@ class RunView:
 
             return prices_at_hand()
 
-        facts, tasks = run_facts(run), run.tasks
+        facts, tasks, setup = run_facts(run), run.tasks, None
+        if (status := run.setup_status(facts["state"])) is not None:
+            setup = {
+                "state": status.state,
+                "exit_code": status.exit_code,
+                "seconds": seconds(status.state, status.started, status.ended),
+                "log": str(run.folder / "setup" / "log.txt"),
+            }
         use = use_of(run, tasks, prices)
         samples = [sample for some in figures(run).values() for sample in some]
         head = {
@@ -240,7 +213,7 @@ class RunView:
             "job_file": run.record.job_file,
             "metrics": list(run.record.metrics),
             "folder": run.place,
-            "setup": setup_facts(run, facts["state"]),
+            "setup": setup,
             "cost": use.to_json(prices().currency if has_currency or use.is_priced else ""),
             "use": in_words(samples) or None,
         }

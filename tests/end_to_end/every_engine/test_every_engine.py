@@ -124,13 +124,8 @@ class TestOneTask:
     def test_run_passes_params_with_special_characters_unchanged(
         self, fairway: Fairway, place: Place
     ) -> None:
-        code, _, log = watched(
-            fairway,
-            place,
-            "printf %s {{ params.text }}",
-            params={"text": HOSTILE},
-            env={"VALUE": HOSTILE},
-        )
+        fields = {"params": {"text": HOSTILE}, "env": {"VALUE": HOSTILE}}
+        code, _, log = watched(fairway, place, "printf %s {{ params.text }}", **fields)
         assert (code, log) == (0, HOSTILE)
         assert not (fairway.folder / "owned").exists()
 
@@ -147,17 +142,13 @@ class TestOneTask:
                 "exclude": ["*.tmp", "part/deep/cache/*"],
             },
         }
-        writes = "; ".join(
-            f'echo {name} > "$FAIRWAY_OUTPUT_{name.upper()}/a.npz"'
-            for name in outputs
-            if name != "plots"
-        )
+        filled = [name for name in outputs if name != "plots"]
+        writes = "; ".join(f'echo {n} > "$FAIRWAY_OUTPUT_{n.upper()}/a.npz"' for n in filled)
         writes += '; cd "$FAIRWAY_OUTPUT_PART"; mkdir -p deep/cache; touch b.txt deep/b.txt '
         writes += "deep/.tmp deep/c.tmp deep/cache/d"
         for ending, kept in (("exit 3", {"core", "trace"}), ("true", {"model", "trace"})):
-            _, run, _ = watched(
-                fairway, place, f"echo {ending}; {writes}; {ending}", outputs=outputs
-            )
+            command = f"echo {ending}; {writes}; {ending}"
+            _, run, _ = watched(fairway, place, command, outputs=outputs)
             fetched = fairway.within("fetch", run, "--to", run, "--json")
             assert fetched.returncode == 0, fetched.stderr
             lacking = [{"run_id": run, "task": "0", "output": "plots", "was_empty": True}]
@@ -190,9 +181,8 @@ class TestOneTask:
         assert fairway.within("logs", facts["run_id"]).stdout == "first\nmore\n"
 
     def test_run_setup_ends_before_the_command_starts(self, fairway: Fairway, place: Place) -> None:
-        code, run, log = watched(
-            fairway, place, "cat made.txt", setup="echo set up; echo made > made.txt"
-        )
+        made = "echo set up; echo made > made.txt"
+        code, run, log = watched(fairway, place, "cat made.txt", setup=made)
         assert code == 0, log
         assert fairway.within("logs", run).stdout.startswith("[setup] set up\n")
         assert fairway.within("logs", run, "--task", "0").stdout == "made\n"
@@ -209,9 +199,8 @@ class TestOneTask:
     def test_run_over_its_timeout_ends_with_exit_code_124(
         self, fairway: Fairway, place: Place
     ) -> None:
-        code, run, _ = watched(
-            fairway, place, "trap '' USR1; sleep 300", timeout="2s", checkpoint={"grace": "1s"}
-        )
+        limits = {"timeout": "2s", "checkpoint": {"grace": "1s"}}
+        code, run, _ = watched(fairway, place, "trap '' USR1; sleep 300", **limits)
         assert code == 124
         facts = facts_of(fairway, run)
         assert facts["task_list"][0]["timed_out"]
@@ -377,18 +366,13 @@ class TestManyTasks:
     def test_sweep_makes_a_task_for_each_point_and_reports_the_best(
         self, fairway: Fairway, place: Place
     ) -> None:
-        code, run, _ = watched(
-            fairway,
-            place,
-            "echo loss={{ params.x }}.5",
-            metrics={"loss": "loss=([0-9.]+)"},
-            sweep=self.SWEEP,
-            **{"finally": {"command": "echo last"}},
-        )
+        fields = {"metrics": {"loss": "loss=([0-9.]+)"}, "finally": {"command": "echo last"}}
+        command = "echo loss={{ params.x }}.5"
+        code, run, _ = watched(fairway, place, command, sweep=self.SWEEP, **fields)
         assert code == 0
         facts = facts_of(fairway, run)
         assert [task["params"] for task in facts["task_list"][:4]] == [
-            {"x": x} for x in range(1, 5)
+            {"x": n} for n in range(1, 5)
         ]
         assert facts["task_states"] == {"succeeded": 5}
         best = json.loads(fairway.within("best", run, "--min", "--json").stdout)
@@ -406,18 +390,15 @@ class TestManyTasks:
     ) -> None:
         fixed = tmp_path_factory.mktemp("fixed") / "yes"
         each = "echo {{ params.x }} | tee $FAIRWAY_OUTPUT_PART/n $FAIRWAY_OUTPUT_WHY/n;"
-        merge = [
-            "cd $FAIRWAY_TASKS_DIR; echo task $FAIRWAY_TASK; ls -d */* | tr '\\n' ' '",
-            "cat */part/n > $FAIRWAY_OUTPUT_SUM/all",
-        ]
-        code, run, _ = watched(
-            fairway,
-            place,
-            f"{each} test {{{{ params.x }}}} != 2 || test -e {fixed}",
-            outputs={"part": {}, "why": {"when": "failure"}},
-            sweep={"points": [{"grid": {"x": [1, 2, 3]}}]},
-            **{"finally": {"command": "\n".join(merge), "outputs": {"sum": {}}}},
-        )
+        merge = "cd $FAIRWAY_TASKS_DIR; echo task $FAIRWAY_TASK; ls -d */* | tr '\\n' ' '\n"
+        merge += "cat */part/n > $FAIRWAY_OUTPUT_SUM/all"
+        command = f"{each} test {{{{ params.x }}}} != 2 || test -e {fixed}"
+        fields = {
+            "outputs": {"part": {}, "why": {"when": "failure"}},
+            "sweep": {"points": [{"grid": {"x": [1, 2, 3]}}]},
+            "finally": {"command": merge, "outputs": {"sum": {}}},
+        }
+        code, run, _ = watched(fairway, place, command, **fields)
         assert code == 1
         last = facts_of(fairway, run)["task_list"][-1]
         assert (last["task"], last["state"]) == ("finally", "succeeded")
@@ -507,16 +488,20 @@ class TestTheTarget:
         [mine] = [target for target in targets if target["name"] == place.name]
         assert mine["nodes_now"] == place.nodes
 
-    def test_mpi_ranks_of_two_nodes_communicate(self, fairway: Fairway, place: Place) -> None:
+    @pytest.fixture
+    def mpi_place(self, place: Place) -> Place:
+        """The target, if it has MPI."""
         if not place.has_mpi:
             pytest.skip("needs root: each node has a host name of its own")
+        return place
+
+    def test_mpi_ranks_of_two_nodes_communicate(self, fairway: Fairway, mpi_place: Place) -> None:
         command = (
             'python -c "from mpi4py import MPI; w = MPI.COMM_WORLD; '
             'print(w.allreduce(w.rank), w.size, flush=True)"'
         )
-        code, run, log = watched(
-            fairway, place, command, template="openmpi", nodes=2, processes_per_node=2
-        )
+        fields = {"template": "openmpi", "nodes": 2, "processes_per_node": 2}
+        code, run, log = watched(fairway, mpi_place, command, **fields)
         assert code == 0, log
         # mpirun sometimes prints harmless warnings.
         assert fairway.within("logs", run).stdout.splitlines().count("6 4") == 4
@@ -534,13 +519,8 @@ class TestTheTarget:
             f"exec 9>{pipe.path}; echo up >&9\n"
             "while :; do sleep 0.1; done"
         )
-        job = fairway.job(
-            command,
-            template="every-node",
-            nodes=2,
-            metrics={"loss": "^loss=([0-9.]+)$"},
-            checkpoint={"grace": "60s"},
-        )
+        fields = {"metrics": {"loss": "^loss=([0-9.]+)$"}, "checkpoint": {"grace": "60s"}}
+        job = fairway.job(command, template="every-node", nodes=2, **fields)
         run = fairway.submit(job, "--target", place.name, "-s", "options={}")
         pipe.lines(2)
         fairway.ok("cancel", run)
@@ -560,26 +540,22 @@ class TestTheTarget:
 
     @pytest.mark.one_engine("ssh")
     def test_mpi_starts_beside_the_folder_of_a_killed_mpirun(
-        self, fairway: Fairway, place: Place
+        self, fairway: Fairway, mpi_place: Place
     ) -> None:
         """mpirun names its folder for its process id, which a later mpirun may have again."""
-        if not place.has_mpi:
-            pytest.skip("needs root: each node has a host name of its own")
         made = 'echo $$ >number; mkdir -p "${TMPDIR:-/tmp}/ompi.$$/pmix.vm.tool"'
         gone = 'rm -r "${TMPDIR:-/tmp}/ompi.$(cat number)"'
         command = f"bash -c '{made}; exec mpirun -n 1 true'; code=$?; {gone} && exit $code"
-        code, _, log = watched(fairway, place, command)
+        code, _, log = watched(fairway, mpi_place, command)
         assert code == 0, log
 
     @pytest.mark.one_engine("ssh")
     def test_mpi_keeps_its_temporary_files_in_a_folder_of_the_attempt(
-        self, fairway: Fairway, place: Place
+        self, fairway: Fairway, mpi_place: Place
     ) -> None:
         """On each node this folder is removed with the attempt."""
-        if not place.has_mpi:
-            pytest.skip("needs root: each node has a host name of its own")
         command = "echo at=$PMIX_SERVER_TMPDIR"
-        code, run, log = watched(fairway, place, command, template="openmpi", nodes=2)
+        code, run, log = watched(fairway, mpi_place, command, template="openmpi", nodes=2)
         assert code == 0, log
         printed = fairway.within("logs", run).stdout.splitlines()
         found = {Path(line[3:]).parent for line in printed if line.startswith("at=")}
@@ -590,16 +566,13 @@ class TestTheTarget:
 
     @pytest.mark.one_engine("ssh")
     def test_mpi_run_ends_with_the_exit_code_of_its_failing_rank(
-        self, fairway: Fairway, place: Place
+        self, fairway: Fairway, mpi_place: Place
     ) -> None:
-        if not place.has_mpi:
-            pytest.skip("needs root: each node has a host name of its own")
         fails = "test $OMPI_COMM_WORLD_RANK != 2 || { echo rank 2 says no; exit 11; }"
         # After MPI_Init: mpirun may hang if a rank ends while its daemons connect to each other.
         command = f'python -c "from mpi4py import MPI"; {fails}; sleep 600'
-        code, run, log = watched(
-            fairway, place, command, template="openmpi", nodes=2, processes_per_node=2
-        )
+        fields = {"template": "openmpi", "nodes": 2, "processes_per_node": 2}
+        code, run, log = watched(fairway, mpi_place, command, **fields)
         assert code == 11, log
         assert "rank 2 says no" in fairway.within("logs", run).stdout
 
@@ -609,21 +582,11 @@ class TestTheTarget:
     ) -> None:
         if place.engine == "batch":
             pytest.skip("refused there")
-        first = fairway.submit(
-            fairway.job(f"read -r _ <{gate.path}; echo first", template="plain"),
-            "--target",
-            place.name,
-        )
-        second = fairway.submit(
-            fairway.job(
-                "echo second",
-                template="plain",
-                after=[first],
-                **{"finally": {"command": "echo last"}},
-            ),
-            "--target",
-            place.name,
-        )
+        job = fairway.job(f"read -r _ <{gate.path}; echo first", template="plain")
+        first = fairway.submit(job, "--target", place.name)
+        fields = {"after": [first], "finally": {"command": "echo last"}}
+        job = fairway.job("echo second", template="plain", **fields)
+        second = fairway.submit(job, "--target", place.name)
         assert fairway.show(second)["state"] == "queued"
         gate.open()
         assert fairway.within("wait", second).returncode == 0

@@ -20,9 +20,8 @@ def kept(fairway: Fairway, target: str, command: str) -> str:
 
 def read(fairway: Fairway, target: str, source: Any) -> tuple[str, dict[str, Any]]:
     """Returns the text that a run reads from an input of that source, and the input in `show`."""
-    run = fairway.submit(
-        fairway.job(READ, template="plain", inputs={"model": source}), "--target", target
-    )
+    job = fairway.job(READ, template="plain", inputs={"model": source})
+    run = fairway.submit(job, "--target", target)
     assert fairway.within("wait", run).returncode == 0, fairway.within("logs", run).stdout
     return fairway.within("logs", run).stdout, fairway.show(run)["inputs"]["model"]
 

@@ -61,14 +61,12 @@ class TestSession:
         (code / "pkg").mkdir(parents=True)
         (code / "pkg" / "old.py").write_text("old\n")
         (code / HOSTILE).write_text("first\n")
-        job = fairway.job(
-            "exit 9", env={"MINE": HOSTILE}, code={"path": "src"}, setup="echo a >made"
-        )
+        fields = {"env": {"MINE": HOSTILE}, "code": {"path": "src"}, "setup": "echo a >made"}
+        job = fairway.job("exit 9", **fields)
         process, run, lines = begun(fairway, place, "--job", str(job))
         assert lines[0] == f"{run} is a session on {place.name}"
-        assert (
-            within(fairway, run, 'printf %s "$MINE"; cat made pkg/old.py') == HOSTILE + "a\nold\n"
-        )
+        shown = 'printf %s "$MINE"; cat made pkg/old.py'
+        assert within(fairway, run, shown) == HOSTILE + "a\nold\n"
 
         (code / "new").mkdir()
         (code / "new" / HOSTILE).write_text("new\n")
@@ -97,13 +95,8 @@ class TestSession:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         tool.unlink()
-        fairway.refused(
-            "dev",
-            place.name,
-            "--hours",
-            "2",
-            says=f"{run} already runs on {place.name}: --hours would need another session",
-        )
+        says = f"{run} already runs on {place.name}: --hours would need another session"
+        fairway.refused("dev", place.name, "--hours", "2", says=says)
         again = fairway.start("dev", place.name)
         assert until(again, "code: 1 removed")[0] == f"{run} is a session on {place.name}"
         assert within(fairway, run, "test ! -e tool.sh && cat made") == "a\n"

@@ -36,13 +36,9 @@ def plain(value: Any, words: dict[str, str], name: str = "") -> Any:
 
 @pytest.mark.one_engine("local")
 def test_commands_print_the_golden_output_for_a_run(fairway: Fairway, place: Place) -> None:
-    job = fairway.job(
-        COMMAND,
-        template="plain",
-        params={"x": 0},
-        sweep={"points": [{"grid": {"x": [1, 4]}}]},
-        outputs={"model": {"when": "always"}},
-    )
+    fields = {"params": {"x": 0}, "outputs": {"model": {"when": "always"}}}
+    sweep = {"points": [{"grid": {"x": [1, 4]}}]}
+    job = fairway.job(COMMAND, template="plain", sweep=sweep, **fields)
     done = fairway.within("submit", job, "--target", place.name, "--watch", "--json")
     assert done.stdout, done.stderr
     run: str = json.loads(done.stdout.splitlines()[-1])["run_id"]

@@ -168,7 +168,5 @@ def test_gpus_that_are_idle_end_their_run_with_exit_code_124(
     assert (facts["state"], facts["reason"]) == ("failed", WHY)
     [task] = facts["task_list"]
     assert (task["exit_code"], task["reason"], task["attempts"]) == (124, WHY, 1)
-    assert fairway.within("logs", facts["run_id"]).stdout.splitlines()[:2] == [
-        "up",
-        f"fairway: {WHY}",
-    ]
+    lines = fairway.within("logs", facts["run_id"]).stdout.splitlines()
+    assert lines[:2] == ["up", f"fairway: {WHY}"]

@@ -14,11 +14,6 @@ from waiting import until
 from fairway_runner.runs.store import Run
 
 
-def task_states(fairway: Fairway, run: str) -> list[str]:
-    """Returns the state of each task of a run."""
-    return [task["state"] for task in fairway.show(run)["task_list"]]
-
-
 @pytest.mark.timeout(1800)
 @pytest.mark.one_engine("local")
 def test_steps_of_the_pipeline_example_succeed_though_submit_is_killed(
@@ -36,16 +31,14 @@ def test_steps_of_the_pipeline_example_succeed_though_submit_is_killed(
     watching.wait()
     done = fairway.within("wait", run)
     assert done.returncode == 0, fairway.within("show", run).stdout + done.stderr
-    facts = fairway.show(run)
-    assert [(e["params"]["step"], e["state"], e["attempts"]) for e in facts["task_list"]] == [
-        ("images", "succeeded", 1),
-        ("train", "succeeded", 1),
-        ("score", "succeeded", 1),
+    found = [
+        (each["params"]["step"], each["state"], each["attempts"]) for each in facts(fairway, run)
     ]
+    assert found == [(step, "succeeded", 1) for step in ("images", "train", "score")]
     known = {folder.name for folder in runs.iterdir() if not folder.name.startswith(".")}
     assert known == {run, f"{run}-images", f"{run}-train", f"{run}-score"}
-    assert task_states(fairway, f"{run}-train") == ["succeeded"] * 3
-    assert task_states(fairway, f"{run}-score") == ["succeeded"] * 4
+    for step, count in (("train", 3), ("score", 4)):
+        assert [each["state"] for each in facts(fairway, f"{run}-{step}")] == ["succeeded"] * count
     best: dict[str, Any] = fairway.show(f"{run}-score")["inputs"]["model"]
     said = fairway.within("logs", f"{run}-score", "--task", "finally").stdout
     assert re.findall(r"accuracy=(\S+) images=359", said) == [f"{best['value']:.3f}"]
@@ -118,7 +111,7 @@ def _trained(gate: Gate) -> dict[str, Any]:
     }
 
 
-_BEST = {"best": {"step": "train", "metric": "accuracy"}}
+_BEST, _SHOW = {"best": {"step": "train", "metric": "accuracy"}}, "cat $FAIRWAY_INPUT_MODEL/m"
 
 
 @pytest.mark.one_engine("local")
@@ -128,11 +121,7 @@ def test_steps_choose_the_best_task_of_a_sweep_on_the_target(
     """No command follows the run, except on Batch, where a command has to start the step."""
     named = {
         "train": _trained(gate),
-        "score": {
-            "after": "train",
-            "inputs": {"model": _BEST},
-            "command": "cat $FAIRWAY_INPUT_MODEL/m",
-        },
+        "score": {"after": "train", "inputs": {"model": _BEST}, "command": _SHOW},
     }
     file, run = fairway.folder / "steps.json", place.new_id("best")
     file.write_text(json.dumps({"name": "best", "template": "plain", "steps": named}))
@@ -171,7 +160,7 @@ def test_steps_that_the_target_cannot_start_are_started_by_serve(
             "after": "train",
             # `score` waits only for `train`, which does not guarantee that `d` exists.
             "inputs": {"model": _BEST, "d": {"from": "step", "step": "data"}},
-            "command": "cat $FAIRWAY_INPUT_MODEL/m",
+            "command": _SHOW,
         },
         "report": {"after": {"score": "ended"}, "command": "echo report"},
     }

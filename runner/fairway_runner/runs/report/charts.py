@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -40,8 +41,7 @@ def curves(metric: str, rows: Sequence[Row], params: Sequence[str]) -> Markup | 
 
 
 def _metric_chart(metric: str, named: Sequence[tuple[str, str, Series]]) -> Markup:
-    """Returns a chart of series, each with a name and the class of its colour; ticks of steps are
-    integers."""
+    """Draws series with their names and the classes of their colours; steps have integer ticks."""
     found = [series for *_, series in named]
     axis = axis_of(metric, found)
     drawn = [Line(name, shade, series.points_over(axis)) for name, shade, series in named]
@@ -67,14 +67,10 @@ def _metric_chart(metric: str, named: Sequence[tuple[str, str, Series]]) -> Mark
 
 
 def _polylines(drawn: Sequence[Line], hints: Sequence[str], x: Scale, y: Scale) -> Markup:
-    lines = [
-        polyline(
-            [(x(at), y(value)) for at, value in each.points],
-            f"{each.name}: {hint}",
-            class_=f"series {each.shade}",
-        )
-        for each, hint in zip(drawn, hints, strict=True)
-    ]
+    lines = []
+    for each, hint in zip(drawn, hints, strict=True):
+        points = [(x(at), y(value)) for at, value in each.points]
+        lines.append(polyline(points, f"{each.name}: {hint}", class_=f"series {each.shade}"))
     return tag("g", *lines, class_="lines")
 
 
@@ -87,8 +83,7 @@ def whole_ticks(scale: Scale) -> list[float]:
 
 
 def axes(x: Scale, y: Scale, x_title: str, x_ticks: Sequence[float]) -> Iterator[Markup]:
-    """Yields the lines and labels of both axes, with a few round values; those of the x axis are
-    given."""
+    """Yields the lines and labels of both axes; the values to label on the x axis are given."""
     for tick in y.ticks():
         yield line(LEFT, y(tick), RIGHT, y(tick), "grid")
         yield text(LEFT - 8, y(tick) + 4, label(tick), "end", "tick")
@@ -141,8 +136,7 @@ _CHARTS: tuple[tuple[str, str, Callable[[Sample], float | None]], ...] = (
 
 
 def legend(nodes: Mapping[str, Sequence[Sample]]) -> list[tuple[str, str]]:
-    """Returns each node with the class of its colour; nothing for one, or for more than have
-    colours."""
+    """Returns each node with the class of its colour; nothing for one, or for too many."""
     if not 1 < len(nodes) <= CATEGORIES:
         return []
     return [(node, f"c{number}") for number, node in enumerate(nodes)]
@@ -151,33 +145,22 @@ def legend(nodes: Mapping[str, Sequence[Sample]]) -> list[tuple[str, str]]:
 def node_charts(nodes: Mapping[str, Sequence[Sample]]) -> list[tuple[str, Markup]]:
     """Returns a chart, with its title, of each figure that the nodes have reported."""
     drawn = dict(list(nodes.items())[:MOST_NODES])
-    starts = [samples[0].time for samples in drawn.values() if samples]
-    if not starts:
-        return []
+    start = min((samples[0].time for samples in drawn.values() if samples), default=0.0)
     alone = "c0" if len(nodes) == 1 else "cx"
-    shades = {node: dict(legend(nodes)).get(node, alone) for node in drawn}
+    shades = dict.fromkeys(drawn, alone) | dict(legend(nodes))
     found = []
     for name, title, share in _CHARTS:
-        lines = [
-            Line(node, shades[node], points)
-            for node, samples in drawn.items()
-            if (points := _shares(samples, share, min(starts)))
-        ]
+        lines = []
+        for node, samples in drawn.items():
+            series = Series(_POINTS)
+            for sample in samples:
+                if (value := share(sample)) is not None:
+                    series.add(100 * value, {"minute": max(0.0, sample.time - start) / _MINUTE})
+            if series.count:
+                lines.append(Line(node, shades[node], series.points_over("minute")))
         if lines:
             found.append((title, _node_chart(f"nodes-{name}", title, lines)))
     return found
-
-
-def _shares(
-    samples: Sequence[Sample], share: Callable[[Sample], float | None], start: float
-) -> list[tuple[float, float]]:
-    """Returns the minutes since the start, and the use in percent, thinned out if there are
-    many."""
-    series = Series(_POINTS)
-    for sample in samples:
-        if (value := share(sample)) is not None:
-            series.add(100 * value, {"minute": max(0.0, sample.time - start) / _MINUTE})
-    return series.drawn("minute") if series.count else []
 
 
 def _node_chart(name: str, title: str, lines: Sequence[Line]) -> Markup:
@@ -262,7 +245,6 @@ def scaling(found: Sequence[Point], metric: str) -> Markup:
 
 
 def _apart(ranks: Sequence[int], x: Scale) -> list[float]:
-    """Selects ranks whose labels do not touch, always including the largest."""
     kept: list[float] = []
     for rank in reversed(ranks):
         if not kept or x(kept[-1]) - x(rank) >= 28:
@@ -352,18 +334,15 @@ def _metric_axis(name: str, rows: Sequence[Row]) -> _Axis:
     return _Axis(name, "metric", height, [(scale(tick), label(tick)) for tick in scale.ticks()])
 
 
-def _draw(axis: _Axis, x: float) -> list[Markup]:
-    parts = [
-        line(x, _TOP, x, _BOTTOM, "axis"),
-        text(x, _TOP - 26, _short(axis.name, 22), "middle", f"axis-name {axis.kind}"),
-    ]
-    last = None
+def _draw(axis: _Axis, x: float) -> Iterator[Markup]:
+    yield line(x, _TOP, x, _BOTTOM, "axis")
+    yield text(x, _TOP - 26, _short(axis.name, 22), "middle", f"axis-name {axis.kind}")
+    last = -math.inf
     for y, mark in sorted(axis.ticks):
-        if last is None or y - last >= 13:  # omit labels that would overlap
-            parts.append(line(x - 4, y, x + 4, y, "axis"))
-            parts.append(text(x - 8, y + 4, _short(mark, _LONGEST), "end", "tick halo"))
+        if y - last >= 13:  # omit labels that would overlap
+            yield line(x - 4, y, x + 4, y, "axis")
+            yield text(x - 8, y + 4, _short(mark, _LONGEST), "end", "tick halo")
             last = y
-    return parts
 
 
 def _short(name: str, most: int) -> str:

@@ -52,8 +52,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """A run as its page shows it; `coloured_by` is the metric whose values the colours represent,
-    if there are more tasks than colours."""
+    """A run as its page shows it; `coloured_by` names the metric that more than 8 tasks show."""
 
     run: Run
     rows: list[Row]
@@ -133,8 +132,7 @@ def _read_series(
     patterns: Patterns,
     settings: dict[str, MetricSetting],
 ) -> None:
-    """Reads the series of the rows that are drawn: all, or a selection spread evenly over the
-    values."""
+    """Reads the series of the rows that are drawn: all, or some, evenly over the values."""
     steps = {name: setting.step for name, setting in settings.items()}
     drawn = [row for row in rows if row.printed]
     if key is not None:
@@ -180,7 +178,7 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
     for (run, task), each in zip(tasks, settings, strict=True):
         patterns = compile_patterns(run.record.metrics)
         found = all_values(run.log(task.index), patterns) if patterns else {}
-        facts = {
+        facts: dict[str, Any] = {
             "run_id": run.id,
             "task": task.index,
             "sweep": run.is_sweep,
@@ -191,7 +189,10 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
             "seconds": seconds(task.state, task.started, task.ended),
             "params": task.params,
             "metrics": {
-                name: {kind: _or_none(value) for kind, value in asdict(values).items()}
+                name: {
+                    kind: value if math.isfinite(value) else None
+                    for kind, value in asdict(values).items()
+                }
                 for name, values in found.items()
             },
             "commit": origins[run.id].get("commit"),
@@ -202,12 +203,7 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return records
 
 
-def _or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _settings(task: TaskResult, job: dict[str, ParamValue]) -> dict[str, ParamValue]:
-    """Returns the settings of a task: its parameters, its shape, and the fields of its job."""
     fields = {**job, "nodes": task.nodes, "processes_per_node": task.processes_per_node}
     params = {f"params.{n}" if n in fields else n: value for n, value in task.params.items()}
     return {**params, **fields, "target": task.run.record.target}

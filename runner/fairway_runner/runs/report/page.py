@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 
 def html_templates(package: str, folder: str) -> Environment:
-    """Returns the templates in a folder of a package: their values are escaped, and must all be
-    given."""
+    """Returns a package's templates: values are escaped, and must all be given."""
     environment = Environment(
         loader=PackageLoader(package, folder),
         autoescape=True,
