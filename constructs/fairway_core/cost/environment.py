@@ -87,7 +87,7 @@ def _services(environment: Environment) -> Iterator[_Resource]:
         yield "registry", [Part(registry.sku, f"registry/{registry.sku}"), *endpoint]
     if environment.has_vault:
         yield "vault", [*without_meter("azurerm_key_vault", "vault"), *endpoint]
-    if environment.has_pools:
+    if environment.pools:
         both = [replace(each, what=f"2 {each.what}s", counts=ONE.times(2)) for each in endpoint]
         yield "Batch account", both
     if environment.monitoring is not None:
