@@ -161,7 +161,11 @@ def review(
         _review_stack(
             plan,
             before.get(plan.stack, {}),
-            _found(plan, plans, own),
+            check_plan(
+                {"resource_changes": plan.changes, "output_changes": plan.output_changes},
+                others=[each for other in plans if other is not plan for each in other.changes],
+                own=own,
+            ),
             compared=bool(base),
             allow=allow,
         )
@@ -195,13 +199,6 @@ def _environments(plans: Sequence[Plan]) -> Iterator[str]:
         name, _, role = plan.stack.rpartition("-")
         if name and role in ROLES:
             yield name
-
-
-def _found(plan: Plan, plans: Sequence[Plan], own: Collection[str]) -> list[Finding]:
-    """Returns the findings of the checks on one plan, which also read the others."""
-    others = [change for other in plans if other is not plan for change in other.changes]
-    changes = {"resource_changes": plan.changes, "output_changes": plan.output_changes}
-    return check_plan(changes, others=others, own=own)
 
 
 def _own_identities(plans: Sequence[Plan]) -> Iterator[str]:

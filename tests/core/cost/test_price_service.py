@@ -56,7 +56,7 @@ def test_price_service_finds_the_price_among_similar_rows(
     assert len(price_server.queries) > 3, "the rows of the first region fill several pages"
 
 
-def test_price_service_returns_unknown_for_no_row_or_two_prices(
+def test_price_service_returns_unknown_for_no_row_two_prices_or_zero(
     price_server: Any, service: PriceService
 ) -> None:
     assert service.hourly(VM, "eastus") is None
@@ -65,11 +65,6 @@ def test_price_service_returns_unknown_for_no_row_or_two_prices(
     assert service.hourly(VM, "eastus") == 98.32, "the same price twice is one"
     price_server.add(retailPrice=99.0)
     assert service.hourly(VM, "eastus") is None
-
-
-def test_price_service_returns_unknown_for_spot_price_of_zero(
-    price_server: Any, service: PriceService
-) -> None:
     price_server.add(skuName="ND96isr H100 v5 Spot", retailPrice=0.0)
     assert service.hourly(SPOT, "eastus") is None
 
