@@ -13,7 +13,7 @@ from fairway_core.environment.addresses import SUBNETS
 from fairway_core.environment.egress import outbound
 from fairway_core.environment.network import ExistingSubnets
 from fairway_core.fields import Reach
-from fairway_core.findings import Finding, UserError
+from fairway_core.findings import Finding
 from fairway_core.resource_ids import parts_of
 
 GROUP = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub"
@@ -100,15 +100,10 @@ def test_access_refuses_bastion_in_existing_network(tmp_path: Path) -> None:
 
 def test_network_existing_refuses_more_nodes_than_addresses(tmp_path: Path) -> None:
     small = _subnet("compute", "10.1.0.0/29")
-    cluster = "clusters:\n  box: {engine: ssh, size: Standard_HB176rs_v4, nodes: 4, mounts: [data]}"
-    file = tmp_path / "lab.yaml"
-    file.write_text(
-        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}']}}\n{cluster}\n{SERVER}"
-        + _existing(small, STORAGE, ENDPOINTS)
-    )
-    with pytest.raises(UserError, match="4 nodes do not fit in the 3 addresses") as caught:
-        load_environment(file)
-    assert caught.value.findings[0].path == "network.existing"
+    text = _text(SERVER + _existing(small, STORAGE, ENDPOINTS))
+    finding = fault(tmp_path, text.replace("nodes: 1", "nodes: 4, mounts: [data]"))
+    assert "4 nodes do not fit in the 3 addresses" in finding.message
+    assert finding.path == "network.existing"
 
 
 @pytest.mark.parametrize(
