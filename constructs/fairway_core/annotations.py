@@ -27,9 +27,7 @@ def fields_at(model: type[BaseModel], path: DataPath, data: Any) -> list[str]:
             continue
         value = value.get(step) if isinstance(value, Mapping) else None
     for annotation in annotations_at(model, path):
-        if _is_model(annotation):
-            if not _literals_agree(annotation, value):
-                continue
+        if _is_model(annotation) and _literals_agree(annotation, value):
             names += [field.alias or name for name, field in annotation.model_fields.items()]
     return names
 
@@ -168,14 +166,11 @@ def _of_one(key: str, value: Any, types: Iterable[Any]) -> str:
         fields = {field.alias or name: field for name, field in annotation.model_fields.items()}
         needed = [name for name, field in fields.items() if field.is_required()]
         first, *others = needed or list(fields)[:1]
-        fits = any(_takes(each, value) for each in annotations_at(annotation, (first,)))
+        kinds = [type(value)] + [float] * (type(value) is int)
+        fits = any(each in kinds for each in annotations_at(annotation, (first,)))
         shown = [f"{first}: {_written(value) if fits else '…'}", *(f"{one}: …" for one in others)]
         return f"write `{key}: {{{', '.join(shown)}}}`"
     return ""
-
-
-def _takes(annotation: Any, value: Any) -> bool:
-    return annotation is type(value) or (annotation is float and type(value) is int)
 
 
 def _name(value: list[Any]) -> str:

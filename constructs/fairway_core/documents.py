@@ -390,13 +390,11 @@ class Document:
             return self
         from fairway_core.overrides import apply
 
-        document = self
+        data, overrides = self.data, dict(self.overrides)
         for assignment in assignments:
-            data, path, location = apply(document.data, assignment, model)
-            document = replace(
-                document, data=data, overrides={**document.overrides, path: location}
-            )
-        return document
+            data, path, location = apply(data, assignment, model)
+            overrides[path] = location
+        return replace(self, data=data, overrides=overrides)
 
 
 def read(file: str | Path) -> Document:
@@ -428,9 +426,8 @@ def text_of(path: Path) -> str:
         hint = "name the YAML file in it"
         raise UserError.of("not-a-file", f"{path}: is a directory", hint) from None
     except OSError as error:
-        raise UserError.of(
-            "unreadable-file", f"{path}: {error.strerror}", f"ls -l {path}"
-        ) from None
+        message = f"{path}: {error.strerror}"
+        raise UserError.of("unreadable-file", message, f"ls -l {path}") from None
     if len(content) > _LARGEST_FILE:
         hint = "name a job or an environment; data does not belong in these files"
         raise UserError.of("file-too-large", f"{path}: larger than 1 MiB", hint)
@@ -442,10 +439,8 @@ def text_of(path: Path) -> str:
         column = error.start - (content.rfind(b"\n", 0, error.start) + 1) + 1
         shown = content.splitlines()[line - 1].decode("utf-8", "replace")
         location = Location(str(path), line, column, shown)
-        message = f"byte 0x{content[error.start]:02x} is not UTF-8"
-        raise UserError(
-            [Finding("not-utf-8", message, "save the file as UTF-8", location=location)]
-        ) from None
+        message, hint = f"byte 0x{content[error.start]:02x} is not UTF-8", "save the file as UTF-8"
+        raise UserError([Finding("not-utf-8", message, hint, location=location)]) from None
 
 
 def _near_file(path: Path) -> str:

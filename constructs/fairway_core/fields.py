@@ -167,24 +167,23 @@ def each_once(
         seen.add(fold(item))
 
 
-def _emails(addresses: tuple[str, ...]) -> tuple[str, ...]:
+Email = Annotated[str, AfterValidator(_email), written_as(_EMAIL)]
+
+
+def _differing(addresses: Any) -> Any:
     each_once(addresses, fold=str.lower)
     return addresses
-
-
-Email = Annotated[str, AfterValidator(_email), written_as(_EMAIL)]
 
 
 def _someone(addresses: Sequence[str]) -> Sequence[str]:
     if not addresses:
         raise FieldError("nobody would get the mail", "name an address: team@example.com")
-    each_once(addresses, fold=str.lower)
     return addresses
 
 
-Contacts = Annotated[Sequence[Email], AfterValidator(_someone)]
+Emails = Annotated[tuple[Email, ...], AfterValidator(_differing)]
+Contacts = Annotated[Sequence[Email], AfterValidator(_someone), AfterValidator(_differing)]
 """Addresses for mail, at least one."""
-Emails = Annotated[tuple[Email, ...], AfterValidator(_emails)]
 
 
 # Source: https://github.com/distribution/reference.
@@ -206,7 +205,14 @@ def is_image(text: str) -> bool:
 
 
 # Jump hosts as in ssh's ProxyJump: a name that ssh knows, or an address.
-_JUMP = r"(?:[\w.][\w.+-]*@)?(?:[\w.][\w.-]*|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?"
+_JumpHost = Annotated[
+    str,
+    matching(
+        r"(?:[\w.][\w.+-]*@)?(?:[\w.][\w.-]*|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?",
+        "`{}` is not a jump host",
+        "write user@host or user@host:port, one per item",
+    ),
+]
 
 
 def _bastion(text: str) -> str:
@@ -223,20 +229,7 @@ class Reach(Model, defer_build=True):
 
     bastion: Annotated[str, AfterValidator(_bastion)] | None = None
     """The id of an Azure Bastion that allows native clients and connections by IP address."""
-    jump: (
-        tuple[
-            Annotated[
-                str,
-                matching(
-                    _JUMP,
-                    "`{}` is not a jump host",
-                    "write user@host or user@host:port, one per item",
-                ),
-            ],
-            ...,
-        ]
-        | None
-    ) = Field(default=None, min_length=1)
+    jump: tuple[_JumpHost, ...] | None = Field(default=None, min_length=1)
     """Jump hosts in the order to pass them, each `user@host` or `user@host:port`."""
 
     @rule

@@ -86,7 +86,7 @@ def parsed(content: bytes) -> Any:
     """
     try:
         return json.loads(
-            content, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_once
+            content, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_once
         )
     except (ValueError, RecursionError):
         return NO_JSON
@@ -101,13 +101,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is not a number in JSON")
-
-
 def _finite(text: str) -> float:
+    """Parses a number, or one of the constants, of which none is a number in JSON."""
     number = float(text)
-    return number if math.isfinite(number) else _no_number(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a number in JSON")
+    return number
 
 
 def is_deep(content: bytes) -> bool:

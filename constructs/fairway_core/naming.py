@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 ROLE_TAG, NAME_TAG = "fairway-role", "fairway-name"
 """Tags by which rules and diagrams know a resource's purpose, wherever it is defined."""
 
+OWN_TAGS = ("environment", "managed-by")
+"""Tags that Fairway puts on every resource, by which its environment and creator can be found."""
+
 SLURM_TAG = "fairway-slurm"
 """The tag of a scheduler with its version of Slurm, by which rules detect a new version."""
 
@@ -155,18 +158,16 @@ class Naming:
             raise ValueError(f"the name of a {kind} is taken in all of Azure: it needs a suffix")
         own = "-".join(filter(None, parts))
         of = NameParts(kind, rule.abbreviation, environment, region, own, unique=rule.unique)
-        name = self.function(of) if self.function else of.fill(self._pattern_of(rule))
-        _check(kind, rule, name, SUFFIX_LENGTH if suffix else 0)
+        pattern = self.unique if rule.unique else self.pattern
+        name = self.function(of) if self.function else of.fill(pattern)
+        check_name(kind, name, SUFFIX_LENGTH if suffix else 0)
         return name + suffix
-
-    def _pattern_of(self, rule: NameRule) -> str:
-        return self.unique if rule.unique else self.pattern
 
     def faults(self, environment: str, region: str) -> Iterator[tuple[str, str, str]]:
         """Yields the patterns that leave too little room for names that an environment may have:
         the pattern's field, a message and a hint."""
         for kind, rule in _rules().items():
-            pattern = self._pattern_of(rule)
+            pattern = self.unique if rule.unique else self.pattern
             name = "x" * rule.room
             of = NameParts(kind, rule.abbreviation, environment, region, name, unique=rule.unique)
             length = len(of.fill(pattern)) + (SUFFIX_LENGTH if rule.unique else 0)
@@ -215,9 +216,19 @@ def check_pattern(pattern: str) -> None:
         raise UserError.of("bad-pattern", message, f"add {' and '.join(missing)}")
 
 
-def check_name(kind: str, name: str) -> None:
-    """Raises UserError if Azure would refuse a complete name that a user chose."""
-    _check(kind, look_up(kind, _rules(), "resource-kind"), name, 0)
+def check_name(kind: str, name: str, suffix_length: int = 0) -> None:
+    """Raises UserError if Azure would refuse a name, with a suffix of that many characters."""
+    rule, noun = look_up(kind, _rules(), "resource-kind"), kind.replace("_", " ")
+    length = len(name) + suffix_length
+    if not rule.shortest <= length <= rule.longest:
+        raise UserError.of(
+            "name-too-long" if length > rule.longest else "name-too-short",
+            f"the name `{name}` of a {noun} has {counted(length, 'character')}",
+            f"Azure takes {rule.shortest} to {rule.longest}: choose another `name:`",
+        )
+    if not rule.accepts(name):
+        message = f"`{name}` is not a valid name for a {noun}"
+        raise UserError.of("bad-name", message, f"Azure takes {rule.takes}")
 
 
 def name_rule(kind: str) -> NameRule | None:
@@ -240,21 +251,6 @@ def unique_suffix(subscription_id: str, environment: str) -> str:
     """
     text = f'join("-", [{subscription_id}, "{environment}"])'
     return f"${{substr(sha256({text}), 0, {SUFFIX_LENGTH})}}"
-
-
-def _check(kind: str, rule: NameRule, name: str, suffix_length: int) -> None:
-    noun = kind.replace("_", " ")
-    length = len(name) + suffix_length
-    if not rule.shortest <= length <= rule.longest:
-        raise UserError.of(
-            "name-too-long" if length > rule.longest else "name-too-short",
-            f"the name `{name}` of a {noun} has {counted(length, 'character')}",
-            f"Azure takes {rule.shortest} to {rule.longest}: choose another `name:`",
-        )
-    if not rule.accepts(name):
-        raise UserError.of(
-            "bad-name", f"`{name}` is not a valid name for a {noun}", f"Azure takes {rule.takes}"
-        )
 
 
 @cache

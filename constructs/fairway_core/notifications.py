@@ -20,18 +20,15 @@ def _receiver(value: str) -> str:
             raise FieldError("this does not name a secret", hint)
         return value
     fits = re.fullmatch(rf"https://[^\s/]+(/\S*)?|http://{_LOOPBACK}(:[0-9]+)?(/\S*)?", value)
-    if not fits or not _is_readable(value):
+    try:
+        parts = urlsplit(value)
+        fits = fits if parts.hostname and parts.port != 0 else None
+    except ValueError:  # brackets without an address in them, or an invalid port
+        fits = None
+    if not fits:
         hint = "write an address that begins with https://, or secret:NAME"
         raise FieldError("this is not the address of a receiver", hint)
     return value
-
-
-def _is_readable(value: str) -> bool:
-    try:
-        parts = urlsplit(value)
-        return bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets without an address in them, or an invalid port
-        return False
 
 
 def _server(value: str) -> str:

@@ -89,14 +89,13 @@ def _typed(text: str, before: Any, annotations: list[Any], location: Location, k
     value = _value(text, location, takes_text=takes_text)
     if isinstance(value, dict) and takes_text and not any(map(_is_mapping, others)):
         value = text
-    if isinstance(before, bool) != isinstance(value, bool) and _is_plain(before):
+    if isinstance(before, bool) != isinstance(value, bool) and isinstance(before, int | float):
         _fail(f"`{key}` is {describe(before)}: expected the same kind of value", location)
-    if isinstance(before, int | float) and _is_open(annotations):
+    is_open = Any in annotations or {str, int, float} <= set(annotations)  # in the model
+    if isinstance(before, int | float) and is_open:
         if not isinstance(value, int | float):
-            _fail(
-                f"`{key}` is {describe(before)}: expected a number, found {describe(value)}",
-                location,
-            )
+            found = f"expected a number, found {describe(value)}"
+            _fail(f"`{key}` is {describe(before)}: {found}", location)
         return float(value) if isinstance(before, float) else value
     return value
 
@@ -113,18 +112,9 @@ def _value(text: str, location: Location, *, takes_text: bool) -> Any:
         return text
 
 
-def _is_open(annotations: list[Any]) -> bool:
-    """Returns True if the model leaves the type of the value to the document."""
-    return Any in annotations or {str, int, float} <= set(annotations)
-
-
 def _is_mapping(annotation: Any) -> bool:
     kind = get_origin(annotation) or annotation
     return annotation is Any or (isinstance(kind, type) and issubclass(kind, (BaseModel, Mapping)))
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, bool | int | float)
 
 
 def _fail(message: str, location: Location, hint: str = "", id: str = "bad-override") -> NoReturn:  # noqa: A002

@@ -36,7 +36,11 @@ def find_project(start: Path | None = None) -> tuple[Path, Path | None]:
         return folder, _file_in(folder)
     if start is not None and not start.is_dir():
         raise UserError.of("no-folder", f"{start} is not a folder", "name that of a project")
-    here = start.absolute() if start is not None else _here()
+    try:
+        here = (start or Path()).absolute()
+    except FileNotFoundError:
+        message = "the current folder was removed"
+        raise UserError.of("no-folder", message, "change to one that exists") from None
     for folder in (here, *here.parents):
         if (file := _file_in(folder)) is not None:
             return folder, file
@@ -46,11 +50,3 @@ def find_project(start: Path | None = None) -> tuple[Path, Path | None]:
 def _file_in(folder: Path) -> Path | None:
     file = folder / FILE
     return file if file.is_file() else None
-
-
-def _here() -> Path:
-    try:
-        return Path.cwd()
-    except FileNotFoundError:
-        message = "the current folder was removed"
-        raise UserError.of("no-folder", message, "change to one that exists") from None

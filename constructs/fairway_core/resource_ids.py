@@ -12,61 +12,51 @@ from fairway_core.documents import FieldError, matching
 _GROUP = "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers"
 _RESOURCE_GROUP = "/subscriptions/{subscription}/resourceGroups/{name}"
 
-# The part after the resource group, and the command that shows the id of an existing resource.
+_NAMED, _IN_GROUP = "-n NAME", "-g GROUP -n NAME"
+# The part after the resource group, and how `az` is asked for the id: by a command and its options.
 _KINDS = {
-    "resource group": ("", "az group show -o tsv --query id -n NAME"),
-    "storage account": (
-        "Microsoft.Storage/storageAccounts/{name}",
-        "az storage account show -o tsv --query id -n NAME",
-    ),
-    "virtual network": (
-        "Microsoft.Network/virtualNetworks/{name}",
-        "az network vnet show -o tsv --query id -g GROUP -n NAME",
-    ),
+    "resource group": ("", "group", _NAMED),
+    "storage account": ("Microsoft.Storage/storageAccounts/{name}", "storage account", _NAMED),
+    "virtual network": ("Microsoft.Network/virtualNetworks/{name}", "network vnet", _IN_GROUP),
     "subnet": (
         "Microsoft.Network/virtualNetworks/{network}/subnets/{name}",
-        "az network vnet subnet show -o tsv --query id -g GROUP --vnet-name NETWORK -n NAME",
+        "network vnet subnet",
+        "-g GROUP --vnet-name NETWORK -n NAME",
     ),
-    "Bastion": (
-        "Microsoft.Network/bastionHosts/{name}",
-        "az network bastion show -o tsv --query id -g GROUP -n NAME",
-    ),
+    "Bastion": ("Microsoft.Network/bastionHosts/{name}", "network bastion", _IN_GROUP),
     "private DNS zone": (
         "Microsoft.Network/privateDnsZones/{name}",
-        "az network private-dns zone show -o tsv --query id -g GROUP -n ZONE",
+        "network private-dns zone",
+        "-g GROUP -n ZONE",
     ),
-    "key vault": ("Microsoft.KeyVault/vaults/{name}", "az keyvault show -o tsv --query id -n NAME"),
-    "container registry": (
-        "Microsoft.ContainerRegistry/registries/{name}",
-        "az acr show -o tsv --query id -n NAME",
-    ),
+    "key vault": ("Microsoft.KeyVault/vaults/{name}", "keyvault", _NAMED),
+    "container registry": ("Microsoft.ContainerRegistry/registries/{name}", "acr", _NAMED),
     "managed identity": (
         "Microsoft.ManagedIdentity/userAssignedIdentities/{name}",
-        "az identity show -o tsv --query id -g GROUP -n NAME",
+        "identity",
+        _IN_GROUP,
     ),
-    "Batch account": (
-        "Microsoft.Batch/batchAccounts/{name}",
-        "az batch account show -o tsv --query id -g GROUP -n NAME",
-    ),
-    "AKS cluster": (
-        "Microsoft.ContainerService/managedClusters/{name}",
-        "az aks show -o tsv --query id -g GROUP -n NAME",
-    ),
+    "Batch account": ("Microsoft.Batch/batchAccounts/{name}", "batch account", _IN_GROUP),
+    "AKS cluster": ("Microsoft.ContainerService/managedClusters/{name}", "aks", _IN_GROUP),
     "version of a gallery image": (
         "Microsoft.Compute/galleries/{gallery}/images/{name}/versions/{version}",
-        "az sig image-version show -o tsv --query id -g GROUP -r GALLERY -i NAME -e VERSION",
+        "sig image-version",
+        "-g GROUP -r GALLERY -i NAME -e VERSION",
     ),
     "Log Analytics workspace": (
         "Microsoft.OperationalInsights/workspaces/{name}",
-        "az monitor log-analytics workspace show -o tsv --query id -g GROUP -n NAME",
+        "monitor log-analytics workspace",
+        _IN_GROUP,
     ),
     "capacity reservation group": (
         "Microsoft.Compute/capacityReservationGroups/{name}",
-        "az capacity reservation group show -o tsv --query id -g GROUP -n NAME",
+        "capacity reservation group",
+        _IN_GROUP,
     ),
     "proximity placement group": (
         "Microsoft.Compute/proximityPlacementGroups/{name}",
-        "az ppg show -o tsv --query id -g GROUP -n NAME",
+        "ppg",
+        _IN_GROUP,
     ),
 }
 # No slash, and no character that Terraform would evaluate, or that ends a Terraform string.
@@ -86,32 +76,22 @@ def parts_of(kind: str, text: str) -> dict[str, str]:
     >>> parts["resource_group"], parts["name"]
     ('hub', 'v')
     """
-    form, command = _KINDS[kind]
+    form, command, options = _KINDS[kind]
     # `az identity` prints `resourcegroups`; ids of other kinds must match Terraform's spelling.
     flags = re.IGNORECASE if kind == "managed identity" else 0
-    match = re.fullmatch(_pattern(form), text, flags)
+    whole = (f"{_GROUP}/{form}" if form else _RESOURCE_GROUP).replace(".", r"\.")
+    of = {"subscription": GUID}
+    pattern = re.sub(r"\{(\w+)\}", lambda m: f"(?P<{m[1]}>{of.get(m[1], _WORD)})", whole)
+    match = re.fullmatch(pattern, text, flags)
     if match is None:
-        raise FieldError(f"`{text}` is not the id of a {kind}", command)
+        hint = f"az {command} show -o tsv --query id {options}"
+        raise FieldError(f"`{text}` is not the id of a {kind}", hint)
     return match.groupdict()
 
 
 def network_of(subnet_id: str) -> str:
     """Returns the id of the virtual network that contains a subnet."""
     return subnet_id.partition("/subnets/")[0]
-
-
-def _pattern(form: str) -> str:
-    """Returns a regular expression for the form, with a group for each of its names."""
-
-    def group(match: re.Match[str]) -> str:
-        return f"(?P<{match[1]}>{GUID if match[1] == 'subscription' else _WORD})"
-
-    text = (
-        re.escape(f"{_GROUP}/{form}" if form else _RESOURCE_GROUP)
-        .replace(r"\{", "{")
-        .replace(r"\}", "}")
-    )
-    return re.sub(r"\{(\w+)\}", group, text)
 
 
 def _id_of(kind: str) -> AfterValidator:

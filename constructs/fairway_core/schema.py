@@ -9,15 +9,13 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from typing import TYPE_CHECKING, Any, get_args
+from itertools import pairwise
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
 from fairway_core.annotations import extra_annotations
 from fairway_core.fields import written_span
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -34,10 +32,10 @@ def schema_of(model: type[BaseModel], *, title: str, reference: str | None = Non
     is replaced when the file is read.
     """
     schema = model.model_json_schema()
-    words = _words_by_title(model)
+    models = models_in(model)
     definitions = schema.pop("$defs", {})
     for name, definition in {**definitions, model.__name__: schema}.items():
-        _describe(definition, words.get(name, {}))
+        _describe(definition, models.get(name))
     if reference is not None:
         definitions = {name: _lenient(each, reference) for name, each in definitions.items()}
         schema = _lenient(schema, reference)
@@ -53,8 +51,17 @@ def field_words(model: type[BaseModel]) -> dict[str, str]:
     """
     words: dict[str, str] = {}
     for base in reversed(model.__mro__):
-        if issubclass(base, BaseModel) and base is not BaseModel:
-            words |= _words_in(base)
+        if not issubclass(base, BaseModel) or base is BaseModel:
+            continue
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(tree, ast.ClassDef)
+        for field, below in pairwise(tree.body):
+            match field, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(said))),
+                ) if name in base.model_fields:
+                    words[name] = inspect.cleandoc(said)
     return words
 
 
@@ -82,38 +89,12 @@ def models_in(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
     return found
 
 
-def _words_in(model: type[BaseModel]) -> dict[str, str]:
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    assert isinstance(tree, ast.ClassDef)
-    words = {}
-    for field, below in zip(tree.body, [*tree.body[1:], None], strict=True):
-        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
-            continue
-        name, said = field.target.id, _text(below)
-        if said and name in model.model_fields:
-            words[name] = said
-    return words
-
-
-def _text(statement: ast.stmt | None) -> str:
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-        value = statement.value.value
-        return inspect.cleandoc(value) if isinstance(value, str) else ""
-    return ""
-
-
-def _words_by_title(model: type[BaseModel]) -> dict[str, dict[str, str]]:
-    result = {}
-    for name, each in models_in(model).items():
-        words = field_words(each)
-        result[name] = {
-            each.model_fields[field].alias or field: text for field, text in words.items()
-        }
-    return result
-
-
-def _describe(definition: Schema, words: Mapping[str, str]) -> None:
+def _describe(definition: Schema, model: type[BaseModel] | None) -> None:
     """Adds descriptions to properties, and removes the titles that pydantic makes from names."""
+    words: dict[str, str] = {}
+    if model is not None:
+        fields = model.model_fields
+        words = {fields[name].alias or name: said for name, said in field_words(model).items()}
     definition.pop("title", None)
     if "description" in definition:
         definition["description"] = inspect.cleandoc(definition["description"])

@@ -118,9 +118,8 @@ def tells_secret(text: str) -> bool:
     if len(text) < _SHORTEST:
         return False
     if "=" in text or ":" in text or "--" in text:
-        if _TOLD.search(text) or any(_is_given(found) for found in _GIVEN.finditer(text)):
-            return True
-        if _is_named(as_read(text)):
+        given = any(map(_is_given, _GIVEN.finditer(text)))
+        if given or _TOLD.search(text) or _is_named(as_read(text)):
             return True
     elif text[0] == "/":
         return False

@@ -77,21 +77,16 @@ def findings_of(error: ValidationError, document: Source, model: type[BaseModel]
         if not any(len(other) > len(path) > 0 and other[: len(path)] == path for other in by_path)
     ]
     # A misspelt key is reported as unknown, but not as missing too.
-    meant = {
-        _meant_key(path, document, model)
-        for path in telling
-        if by_path[path][0]["type"] == "extra_forbidden"
-    }
+    meant = set()
+    for path in telling:
+        if by_path[path][0]["type"] == "extra_forbidden":
+            near = nearest(str(path[-1]), fields_at(model, path[:-1], document.data))
+            meant.add((*path[:-1], near or path[-1]))
     telling = [
         path for path in telling if path not in meant or by_path[path][0]["type"] != "missing"
     ]
     findings = [_finding(path, by_path[path], document, model) for path in telling]
     return sorted(findings, key=lambda finding: finding.position)
-
-
-def _meant_key(path: DataPath, document: Source, model: type[BaseModel]) -> DataPath:
-    near = nearest(str(path[-1]), fields_at(model, path[:-1], document.data))
-    return (*path[:-1], near or path[-1])
 
 
 def describe(value: Any) -> str:
@@ -161,10 +156,8 @@ def _finding(
             message, hint = f"`{dotted}` is missing", f"add `{path[-1]}{sign}`"
             return Finding("missing-key", message, hint, dotted, location=location)
         case "extra_forbidden":
-            hint = _foreign(path, model)
-            hint = hint or did_you_mean(
-                str(path[-1]), fields_at(model, path[:-1], document.data), most=40
-            )
+            known = fields_at(model, path[:-1], document.data)
+            hint = _foreign(path, model) or did_you_mean(str(path[-1]), known, most=40)
             location = document.location(path, of_key=True)
             message = f"unknown key `{path[-1]}`"
             return Finding("unknown-key", message, hint, dotted, location=location)
@@ -176,10 +169,8 @@ def _finding(
     if cause is not None:
         if location and getattr(cause, "secret", False):
             location = location.hidden
-        label = f"`{dotted}`: " if dotted else ""
-        return Finding(
-            "bad-value", f"{label}{cause}", getattr(cause, "hint", ""), dotted, location=location
-        )
+        message = f"`{dotted}`: {cause}" if dotted else str(cause)
+        return Finding("bad-value", message, getattr(cause, "hint", ""), dotted, location=location)
     return _type_finding(path, errors, document, location, annotations_at(model, path))
 
 

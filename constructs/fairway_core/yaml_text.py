@@ -128,9 +128,8 @@ def parse_yaml(text: str, file: str) -> YamlText:
         # The reader has no error of its own for this, and so no location.
         found = re.search(r"\\U(?!000|0010)", text)
         mark = _mark_at(text, found.start() if found else 0)
-        _fail(
-            result, "yaml-syntax", "this is not YAML: an escape beyond Unicode", mark, "remove it"
-        )
+        message = "this is not YAML: an escape beyond Unicode"
+        _fail(result, "yaml-syntax", message, mark, "remove it")
     except YAMLError as error:
         reason = str(error).splitlines()[0]
         _fail(result, "yaml-syntax", f"this is not YAML: {reason}", Mark(1, 1, 1), USUAL)
@@ -224,9 +223,8 @@ class _Reader:
         if len(path) >= _DEEPEST:
             self._fail("yaml-nesting", DEEP, node, FLATTER)
         if id(node) in self._open:
-            self._fail(
-                "alias-cycle", "this alias contains itself", node, "write out what it refers to"
-            )
+            hint = "write out what it refers to"
+            self._fail("alias-cycle", "this alias contains itself", node, hint)
         self._open.add(id(node))
         value: Any = None
         if isinstance(node, MappingNode):
@@ -260,19 +258,16 @@ class _Reader:
         for key_node, value_node in node.value:
             self._count(key_node)
             if str(key_node.tag) == _TAG + "merge":
-                sources += value_node.value if _is_sequence(value_node) else [value_node]
+                several = str(value_node.tag) == _TAG + "seq"
+                sources += value_node.value if several else [value_node]
                 continue
             key = self._key(key_node)
             if key in into:
                 if merged:
                     continue
                 first = self._text.keys[*path, key].line
-                self._fail(
-                    "duplicate-key",
-                    f"the key `{key}` is repeated here",
-                    key_node,
-                    f"the first is in line {first}: keep one of the two",
-                )
+                hint = f"the first is in line {first}: keep one of the two"
+                self._fail("duplicate-key", f"the key `{key}` is repeated here", key_node, hint)
             self._text.keys[*path, key] = _mark(key_node)
             into[key] = self.read(value_node, (*path, key))
         for source in sources:
@@ -284,11 +279,9 @@ class _Reader:
         from ruamel.yaml.nodes import ScalarNode
 
         if not isinstance(node, ScalarNode) or str(node.tag) != _TAG + "str":
-            hint = (
-                f'write "{node.value}"'
-                if isinstance(node, ScalarNode)
-                else "write a word before the colon"
-            )
+            hint = "write a word before the colon"
+            if isinstance(node, ScalarNode):
+                hint = f'write "{node.value}"'
             self._fail("bad-key", "a key must be text", node, hint)
         return self._string(str(node.value), node)
 
@@ -298,11 +291,21 @@ class _Reader:
             case "null":
                 return None
             case "bool":
-                return self._boolean(text, node)
+                if text.lower() not in ("true", "false"):
+                    message = f"`{text}` is neither true nor false"
+                    self._fail("bad-boolean", message, node, "quote it")
+                return text.lower() == "true"
             case "int":
                 return self._integer(text, node)
             case "float":
-                return self._float(text, node)
+                try:
+                    value = float(text.replace("_", ""))
+                except ValueError:
+                    value = math.nan
+                if not math.isfinite(value):
+                    message = f"`{text}` is not a finite number"
+                    self._fail("bad-number", message, node, "write a number, or quote it")
+                return value
             case _:
                 return self._string(text, node)
 
@@ -310,15 +313,9 @@ class _Reader:
         # JSON escapes a character beyond U+FFFF as a surrogate pair, which is joined here.
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         if character := unfit_character(text):
-            self._fail(
-                "bad-character", f"the text holds the character {character}", node, "remove it"
-            )
+            message = f"the text holds the character {character}"
+            self._fail("bad-character", message, node, "remove it")
         return text
-
-    def _boolean(self, text: str, node: ScalarNode) -> bool:
-        if text.lower() not in ("true", "false"):
-            self._fail("bad-boolean", f"`{text}` is neither true nor false", node, "quote it")
-        return text.lower() == "true"
 
     def _integer(self, text: str, node: ScalarNode) -> int:
         digits = text.replace("_", "")
@@ -332,26 +329,8 @@ class _Reader:
             self._fail("bad-number", f"`{text[:40]}…` is too large a number", node, "quote it")
         return value
 
-    def _float(self, text: str, node: ScalarNode) -> float:
-        try:
-            value = float(text.replace("_", ""))
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            self._fail(
-                "bad-number",
-                f"`{text}` is not a finite number",
-                node,
-                "write a number, or quote it",
-            )
-        return value
-
     def _fail(self, id: str, message: str, node: Node, hint: str) -> NoReturn:  # noqa: A002
         _fail(self._text, id, message, _mark(node), hint)
-
-
-def _is_sequence(node: Node) -> bool:
-    return bool(str(node.tag) == _TAG + "seq")
 
 
 def nearest_mark(path: DataPath, *tables: Mapping[DataPath, Mark]) -> Mark | None:

@@ -51,20 +51,12 @@ def cost_facts(
             for offer in offers(parts, prices)
         ],
         "schedules": [
-            {
-                "resource": saving.resource,
-                "hours_a_week": saving.hours_a_week,
-                "saved_monthly": _rounded(saving.monthly),
-            }
-            for saving in savings(environment, found)
+            {"resource": name, "hours_a_week": hours, "saved_monthly": _rounded(saved)}
+            for name, hours, saved in savings(environment, found)
         ],
         "idle": [
-            {
-                "resource": saving.resource,
-                "after_seconds": saving.after,
-                "saved_hourly": _rounded(saving.hourly),
-            }
-            for saving in idle_savings(environment, found)
+            {"resource": name, "after_seconds": after, "saved_hourly": _rounded(saved)}
+            for name, after, saved in idle_savings(environment, found)
         ],
     }
 

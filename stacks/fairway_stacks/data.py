@@ -54,7 +54,7 @@ class DataStack(RoleStack):
             if environment.node_pools
             else None
         )
-        self.batch = self._batch() if environment.has_pools else None
+        self.batch = self._batch() if environment.pools else None
         containers = {name: each.id for name, each in self.storage.containers.items()}
         batch_id = self.batch.id if self.batch else None
         let_submit(

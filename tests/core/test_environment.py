@@ -236,16 +236,11 @@ def test_core_imports_neither_terraform_nor_azure(repository: Path) -> None:
 
 @pytest.mark.parametrize("name", ["disk", "shm", "mapper"])
 def test_environment_refuses_file_system_named_like_a_device_folder(
-    name: str, tmp_path: Path
+    name: str, tmp_path: Path, home: Path
 ) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_text(
-        "name: lab\nlocation: westeurope\n"
-        f"filesystems: {{{name}: {{kind: nfs_server, path: /data}}}}\n"
-        "clusters: {box: {engine: ssh, size: Standard_NC24ads_A100_v4, nodes: 1}}\n"
-    )
-    with pytest.raises(UserError, match=f"`{name}` is a folder of Linux's devices"):
-        load_environment(file, home=tmp_path)
+    text = f"{SMALLEST}filesystems: {{{name}: {{kind: nfs_server, path: /data}}}}\n"
+    message = fault(tmp_path, text, home=home).message
+    assert f"`{name}` is a folder of Linux's devices" in message
 
 
 def test_environment_that_is_a_job_file_suggests_submit(tmp_path: Path, home: Path) -> None:

@@ -98,7 +98,7 @@ def test_batch_user_subscription_mode_is_accepted_with_principal(tmp_path: Path)
     environment = _load(tmp_path, f"size: {A100}, nodes: {{min: 0, max: 80}}", more)
     assert environment.batch is not None
     assert environment.batch.mode == "UserSubscription"
-    assert environment.has_pools
+    assert environment.pools
 
 
 def test_batch_pool_image_fits_each_size_or_custom_image_is_required() -> None:

@@ -38,7 +38,7 @@ def test_kubernetes_pool_has_default_cluster_and_no_ssh_keys(tmp_path: Path) -> 
     assert environment.orchestrator.api_server == "private"
     pool = _pool(environment)
     assert (pool.node_range.min, pool.node_range.max, pool.nodes_of_a_job) == (1, 4, 4)
-    assert pool.scales
+    assert pool.node_range.scales
     assert pool.offers_infiniband
     assert pool.has_local_disk
     assert pool.node_zones(2) == ["2"]
@@ -109,7 +109,7 @@ def test_kubernetes_pool_keeps_zones_taints_and_labels(tmp_path: Path) -> None:
     assert pool.node_zones(1) == ["1", "3"]
     assert pool.labels == {"team": "vision"}
     assert pool.tainted_keys == ("fairway.dev/pool", "team", "quiet")
-    assert not pool.scales
+    assert not pool.node_range.scales
     assert not pool.offers_infiniband
     assert not pool.has_local_disk
 

@@ -37,16 +37,3 @@ def test_environment_messages_of_sections_equal_golden_page(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     pages.hold(area, lambda text: (2, errors_of(tmp_path, text)))
-
-
-@pytest.mark.parametrize(
-    ("more", "most"), [("x = 1;" * 100, "100"), ("/*%s*/" % ("x" * 9000), "8192")]
-)
-def test_environment_refuses_formula_longer_than_batch_accepts(
-    tmp_path: Path, more: str, most: str
-) -> None:
-    pool = "clusters: {pool: {engine: batch, size: Standard_ND96asr_v4, nodes: {min: 0, max: 4}, %s"
-    formula = f"autoscale: {{formula: '$TargetDedicatedNodes = 1; {more}'}}}}}}\n"
-    said = errors_of(tmp_path, f"{HEAD}zone: 1\n" + pool % formula)
-    assert f"at most {most}" in said
-    assert said.startswith("lab.yaml:4:")

@@ -13,7 +13,7 @@ from fairway_core.environment.addresses import SUBNETS
 from fairway_core.environment.egress import outbound
 from fairway_core.environment.network import ExistingSubnets
 from fairway_core.fields import Reach
-from fairway_core.findings import Finding, UserError
+from fairway_core.findings import Finding
 from fairway_core.resource_ids import parts_of
 
 GROUP = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/hub"
@@ -100,15 +100,10 @@ def test_access_refuses_bastion_in_existing_network(tmp_path: Path) -> None:
 
 def test_network_existing_refuses_more_nodes_than_addresses(tmp_path: Path) -> None:
     small = _subnet("compute", "10.1.0.0/29")
-    cluster = "clusters:\n  box: {engine: ssh, size: Standard_HB176rs_v4, nodes: 4, mounts: [data]}"
-    file = tmp_path / "lab.yaml"
-    file.write_text(
-        f"name: lab\nlocation: westeurope\naccess: {{ssh_keys: ['{KEY}']}}\n{cluster}\n{SERVER}"
-        + _existing(small, STORAGE, ENDPOINTS)
-    )
-    with pytest.raises(UserError, match="4 nodes do not fit in the 3 addresses") as caught:
-        load_environment(file)
-    assert caught.value.findings[0].path == "network.existing"
+    text = _text(SERVER + _existing(small, STORAGE, ENDPOINTS))
+    finding = fault(tmp_path, text.replace("nodes: 1", "nodes: 4, mounts: [data]"))
+    assert "4 nodes do not fit in the 3 addresses" in finding.message
+    assert finding.path == "network.existing"
 
 
 @pytest.mark.parametrize(
@@ -185,59 +180,34 @@ def test_outbound_lists_names_that_a_firewall_must_allow() -> None:
     assert {each.port for each in outbound(environment)} == {80, 443}
 
 
-def test_outbound_includes_existing_networks() -> None:
-    assert "security.ubuntu.com" in _names(load_environment(SECTIONS / "existing.yaml"))
+UBUNTU, AZURE = "security.ubuntu.com", "management.azure.com"
+LOGS = "westeurope.handler.control.monitor.azure.com WORKSPACE-ID.ods.opinsights.azure.com"
+KUBERNETES = "mcr.microsoft.com *.hcp.westeurope.azmk8s.io registry.k8s.io"
+WATCHED, DRIVERS, PATCHES = "*.monitoring.azure.com", "nvcr.io", "snapshot.ubuntu.com"
+PROXY = "network.proxy.http=http://proxy.example.com:3128"
+CPU = "{engine: kubernetes, size: Standard_D16s_v6, nodes: 2, mounts: [data], job_image: a}"
 
 
-def test_outbound_of_kubernetes_includes_system_and_driver_registries() -> None:
-    environment = load_environment(SECTIONS / "pods.yaml")
-    found = _names(environment)
-    assert {
-        "mcr.microsoft.com",
-        "*.hcp.westeurope.azmk8s.io",
-        "nvcr.io",
-        "registry.k8s.io",
-        "*.monitoring.azure.com",
-    } <= found
-    unwatched = environment.model_copy(update={"monitoring": None})
-    assert "*.monitoring.azure.com" not in _names(unwatched)
-    cpu = {"cpu": environment.clusters["cpu"].model_copy(update={"size": "Standard_D16s_v6"})}
-    assert "nvcr.io" not in _names(environment.model_copy(update={"clusters": cpu}))
-
-
-def test_outbound_includes_names_of_each_section() -> None:
-    found = _names(load_environment(SECTIONS / "own.yaml"))
-    assert "westeurope.handler.control.monitor.azure.com" in found
-    assert "WORKSPACE-ID.ods.opinsights.azure.com" in found
-    assert "pas.windows.net" not in found
-
-
-def test_outbound_is_listed_behind_a_proxy() -> None:
-    found = _names(load_environment(SECTIONS / "company.yaml"))
-    assert {"security.ubuntu.com", "management.azure.com"} <= found
-
-
-def test_outbound_includes_azure_management_only_for_idle_stop(tmp_path: Path) -> None:
-    text = (
-        SECTIONS / "duo.yaml"
-    ).read_text() + 'network: {proxy: {http: "http://proxy.example.com:3128"}}\n'
-    for each, asks in (
-        (text, True),
-        (text.replace(", idle: 1h", "").replace(", idle: 2h", ""), False),
-    ):
-        (tmp_path / "duo.yaml").write_text(each)
-        names = _names(load_environment(tmp_path / "duo.yaml"))
-        assert ("management.azure.com" in names) is asks
-
-
-@pytest.mark.parametrize("nodes", ["SecurityPatch", "NodeImage"])
-def test_outbound_includes_ubuntu_snapshots_only_for_security_patches(
-    tmp_path: Path, nodes: str
+@pytest.mark.parametrize(
+    ("section", "changes", "named", "others"),
+    [
+        ("existing", [], UBUNTU, ""),
+        ("own", [], LOGS, "pas.windows.net"),
+        ("company", [], f"{UBUNTU} {AZURE}", ""),
+        ("duo", [PROXY], AZURE, ""),
+        ("duo", [PROXY, "clusters.pair.idle=", "clusters.box.idle="], UBUNTU, AZURE),
+        ("pods", [], f"{KUBERNETES} {DRIVERS} {WATCHED}", PATCHES),
+        ("pods", ["monitoring="], KUBERNETES, WATCHED),
+        ("pods", [f"clusters={{cpu: {CPU}}}"], KUBERNETES, DRIVERS),
+        ("pods", ["kubernetes.upgrades.nodes=SecurityPatch"], PATCHES, ""),
+    ],
+)
+def test_outbound_includes_names_only_for_the_parts_of_an_environment(
+    section: str, changes: list[str], named: str, others: str
 ) -> None:
-    text = (SECTIONS / "pods.yaml").read_text().replace("nodes: NodeImage", f"nodes: {nodes}")
-    (tmp_path / "pods.yaml").write_text(text)
-    names = _names(load_environment(tmp_path / "pods.yaml"))
-    assert ("snapshot.ubuntu.com" in names) is (nodes == "SecurityPatch")
+    found = _names(load_environment(SECTIONS / f"{section}.yaml", overrides=changes))
+    assert found >= {*named.split()}
+    assert not found & {*others.split()}
 
 
 @pytest.mark.parametrize("section", ["box", "people", "nat", "duo"])

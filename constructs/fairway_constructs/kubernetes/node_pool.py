@@ -121,7 +121,8 @@ class KubernetesNodePool(TakesJobs):
             tags=_tags(self.place.labelled("cluster", name), spec),
             timeouts=_LONG,
             lifecycle=Lifecycle(
-                replace_triggered_by=[marker], ignore_changes=["node_count"] if spec.scales else ()
+                replace_triggered_by=[marker],
+                ignore_changes=["node_count"] if spec.node_range.scales else (),
             ),
         )
         self.id = self.pool.id
@@ -199,7 +200,7 @@ def _nodes(name: str, spec: NodePool) -> dict[str, Any]:
 
 def _counts(spec: NodePool) -> dict[str, Any]:
     nodes = spec.node_range
-    if not spec.scales:
+    if not spec.node_range.scales:
         return {"node_count": nodes.min}
     return {"auto_scaling_enabled": True, "min_count": nodes.min, "max_count": nodes.max}
 

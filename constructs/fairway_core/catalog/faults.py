@@ -29,16 +29,11 @@ def least_cuda(architecture: str) -> tuple[int, int] | None:
     >>> least_cuda("hopper"), least_cuda("cdna3")
     ((11, 8), None)
     """
-    return _versions().get(architecture)
-
-
-@cache
-def _versions() -> dict[str, tuple[int, int]]:
-    versions = {}
-    for architecture, version in table("cuda")["least"].items():
-        major, minor = version.split(".")
-        versions[architecture] = int(major), int(minor)
-    return versions
+    version = table("cuda")["least"].get(architecture)
+    if version is None:
+        return None
+    major, minor = map(int, version.split("."))
+    return major, minor
 
 
 def impact_category(name: str) -> str:

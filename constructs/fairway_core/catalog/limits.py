@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairway_agent.quick import dataclass
 from fairway_core.catalog.tables import look_up, table
@@ -58,21 +58,15 @@ def reserved_ranges(purpose: str) -> tuple[IPv4Network, ...]:
     return tuple(IPv4Network(text) for text in ranges)
 
 
-@dataclass(frozen=True)
-class LustreLevel:
-    """The sizes of a performance level: multiples of `least_tib` up to `most_tib`."""
+def lustre_sizes(mbps_per_tib: int) -> tuple[int, int]:
+    """Returns the smallest size in TiB, of which all are multiples, and the largest, with that many
+    MB/s per TiB, which Azure must offer.
 
-    least_tib: int
-    most_tib: int
-
-
-def lustre_level(mbps_per_tib: int) -> LustreLevel:
-    """Returns the level with that many MB/s per TiB, which Azure must offer.
-
-    >>> lustre_level(250).least_tib
-    8
+    >>> lustre_sizes(250)
+    (8, 128)
     """
-    return LustreLevel(**_facts()["levels"][str(mbps_per_tib)])
+    level = table("lustre")["lustre"]["levels"][str(mbps_per_tib)]
+    return level["least_tib"], level["most_tib"]
 
 
 def lustre_addresses(tib: int) -> int:
@@ -81,14 +75,8 @@ def lustre_addresses(tib: int) -> int:
     >>> lustre_addresses(48)
     128
     """
-    rows = _facts()["addresses"]
+    rows = table("lustre")["lustre"]["addresses"]
     return int(next(count for most, count in rows.items() if tib <= int(most)))
-
-
-@cache
-def _facts() -> dict[str, Any]:
-    facts: dict[str, Any] = table("lustre")["lustre"]
-    return facts
 
 
 @cache
@@ -131,14 +119,7 @@ def windows_time_zone(name: str) -> str:
     >>> windows_time_zone("Europe/Berlin")
     'W. Europe Standard Time'
     """
-    known = _zones()
-    return name if name in known.values() else look_up(name, known, "time-zone", _LIST)
-
-
-_LIST = "timedatectl list-timezones"
-
-
-@cache
-def _zones() -> dict[str, str]:
     zones: dict[str, str] = table("timezones")["zones"]
-    return zones
+    if name in zones.values():
+        return name
+    return look_up(name, zones, "time-zone", "timedatectl list-timezones")

@@ -118,12 +118,6 @@ def old_cuda(job: Job, target: Target) -> Iterator[Fault]:
         )
 
 
-def _has_sharp(size: VmSize) -> bool:
-    from fairway_core.catalog import fabric_for  # as above
-
-    return size.rdma and bool(fabric_for(size).sharp)
-
-
 @check("no-sharp", Severity.WARNING, Subject.JOB)
 def no_sharp(job: Job, target: Target) -> Iterator[Fault]:
     """In-network reduction (SHARP) on nodes for which Fairway knows no settings.
@@ -140,7 +134,11 @@ def no_sharp(job: Job, target: Target) -> Iterator[Fault]:
     """
     options = job.get("options") or {}
     size = _known_size(target.vm_size) if options.get("sharp") is True else None
-    if size is not None and not _has_sharp(size):
+    if size is None:
+        return
+    from fairway_core.catalog import fabric_for  # as above
+
+    if not size.rdma or not fabric_for(size).sharp:
         yield Fault(
             f"`sharp: true` has no effect on {size.name}: no settings for it are known",
             "leave it out, or use nodes of the ND H100 v5 or ND H200 v5 series",
@@ -150,17 +148,8 @@ def no_sharp(job: Job, target: Target) -> Iterator[Fault]:
 
 # Templates that run the command once per rank.
 _START_RANKS = frozenset(
-    {
-        "deepspeed",
-        "horovod",
-        "hpcx",
-        "intelmpi",
-        "mpich",
-        "mvapich",
-        "openmpi",
-        "tensorflow",
-        "torchrun",
-    }
+    {"deepspeed", "horovod", "hpcx", "intelmpi", "mpich", "mvapich", "openmpi"}
+    | {"tensorflow", "torchrun"}
 )
 # A launcher at the start of a command, after variable assignments.
 _LAUNCHER = re.compile(

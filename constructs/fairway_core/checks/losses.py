@@ -37,7 +37,7 @@ class _Scope:
         )
 
 
-def expires_sooner(
+def _expires_sooner(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
     unknown: Mapping[str, Any],
@@ -75,7 +75,16 @@ def _expiry(policy: Mapping[str, Any]) -> dict[_Scope, float]:
             continue
         actions = first(rule.get("actions"))
         for kind in ("base_blob", "snapshot", "version"):
-            days = min(_deletions(first(actions.get(kind))), default=math.inf)
+            days = min(
+                # The provider writes -1 for never.
+                (
+                    number(at)
+                    for key, at in first(actions.get(kind)).items()
+                    if key.startswith("delete_after_days")
+                    if isinstance(at, int | float) and at >= 0
+                ),
+                default=math.inf,
+            )
             for scope in _scopes(kind, first(rule.get("filters"))):
                 if days < found.get(scope, math.inf):
                     found[scope] = days
@@ -99,13 +108,6 @@ def _texts(value: Any) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list) and value else [""]
 
 
-def _deletions(action: Mapping[str, Any]) -> Iterator[float]:
-    """Yields the days after which the action deletes; the provider writes -1 for never."""
-    for key, days in action.items():
-        if key.startswith("delete_after_days") and isinstance(days, int | float) and days >= 0:
-            yield number(days)
-
-
 _BACKED_UP = "azurerm_backup_protected_vm"
 # Source: azurerm provider documentation, "azurerm_backup_protected_vm", protection_state.
 _NOT_BACKED_UP = ("BackupsSuspended", "Invalid", "ProtectionStopped")
@@ -118,29 +120,20 @@ def by_deletion(sides: ResourceChange, gone: Collection[str], *, replaced: bool)
     """Yields the losses from deleting the resource, each as the end of a sentence. `gone` has the
     ids of all resources that the plan deletes."""
     before = sides.before
+    # Terraform writes the content of such a blob, for example a cluster's manifests.
+    is_written = sides.type == "azurerm_storage_blob" and before.get("source_content")
+    # A system disk on the host is not kept anyway.
+    on_host = first(before.get("os_disk")).get("diff_disk_settings")
     if (before.get("tags") or {}).get(ROLE_TAG) == "nfs-disk":
         yield "and with it all files of its file server, which are striped over its disks"
-    elif is_lost_with(sides.type) and not _is_terraforms_own(sides):
+    elif is_lost_with(sides.type) and not is_written:
         yield f"and with it {lost_with(sides.type)}"
-    elif (
-        sides.type in _MACHINES and server_of(sides.before) is None and _has_own_disk(sides.before)
-    ):
+    elif sides.type in _MACHINES and server_of(before) is None and not on_host:
         yield "and with it its own disk"
     for of, then in keeping(sides.type).guards:
-        guarded = str(sides.before.get(of) or "")
+        guarded = str(before.get(of) or "")
         if guarded not in gone and not (replaced and sides.after.get(of) == guarded):
             yield f"and then {then.format(name=guarded.rpartition('/')[2] or 'what it guards')}"
-
-
-def _is_terraforms_own(sides: ResourceChange) -> bool:
-    """Returns True for a blob whose content Terraform writes, such as a cluster's manifests."""
-    return sides.type == "azurerm_storage_blob" and bool(sides.before.get("source_content"))
-
-
-def _has_own_disk(machine: Mapping[str, Any]) -> bool:
-    """Returns True if a VM's system disk is persistent: one on the host is not."""
-    disk = first(machine.get("os_disk"))
-    return not disk.get("diff_disk_settings")
 
 
 def by_change(sides: ResourceChange, created: Collection[tuple[str, str]]) -> Iterator[str]:
@@ -149,13 +142,23 @@ def by_change(sides: ResourceChange, created: Collection[tuple[str, str]]) -> It
     `created` has account and name of the containers that the plan creates: they are empty.
     """
     yield from _kept_less(sides)
-    yield from _smaller(sides)
-    yield from _survives_less(sides)
+    for path, unit in keeping(sides.type).room:
+        old, new = map(number, sides.values(path) or (0, 0))
+        if 0 < new < old:
+            yield (
+                f"would shrink: {path} {old:g} → {new:g} {unit}; nothing could be written "
+                "if it already holds more"
+            )
+    for path, survives in keeping(sides.type).replication:
+        was, then = (str(value or "") for value in sides.values(path) or (None, None))
+        lost = [what for what in survives.get(was, ()) if what not in survives.get(then, ())]
+        if lost and then in survives:
+            yield f"would no longer survive {' and '.join(lost)}: {path} {was} → {then}"
     yield from _guarded_less(sides)
     if sides.type == _BACKED_UP:
         yield from _backed_up_less(sides)
     if sides.type == LIFE_CYCLE:
-        yield from expires_sooner(sides.before, sides.after, sides.unknown, created)
+        yield from _expires_sooner(sides.before, sides.after, sides.unknown, created)
 
 
 def _kept_less(sides: ResourceChange) -> Iterator[str]:
@@ -173,24 +176,6 @@ def _kept_less(sides: ResourceChange) -> Iterator[str]:
         if new > 0 and not 0 < old <= new:
             was = f"after {old:g} days" if old > 0 else "never"
             yield f"would delete {what} after {new:g} days, before: {was}"
-
-
-def _smaller(sides: ResourceChange) -> Iterator[str]:
-    for path, unit in keeping(sides.type).room:
-        old, new = map(number, sides.values(path) or (0, 0))
-        if 0 < new < old:
-            yield (
-                f"would shrink: {path} {old:g} → {new:g} {unit}; nothing could be written "
-                "if it already holds more"
-            )
-
-
-def _survives_less(sides: ResourceChange) -> Iterator[str]:
-    for path, survives in keeping(sides.type).replication:
-        old, new = (str(value or "") for value in sides.values(path) or (None, None))
-        lost = [what for what in survives.get(old, ()) if what not in survives.get(new, ())]
-        if lost and new in survives:
-            yield f"would no longer survive {' and '.join(lost)}: {path} {old} → {new}"
 
 
 def _guarded_less(sides: ResourceChange) -> Iterator[str]:

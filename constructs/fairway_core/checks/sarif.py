@@ -14,7 +14,7 @@ from fairway_core.checks.running import all_checks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_core.findings import Finding, Location
+    from fairway_core.findings import Finding
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -29,11 +29,8 @@ def sarif(findings: Sequence[Finding]) -> dict[str, Any]:
     ]
     driver = {"name": "fairway", "version": __version__, "rules": rules}
     results = [_result(finding) for finding in findings]
-    return {
-        "$schema": _SCHEMA,
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
-    }
+    run = {"tool": {"driver": driver}, "results": results}
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
 def _result(finding: Finding) -> dict[str, Any]:
@@ -43,18 +40,14 @@ def _result(finding: Finding) -> dict[str, Any]:
         "level": str(finding.severity),
         "message": {"text": text},
     }
-    if finding.location is not None:
-        found["locations"] = [{"physicalLocation": _place(finding.location)}]
+    if (location := finding.location) is not None:
+        file, here = Path(location.file).absolute(), Path.cwd()
+        uri = file.relative_to(here).as_posix() if file.is_relative_to(here) else file.as_uri()
+        region = {
+            "startLine": location.line,
+            "startColumn": location.column,
+            "endColumn": location.column + location.length,
+        }
+        place = {"artifactLocation": {"uri": uri}, "region": region}
+        found["locations"] = [{"physicalLocation": place}]
     return found
-
-
-def _place(location: Location) -> dict[str, Any]:
-    file = Path(location.file).absolute()
-    here = Path.cwd()
-    uri = file.relative_to(here).as_posix() if file.is_relative_to(here) else file.as_uri()
-    region = {
-        "startLine": location.line,
-        "startColumn": location.column,
-        "endColumn": location.column + location.length,
-    }
-    return {"artifactLocation": {"uri": uri}, "region": region}

@@ -39,10 +39,6 @@ def cache_folder() -> Path:
         return Path(os.devnull) / "prices"  # without a home nothing is cached
 
 
-def _today() -> datetime.date:
-    return datetime.datetime.now(datetime.UTC).date()
-
-
 @dataclass
 class CachedPrices:
     """Prices of the service, cached for seven days; without a `service` only cached ones.
@@ -53,7 +49,7 @@ class CachedPrices:
 
     service: PriceService | None = None
     folder: Path = field(default_factory=cache_folder)
-    today: Callable[[], datetime.date] = _today
+    today: Callable[[], datetime.date] = lambda: datetime.datetime.now(datetime.UTC).date()
     _regions: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -63,7 +59,9 @@ class CachedPrices:
 
     def price(self, meter_name: str, region: str) -> Price | None:
         """Returns the cached price or, if it is too old, the service's."""
-        kept = self._region(region)
+        if region not in self._regions:
+            self._regions[region] = _read(self._file(region))
+        kept = self._regions[region]
         entry = kept.get(meter_name)
         if self.service is not None and (entry is None or self._is_old(entry)):
             amount = self.service.hourly(meter(meter_name), region)
@@ -77,11 +75,6 @@ class CachedPrices:
     def _is_old(self, entry: dict[str, Any]) -> bool:
         age = self.today() - datetime.date.fromisoformat(entry["date"])
         return not datetime.timedelta() <= age < datetime.timedelta(days=DAYS)
-
-    def _region(self, region: str) -> dict[str, Any]:
-        if region not in self._regions:
-            self._regions[region] = _read(self._file(region))
-        return self._regions[region]
 
     def _file(self, region: str) -> Path:
         return self.folder / f"{region}.json"

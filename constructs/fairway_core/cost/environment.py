@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairway_core.cost.meters import HOURS_A_MONTH
@@ -87,7 +87,7 @@ def _services(environment: Environment) -> Iterator[_Resource]:
         yield "registry", [Part(registry.sku, f"registry/{registry.sku}"), *endpoint]
     if environment.has_vault:
         yield "vault", [*without_meter("azurerm_key_vault", "vault"), *endpoint]
-    if environment.has_pools:
+    if environment.pools:
         both = [replace(each, what=f"2 {each.what}s", counts=ONE.times(2)) for each in endpoint]
         yield "Batch account", both
     if environment.monitoring is not None:
@@ -101,48 +101,28 @@ def _endpoint(environment: Environment) -> list[Part]:
     return [PRIVATE_ENDPOINT] if environment.network.private_endpoints else []
 
 
-@dataclass(frozen=True)
-class Saving:
-    """The monthly saving by a cluster's schedule, compared with nodes that always run.
-
-    `hours_a_week` are the hours in which nodes run; None if nothing starts them.
-    """
-
-    resource: str
-    hours_a_week: float | None
-    monthly: float | None
-
-
-@dataclass(frozen=True)
-class IdleSaving:
-    """The saving per hour in which a cluster with `idle:` is stopped, or None if the price is
-    unknown."""
-
-    resource: str
-    after: float
-    hourly: float | None
-
-
-def savings(environment: Environment, found: Estimate) -> list[Saving]:
-    """Returns the saving of each cluster with a schedule."""
-    saved = []
+def savings(
+    environment: Environment, found: Estimate
+) -> Iterator[tuple[str, float | None, float | None]]:
+    """Yields each cluster with a schedule: its resource, the hours a week in which its nodes run,
+    or None if nothing starts them, and the monthly saving compared with nodes that always run."""
     for cluster, line in _stopping(environment, found):
         if cluster.schedule:
             week, hourly = cluster.schedule.hours_a_week, line.hourly.maximum
-            monthly = None
+            saved = None
             if week is not None and hourly is not None:
-                monthly = HOURS_A_MONTH * hourly * (1 - week / _HOURS_A_WEEK)
-            saved.append(Saving(line.part.resource, week, monthly))
-    return saved
+                saved = HOURS_A_MONTH * hourly * (1 - week / _HOURS_A_WEEK)
+            yield line.part.resource, week, saved
 
 
-def idle_savings(environment: Environment, found: Estimate) -> list[IdleSaving]:
-    """Returns the saving of each cluster that stops when idle, per hour in which it is stopped."""
-    return [
-        IdleSaving(line.part.resource, cluster.idle, line.hourly.maximum)
-        for cluster, line in _stopping(environment, found)
-        if cluster.idle
-    ]
+def idle_savings(
+    environment: Environment, found: Estimate
+) -> Iterator[tuple[str, float, float | None]]:
+    """Yields each cluster that stops when idle: its resource, after how many seconds it stops, and
+    the saving per hour in which it is stopped, or None if the price is unknown."""
+    for cluster, line in _stopping(environment, found):
+        if cluster.idle:
+            yield line.part.resource, cluster.idle, line.hourly.maximum
 
 
 def _stopping(environment: Environment, found: Estimate) -> Iterator[tuple[Cluster, Line]]:

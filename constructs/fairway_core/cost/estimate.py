@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from fairway_core.cost.parts import Part
     from fairway_core.cost.prices import Price, Prices
 
-HOURS_A_DAY = 24
-
 
 @dataclass(frozen=True)
 class Amounts:
@@ -77,7 +75,7 @@ class Estimate:
         hourly = self.hourly
         if hourly.maximum is None or hourly.rest is None:
             return None
-        busy = hours / HOURS_A_DAY
+        busy = hours / 24
         return HOURS_A_MONTH * (busy * hourly.maximum + (1 - busy) * hourly.rest)
 
     @property

@@ -28,6 +28,8 @@ from fairway_core.findings import UserError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from fairway_core.target import Target
+
 FOLDER = Path(catalog.__file__).parent / "prices"
 """The folder of the snapshot."""
 
@@ -195,3 +197,29 @@ def _check_price(name: str, amount: object, file: str) -> None:
 
 def _wrong(file: str, message: str, hint: str = "docs/cost.md shows the format") -> UserError:
     return UserError.of("wrong-prices", f"{file}: {message}", hint)
+
+
+def node_price(
+    prices: Prices, *, size: str, region: str, spot: bool = False, own: float | None = None
+) -> float | None:
+    """Returns the target's own price, or the list price of the size in the region, or None if
+    neither is known.
+
+    >>> node_price(PriceTable(), size="Standard_ND96isr_H100_v5", region="eastus", own=12.5)
+    12.5
+    """
+    if own is not None:
+        return own
+    if not size or not region:
+        return None
+    from fairway_core.catalog.sizes import plain_name
+
+    price = prices.price(f"{'spot' if spot else 'vm'}/{plain_name(size)}", region)
+    return None if price is None else price.hourly
+
+
+def price_of(target: Target, prices: Prices) -> float | None:
+    """Returns the hourly price of a target's node by the target's record, or None if unknown."""
+    return node_price(
+        prices, size=target.vm_size, region=target.region, spot=target.spot, own=target.price
+    )

@@ -156,11 +156,7 @@ def _filter(meter: Meter, region: str | None) -> str:
     """Returns the query's filter for a meter; a `region` of None means all regions."""
     of_region = () if region is None else (("armRegionName", region),)
     fields = (*of_region, ("priceType", "Consumption"), *meter.fields)
-    return " and ".join(f"{name} eq '{_escaped(value)}'" for name, value in fields)
-
-
-def _escaped(value: str) -> str:
-    return value.replace("'", "''")
+    return " and ".join(name + " eq '" + value.replace("'", "''") + "'" for name, value in fields)
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

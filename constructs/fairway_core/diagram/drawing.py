@@ -48,10 +48,9 @@ class _Drawing:
         self._nodes: dict[str, Node] = {}
 
     def _name(self, kind: str, *parts: str) -> str:
-        rule, environment = name_rule(kind), self._environment
+        rule = name_rule(kind)
         suffix = "…" if rule and rule.unique else ""
-        region = environment.location
-        return environment.names.name(kind, environment.name, *parts, region=region, suffix=suffix)
+        return self._environment.resource_name(kind, *parts, suffix=suffix)
 
     def _box(self, id: str, kind: Kind, title: str, *lines: str, role: str = "") -> Node:  # noqa: A002
         """Adds a box to the subnet with that role, or beside the networks, and returns it."""
@@ -141,7 +140,7 @@ class _Drawing:
             "registry": environment.new_registry,
             "vault": environment.has_vault,
             "slurm-vault": environment.scheduler,
-            "batch": environment.has_pools,
+            "batch": environment.pools,
             "batch-vault": environment.batch and environment.batch.service_principal,
             "kubernetes": environment.node_pools,
             "logs": monitoring and not monitoring.workspace,
@@ -171,7 +170,7 @@ class _Drawing:
         for person in researchers_of(environment.access.researchers):
             id_, title = f"person-{person.key}", person.object_id or "the deployer"
             self._box(id_, Kind.IDENTITY, title, f"user or group, {person.why}")
-            self._use_data(id_, pools=environment.has_pools)
+            self._use_data(id_, pools=bool(environment.pools))
 
     def _use_data(self, identity: str, *, pools: bool) -> None:
         """Adds an arrow for the role on all containers, and one for that on the Batch account."""

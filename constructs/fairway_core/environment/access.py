@@ -202,9 +202,7 @@ class Access(Model, defer_build=True):
     @classmethod
     def _bastion_is_there(cls, reach: object) -> object:
         if isinstance(reach, Reach) and reach.bastion is not None:
-            parts_of(
-                "Bastion", reach.bastion
-            )  # in a file it is never a value that Terraform fills in
+            parts_of("Bastion", reach.bastion)  # never a value that Terraform fills in later
         return reach
 
 

@@ -90,7 +90,7 @@ def subnet_plan(address_space: IPv4Network) -> dict[str, IPv4Network]:
     }
 
 
-_URL = re.compile(r"https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[0-9]{1,5}")
+_URL = re.compile(r"https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:(?P<port>[0-9]{1,5})")
 _LARGEST_PORT = 65_535
 # Names, addresses and ranges, also with a leading dot: no character that ends a list or a line.
 _DIRECT_NAME = matching(
@@ -129,19 +129,13 @@ def _proxy_url(url: str) -> str:
             "let the proxy admit the machines' subnets without a sign-in",
         )
     bare = url.removesuffix("/")
-    if not _URL.fullmatch(bare) or not 0 < (_port(bare) or 0) <= _LARGEST_PORT:
+    found = _URL.fullmatch(bare)
+    if found is None or not 0 < int(found["port"]) <= _LARGEST_PORT:
         raise FieldError(
             f"`{url}` is not the address of a proxy",
             "write its scheme, host and port: http://proxy.example.com:3128",
         )
     return bare
-
-
-def _port(url: str) -> int | None:
-    try:
-        return urlsplit(url).port
-    except ValueError:
-        return None
 
 
 ProxyUrl = Annotated[str, AfterValidator(_proxy_url)]

@@ -23,10 +23,10 @@ from fairway_core.environment.node_rules import (
 from fairway_core.environment.values import (
     FOREIGN_SPOT,
     OfferedSize,
-    as_field_error,
+    at,
     most_nodes_path,
 )
-from fairway_core.findings import UserError, counted
+from fairway_core.findings import counted
 from fairway_core.resource_ids import GUID, ImageVersionId
 from fairway_core.target import Image as ContainerImage
 from fairway_core.target import NodeRange
@@ -136,12 +136,9 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
     @rule
     def _image_fits(self) -> None:
-        try:
-            chosen = self.chosen_image
-            own = self.image_id is not None
+        with at("image"):
+            chosen, own = self.chosen_image, self.image_id is not None
             check_image(vm_size(self.size), chosen, own=own, usual=pool_image)
-        except UserError as error:
-            raise as_field_error(error, ("image",)) from None
         if self.runs_containers and not chosen.hpc and self.image_id is None:
             raise FieldError(
                 f"image `{chosen.alias}` has no container runtime",
@@ -161,7 +158,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
 
     @rule
     def _autoscale_fits(self) -> None:
-        if self.autoscale is not None and not self._has_a_range:
+        if self.autoscale is not None and not self.node_range.scales:
             nodes = counted(self.node_range.max, "node")
             raise FieldError(
                 f"with {nodes} at all times there is nothing to scale",
@@ -172,10 +169,8 @@ class BatchCluster(HasNodes, Model, defer_build=True):
         if autoscale is None:
             return
         if autoscale.formula is not None:
-            try:
+            with at("autoscale", "formula"):
                 check_formula(autoscale.formula, spot=self.spot, mpi=self.mpi)
-            except FieldError as error:
-                raise FieldError(str(error), error.hint, ("autoscale", "formula")) from None
         check_mix(self.shape, autoscale)
         if autoscale.nodes_per_job is not None:
             self._check_nodes_per_job(autoscale.nodes_per_job)
@@ -224,7 +219,7 @@ class BatchCluster(HasNodes, Model, defer_build=True):
         """The settings by which the pool scales, or None if it does not scale by itself."""
         if isinstance(self.autoscale, Autoscale):
             return self.autoscale
-        if self.autoscale == "manual" or not self._has_a_range:
+        if self.autoscale == "manual" or not self.node_range.scales:
             return None
         return Autoscale(scenario=self.autoscale or "pending_tasks")
 
@@ -244,10 +239,6 @@ class BatchCluster(HasNodes, Model, defer_build=True):
             mpi=self.mpi,
             task_slots=self.task_slots,
         )
-
-    @property
-    def _has_a_range(self) -> bool:
-        return self.node_range.min < self.node_range.max
 
 
 def pool_image(size: VmSize) -> Image:

@@ -18,24 +18,21 @@ from fairway_core.environment.node_rules import (
     prefers_local_disk,
 )
 from fairway_core.environment.schedule import Schedule
-from fairway_core.environment.values import FOREIGN_SPOT, OfferedSize, as_field_error
+from fairway_core.environment.values import FOREIGN_SPOT, OfferedSize, at
 from fairway_core.fields import Span
-from fairway_core.findings import UserError
 from fairway_core.resource_ids import CapacityReservationId, ImageVersionId, PlacementGroupId
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
     from fairway_core.catalog import Image
 
-# Azure's ranges, in minutes.
-_RESTORE_MINUTES = (15, 120)
-_GRACE_MINUTES = (10, 90)
 # With less, users would hardly have time to log in after a start.
 _SHORTEST_IDLE_MINUTES = 10
-_LARGEST_OS_DISK = 4095
 
 
 def _between(least: int, most: int) -> AfterValidator:
+    """Returns a validator for Azure's range, in minutes."""
+
     def check(seconds: float) -> float:
         if not least * 60 <= seconds <= most * 60 or seconds % 60:
             message = f"Azure accepts {least}m to {most}m here, in whole minutes"
@@ -47,10 +44,9 @@ def _between(least: int, most: int) -> AfterValidator:
 
 def _long_enough(seconds: float) -> float:
     if seconds < _SHORTEST_IDLE_MINUTES * 60 or seconds % 60:
-        message = (
-            f"nodes can stop after {_SHORTEST_IDLE_MINUTES} idle minutes at the earliest, in whole "
-        )
-        raise FieldError(f"{message}minutes", "for example `idle: 2h`")
+        earliest = f"{_SHORTEST_IDLE_MINUTES} idle minutes at the earliest"
+        message = f"nodes can stop after {earliest}, in whole minutes"
+        raise FieldError(message, "for example `idle: 2h`")
     return seconds
 
 
@@ -74,7 +70,7 @@ class Spot(Model, defer_build=True):
 
     eviction: Literal["delete", "deallocate"] = "delete"
     """Eviction policy of the nodes: `deallocate` keeps a node's disk, which still costs."""
-    restore: Annotated[Span, _between(*_RESTORE_MINUTES)] | None = None
+    restore: Annotated[Span, _between(15, 120)] | None = None
     """Time that Azure tries to bring evicted nodes back, for example 1h; not for a single VM."""
     max_price: float | None = Field(default=None, gt=0)
     """Maximum price per node and hour, in US dollars; by default the on-demand price."""
@@ -88,7 +84,7 @@ class Repair(Model, defer_build=True):
 
     action: Literal["replace", "reimage", "restart"] = "replace"
     """`replace` gets another machine; `reimage` and `restart` keep the one that there is."""
-    grace: Annotated[Span, _between(*_GRACE_MINUTES)] = 1800
+    grace: Annotated[Span, _between(10, 90)] = 1800
     """The time that a node may take to boot before its health counts, from 10m to 90m."""
 
 
@@ -179,7 +175,7 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
     """Accepts the Marketplace terms of `image`, once per subscription."""
     os_disk: Literal["local", "managed"] | None = None
     """Placement of the system disk: `local` is fast, but lost when a node is stopped."""
-    os_disk_gib: int | None = Field(default=None, le=_LARGEST_OS_DISK)
+    os_disk_gib: int | None = Field(default=None, le=4095)
     """Size of the system disk in GiB; by default that of the image."""
     proximity_placement_group: PlacementGroupId | None = None
     """The id of an existing proximity placement group for the nodes."""
@@ -188,11 +184,9 @@ class Nodes(HasSystemDisk, Model, defer_build=True):
 
     @rule
     def _image_fits(self) -> None:
-        try:
+        with at("image"):
             chosen = self.chosen_image
             check_image(vm_size(self.size), chosen, own=self.image_id is not None)
-        except UserError as error:
-            raise as_field_error(error, ("image",)) from None
         if self.accept_terms and chosen.plan is None:
             raise FieldError(
                 f"image `{chosen.alias}` has no terms to accept",

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from fairway_core.environment.kubernetes import Kubernetes
     from fairway_core.environment.model import Environment
 
-# A placeholder in a row's names, whose value is unknown before the first deployment.
-_WORKSPACE = "WORKSPACE-ID"
-
 
 @dataclass(frozen=True)
 class Outbound:
@@ -46,8 +43,9 @@ def outbound(environment: Environment) -> list[Outbound]:
         place = urlsplit(environment.scheduler.packages.url)
         own.append(Outbound(place.hostname or "", place.port or 443, "packages of Slurm"))
     return own + [
+        # The workspace's id is unknown before the first deployment.
         Outbound(
-            name.format(location=environment.location, workspace=_WORKSPACE),
+            name.format(location=environment.location, workspace="WORKSPACE-ID"),
             row["port"],
             row["reason"],
         )
@@ -59,8 +57,7 @@ def outbound(environment: Environment) -> list[Outbound]:
 
 def _needs(environment: Environment) -> Iterator[str]:
     """Yields the kinds of rows of egress.toml that the environment's parts need."""
-    servers = environment.scheduler is not None or environment.access.gateway
-    if servers:
+    if environment.scheduler is not None or environment.access.gateway:
         yield "ubuntu"
     for filesystem in environment.filesystems.values():
         yield from filesystem.egress

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from fairway_core.catalog import limit
-from fairway_core.catalog.limits import lustre_addresses, lustre_level
+from fairway_core.catalog.limits import lustre_addresses, lustre_sizes
 from fairway_core.cost.parts import ONE, Part, netapp_pool, without_meter
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem, mbps
@@ -215,13 +215,12 @@ class Lustre(FileSystem, defer_build=True):
 
     @rule
     def _size_is_offered(self) -> None:
-        level = lustre_level(self.mbps_per_tib)
-        if self.tib > level.most_tib or self.tib % level.least_tib:
-            step = level.least_tib
-            near = min(level.most_tib, max(step, math.ceil(self.tib / step) * step))
+        step, most = lustre_sizes(self.mbps_per_tib)
+        if self.tib > most or self.tib % step:
+            near = min(most, max(step, math.ceil(self.tib / step) * step))
             raise FieldError(
                 f"with {self.mbps_per_tib} MB/s per TiB, sizes are {step} to "
-                f"{level.most_tib} TiB in steps of {step}, not {self.tib}",
+                f"{most} TiB in steps of {step}, not {self.tib}",
                 f"the nearest is `tib: {near}`",
                 path=("tib",),
             )

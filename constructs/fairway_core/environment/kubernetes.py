@@ -26,6 +26,7 @@ from fairway_core.environment.values import (
     x64,
 )
 from fairway_core.fields import Span
+from fairway_core.public_ranges import seen_outside
 from fairway_core.resource_ids import ObjectId, PlacementGroupId
 from fairway_core.target import HEAD_IMAGE, POOL_TAINT, Amount, ExactImage, Image, NodeRange
 
@@ -51,8 +52,6 @@ MAX_PODS = 110
 OS_SKU = "Ubuntu2404"
 # The disk of a system node, for container images and logs.
 SYSTEM_GIB = 128
-# Images for training have tens of GiB each.
-_OS_GIB = 256
 # The name of a Linux pool. Source: Azure documentation, AKS: limitations of node pools.
 _POOL_NAME = re.compile(r"[a-z][a-z0-9]{0,11}")
 _VERSION = re.compile(r"1\.([0-9]{2})")
@@ -81,16 +80,9 @@ _INSTALLED = frozenset(
         *("aks-command", "aks-istio-system", "app-routing-system", "gatekeeper-system"),
     }
 )
-# The prefix length of a node's part of the pod range. Source: Azure documentation, Azure CNI
-# Overlay: a /24 for each node.
-_PREFIX_OF_A_NODE = 24
 # Prefix lengths of the range of services: Kubernetes accepts none that is wider, and the tenth
 # address, that of its DNS, must be in it.
 _SERVICE_PREFIXES = (12, 28)
-# The shortest and longest maintenance window. Source: Azure documentation, AKS planned maintenance.
-_WINDOW_HOURS = (4, 24)
-# In minutes. Source: Azure documentation, AKS rolling upgrades: customize node soak time.
-_LONGEST_SOAK = 30
 
 
 def _minor(text: str) -> str:
@@ -122,8 +114,6 @@ def _services(network: IPv4Network) -> IPv4Network:
 _RELEASE = matching(
     r"v?[0-9]+\.[0-9]+\.[0-9]+", "`{}` is not an exact version", "for example v26.3.3"
 )
-
-
 _TAG = matching(
     r"(?!latest$)[A-Za-z0-9_][A-Za-z0-9._-]{0,127}",
     "`{}` is not the tag of an exact version",
@@ -237,7 +227,8 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
     without InfiniBand, which does not leave a zone."""
     os_disk: Literal["local", "managed"] | None = None
     """Placement of the system disk; by default `local`, which is fast, if it has room."""
-    os_disk_gib: int = Field(default=_OS_GIB, ge=64, le=2048)
+    # Images for training have tens of GiB each.
+    os_disk_gib: int = Field(default=256, ge=64, le=2048)
     """Size of the system disk in GiB, which also holds container images."""
     infiniband: bool | None = None
     """Give jobs the InfiniBand adapters of a node; by default `true` if at least one node always
@@ -280,11 +271,6 @@ class NodePool(HasSystemDisk, Model, defer_build=True):
     def _the_local_disk_has_room(self) -> None:
         if self.os_disk == "local":
             check_local_disk(self.size, self.os_disk_gib, ", or a smaller `os_disk_gib:`")
-
-    @property
-    def scales(self) -> bool:
-        """True if AKS starts and deletes nodes by itself."""
-        return self.node_range.scales
 
     @property
     def nodes_of_a_job(self) -> int:
@@ -393,13 +379,15 @@ class UpgradeWindow(Model, defer_build=True):
     """The day of the week."""
     start: Time = "01:00"
     """When updates may begin, in UTC."""
-    hours: int = Field(default=4, ge=_WINDOW_HOURS[0], le=_WINDOW_HOURS[1])
+    # Source: Azure documentation, AKS planned maintenance.
+    hours: int = Field(default=4, ge=4, le=24)
     """For how many hours updates may begin. A pool whose update has begun is finished later."""
     nodes: Literal["SecurityPatch", "NodeImage"] = "SecurityPatch"
     """Updates of nodes: security patches, for which AKS replaces a node's image only when it must
     (`SecurityPatch`), or a new image with all fixes every week (`NodeImage`). With an Azure Policy
     that denies disks without a customer-managed key only `NodeImage` works."""
-    soak: int = Field(default=0, ge=0, le=_LONGEST_SOAK)
+    # Source: Azure documentation, AKS rolling upgrades: customize node soak time.
+    soak: int = Field(default=0, ge=0, le=30)
     """Minutes that AKS waits after it has drained a node, before that node gets its new image: time
     to see whether the one before has its devices."""
 
@@ -500,7 +488,8 @@ def _check_ranges(spec: Kubernetes, network: Network) -> None:
 def _check_room(spec: Kubernetes, pools: Mapping[str, KubernetesNodes]) -> None:
     """Raises FieldError if the pods' range is too small: each node takes a part of it."""
     nodes = spec.system.node_range.max + sum(each.node_range.max for each in pools.values())
-    room = 2 ** max(0, _PREFIX_OF_A_NODE - spec.pod_range.prefixlen)
+    # Source: Azure documentation, Azure CNI Overlay: a /24 for each node.
+    room = 2 ** max(0, 24 - spec.pod_range.prefixlen)
     if nodes > room:
         raise FieldError(
             f"the pods of {nodes} nodes do not fit in `{spec.pod_range}`, which has room "
@@ -511,8 +500,6 @@ def _check_room(spec: Kubernetes, pools: Mapping[str, KubernetesNodes]) -> None:
 
 
 def _check_network(spec: Kubernetes, network: Network, access: Access) -> None:
-    from fairway_core.public_ranges import seen_outside
-
     if network.egress == "none" or network.proxy is not None:
         what = "`egress: none` closes" if network.proxy is None else "`proxy:` is the way to"
         raise FieldError(

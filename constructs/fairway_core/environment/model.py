@@ -127,19 +127,14 @@ class Environment(Model):
         """The names of resources, by the patterns of `naming:`."""
         return Naming(self.naming.pattern, self.naming.unique)
 
-    def resource_name(self, kind: str, *parts: str) -> str:
+    def resource_name(self, kind: str, *parts: str, suffix: str = "") -> str:
         """Returns the name of a resource; `kind` is Terraform's type without `azurerm_`."""
-        return self.names.name(kind, self.name, *parts, region=self.location)
+        return self.names.name(kind, self.name, *parts, region=self.location, suffix=suffix)
 
     @property
     def zone_number(self) -> Zone | None:
         """The availability zone, or None for `zone: none`."""
         return None if self.zone == "none" else self.zone
-
-    @property
-    def has_pools(self) -> bool:
-        """True if a cluster is a pool of Azure Batch."""
-        return bool(self.pools)
 
     @property
     def pools(self) -> dict[str, BatchCluster]:
@@ -161,9 +156,8 @@ class Environment(Model):
     def machine_clusters(self) -> dict[str, MachineCluster]:
         """The clusters whose nodes boot an image that the environment chooses, by name: all except
         Kubernetes node pools, whose image AKS chooses."""
-        return {
-            n: each for n, each in self.clusters.items() if not isinstance(each, KubernetesNodes)
-        }
+        items = self.clusters.items()
+        return {n: each for n, each in items if not isinstance(each, KubernetesNodes)}
 
     @property
     def orchestrator(self) -> Kubernetes | None:
@@ -228,7 +222,7 @@ class Environment(Model):
         if self.registry is not None:
             self.registry.check_network(private_endpoints=network.private_endpoints)
         for section, has_any in (
-            ("batch", self.has_pools),
+            ("batch", bool(self.pools)),
             ("slurm", self.scheduler is not None),
             ("kubernetes", bool(self.node_pools)),
         ):
@@ -285,7 +279,7 @@ class Environment(Model):
         services = {
             "vault": self.has_vault or self.scheduler is not None,
             "registry": self.new_registry is not None,
-            "batch": self.has_pools,
+            "batch": bool(self.pools),
         }
         by_nat = 0 if network.private_endpoints else 1
         registry, orchestrator = self.new_registry, self.orchestrator
@@ -293,7 +287,7 @@ class Environment(Model):
             "storage": (not self.storage.existing, 0),
             "vault": (self.has_vault, by_nat),
             "registry": (registry is not None and registry.sku == "Premium", by_nat),
-            "batch": (self.has_pools, 0),
+            "batch": (bool(self.pools), 0),
             "kubernetes": (orchestrator is not None and orchestrator.api_server == "allowed", 1),
         }
         check_rules(
@@ -365,6 +359,5 @@ class Environment(Model):
             subnet = self.network.subnet_range(role)
             free = subnet.num_addresses - limit("subnet_reserved_addresses")
             if count > free:
-                raise self.network.too_small(
-                    f"{count} nodes do not fit in the {free} addresses of {subnet}"
-                )
+                message = f"{count} nodes do not fit in the {free} addresses of {subnet}"
+                raise self.network.too_small(message)

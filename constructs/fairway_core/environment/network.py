@@ -11,13 +11,12 @@ from fairway_core.catalog import reserved_ranges
 from fairway_core.catalog.terraform_types import private_link, private_links
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.addresses import Proxy, check_space, subnet_plan
-from fairway_core.environment.values import Address, Range, named
+from fairway_core.environment.values import Address, Range, at, named
 from fairway_core.resource_ids import SubnetId, VirtualNetworkId, network_of, parts_of
 from fairway_core.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from ipaddress import IPv4Address
 
     from fairway_core.yaml_text import DataPath
 
@@ -40,10 +39,8 @@ class Dns(Model, defer_build=True):
                 hint = did_you_mean(service, private_links())
                 raise FieldError(f"there is no service `{service}`", hint, (service,))
             wanted = private_link(service).zone
-            try:
+            with at(service):
                 name = parts_of("private DNS zone", zone)["name"]
-            except FieldError as error:
-                raise FieldError(str(error), error.hint, (service,)) from None
             if name != wanted:
                 raise FieldError(
                     f"`{name}` is not the zone of `{service}`", f"the zone is {wanted}", (service,)
@@ -94,11 +91,8 @@ def require_free(
     for purpose in purposes:
         for reserved in reserved_ranges(purpose):
             if network.overlaps(reserved):
-                raise FieldError(
-                    f"`{network}` overlaps {reserved}, {_RESERVED[purpose]}",
-                    hint,
-                    path,
-                )
+                message = f"`{network}` overlaps {reserved}, {_RESERVED[purpose]}"
+                raise FieldError(message, hint, path)
 
 
 def _of_a_network(network: IPv4Network) -> IPv4Network:
@@ -240,9 +234,8 @@ class Network(Model, defer_build=True):
 
     @rule
     def _nodes_reach_their_storage(self) -> None:
-        if self.existing or self.private_endpoints:
-            return
-        if "Microsoft.Storage" not in self.service_endpoints:
+        is_needed = not self.existing and not self.private_endpoints
+        if is_needed and "Microsoft.Storage" not in self.service_endpoints:
             raise FieldError(
                 "without private endpoints nodes reach the storage account through a "
                 "service endpoint of their subnet",
@@ -280,19 +273,16 @@ class Network(Model, defer_build=True):
 
     @rule
     def _the_proxy_is_in_reach(self) -> None:
-        for address in self.proxy.addresses if self.proxy else ():
-            self._require_way_to(address)
-
-    def _require_way_to(self, address: IPv4Address) -> None:
-        if self.existing or self.peerings or address in self.address_space:
+        if self.proxy is None or self.existing or self.peerings:
             return
-        if self.egress != "none" and not address.is_private:
-            return
-        raise FieldError(
-            f"{address} is in no connected network",
-            "name the network of the proxy under `peerings:`",
-            ("proxy",),
-        )
+        for address in self.proxy.addresses:
+            is_outside = self.egress != "none" and not address.is_private
+            if address not in self.address_space and not is_outside:
+                raise FieldError(
+                    f"{address} is in no connected network",
+                    "name the network of the proxy under `peerings:`",
+                    ("proxy",),
+                )
 
     @property
     def is_closed(self) -> bool:

@@ -11,7 +11,7 @@ from fairway_core.catalog.disks import disk_kind, disk_kinds
 from fairway_core.cost.parts import ONE, Part, disks, server, without_meter
 from fairway_core.documents import FieldError, Model, rule
 from fairway_core.environment.filesystem_base import EnvironmentParts, FileSystem
-from fairway_core.environment.values import SizeText, offered_size
+from fairway_core.environment.values import SizeText, at, offered_size
 from fairway_core.fields import Days, between, each_once
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     DiskName = str
 else:
     DiskName = Literal[tuple(disk_kinds())]
-
-# Azure Backup's range for daily recovery points.
-_KEPT_DAYS = (7, 9999)
 
 HalfHour = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):(00|30)$")]
 
@@ -137,7 +134,8 @@ class Disks(Model, defer_build=True):
 class Backup(Model, defer_build=True):
     """A daily backup of the VM with all its disks, in a vault of the environment."""
 
-    keep: Annotated[Days, between(*_KEPT_DAYS, "backups are kept")] = 30
+    # Azure Backup's range for daily recovery points.
+    keep: Annotated[Days, between(7, 9999, "backups are kept")] = 30
     """The time for which each backup is kept, from 7d to 9999d."""
     at: HalfHour = "02:00"
     """When it starts, in UTC, on the hour or half past."""
@@ -177,10 +175,8 @@ class NfsServer(FileSystem, defer_build=True):
 
     @rule
     def _size_carries_the_disks(self) -> None:
-        try:
+        with at("size"):
             size = offered_size(self.size)
-        except FieldError as error:
-            raise FieldError(str(error), error.hint, path=("size",)) from None
         if size.max_data_disks is None or self._vm_mbps(size) is None or not size.network_gbps:
             fit = ", ".join(s.name for s in vm_sizes().values() if self._vm_mbps(s) is not None)
             raise FieldError(

@@ -39,7 +39,7 @@ def check_image(
     devices; `usual` returns the image to suggest, or raises UserError without one."""
     if not chosen.fits(size, own=own):
         hint = f"use `{usual(size).alias}`, or leave `image:` out"
-        raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", hint, ("image",))
+        raise FieldError(f"image `{chosen.alias}` does not fit {size.name}", hint)
 
 
 def check_scale_set(nodes: int, path: DataPath, *, infiniband: bool = True) -> None:

@@ -256,18 +256,11 @@ class SlurmNodes(Nodes, defer_build=True):
         spot = self.spot_options
         if spot is None:
             return
+        message = "Slurm starts a new node when one was taken away"
         if spot.eviction != "delete":
-            raise FieldError(
-                "Slurm starts a new node when one was taken away",
-                "use `eviction: delete`",
-                ("spot", "eviction"),
-            )
+            raise FieldError(message, "use `eviction: delete`", ("spot", "eviction"))
         if spot.restore is not None:
-            raise FieldError(
-                "Slurm starts a new node when one was taken away",
-                "leave it out",
-                ("spot", "restore"),
-            )
+            raise FieldError(message, "leave it out", ("spot", "restore"))
 
 
 def check_slurm(clusters: Mapping[str, object], slurm: Slurm) -> None:
@@ -283,9 +276,8 @@ def check_slurm(clusters: Mapping[str, object], slurm: Slurm) -> None:
             )
         if name == _SCHEDULER or (has_login and name.startswith(_LOGIN)):
             what = "the scheduler's" if name == _SCHEDULER else "a login node's"
-            raise FieldError(
-                f"`{name}` is {what} own name", "choose another name", ("clusters", name)
-            )
+            message = f"`{name}` is {what} own name"
+            raise FieldError(message, "choose another name", ("clusters", name))
 
 
 def slurm_memory_mib(size: str) -> int:

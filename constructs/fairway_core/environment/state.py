@@ -187,17 +187,7 @@ class OtherState(_Backend, defer_build=True):
     environment variables."""
 
     backend: Literal[
-        "cloud",
-        "consul",
-        "cos",
-        "gcs",
-        "http",
-        "kubernetes",
-        "oci",
-        "oss",
-        "pg",
-        "remote",
-        "s3",
+        "cloud", "consul", "cos", "gcs", "http", "kubernetes", "oci", "oss", "pg", "remote", "s3"
     ]
     """The backend, as Terraform calls it."""
 

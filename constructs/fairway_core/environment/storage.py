@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from fairway_core.documents import FieldError, Model, rule
-from fairway_core.environment.values import as_field_error, named
+from fairway_core.environment.values import at, named
 from fairway_core.fields import Days
-from fairway_core.findings import UserError
 from fairway_core.naming import check_name
 from fairway_core.resource_ids import StorageAccountId
 
@@ -111,15 +110,9 @@ class Storage(Model, defer_build=True):
     @rule
     def _names_fit(self) -> None:
         if self.account is not None:
-            try:
+            with at("account"):
                 check_name("storage_account", self.account)
-            except UserError as error:
-                raise as_field_error(error, ("account",)) from None
-        try:
+        with at("containers"):
             named(self.containers)
             for name in self.containers:
                 check_name("storage_container", name)
-        except FieldError as error:
-            raise FieldError(str(error), error.hint, ("containers", *error.path)) from None
-        except UserError as error:
-            raise as_field_error(error, ("containers",)) from None

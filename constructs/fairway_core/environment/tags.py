@@ -11,13 +11,9 @@ from pydantic import AfterValidator
 from fairway_core.catalog import limit
 from fairway_core.documents import FieldError, Model
 from fairway_core.environment.values import accepted_by
-from fairway_core.naming import DEFAULT_PATTERN, check_pattern
+from fairway_core.naming import DEFAULT_PATTERN, OWN_TAGS, check_pattern
 
 _Tags = TypeVar("_Tags", bound=Mapping[str, str])
-# fairway_core.checks.terraform.general checks that every resource has them.
-OWN = ("environment", "managed-by")
-"""The names of the tags that Fairway itself puts on every resource."""
-
 _FORBIDDEN = frozenset("<>%&\\?/")
 # Azure DNS accepts no tag name with a space or another special character, nor one that begins with
 # a digit: private zones drop such a tag, and each plan adds it again. Source: Azure documentation,
@@ -46,7 +42,7 @@ def as_azure_takes_them(tags: _Tags) -> _Tags:
 
 def _none_of_ours(tags: _Tags) -> _Tags:
     for name in tags:
-        if name.lower() in OWN:
+        if name.lower() in OWN_TAGS:
             raise FieldError(f"Fairway sets the tag `{name.lower()}` itself", "remove it", (name,))
     return tags
 
@@ -61,12 +57,8 @@ def _check_name(name: str) -> None:
             f"the name `{name[:40]}…` has {len(name)} characters", f"Azure allows up to {most}", ()
         )
     if wrong := sorted(_FORBIDDEN & set(name)):
-        shown = " ".join(wrong)
-        raise FieldError(
-            f"Azure does not allow `{shown}` in the name of a tag",
-            "leave it out, or use a `-`",
-            (name,),
-        )
+        message = f"Azure does not allow `{' '.join(wrong)}` in the name of a tag"
+        raise FieldError(message, "leave it out, or use a `-`", (name,))
     if any(character < " " for character in name):
         raise FieldError("a control character in the name of a tag", "leave it out", (name,))
     if name.lower().startswith(_RESERVED):
@@ -83,10 +75,10 @@ def check_tags(tags: Mapping[str, str], *, makes_zones: bool) -> None:
     most, where = limit("tags_of_resource"), "a resource"
     if makes_zones:
         most, where = limit("tags_of_private_dns_zone"), "the DNS zone of a private endpoint"
-    if len(tags) + len(OWN) > most:
+    if len(tags) + len(OWN_TAGS) > most:
         raise FieldError(
-            f"{len(tags)} tags and {len(OWN)} of Fairway's own are too many for {where}",
-            f"Azure allows {most} there: keep {most - len(OWN)}",
+            f"{len(tags)} tags and {len(OWN_TAGS)} of Fairway's own are too many for {where}",
+            f"Azure allows {most} there: keep {most - len(OWN_TAGS)}",
             ("tags",),
         )
     for name in tags if makes_zones else ():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -25,20 +27,19 @@ _ITEM_NAME = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 # A file server's volume group has its file system's name, and so has a folder below /dev: these
 # names are taken.
 _DEVICE_FOLDERS = frozenset(
-    {
-        "block",
-        "bsg",
-        "bus",
-        "char",
-        "cpu",
-        "disk",
-        "dma-heap",
-        "dri",
-        "fd",
-        "hugepages",
+    {"block", "bsg", "bus", "char", "cpu", "disk", "dma-heap", "dri", "fd", "hugepages"}
+    | {
         "infiniband",
+        "input",
+        "mapper",
+        "mqueue",
+        "net",
+        "pts",
+        "shm",
+        "snd",
+        "vfio",
+        "virtio-ports",
     }
-    | {"input", "mapper", "mqueue", "net", "pts", "shm", "snd", "vfio", "virtio-ports"}
 )
 _LOCATION = re.compile(r"[a-z][a-z0-9]+")
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
@@ -129,10 +130,8 @@ def offered_size(name: str) -> VmSize:
     """Returns the size of that name. Raises FieldError if it is unknown, retired or unsupported."""
     from fairway_core.catalog import vm_size
 
-    try:
+    with at():
         size = vm_size(name)
-    except UserError as error:
-        raise as_field_error(error) from None
     if size.is_retired():
         since = f" on {size.retirement_date}" if size.retirement_date else ""
         raise FieldError(f"`{name}` was retired{since}", f"its successor is `{size.successor}`")
@@ -178,6 +177,18 @@ def as_field_error(error: UserError, path: tuple[str | int, ...] = ()) -> FieldE
     return FieldError(finding.message, finding.hint, path=path)
 
 
+@contextmanager
+def at(*path: str) -> Iterator[None]:
+    """Puts a path before that of a FieldError, and turns a look-up's UserError into one."""
+    try:
+        yield
+    except UserError as error:
+        raise as_field_error(error, path) from None
+    except FieldError as error:
+        error.path = (*path, *error.path)
+        raise
+
+
 def are_nested(path: str, other: str) -> bool:
     """Returns True if one of two folders is the other, or inside it.
 
@@ -191,10 +202,8 @@ def accepted_by(check: Callable[[str], object]) -> AfterValidator:
     """Returns a validator that refuses text for which `check` raises an error, with its message."""
 
     def accepted(text: str) -> str:
-        try:
+        with at():
             check(text)
-        except UserError as error:
-            raise as_field_error(error) from None
         return text
 
     return AfterValidator(accepted)

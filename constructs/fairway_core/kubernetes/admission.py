@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fairway_core.target import KubernetesAccess, Target
 
 _API = "admissionregistration.k8s.io/v1"
+_SPACE = "kubernetes.io/metadata.name"
 # The capabilities of the baseline, and IPC_LOCK.
 _CAPABILITIES = [
     *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "IPC_LOCK", "KILL", "MKNOD"),
@@ -60,6 +61,19 @@ _HANDLERS = " + ".join(
         *(("c.lifecycle", f"c.lifecycle.{when}") for when in ("postStart", "preStop")),
     )
 )
+# The expressions on each of a pod's containers, by message.
+_OF_CONTAINERS = {
+    "no hostPort": (
+        "variables.containers.all(c, "
+        "!has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0))"
+    ),
+    # The node sends these requests, from its own network.
+    "no host in probes and lifecycle hooks; leave it out to ask the pod itself": (
+        f"variables.containers.all(c, ({_HANDLERS})"
+        ".all(h, (!has(h.httpGet) || !has(h.httpGet.host))"
+        " && (!has(h.tcpSocket) || !has(h.tcpSocket.host))))"
+    ),
+}
 # Before Kubernetes 1.30 profiles were set by annotations, which still apply.
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
@@ -77,7 +91,7 @@ def policy(targets: Sequence[Target]) -> list[Manifest]:
         **_of_contexts(),
         **_of_pods(),
         **_of_volumes(targets),
-        **_of_containers(),
+        **_OF_CONTAINERS,
         f"only the accounts {' and '.join(accounts)}": (
             "has(object.spec.serviceAccountName)"
             f" && object.spec.serviceAccountName in {json.dumps(accounts)}"
@@ -95,11 +109,7 @@ def policy(targets: Sequence[Target]) -> list[Manifest]:
         {},
         variables,
         {f"{space}: {message}": holds for message, holds in validations.items()},
-        {
-            "matchResources": {
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}}
-            }
-        },
+        {"matchResources": {"namespaceSelector": {"matchLabels": {_SPACE: space}}}},
     )
 
 
@@ -114,12 +124,8 @@ def _enforced(
 ) -> list[Manifest]:
     """Returns a policy with validations on operations on resources, each by its message, and the
     binding that denies violations; a request that cannot be evaluated is refused."""
-    rule = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "operations": list(operations),
-        "resources": list(resources),
-    }
+    rule: dict[str, list[str]] = {"apiGroups": [""], "apiVersions": ["v1"]}
+    rule |= {"operations": list(operations), "resources": list(resources)}
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [rule]},
@@ -131,8 +137,8 @@ def _enforced(
     }
     binding = {"policyName": name, "validationActions": ["Deny"], **where}
     return [
-        {**manifest(_API, "ValidatingAdmissionPolicy", name), "spec": spec},
-        {**manifest(_API, "ValidatingAdmissionPolicyBinding", name), "spec": binding},
+        manifest(_API, "ValidatingAdmissionPolicy", name, spec=spec),
+        manifest(_API, "ValidatingAdmissionPolicyBinding", name, spec=binding),
     ]
 
 
@@ -218,11 +224,11 @@ def _notes_kept(notes: Sequence[str]) -> dict[str, str]:
 
 def _of_pods() -> dict[str, str]:
     """Returns the expressions on a pod itself, by message."""
-    found = {
-        f"no {field}": f"!has(object.spec.{field}) || object.spec.{field} == false"
-        for field in ("hostNetwork", "hostPID", "hostIPC")
-    }
-    return found | {
+    return {
+        **{
+            f"no {field}": f"!has(object.spec.{field}) || object.spec.{field} == false"
+            for field in ("hostNetwork", "hostPID", "hostIPC")
+        },
         # It bypasses the scheduler, and so the taints of nodes. A running pod has one.
         "no nodeName": 'request.operation != "CREATE" || !has(object.spec.nodeName)',
         # Such a pod preempts others, including those of the cluster itself.
@@ -284,20 +290,4 @@ def _of_volumes(targets: Sequence[Target]) -> dict[str, str]:
             f' && c.env.all(e, e.name != "{POD_UID}" || (has(e.valueFrom)'
             ' && has(e.valueFrom.fieldRef) && e.valueFrom.fieldRef.fieldPath == "metadata.uid")))))'
         ),
-    }
-
-
-def _of_containers() -> dict[str, str]:
-    """Returns the expressions on each of a pod's containers, by message."""
-    each = {
-        "no hostPort": "!has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0)",
-        # The node sends these requests, from its own network.
-        "no host in probes and lifecycle hooks; leave it out to ask the pod itself": (
-            f"({_HANDLERS}).all(h, (!has(h.httpGet) || !has(h.httpGet.host))"
-            " && (!has(h.tcpSocket) || !has(h.tcpSocket.host)))"
-        ),
-    }
-    return {
-        message: f"variables.containers.all(c, {expression})"
-        for message, expression in each.items()
     }

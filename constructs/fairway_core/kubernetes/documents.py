@@ -26,10 +26,11 @@ _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9._/-]*(:[A-Za-z0-9._/-]+)*")
 _NO_TEXT = frozenset({"y", "yes", "n", "no", "on", "off", "true", "false", "null"})
 
 
-def manifest(version: str, kind: str, name: str, namespace: str = "") -> Manifest:
-    """Returns the beginning of an object; a cluster-scoped one has no `namespace`."""
+def manifest(version: str, kind: str, name: str, namespace: str = "", **fields: object) -> Manifest:
+    """Returns an object with these fields, such as `spec`; a cluster-scoped one has no
+    `namespace`."""
     where = {"namespace": namespace} if namespace else {}
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **where}}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **where}, **fields}
 
 
 def privileged_namespace(name: str) -> Manifest:

@@ -33,6 +33,7 @@ _GPU, _NETWORK = "gpu-operator", "network-operator"
 _MELLANOX = "nvcr.io/nvidia/mellanox"
 # Device ids of InfiniBand adapters: nodes have another one of that maker, for Ethernet.
 _ADAPTERS = ["101c", "101e"]
+_BLACKLIST = "/host/etc/modprobe.d/blacklist-ofed-modules.conf"
 _PRESENT = "feature.node.kubernetes.io/pci-15b3.present"
 _LUSTRE = "https://github.com/kubernetes-sigs/azurelustre-csi-driver"
 # The driver's Deployment, which tolerates only taints of control planes.
@@ -49,7 +50,15 @@ def installation(
     if fast or nvidia:
         found.append(flux.chart_repository("nvidia", _NVIDIA))
     if fast:
-        found += [privileged_namespace(_NETWORK), _network_operator(versions.network, targets)]
+        values = {
+            "operator": {"tolerations": ON_SYSTEM},
+            "nfd": {"enabled": True, "deployNodeFeatureRules": False},
+            "node-feature-discovery": _discovery(targets),
+        }
+        # The chart's versions have no prefix `v`.
+        exact = versions.network.removeprefix("v")
+        release = flux.release(_NETWORK, "nvidia", exact, values, namespace=_NETWORK)
+        found += [privileged_namespace(_NETWORK), release]
     if nvidia:
         found += [privileged_namespace(_GPU), _gpu_operator(versions, targets, rdma=bool(fast))]
     if "lustre" in volume_types:
@@ -64,17 +73,6 @@ def devices(targets: Sequence[Target], versions: Operators) -> list[Manifest]:
     """Returns the policy that offers InfiniBand adapters to pods; nothing if no target has them."""
     fast = [each for each in targets if offers_infiniband(each)]
     return [_node_feature_rule(), _nic_cluster_policy(fast, versions)] if fast else []
-
-
-def _network_operator(version: str, targets: Sequence[Target]) -> Manifest:
-    values = {
-        "operator": {"tolerations": ON_SYSTEM},
-        "nfd": {"enabled": True, "deployNodeFeatureRules": False},
-        "node-feature-discovery": _discovery(targets),
-    }
-    # The chart's versions have no prefix `v`.
-    exact = version.removeprefix("v")
-    return flux.release(_NETWORK, "nvidia", exact, values, namespace=_NETWORK)
 
 
 def _gpu_operator(versions: Operators, targets: Sequence[Target], *, rdma: bool) -> Manifest:
@@ -107,18 +105,14 @@ def _discovery(targets: Sequence[Target]) -> dict[str, Any]:
 
 
 def _node_feature_rule() -> Manifest:
+    device = {"op": "In", "value": _ADAPTERS}
     rule = {
         "name": "fairway-infiniband",
         "labels": {_PRESENT: "true"},
-        "matchFeatures": [
-            {
-                "feature": "pci.device",
-                "matchExpressions": {"device": {"op": "In", "value": _ADAPTERS}},
-            }
-        ],
+        "matchFeatures": [{"feature": "pci.device", "matchExpressions": {"device": device}}],
     }
-    found = manifest("nfd.k8s-sigs.io/v1alpha1", "NodeFeatureRule", "fairway-infiniband")
-    return {**found, "spec": {"rules": [rule]}}
+    version, kind = "nfd.k8s-sigs.io/v1alpha1", "NodeFeatureRule"
+    return manifest(version, kind, "fairway-infiniband", spec={"rules": [rule]})
 
 
 def _nic_cluster_policy(targets: Sequence[Target], versions: Operators) -> Manifest:
@@ -134,12 +128,7 @@ def _nic_cluster_policy(targets: Sequence[Target], versions: Operators) -> Manif
         "version": versions.infiniband_driver,
         "forcePrecompiled": False,
         # Otherwise the node's own module may be loaded first.
-        "env": [
-            {
-                "name": "OFED_BLACKLIST_MODULES_FILE",
-                "value": "/host/etc/modprobe.d/blacklist-ofed-modules.conf",
-            }
-        ],
+        "env": [{"name": "OFED_BLACKLIST_MODULES_FILE", "value": _BLACKLIST}],
         "upgradePolicy": {"autoUpgrade": False},
         "startupProbe": {"initialDelaySeconds": 10, "periodSeconds": 20},
         "livenessProbe": {"initialDelaySeconds": 30, "periodSeconds": 30},
@@ -157,5 +146,5 @@ def _nic_cluster_policy(targets: Sequence[Target], versions: Operators) -> Manif
         "ofedDriver": driver,
         "sriovDevicePlugin": plugin,
     }
-    found = manifest("mellanox.com/v1alpha1", "NicClusterPolicy", "nic-cluster-policy")
-    return {**found, "spec": spec}
+    version, kind = "mellanox.com/v1alpha1", "NicClusterPolicy"
+    return manifest(version, kind, "nic-cluster-policy", spec=spec)

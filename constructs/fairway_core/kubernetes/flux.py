@@ -20,6 +20,7 @@ Source: Azure documentation, GitOps Flux v2 configurations, multi-tenancy."""
 _ACCOUNT = "flux-applier"  # created there by the extension, for a cluster configuration
 # Folders that need kinds of objects, or a namespace, from other folders.
 _AFTER = {"queues": ("jobs", "kueue"), "devices": ("drivers",)}
+_SOURCES = "source.toolkit.fluxcd.io/v1"
 _RETRIES = {"remediation": {"retries": 3}}
 
 
@@ -41,7 +42,7 @@ def chart_repository(name: str, url: str) -> Manifest:
     spec = {"interval": "24h", "url": url}
     if url.startswith("oci://"):
         spec["type"] = "oci"
-    return {**_source("HelmRepository", name), "spec": spec}
+    return manifest(_SOURCES, "HelmRepository", name, NAMESPACE, spec=spec)
 
 
 def release(
@@ -69,7 +70,7 @@ def release(
     }
     if after:
         spec["dependsOn"] = [{"name": each} for each in after]
-    return {**manifest("helm.toolkit.fluxcd.io/v2", "HelmRelease", name, NAMESPACE), "spec": spec}
+    return manifest("helm.toolkit.fluxcd.io/v2", "HelmRelease", name, NAMESPACE, spec=spec)
 
 
 def repository_files(
@@ -77,10 +78,8 @@ def repository_files(
 ) -> list[Manifest]:
     """Returns objects that apply a folder of a git repository at a tag; pods of its `deployment`
     may run on system nodes."""
-    tolerating = {
-        **manifest("apps/v1", "Deployment", deployment),
-        "spec": {"template": {"spec": {"tolerations": ON_SYSTEM}}},
-    }
+    spec = {"template": {"spec": {"tolerations": ON_SYSTEM}}}
+    tolerating = manifest("apps/v1", "Deployment", deployment, spec=spec)
     # In the syntax of .gitignore: ignores all but the folder.
     lines = ["/*", f"!/{folder}", *(f"/{folder}/{each}" for each in ignored)]
     source = {"interval": "24h", "url": url, "ref": {"tag": tag}, "ignore": "\n".join(lines) + "\n"}
@@ -93,9 +92,8 @@ def repository_files(
         "sourceRef": {"kind": "GitRepository", "name": name},
         "patches": [{"patch": text([tolerating])}],
     }
-    kustomization = manifest("kustomize.toolkit.fluxcd.io/v1", "Kustomization", name, NAMESPACE)
-    return [{**_source("GitRepository", name), "spec": source}, {**kustomization, "spec": applied}]
-
-
-def _source(kind: str, name: str) -> Manifest:
-    return manifest("source.toolkit.fluxcd.io/v1", kind, name, NAMESPACE)
+    version = "kustomize.toolkit.fluxcd.io/v1"
+    return [
+        manifest(_SOURCES, "GitRepository", name, NAMESPACE, spec=source),
+        manifest(version, "Kustomization", name, NAMESPACE, spec=applied),
+    ]

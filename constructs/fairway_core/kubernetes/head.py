@@ -12,7 +12,7 @@ from fairway_core.kubernetes.pools import access_of, topology_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_core.target import KubernetesAccess, Target
+    from fairway_core.target import Target
 
 RBAC = "rbac.authorization.k8s.io"
 _KUEUE = "kueue.x-k8s.io"
@@ -59,17 +59,20 @@ def objects(target: Target, *, client_id: str = "") -> list[Manifest]:
     With `client_id` tasks act as that Azure identity, if AKS' workload identity is enabled.
     """
     access = access_of(target)
-    space, head = access.namespace, access.head
+    space, head, version = access.namespace, access.head, f"{RBAC}/v1"
     # Cluster-scoped objects are named after the namespace: another may have its own head.
     everywhere = f"{space}-{head}"
+    of_tasks = manifest("v1", "ServiceAccount", access.service_account, space)
+    if client_id:
+        of_tasks["metadata"]["annotations"] = {"azure.workload.identity/client-id": client_id}
     return [
         manifest("v1", "ServiceAccount", head, space),
-        _account_of_tasks(access, client_id),
-        {**manifest(f"{RBAC}/v1", "Role", head, space), "rules": _RULES},
+        {**of_tasks, "automountServiceAccountToken": False},
+        manifest(version, "Role", head, space, rules=_RULES),
         binding("RoleBinding", head, space, head, "Role", head),
-        {**manifest(f"{RBAC}/v1", "ClusterRole", everywhere), "rules": _RULES_EVERYWHERE},
+        manifest(version, "ClusterRole", everywhere, rules=_RULES_EVERYWHERE),
         binding("ClusterRoleBinding", everywhere, space, head, "ClusterRole", everywhere),
-        {**manifest("apps/v1", "Deployment", head, space), "spec": _deployment(target)},
+        manifest("apps/v1", "Deployment", head, space, spec=_deployment(target)),
     ]
 
 
@@ -77,20 +80,11 @@ def topologies(targets: Sequence[Target]) -> list[Manifest]:
     """Returns a ConfigMap with NCCL's topology file for each type of node that has one."""
     access = access_of(targets[0])
     found = {each.path: each for target in targets if (each := topology_of(target)) is not None}
-    return [
-        {
-            **manifest("v1", "ConfigMap", topology_map(path), access.namespace),
-            "data": {PurePosixPath(path).name: topology.xml()},
-        }
-        for path, topology in found.items()
-    ]
-
-
-def _account_of_tasks(access: KubernetesAccess, client_id: str) -> Manifest:
-    found = manifest("v1", "ServiceAccount", access.service_account, access.namespace)
-    if client_id:
-        found["metadata"]["annotations"] = {"azure.workload.identity/client-id": client_id}
-    return {**found, "automountServiceAccountToken": False}
+    objects = []
+    for path, topology in found.items():
+        data = {PurePosixPath(path).name: topology.xml()}
+        objects.append(manifest("v1", "ConfigMap", topology_map(path), access.namespace, data=data))
+    return objects
 
 
 def binding(
@@ -98,11 +92,9 @@ def binding(
 ) -> Manifest:
     """Returns a role binding of an account; a ClusterRoleBinding applies in all namespaces."""
     where = namespace if kind == "RoleBinding" else ""
-    return {
-        **manifest(f"{RBAC}/v1", kind, name, where),
-        "roleRef": {"apiGroup": RBAC, "kind": role_kind, "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
-    }
+    to = {"apiGroup": RBAC, "kind": role_kind, "name": role}
+    subjects = [{"kind": "ServiceAccount", "name": account, "namespace": namespace}]
+    return manifest(f"{RBAC}/v1", kind, name, where, roleRef=to, subjects=subjects)
 
 
 def _deployment(target: Target) -> Manifest:

@@ -61,7 +61,7 @@ def objects(targets: Sequence[Target]) -> list[Manifest]:
     return [
         privileged_namespace(NAMESPACE),
         *_rights(),
-        {**manifest("v1", "ConfigMap", _NAME, NAMESPACE), "data": files},
+        manifest("v1", "ConfigMap", _NAME, NAMESPACE, data=files),
         *(_daemon_set(each, facts[each.name], digest) for each in checked),
     ]
 
@@ -101,7 +101,7 @@ def _rights() -> list[Manifest]:
     alone = {"only the node on which it runs": own}
     return [
         manifest("v1", "ServiceAccount", _NAME, NAMESPACE),
-        {**manifest(f"{RBAC}/v1", "ClusterRole", _NAME), "rules": rules},
+        manifest(f"{RBAC}/v1", "ClusterRole", _NAME, rules=rules),
         binding("ClusterRoleBinding", _NAME, NAMESPACE, _NAME, "ClusterRole", _NAME),
         *node_policy(_NAME, NAMESPACE, _NAME, (CORDONED, BOOT, HELD, KEPT, MACHINE), alone),
     ]
@@ -157,9 +157,11 @@ def _daemon_set(target: Target, facts: NodeFacts, digest: str) -> Manifest:
     labels = {"app.kubernetes.io/name": _NAME, "fairway.dev/pool": target.name}
     # A changed program replaces the pod.
     about = {"labels": labels, "annotations": {"fairway.dev/program": digest}}
-    found = manifest("apps/v1", "DaemonSet", f"{_NAME}-{target.name}", NAMESPACE)
-    template = {"metadata": about, "spec": spec}
-    return {**found, "spec": {"selector": {"matchLabels": labels}, "template": template}}
+    whole = {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": about, "spec": spec},
+    }
+    return manifest("apps/v1", "DaemonSet", f"{_NAME}-{target.name}", NAMESPACE, spec=whole)
 
 
 # Folders of the node: the driver's root, mounted after the pod starts, and Hyper-V's data.

@@ -62,8 +62,7 @@ def namespace(name: str, quota: Mapping[str, str]) -> list[Manifest]:
     """Returns the namespace of jobs and its quota."""
     # No job gets a public address or a port on every node.
     closed = {"services.loadbalancers": "0", "services.nodeports": "0"}
-    spec = {"hard": {**closed, **quota}}
-    quotas = {**manifest("v1", "ResourceQuota", "fairway", name), "spec": spec}
+    quotas = manifest("v1", "ResourceQuota", "fairway", name, spec={"hard": {**closed, **quota}})
     # A task's pod locks memory for InfiniBand, which the baseline of Pod Security does not allow:
     # a policy decides which pods are allowed, see `admission`.
     return [privileged_namespace(name), quotas]

@@ -50,8 +50,8 @@ def objects(targets: Sequence[Target]) -> list[Manifest]:
     }
     return [
         privileged_namespace(NAMESPACE),
-        {**manifest("v1", "ConfigMap", _NAME, NAMESPACE), "data": scripts},
-        {**manifest("apps/v1", "DaemonSet", _NAME, NAMESPACE), "spec": spec},
+        manifest("v1", "ConfigMap", _NAME, NAMESPACE, data=scripts),
+        manifest("apps/v1", "DaemonSet", _NAME, NAMESPACE, spec=spec),
     ]
 
 
@@ -111,14 +111,10 @@ def _pod(targets: Sequence[Target]) -> dict[str, Any]:
 
 def _nodes_of(targets: Sequence[Target]) -> dict[str, Any]:
     """Returns an affinity to the targets' nodes, which excludes others, such as system nodes."""
-    terms = [
-        {
-            "matchExpressions": [
-                {"key": key, "operator": "In", "values": [value]}
-                for key, value in access_of(target).selector.items()
-            ]
-        }
-        for target in targets
-    ]
+    terms = []
+    for target in targets:
+        labels = access_of(target).selector.items()
+        rules = [{"key": key, "operator": "In", "values": [value]} for key, value in labels]
+        terms.append({"matchExpressions": rules})
     kind = "requiredDuringSchedulingIgnoredDuringExecution"
     return {"nodeAffinity": {kind: {"nodeSelectorTerms": terms}}}

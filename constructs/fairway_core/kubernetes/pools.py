@@ -127,18 +127,17 @@ def _pair(volume: Volume, namespace: str) -> list[Manifest]:
         "resources": {"requests": {"storage": _ASKED}},
     }
     return [
-        {**manifest("v1", "PersistentVolume", name), "spec": given},
-        {**manifest("v1", "PersistentVolumeClaim", volume.name, namespace), "spec": taken},
+        manifest("v1", "PersistentVolume", name, spec=given),
+        manifest("v1", "PersistentVolumeClaim", volume.name, namespace, spec=taken),
     ]
 
 
 def _where(volume: Volume, handle: str) -> dict[str, Any]:
     if volume.type == "lustre":
         # Source: Azure Lustre CSI driver, static provisioning.
-        address = {"mgs-ip-address": volume.source.partition("@")[0]}
-        return {
-            "csi": {"driver": LUSTRE_DRIVER, "volumeHandle": handle, "volumeAttributes": address}
-        }
+        attributes = {"mgs-ip-address": volume.source.partition("@")[0]}
+        csi = {"driver": LUSTRE_DRIVER, "volumeHandle": handle, "volumeAttributes": attributes}
+        return {"csi": csi}
     assert volume.type == "nfs", f"pods cannot mount a volume of type {volume.type}"
     # Kubernetes' built-in NFS volume, which needs no driver. Source: Azure documentation, NFS
     # volumes on AKS.
@@ -168,10 +167,8 @@ def of_node(target: Target) -> dict[str, str]:
     from fairway_core.catalog import vm_size
 
     size = vm_size(target.vm_size)
-    found = {
-        "cpu": str(max(1, size.vcpus * _PARTS // 100)),
-        "memory": f"{_memory(size.memory_gib)}Gi",
-    }
+    cpus = max(1, size.vcpus * _PARTS // 100)
+    found = {"cpu": str(cpus), "memory": f"{_memory(size.memory_gib)}Gi"}
     if size.gpu:
         found[_GPUS] = str(size.gpu.count)
     if access.rdma and size.infiniband:

@@ -74,25 +74,17 @@ def objects(targets: Sequence[Target], *, atomic: bool = True) -> list[Manifest]
     `_PROVISIONING`."""
     found = [each for target in targets for each in _queue(target, atomic=atomic)]
     if atomic and any(target.nodes.scales for target in targets):
-        found += _provisioning()
-    classes = [
-        {**manifest(_VERSION, "WorkloadPriorityClass", name), "value": _VALUES[said]}
+        # A ProvisioningRequest for each Job, of all resources, with Kueue's default of retries.
+        config = {"apiGroup": _GROUP, "kind": "ProvisioningRequestConfig", "name": _PROVISIONING}
+        check = {"controllerName": f"{_GROUP}/provisioning-request", "parameters": config}
+        spec = {"provisioningClassName": _AT_ONCE}
+        found += [
+            manifest(_VERSION, "ProvisioningRequestConfig", _PROVISIONING, spec=spec),
+            manifest(_VERSION, "AdmissionCheck", _PROVISIONING, spec=check),
+        ]
+    return found + [
+        manifest(_VERSION, "WorkloadPriorityClass", name, value=_VALUES[said])
         for said, name in PRIORITIES.items()
-    ]
-    return found + classes
-
-
-def _provisioning() -> list[Manifest]:
-    """Returns the check that creates a ProvisioningRequest for each Job, of all resources, with
-    Kueue's default number of retries."""
-    config = {"apiGroup": _GROUP, "kind": "ProvisioningRequestConfig", "name": _PROVISIONING}
-    check = {"controllerName": f"{_GROUP}/provisioning-request", "parameters": config}
-    return [
-        {
-            **manifest(_VERSION, "ProvisioningRequestConfig", _PROVISIONING),
-            "spec": {"provisioningClassName": _AT_ONCE},
-        },
-        {**manifest(_VERSION, "AdmissionCheck", _PROVISIONING), "spec": check},
     ]
 
 
@@ -104,10 +96,7 @@ def _queue(target: Target, *, atomic: bool) -> list[Manifest]:
         {"name": resource, "nominalQuota": _times(amount, target.nodes.max)}
         for resource, amount in each_node.items()
     ]
-    flavor = {
-        **manifest(_VERSION, "ResourceFlavor", name),
-        "spec": {"nodeLabels": dict(access.selector), "nodeTaints": taints(target)},
-    }
+    nodes = {"nodeLabels": dict(access.selector), "nodeTaints": taints(target)}
     spec: dict[str, Any] = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": access.namespace}},
         # A job that waits for many nodes does not block others; priorities order both.
@@ -122,12 +111,9 @@ def _queue(target: Target, *, atomic: bool) -> list[Manifest]:
         rule = {"name": _PROVISIONING, "onFlavors": [name]}
         spec["admissionChecksStrategy"] = {"admissionChecks": [rule]}
     return [
-        flavor,
-        {**manifest(_VERSION, "ClusterQueue", name), "spec": spec},
-        {
-            **manifest(_VERSION, "LocalQueue", name, access.namespace),
-            "spec": {"clusterQueue": name},
-        },
+        manifest(_VERSION, "ResourceFlavor", name, spec=nodes),
+        manifest(_VERSION, "ClusterQueue", name, spec=spec),
+        manifest(_VERSION, "LocalQueue", name, access.namespace, spec={"clusterQueue": name}),
     ]
 
 

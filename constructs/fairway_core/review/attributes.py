@@ -34,10 +34,6 @@ UNKNOWN = _Marker("(known after apply)")
 """The marker for a value that Azure decides."""
 
 
-# The path of a blob's text, which may be manifests for Flux.
-_MANIFESTS = ("source_content",)
-
-
 @dataclass(frozen=True)
 class AttributeChange:
     """A change of one attribute: `old` and `new` are plain data, HIDDEN, UNKNOWN or None.
@@ -71,16 +67,15 @@ def attribute_changes(change: Mapping[str, Any], *, exact: bool = False) -> list
     from one to another is reported only with `exact`.
     """
     before = _Seen(change.get("before"), change.get("before_sensitive", False))
-    after = _Seen(
-        change.get("after"),
-        change.get("after_sensitive", False),
-        change.get("after_unknown", False),
-    )
+    sensitive, unknown = (change.get(f"after_{mask}", False) for mask in ("sensitive", "unknown"))
+    after = _Seen(change.get("after"), sensitive, unknown)
     forcing = [tuple(path) for path in change.get("replace_paths") or ()]
-    return [
-        AttributeChange(_dotted(path), old.shown(), new.shown(), _forces(path, forcing))
-        for path, old, new in _differences((), before, after, exact)
-    ]
+    found = []
+    for path, old, new in _differences((), before, after, exact):
+        # A block's name matches any index.
+        forces = any(_is_below(path, one) or _is_below(one, path) for one in forcing)
+        found.append(AttributeChange(_dotted(path), old.shown(), new.shown(), forces))
+    return found
 
 
 def masked(value: Any, sensitive: Any, unknown: Any = False) -> Any:
@@ -122,17 +117,8 @@ def _masked_mapping(value: Mapping[str, Any], sensitive: Any, unknown: Any) -> A
                 shown[key] = HIDDEN
         elif isinstance(item, dict | list):
             shown[key] = masked(item, None)
-    shown.update(_known_later(value, sensitive, unknown))
-    return shown
-
-
-def _known_later(
-    value: Mapping[str, Any], sensitive: Mapping[str, Any], unknown: Mapping[str, Any]
-) -> Iterator[tuple[str, Any]]:
-    """Yields markers for items that are known only after apply and missing from the mapping."""
-    for key, later in unknown.items():
-        if later and key not in value:
-            yield key, UNKNOWN if later is True else masked(None, sensitive.get(key), later)
+    later = {key: mask for key, mask in unknown.items() if mask and key not in value}
+    return shown | {key: masked(None, sensitive.get(key), mask) for key, mask in later.items()}
 
 
 def _is_secret(parent: Mapping[str, Any], key: str) -> bool:
@@ -163,13 +149,14 @@ def _differences(
         if new.unknown is True or not _same(old.value, new.value, exact):
             yield path, _hidden(old, hidden), _hidden(new, hidden)
         return
-    if path == _MANIFESTS and isinstance(old.value, str) and isinstance(new.value, str):
+    # A blob's text may be manifests for Flux.
+    if path == ("source_content",) and isinstance(old.value, str) and isinstance(new.value, str):
         old, new = _as_objects(old, new)
     if isinstance(old.value, dict) and isinstance(new.value, dict):
         yield from _of_mappings(path, old, new, exact)
     elif old.value is None and not path:
         yield from _of_mappings(path, _Seen({}), new, exact)
-    elif isinstance(old.value, list) and isinstance(new.value, list) and _has_blocks(old, new):
+    elif _are_blocks(old.value) and _are_blocks(new.value) and (old.value or new.value):
         yield from _of_blocks(path, old, new, exact)
     elif not _same(old.value, new.value, exact):
         yield path, old, new
@@ -189,9 +176,8 @@ def _hidden(seen: _Seen, hidden: bool) -> _Seen:
     return _Seen(seen.value, True, seen.unknown) if hidden and seen.value is not None else seen
 
 
-def _has_blocks(old: _Seen, new: _Seen) -> bool:
-    items = [*old.value, *new.value]
-    return bool(items) and all(isinstance(item, dict) for item in items)
+def _are_blocks(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
 def _of_mappings(
@@ -258,11 +244,6 @@ def _read(value: Any) -> Any:
 def _is_something(value: Any) -> bool:
     """Returns True if the value contains anything but a provider's empty values, at any depth."""
     return any(leaves(value))
-
-
-def _forces(path: DataPath, forcing: Sequence[DataPath]) -> bool:
-    """Returns True if a path is below or above a forcing one; a block's name matches any index."""
-    return any(_is_below(path, one) or _is_below(one, path) for one in forcing)
 
 
 def _is_below(path: DataPath, other: DataPath) -> bool:

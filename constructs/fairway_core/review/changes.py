@@ -124,13 +124,16 @@ def changes_of(plan: Plan) -> Iterator[Change]:
     Raises UserError for an unknown action, whose effect could not be described.
     """
     for resource in plan.changes:
-        actions = tuple(resource["change"]["actions"])
         if resource.get("mode") == "data":
             continue
+        actions = tuple(resource["change"]["actions"])
         action = _ACTIONS.get(actions)
-        if action is None and actions in _NOTHING:
-            action = _of_nothing(resource)
-            if action is None:
+        if actions in _NOTHING:  # its attributes stay
+            if resource["change"].get("importing"):
+                action = Action.IMPORT
+            elif resource.get("previous_address"):
+                action = Action.MOVE
+            else:
                 continue
         if action is None:
             raise UserError.of(
@@ -183,13 +186,6 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _of_nothing(resource: Mapping[str, Any]) -> Action | None:
-    """Returns the action on a resource whose attributes stay: an import, a move, or None."""
-    if resource["change"].get("importing"):
-        return Action.IMPORT
-    return Action.MOVE if resource.get("previous_address") else None
-
-
 def _change(
     stack: str, resource: Mapping[str, Any], action: Action, *, exact: bool = True
 ) -> Change:
@@ -201,14 +197,14 @@ def _change(
         attributes = attribute_changes(change, exact=True)
     created = None
     if action is Action.CREATE:
-        created = masked(
-            change.get("after"), change.get("after_sensitive"), change.get("after_unknown")
-        )
+        masks = change.get("after_sensitive"), change.get("after_unknown")
+        created = masked(change.get("after"), *masks)
     return Change(
         stack=stack,
         address=resource["address"],
         type=resource["type"],
-        provider=_provider(str(resource.get("provider_name", ""))),
+        # Without its registry's host: `hashicorp/azurerm`.
+        provider="/".join(str(resource.get("provider_name", "")).split("/")[-2:]),
         action=action,
         because=tuple(
             ".".join(str(step) for step in path) for path in change.get("replace_paths") or ()
@@ -220,11 +216,6 @@ def _change(
         created=created,
         raw=change,
     )
-
-
-def _provider(name: str) -> str:
-    """Returns the provider without its registry's host: `hashicorp/azurerm`."""
-    return "/".join(name.split("/")[-2:])
 
 
 @dataclass(frozen=True)
@@ -244,11 +235,8 @@ def output_changes(plan: Plan) -> Iterator[OutputChange]:
         if action is not None:
             secret = is_secret_name(name)
             old = masked(change.get("before"), secret or change.get("before_sensitive"))
-            new = masked(
-                change.get("after"),
-                secret or change.get("after_sensitive"),
-                change.get("after_unknown"),
-            )
+            sensitive = secret or change.get("after_sensitive")
+            new = masked(change.get("after"), sensitive, change.get("after_unknown"))
             yield OutputChange(name, action, old, new)
 
 
@@ -267,10 +255,24 @@ def digest_of_stack(
     output. Secret values and values known only after apply are included as markers. Drift,
     findings, costs, allowed losses, the order of resources, the time, and versions are not covered.
     """
+    facts = [
+        [
+            each.address,
+            each.deposed,
+            each.type,
+            each.provider,
+            str(each.action),
+            each.moved_from,
+            sorted(each.because),
+            [[attribute.path, attribute.old, attribute.new] for attribute in each.attributes],
+            each.created,
+        ]
+        for each in changes
+    ]
     content = {
         "stack": stack,
         "state": state,
-        "changes": sorted((_facts(change) for change in changes), key=itemgetter(0, 1)),
+        "changes": sorted(facts, key=itemgetter(0, 1)),
         "outputs": [[each.name, str(each.action), each.old, each.new] for each in outputs],
     }
     return _digest(content)
@@ -279,20 +281,6 @@ def digest_of_stack(
 def digest_of(digests: Iterable[str]) -> str:
     """Returns the digest of several stacks, independent of their order."""
     return _digest(sorted(digests))
-
-
-def _facts(change: Change) -> list[Any]:
-    return [
-        change.address,
-        change.deposed,
-        change.type,
-        change.provider,
-        str(change.action),
-        change.moved_from,
-        sorted(change.because),
-        [[each.path, each.old, each.new] for each in change.attributes],
-        change.created,
-    ]
 
 
 def _digest(content: Any) -> str:

@@ -89,7 +89,11 @@ def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Price
     for change in changes:
         if not is_priced(change.type) or change.raw is None:
             continue
-        before, after = (_lines(change, side, regions, prices) for side in ("before", "after"))
+        region = regions[change.stack]
+        before, after = (
+            _lines(change.type, change.raw.get(side), region, prices)
+            for side in ("before", "after")
+        )
         more = _more_units(before, after)
         if not more:
             continue
@@ -99,13 +103,17 @@ def review_costs(plans: Sequence[Plan], changes: Iterable[Change], prices: Price
     return CostReview(prices.currency, tuple(found), tuple(sorted(sources)))
 
 
-def _lines(change: Change, side: str, regions: Mapping[str, str], prices: Prices) -> Sequence[Line]:
-    """Returns the cost lines of a resource on one side of a change, without parts billed by use."""
-    attributes: Mapping[str, Any] | None = (change.raw or {}).get(side)
+def _lines(
+    type: str,  # noqa: A002
+    attributes: Mapping[str, Any] | None,
+    region: str,
+    prices: Prices,
+) -> Sequence[Line]:
+    """Returns the cost lines of a resource, without parts billed by use; none if it has no
+    attributes, and so does not exist. `region` is that of a resource that names none."""
     if not attributes:
         return ()
-    region = _normal(attributes.get("location")) or regions[change.stack]
-    parts = parts_of_resource(change.type, attributes, region)
+    parts = parts_of_resource(type, attributes, _normal(attributes.get("location")) or region)
     return estimate((part for part in parts if not part.by_use), prices).lines
 
 

@@ -138,7 +138,7 @@ def waiting_line(stack: StackReview) -> Line:
         return [
             "waits for outputs of ",
             Given(", ".join(stack.waits_for)),
-            ("; this is what it would do with them; what depends on their values is not known yet"),
+            "; this is what it would do with them; what depends on their values is not known yet",
         ]
     known = "this is not all" if stack.planned else "not planned"
     return [
@@ -236,8 +236,7 @@ def _amount(amount: float | None) -> str:
 def _difference(amount: float | None, currency: str) -> str:
     if amount is None:
         return "an unknown amount more or less"
-    sign = "+" if amount >= 0 else "−"
-    return f"{sign}{abs(amount):,.2f} {currency}"
+    return f"{'+' if amount >= 0 else '−'}{abs(amount):,.2f} {currency}"
 
 
 def _without_price(cost: CostReview, most: int | None) -> Line:

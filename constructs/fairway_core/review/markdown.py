@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fairway_core.findings import Finding
     from fairway_core.review.changes import Change
     from fairway_core.review.lines import Line
-    from fairway_core.review.review import Loss, Review, StackReview
+    from fairway_core.review.review import Review, StackReview
 
 
 MARK = "<!-- fairway review -->"
@@ -92,21 +92,16 @@ def head(review: Review) -> Iterator[str]:
     if review.losses:
         yield ""
     for loss in review.losses:
-        yield f"- {_written(_loss_line(loss))}"
+        line: Line = ["✔️ allowed: " if loss.allowed else "⛔ ", Given(loss.how.replace("`", ""))]
+        for number, attribute in enumerate(loss.forced):
+            line += [", " if number else "; ", *lines.attribute_line(attribute)[:5]]
+        yield f"- {_written([*line, ' (', Given(loss.stack), ')'])}"
     if lost:
         yield from ("", f"To accept all of that: {code(lines.allow_options(review.losses))}")
     for finding in review.findings:
         yield from ("", f"- ⚠️ {code(_words(finding))} ({code(finding.id)})")
     for severity, mark in ((Severity.ERROR, "⛔"), (Severity.WARNING, "⚠️")):
         yield from _findings(review, severity, mark)
-
-
-def _loss_line(loss: Loss) -> Line:
-    """Returns a line on how a change loses data, and the attributes that force it, old → new."""
-    line: Line = ["✔️ allowed: " if loss.allowed else "⛔ ", Given(loss.how.replace("`", ""))]
-    for number, attribute in enumerate(loss.forced):
-        line += [", " if number else "; ", *lines.attribute_line(attribute)[:5]]
-    return [*line, " (", Given(loss.stack), ")"]
 
 
 def _findings(review: Review, severity: Severity, mark: str) -> Iterator[str]:
@@ -213,20 +208,15 @@ def comment(reviews: Mapping[str, Review | None], origin: Origin) -> str:
     text = joined([*top, ""])
     # Half of the space is for the heads of all environments, before the rest of any.
     share = (LONGEST - len(text) - 100) // (2 * max(1, len(shown)))
-    heads = [_within(share, _head_of(name, review)) for name, review in shown.items()]
-    bodies = [
-        _within(share, ["", f"## {code(name[:100])}", *body(review)])
-        for name, review in shown.items()
-        if review is not None
-    ]
+    heads, bodies = [], []
+    for name, review in shown.items():
+        title = ["", f"## {code(name[:100])}"]
+        top = ["### ⛔ Its output is not a review: see the run"]
+        if review is not None:
+            top = [*head(review)]
+            bodies.append(_within(share, [*title, *body(review)]))
+        heads.append(_within(share, [*title, "", *top]))
     return "\n".join([text, *heads, *bodies])
-
-
-def _head_of(name: str, review: Review | None) -> list[str]:
-    title = ["", f"## {code(name[:100])}", ""]
-    if review is None:
-        return [*title, "### ⛔ Its output is not a review: see the run"]
-    return [*title, *head(review)]
 
 
 def _within(most: int, lines: Iterable[str]) -> str:

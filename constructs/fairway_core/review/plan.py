@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,18 +101,16 @@ def read_plans(argument: str) -> list[Plan]:
     folder = Path(argument)
     if not folder.is_dir():
         return [read_plan(argument)]
-    files = sorted(folder.glob("*.json"), key=_deployed_at)
-    return [_plan(_stack_in_folder(file), file) for file in files]
 
+    def deployed_at(file: Path) -> tuple[int, str]:
+        role = file.stem.rpartition("-")[2]
+        return (ROLES.index(role) if role in ROLES else len(ROLES)), file.name
 
-def _stack_in_folder(file: Path) -> str:
-    """Returns a file's stack: `fairway plan --out` names files after stacks, even `plan-lab`."""
-    return stack_of(str(file)) if file.stem in _PLAIN_NAMES else file.stem
-
-
-def _deployed_at(file: Path) -> tuple[int, str]:
-    role = file.stem.rpartition("-")[2]
-    return (ROLES.index(role) if role in ROLES else len(ROLES)), file.name
+    # `fairway plan --out` names files after stacks, even after `plan-lab`.
+    return [
+        _plan(stack_of(str(file)) if file.stem in _PLAIN_NAMES else file.stem, file)
+        for file in sorted(folder.glob("*.json"), key=deployed_at)
+    ]
 
 
 def read_plan(argument: str) -> Plan:
@@ -171,33 +168,28 @@ def _plan(stack: str, file: Path) -> Plan:
 
 def _content(file: Path) -> bytes:
     """Reads a file or a pipe completely; a device such as /dev/zero never ends, and is refused."""
+    too_large = _no_plan(file, f"larger than {_LARGEST >> 30} GiB")
     try:
-        facts = file.stat()
-        if stat.S_ISCHR(facts.st_mode) or stat.S_ISBLK(facts.st_mode):
+        if file.is_char_device() or file.is_block_device():
             raise _no_plan(file, "this is a device, not a file")
-        if facts.st_size > _LARGEST:
-            raise _too_large(file)
+        if file.stat().st_size > _LARGEST:
+            raise too_large
         with file.open("rb") as stream:
             content = stream.read(_LARGEST + 1)
     except FileNotFoundError:
         raise UserError.of("no-such-file", f"{file}: no such file", _HOW) from None
     except OSError as error:
-        raise UserError.of(
-            "unreadable-plan", f"{file}: {error.strerror}", f"ls -l {file}"
-        ) from None
+        message = f"{file}: {error.strerror}"
+        raise UserError.of("unreadable-plan", message, f"ls -l {file}") from None
     if len(content) > _LARGEST:
-        raise _too_large(file)
+        raise too_large
     return content
-
-
-def _too_large(file: Path) -> UserError:
-    return _no_plan(file, f"larger than {_LARGEST >> 30} GiB")
 
 
 def _check_shape(data: Mapping[str, Any], file: Path) -> None:
     for key in ("resource_changes", "resource_drift"):
         changes = [] if data.get(key) is None else data[key]
-        if not isinstance(changes, list) or not all(_is_change(change) for change in changes):
+        if not isinstance(changes, list) or not all(map(_is_change, changes)):
             raise _no_plan(file, f"`{key}` is not what Terraform writes")
     outputs = {} if data.get("output_changes") is None else data["output_changes"]
     if not isinstance(outputs, dict) or not all(_has_actions(each) for each in outputs.values()):
@@ -208,25 +200,18 @@ def _check_shape(data: Mapping[str, Any], file: Path) -> None:
             raise _no_plan(file, f"`{key}` is not a list of names")
 
 
-def _is_change(change: Any) -> bool:
-    return (
-        isinstance(change, dict)
-        and isinstance(change.get("address"), str)
-        and isinstance(change.get("type"), str)
-        and _has_actions(change.get("change"))
-        and isinstance(change["change"].get("before"), dict | None)
-        and isinstance(change["change"].get("after"), dict | None)
-        and _are_paths(change["change"].get("replace_paths"))
-    )
-
-
-def _are_paths(paths: Any) -> bool:
-    if paths is None:
-        return True
-    return isinstance(paths, list) and all(
-        isinstance(path, list) and all(isinstance(step, str | int) for step in path)
-        for path in paths
-    )
+def _is_change(resource: Any) -> bool:
+    match resource:
+        case {"address": str(), "type": str(), "change": change} if _has_actions(change):
+            paths = [] if change.get("replace_paths") is None else change["replace_paths"]
+            return (
+                isinstance(change.get("before"), dict | None)
+                and isinstance(change.get("after"), dict | None)
+                and isinstance(paths, list)
+                and all(isinstance(path, list) for path in paths)
+                and all(isinstance(step, str | int) for path in paths for step in path)
+            )
+    return False
 
 
 def _has_actions(change: Any) -> bool:
@@ -243,7 +228,12 @@ def _missing_inputs(data: Mapping[str, Any]) -> Iterator[str]:
     if data.get("errored") is not True:
         yield from data.get(WAITS_FOR, ())
         return
-    read = dict(_outputs_read(data))
+    resources = blocks(at(data, ("prior_state", "values", "root_module", "resources")))
+    read = {
+        str(each.get("name")): set(first(at(each, ("values", "outputs"))))
+        for each in resources
+        if each.get("type") == REMOTE_STATE
+    }
     used: dict[str, set[str]] = {}
     configuration = at(data, ("configuration", "root_module"))
     for name, dotted, quoted in _OUTPUT.findall(json.dumps(configuration)):
@@ -253,13 +243,6 @@ def _missing_inputs(data: Mapping[str, Any]) -> Iterator[str]:
             name = str(each.get("name"))
             if name not in read or used.get(name, set()) - read[name]:
                 yield name.removeprefix(CROSS_STACK_INPUT)
-
-
-def _outputs_read(data: Mapping[str, Any]) -> Iterator[tuple[str, set[str]]]:
-    """Yields the remote states that were found, each with the names of its outputs."""
-    for each in blocks(at(data, ("prior_state", "values", "root_module", "resources"))):
-        if each.get("type") == REMOTE_STATE:
-            yield str(each.get("name")), set(first(at(each, ("values", "outputs"))))
 
 
 def _plan_of_log(stack: str, file: Path, content: bytes) -> Plan:

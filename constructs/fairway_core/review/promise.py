@@ -29,18 +29,17 @@ def _changes(planned: StackReview, promised: StackReview) -> Iterator[str]:
         known = shown.pop(change.key, None)
         if known is None or not _is_as_shown(change, known):
             yield change.address
-    yield from (known.address for known in shown.values() if not _may_be_nothing(known))
+    for known in shown.values():
+        # It has no effect once its unknown values turn out to be unchanged.
+        unknown = [_has_unknown(each.new) for each in known.attributes]
+        if not unknown or not all(unknown):
+            yield known.address
 
 
 def _is_as_shown(change: Change, shown: Change) -> bool:
-    same = (change.type, change.provider, change.action, change.moved_from) == (
-        shown.type,
-        shown.provider,
-        shown.action,
-        shown.moved_from,
-    )
+    fields = ("type", "provider", "action", "moved_from")
     return (
-        same
+        all(getattr(change, field) == getattr(shown, field) for field in fields)
         and set(change.because) <= set(shown.because)
         and fits(change.created, shown.created)
         and _attributes_fit(change.attributes, shown.attributes)
@@ -61,11 +60,6 @@ def _attributes_fit(found: Collection[AttributeChange], shown: Collection[Attrib
         ):
             return False
     return all(_has_unknown(each.new) for each in known.values())
-
-
-def _may_be_nothing(shown: Change) -> bool:
-    """Returns True if a change has no effect once its unknown values turn out to be unchanged."""
-    return bool(shown.attributes) and all(_has_unknown(each.new) for each in shown.attributes)
 
 
 def _outputs(found: Collection[OutputChange], shown: Collection[OutputChange]) -> Iterator[str]:

@@ -161,7 +161,11 @@ def review(
         _review_stack(
             plan,
             before.get(plan.stack, {}),
-            _found(plan, plans, own),
+            check_plan(
+                {"resource_changes": plan.changes, "output_changes": plan.output_changes},
+                others=[each for other in plans if other is not plan for each in other.changes],
+                own=own,
+            ),
             compared=bool(base),
             allow=allow,
         )
@@ -174,8 +178,18 @@ def review(
         changes = (change for stack in stacks for change in stack.changes)
         cost = review_costs(plans, changes, prices)
     digest = digest_of(stack.digest for stack in stacks)
-    names = {*left, *_environments(base)} - {*_environments(plans)}
-    findings = tuple(_left_behind(name, plans) for name in sorted(names))
+    planned = {*_environments(plans)}
+    new = ", ".join(f"`{each}`" for each in sorted(planned)) or "these"
+    findings = tuple(
+        _warning(
+            "environment-left",
+            f"the environment `{name}` would stay in Azure and continue to cost money: no file "
+            f"describes it any more, and {new} would be created beside it, with none of its data",
+            f"a name cannot be changed: keep `name: {name}`, or copy the data over and then "
+            f"tear `{name}` down with its old file (docs/teardown.md)",
+        )
+        for name in sorted({*left, *_environments(base)} - planned)
+    )
     return Review(stacks, digest, bool(base), cost, findings)
 
 
@@ -185,24 +199,6 @@ def _environments(plans: Sequence[Plan]) -> Iterator[str]:
         name, _, role = plan.stack.rpartition("-")
         if name and role in ROLES:
             yield name
-
-
-def _left_behind(name: str, plans: Sequence[Plan]) -> Finding:
-    new = ", ".join(f"`{each}`" for each in sorted(set(_environments(plans)))) or "these"
-    return _warning(
-        "environment-left",
-        f"the environment `{name}` would stay in Azure and continue to cost money: no file "
-        f"describes it any more, and {new} would be created beside it, with none of its data",
-        f"a name cannot be changed: keep `name: {name}`, or copy the data over and then "
-        f"tear `{name}` down with its old file (docs/teardown.md)",
-    )
-
-
-def _found(plan: Plan, plans: Sequence[Plan], own: Collection[str]) -> list[Finding]:
-    """Returns the findings of the checks on one plan, which also read the others."""
-    others = [change for other in plans if other is not plan for change in other.changes]
-    changes = {"resource_changes": plan.changes, "output_changes": plan.output_changes}
-    return check_plan(changes, others=others, own=own)
 
 
 def _own_identities(plans: Sequence[Plan]) -> Iterator[str]:
@@ -249,11 +245,7 @@ def _review_stack(
         findings=(*_shortcomings(plan, state), *findings),
         losses=tuple(
             Loss(
-                each.stack,
-                each.address,
-                each.action,
-                each.because,
-                lost[each.address],
+                *(each.stack, each.address, each.action, each.because, lost[each.address]),
                 each.address in allow,
                 each.forced,
             )
@@ -300,20 +292,16 @@ def _warning(id: str, message: str, hint: str) -> Finding:  # noqa: A002
 
 def _is_same(change: Change, other: Change | None) -> bool:
     """Returns True if two plans would make the same change of a resource."""
-    return other is not None and (
-        change.action,
-        change.attributes,
-        change.created,
-        change.because,
-        change.moved_from,
-    ) == (other.action, other.attributes, other.created, other.because, other.moved_from)
+    fields = ("action", "attributes", "created", "because", "moved_from")
+    return other is not None and all(
+        getattr(change, field) == getattr(other, field) for field in fields
+    )
 
 
 def _each_once(plans: Sequence[Plan]) -> None:
     seen = set()
     for plan in plans:
         if plan.stack in seen:
-            raise UserError.of(
-                "two-plans", f"two plans are of the stack `{plan.stack}`", "name them: STACK=FILE"
-            )
+            message = f"two plans are of the stack `{plan.stack}`"
+            raise UserError.of("two-plans", message, "name them: STACK=FILE")
         seen.add(plan.stack)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment as Templates
 
-    from fairway_core.slurm.cluster import Accounting, Gpus, Partition, Qos, SlurmCluster
+    from fairway_core.slurm.cluster import Accounting, Gpus, Partition, SlurmCluster
 
 
 TOPOLOGY = "topology.conf"
@@ -29,10 +29,13 @@ def render(cluster: SlurmCluster) -> dict[str, str]:
     >>> sorted(render(SlurmCluster(name="lab", host="localhost", partitions=(nodes,))))
     ['cgroup.conf', 'gres.conf', 'slurm.conf']
     """
+    gpus = [(each, each.gpus) for each in cluster.partitions if each.gpus]
     files = {
         "slurm.conf": _slurm_conf(cluster),
         "cgroup.conf": template("cgroup.conf.j2", cluster=cluster),
-        "gres.conf": template("gres.conf.j2", gres=_gres(cluster)),
+        "gres.conf": template(
+            "gres.conf.j2", gres=[line for each in gpus for line in _gpu_lines(*each)]
+        ),
     }
     if _has_topology(cluster):
         files[TOPOLOGY] = template("topology.conf.j2", partitions=cluster.partitions)
@@ -42,11 +45,15 @@ def render(cluster: SlurmCluster) -> dict[str, str]:
 
 
 def _slurm_conf(cluster: SlurmCluster) -> str:
+    auth = {"socket": cluster.paths.munge_socket, "cred_expire": cluster.timing.credential}
+    # Cloud nodes are idle once deleted. Slurm reaches each node at the address from which it
+    # registered, by default from 23.11 on.
+    controller = {"enable_configless": cluster.configless, "idle_on_node_suspend": cluster.cloud}
     return template(
         "slurm.conf.j2",
         cluster=cluster,
-        auth_info=_auth_info(cluster),
-        controller_parameters=_controller_parameters(cluster),
+        auth_info=[f"{key}={value}" for key, value in auth.items() if value],
+        controller_parameters=[key for key, given in controller.items() if given],
         has_topology=_has_topology(cluster),
         several_on_one_machine=any(partition.port for partition in cluster.partitions),
         nodes=[_nodes(partition) for partition in cluster.partitions],
@@ -58,22 +65,6 @@ def _slurm_conf(cluster: SlurmCluster) -> str:
 def _has_topology(cluster: SlurmCluster) -> bool:
     """Returns True if nodes are in several networks: each scale set has its own."""
     return len(cluster.partitions) > 1
-
-
-def _auth_info(cluster: SlurmCluster) -> list[str]:
-    info = []
-    if cluster.paths.munge_socket:
-        info.append(f"socket={cluster.paths.munge_socket}")
-    if cluster.timing.credential:
-        info.append(f"cred_expire={cluster.timing.credential}")
-    return info
-
-
-def _controller_parameters(cluster: SlurmCluster) -> list[str]:
-    """Returns SlurmctldParameters: cloud nodes are idle once deleted. Slurm reaches each node at
-    the address from which it registered, by default from 23.11 on."""
-    parameters = ["enable_configless"] if cluster.configless else []
-    return [*parameters, "idle_on_node_suspend"] if cluster.cloud else parameters
 
 
 def _nodes(partition: Partition) -> str:
@@ -107,15 +98,6 @@ def _partition(partition: Partition) -> str:
         f"PartitionName={partition.name} Nodes={partition.nodes} Default={default} "
         f"MaxTime=INFINITE DefMemPerCPU={partition.memory_mib // partition.cpus} State=UP"
     )
-
-
-def _gres(cluster: SlurmCluster) -> list[str]:
-    return [
-        line
-        for partition in cluster.partitions
-        if partition.gpus
-        for line in _gpu_lines(partition, partition.gpus)
-    ]
 
 
 def _gpu_lines(partition: Partition, gpus: Gpus) -> list[str]:
@@ -194,7 +176,10 @@ def _commands(cluster: str, rules: Accounting) -> Iterator[str]:
             yield f"add qos {name}"
     # All qualities of service exist before one refers to another.
     for name, each in rules.qos:
-        yield f"modify qos {name} set {_values(each)}"
+        # -1 removes the limit of an earlier configuration.
+        most = -1 if each.max_nodes_per_user is None else each.max_nodes_per_user
+        values = f"Priority={each.priority} MaxTRESPerUser=node={most}"
+        yield f"modify qos {name} set {values} Preempt={','.join(each.preempts)}"
     allowed = ",".join(dict.fromkeys([_NORMAL, *names]))
     for account, share in _accounts(rules):
         yield f"add account {account} Cluster={cluster}"
@@ -215,10 +200,3 @@ def _shares(cluster: str, rules: Accounting, users: Sequence[str]) -> Iterator[s
 
 def _accounts(rules: Accounting) -> tuple[tuple[str, int], ...]:
     return rules.accounts or ((_DEFAULT, 1),)
-
-
-def _values(qos: Qos) -> str:
-    # -1 removes the limit of an earlier configuration.
-    most = -1 if qos.max_nodes_per_user is None else qos.max_nodes_per_user
-    preempts = ",".join(qos.preempts)
-    return f"Priority={qos.priority} MaxTRESPerUser=node={most} Preempt={preempts}"

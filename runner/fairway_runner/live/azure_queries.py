@@ -118,7 +118,7 @@ class _Asking:
         with self._allowed("which roles people have was"):
             own = environment.storage.existing
             accounts = [{"id": own}] if own else self._own(_ACCOUNTS, _STORAGE)
-            batch = self._accounts() if environment.has_pools else []
+            batch = self._accounts() if environment.pools else []
             promised = promised_roles(
                 environment,
                 self.azure.own_id,

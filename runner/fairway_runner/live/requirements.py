@@ -162,7 +162,7 @@ def existing_of(environment: Environment) -> list[Existing]:
 
 
 def _optional_providers(environment: Environment) -> Iterator[str]:
-    if environment.has_pools:
+    if environment.pools:
         yield "Microsoft.Batch"
     if environment.has_vault or environment.scheduler is not None:
         yield "Microsoft.KeyVault"

@@ -15,7 +15,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
-from fairway_core.cost.node_price import node_price
 from fairway_core.findings import UserError
 from fairway_core.suggestions import did_you_mean
 from fairway_runner.runs.records import facts_in
@@ -91,6 +90,8 @@ def use_of(
     seconds = sum(held(task, until) * task.nodes * min(1.0, task.part or 1.0) for task in tasks)
     hourly = float(price) if isinstance(price, int | float) and price > 0 else None
     if hourly is None and size and its_region:
+        from fairway_core.cost.prices import node_price
+
         hourly = node_price(prices(), size=size, region=its_region, spot=spot)
     return Use(run, seconds / _HOUR, size, spot, its_region, hourly)
 

@@ -115,7 +115,7 @@ def hourly_price(target: Target, path: str, instead: str) -> float:
     """Returns the hourly price of a node of the target, as known here or from Azure. Raises
     UserError at the field `path` if it is unknown, with advice on what to write `instead`."""
     from fairway_core.cost.cache import CachedPrices, prices_at_hand
-    from fairway_core.cost.node_price import price_of
+    from fairway_core.cost.prices import price_of
     from fairway_core.cost.service import PriceService
 
     hourly = price_of(target, prices_at_hand()) or None

@@ -311,8 +311,8 @@ SPOT = "$TargetLowPriorityNodes = 2; $TargetDedicatedNodes = 3;"
         (BOTH, "sets Spot nodes", {"mpi": False}),
         (f"{AVERAGE}(180));", "reads samples", {}),
         ("$TargetDedicatedNodes = max(0, avg($ActiveTasks.GetSample((180))));", "samples", {}),
-        (ONE + " " * 8192, "8218 bytes", {}),
-        (ONE + "x = 1;" * 100, "101 statements", {}),
+        (f"{ONE}/*{'x' * 8192}*/", "8222 bytes, and Batch accepts at most 8192", {}),
+        (ONE + "x = 1;" * 100, "101 statements, and Batch accepts at most 100", {}),
     ],
 )
 def test_autoscale_refuses_invalid_or_harmful_custom_formula(

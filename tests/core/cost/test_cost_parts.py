@@ -10,10 +10,9 @@ from fairway_core.catalog.tables import table
 from fairway_core.cost.environment import parts_of
 from fairway_core.cost.estimate import Estimate, estimate, offers
 from fairway_core.cost.meters import meter
-from fairway_core.cost.node_price import node_price
 from fairway_core.cost.parts import Counts, Part, disks, vms
 from fairway_core.cost.planned import parts_of_resource
-from fairway_core.cost.prices import Price, PriceTable, snapshot
+from fairway_core.cost.prices import Price, PriceTable, node_price, snapshot
 from fairway_core.environment import Environment
 
 DAY = datetime.date(2026, 11, 21)

@@ -26,17 +26,15 @@ def _file(tmp_path: Path, text: str) -> Path:
     return file
 
 
-def test_price_file_is_read_with_currency_region_and_source(tmp_path: Path) -> None:
-    prices = read_prices(_file(tmp_path, GOOD))
+def test_price_file_is_read_with_currency_region_and_source_and_not_mixed_with_the_snapshot(
+    tmp_path: Path,
+) -> None:
+    prices = prices_at_hand(_file(tmp_path, GOOD))
     assert prices.currency == "EUR"
     price = prices.price("vm/Standard_ND96isr_H100_v5", "westeurope")
     assert price is not None
     assert (price.hourly, price.source) == (90.0, "our agreement")
     assert prices.price("vm/Standard_ND96isr_H100_v5", "eastus") is None
-
-
-def test_price_file_is_not_mixed_with_the_snapshot(tmp_path: Path) -> None:
-    prices = prices_at_hand(_file(tmp_path, GOOD))
     assert prices.price("nat_gateway", "westeurope") is None
 
 
@@ -76,6 +74,7 @@ def test_prices_come_from_the_first_source_that_knows_them() -> None:
         ("currency", "curency", "look at"),
         ("[[prices]]", "[[price]]", "no `[[prices]]`"),
         ("[prices.hourly]", "[prices.hourly", "prices.toml: "),
+        ("= 90\n", f"= 90\n{GOOD.replace('EUR', 'USD')}", "EUR and USD cannot be added"),
     ],
 )
 def test_price_file_with_invalid_content_is_refused(
@@ -86,11 +85,6 @@ def test_price_file_with_invalid_content_is_refused(
         read_prices(_file(tmp_path, GOOD.replace(old, new)))
     assert said in caught.value.findings[0].message
     assert str(tmp_path) in caught.value.findings[0].message
-
-
-def test_price_file_with_two_currencies_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="EUR and USD cannot be added"):
-        read_prices(_file(tmp_path, GOOD + GOOD.replace("EUR", "USD")))
 
 
 @pytest.mark.parametrize(

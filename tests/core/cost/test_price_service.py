@@ -56,7 +56,7 @@ def test_price_service_finds_the_price_among_similar_rows(
     assert len(price_server.queries) > 3, "the rows of the first region fill several pages"
 
 
-def test_price_service_returns_unknown_for_no_row_or_two_prices(
+def test_price_service_returns_unknown_for_no_row_two_prices_or_zero(
     price_server: Any, service: PriceService
 ) -> None:
     assert service.hourly(VM, "eastus") is None
@@ -65,11 +65,6 @@ def test_price_service_returns_unknown_for_no_row_or_two_prices(
     assert service.hourly(VM, "eastus") == 98.32, "the same price twice is one"
     price_server.add(retailPrice=99.0)
     assert service.hourly(VM, "eastus") is None
-
-
-def test_price_service_returns_unknown_for_spot_price_of_zero(
-    price_server: Any, service: PriceService
-) -> None:
     price_server.add(skuName="ND96isr H100 v5 Spot", retailPrice=0.0)
     assert service.hourly(SPOT, "eastus") is None
 
@@ -116,16 +111,16 @@ def test_price_service_retries_refusals_with_growing_waits(
     assert waits == [7.0, 2.0, 4.0], "first as long as it says, then twice as long each time"
 
 
-def test_price_service_gives_up_after_six_refusals(
-    price_server: Any, service: PriceService, waits: list[float]
+@pytest.mark.parametrize(("code", "times", "said"), [(429, 6, "429, 6 times"), (400, 1, "400")])
+def test_price_service_gives_up_after_six_refusals_or_one_bad_request(
+    price_server: Any, service: PriceService, waits: list[float], code: int, times: int, said: str
 ) -> None:
-    price_server.refusals = [429] * 100
-    said = "Azure's price service: HTTP 429, 6 times"
-    with pytest.raises(UserError, match=said) as caught:
+    price_server.refusals = [code] * 100
+    with pytest.raises(UserError, match=f"Azure's price service: HTTP {said}") as caught:
         service.hourly(VM, "eastus")
     assert caught.value.exit_code == 5
-    assert len(price_server.queries) == 6
-    assert len(waits) == 5
+    assert len(price_server.queries) == times
+    assert len(waits) == times - 1
 
 
 def test_price_service_gives_up_before_its_deadline(price_server: Any, waits: list[float]) -> None:
@@ -139,15 +134,6 @@ def test_price_service_gives_up_before_its_deadline(price_server: Any, waits: li
         service.hourly(VM, "eastus")
     assert waits == [1.0, 2.0, 4.0], "8 more seconds would be too late"
     assert failures == ["HTTP 500"] * 4
-
-
-def test_price_service_does_not_retry_a_bad_request(
-    price_server: Any, service: PriceService, waits: list[float]
-) -> None:
-    price_server.refusals = [400]
-    with pytest.raises(UserError, match="HTTP 400"):
-        service.hourly(VM, "eastus")
-    assert waits == []
 
 
 def test_price_service_refuses_next_page_on_another_host(

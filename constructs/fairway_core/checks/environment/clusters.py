@@ -13,16 +13,12 @@ from fairway_core.findings import Severity, counted
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from fairway_core.catalog import VmSize
     from fairway_core.checks.check import Occurrence
     from fairway_core.environment import Environment
-
-# Long enough to move to another size, and to ask for its quota.
-_SIZE_NOTICE_DAYS = 365
-# Half a year: long enough to try jobs on another operating system.
-_IMAGE_NOTICE_DAYS = 183
+    from fairway_core.environment.filesystem_base import FileSystem
 
 
 def _sizes(environment: Environment) -> Iterator[Occurrence]:
@@ -52,9 +48,8 @@ def _dated(environment: Environment, today: datetime.date) -> Iterator[Occurrenc
 
 def _clusters(environment: Environment) -> Iterator[Occurrence]:
     """Yields every cluster: `size`, and `nodes`, the maximum for one job."""
-    for name, cluster in environment.clusters.items():
-        facts = {"size": vm_size(cluster.size), "nodes": cluster.nodes_of_a_job}
-        yield ("clusters", name), facts
+    for name, each in environment.clusters.items():
+        yield ("clusters", name), {"size": vm_size(each.size), "nodes": each.nodes_of_a_job}
 
 
 @check("retiring", Severity.WARNING, Subject.ENVIRONMENT, at=_dated)
@@ -75,11 +70,13 @@ def retiring(kept: VmSize | Image, today: datetime.date) -> Iterator[Fault]:
     if end is None:
         return
     if isinstance(kept, Image):
-        if (end - today).days <= _IMAGE_NOTICE_DAYS:
+        # Half a year: long enough to try jobs on another operating system.
+        if (end - today).days <= 183:
             verb = "retires" if today < end else "retired"
             hint = f"its successor is `{kept.successor}`; try your jobs on one node of it first"
             yield Fault(f"image `{kept.alias}` {verb} on {end}", hint)
-    elif 0 < (end - today).days <= _SIZE_NOTICE_DAYS:
+    # Long enough to move to another size, and to ask for its quota.
+    elif 0 < (end - today).days <= 365:
         yield Fault(f"`{kept.name}` retires on {end}", _take(kept.successor))
 
 
@@ -245,25 +242,19 @@ def spot_without_mounts(environment: Environment) -> Iterator[Fault]:
 
 def _filesystems(environment: Environment) -> Iterator[Occurrence]:
     """Yields file systems with the GPUs that read from them; a cluster reads from its fastest."""
-    readers = dict.fromkeys(environment.filesystems, 0)
+    filesystems = environment.filesystems
+    readers = dict.fromkeys(filesystems, 0)
     for cluster in environment.clusters.values():
         gpu = vm_size(cluster.size).gpu
         if gpu and cluster.mounts:
-            speeds = {
-                name: environment.filesystems[name].throughput_mbps for name in cluster.mounts
-            }
-            readers[max(speeds, key=lambda name: speeds[name])] += (
-                gpu.count * cluster.node_range.max
-            )
-    for name, filesystem in environment.filesystems.items():
-        facts = {"limits_mbps": filesystem.limits_mbps, "raised_by": filesystem.raised_by}
-        yield ("filesystems", name), {**facts, "gpus": readers[name]}
+            fastest = max(cluster.mounts, key=lambda name: filesystems[name].throughput_mbps)
+            readers[fastest] += gpu.count * cluster.node_range.max
+    for name, filesystem in filesystems.items():
+        yield ("filesystems", name), {"filesystem": filesystem, "gpus": readers[name]}
 
 
 @check("starved-gpus", Severity.WARNING, Subject.ENVIRONMENT, at=_filesystems)
-def starved_gpus(
-    limits_mbps: Mapping[str, float], raised_by: Mapping[str, str], gpus: int
-) -> Iterator[Fault]:
+def starved_gpus(filesystem: FileSystem, gpus: int) -> Iterator[Fault]:
     """A file system too slow for the GPUs of all the clusters that read from it.
 
     A cluster is assumed to read from the fastest of the file systems that it mounts.
@@ -278,15 +269,15 @@ def starved_gpus(
         filesystems: {data: {size: Standard_D96s_v6, disks: {count: 12, iops: 5000, mbps: 500}}}
         clusters: {nd: {engine: ssh, size: Standard_ND96isr_H100_v5, nodes: 12, mounts: [data]}}
     """
-    binding = min(limits_mbps, key=lambda what: limits_mbps[what])
-    gives, wanted = int(limits_mbps[binding]), gpus * limit("gpu_read_mbps")
+    binding, gives = filesystem.limited_by, filesystem.throughput_mbps
+    wanted = gpus * limit("gpu_read_mbps")
     if gives < wanted:
         give = "give" if binding.endswith("disks") else "gives"
-        readers = counted(gpus, "GPU")
+        raised = filesystem.raised_by.get(binding, "raise that limit")
         yield Fault(
-            f"{readers} can read up to {wanted} MB/s, and {binding} {give} {gives} MB/s",
-            f"{raised_by.get(binding, 'raise that limit')}, or keep the data on the nodes' own "
-            "NVMe disks",
+            f"{counted(gpus, 'GPU')} can read up to {wanted} MB/s, and {binding} {give} "
+            f"{gives} MB/s",
+            f"{raised}, or keep the data on the nodes' own NVMe disks",
         )
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from fairway_core.environment import Environment
 
-# The minimum boot time of nodes with an HPC image, including drivers.
-_BOOT_SECONDS = 300
+# Three months: long enough to try jobs on another version.
+_NOTICE_DAYS = 92
 
 
 @check("slurm-image", Severity.ERROR, Subject.ENVIRONMENT)
@@ -35,12 +35,10 @@ def slurm_image(environment: Environment) -> Iterator[Fault]:
     for name, cluster in environment.clusters.items():
         if cluster.engine != "slurm" or cluster.chosen_image.slurm:
             continue
-        size = vm_size(cluster.size)
+        size, alias = vm_size(cluster.size), cluster.chosen_image.alias
         fitting = [each.alias for each in images().values() if each.slurm and each.fits(size)]
         hint = f"use `image: {fitting[0]}`" if fitting else "use another size, or `engine: ssh`"
-        message = (
-            f"image `{cluster.chosen_image.alias}` is not of Ubuntu 24.04, as the scheduler is"
-        )
+        message = f"image `{alias}` is not of Ubuntu 24.04, as the scheduler is"
         yield Fault(message, hint, ("clusters", name, "image"))
 
 
@@ -58,16 +56,13 @@ def short_idle(environment: Environment) -> Iterator[Fault]:
         slurm: {idle: 10m}
     """
     slurm = environment.scheduler
-    if slurm is not None and slurm.idle < _BOOT_SECONDS:
+    # The minimum boot time of nodes with an HPC image, including drivers.
+    if slurm is not None and slurm.idle < 300:
         yield Fault(
             f"idle nodes are deleted after {slurm.idle:.0f} s, and a new one takes longer to start",
             "for example `idle: 10m`",
             ("slurm", "idle"),
         )
-
-
-# Three months: long enough to try jobs on another version.
-_NOTICE_DAYS = 92
 
 
 @check("infiniband-from-zero", Severity.WARNING, Subject.ENVIRONMENT)

@@ -29,16 +29,12 @@ def unknown_region(environment: Environment) -> Iterator[Fault]:
     Right:
         location: southcentralus
     """
-    if environment.location not in regions():
-        listed = (
-            "if Azure does have it, ignore this check: az account list-locations --output table"
-        )
-        hint = did_you_mean(environment.location, regions())
-        yield Fault(
-            f"the region `{environment.location}` is not known",
-            f"{hint}\n{listed}" if hint else listed,
-            ("location",),
-        )
+    location = environment.location
+    if location not in regions():
+        hint = "if Azure does have it, ignore this check: az account list-locations --output table"
+        if near := did_you_mean(location, regions()):
+            hint = f"{near}\n{hint}"
+        yield Fault(f"the region `{location}` is not known", hint, ("location",))
 
 
 @check("no-zones", Severity.WARNING, Subject.ENVIRONMENT)

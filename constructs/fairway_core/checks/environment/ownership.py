@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from fairway_core.catalog import vm_size
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.environment.keys import NOBODYS_KEY
-from fairway_core.environment.tags import OWN
 from fairway_core.fields import PLACEHOLDER
 from fairway_core.findings import Severity, counted
+from fairway_core.naming import OWN_TAGS
 from fairway_core.public_ranges import seen_outside
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from fairway_core.checks.check import Occurrence
     from fairway_core.environment import Environment
+    from fairway_core.yaml_text import DataPath
 
 
 @check("no-owner", Severity.WARNING, Subject.ENVIRONMENT)
@@ -123,7 +124,7 @@ def closed_batch(environment: Environment) -> Iterator[Fault]:
         clusters: {pair: {engine: batch, size: Standard_ND96asr_v4, nodes: 2}}
     """
     access, network = environment.access, environment.network
-    if not environment.has_pools or not network.private_endpoints:
+    if not environment.pools or not network.private_endpoints:
         return
     has_host = any(each.takes_logins for each in environment.clusters.values())
     leads_out = access.allowed or network.existing or network.peerings
@@ -174,7 +175,7 @@ def policy_tag(environment: Environment) -> Iterator[Fault]:
     values = {key.lower(): value for key, value in environment.tags.items()}
     for name in environment.policies.required_tags:
         folded = name.lower()
-        if folded in OWN or values.get(folded, "").strip():
+        if folded in OWN_TAGS or values.get(folded, "").strip():
             continue
         missing = "has no value" if folded in values else "is missing"
         yield Fault(
@@ -250,41 +251,33 @@ def policy_public_access(environment: Environment) -> Iterator[Fault]:
         path = ("network", "private_endpoints")
         yield Fault(message, "leave `private_endpoints: false` out", path)
     if environment.owns_pool_nodes:
-        message = (
-            "the vault of a Batch account in mode UserSubscription is open to Azure's services"
-        )
-        yield Fault(f"{message}, {denied}", "use `mode: BatchService`", ("batch", "mode"))
+        vault = "the vault of a Batch account in mode UserSubscription"
+        message = f"{vault} is open to Azure's services, {denied}"
+        yield Fault(message, "use `mode: BatchService`", ("batch", "mode"))
 
 
-def _keys(environment: Environment) -> Iterator[Occurrence]:
-    for kind in environment.policies.require_cmk:
-        for path, what, can in _encrypted(environment, kind):
-            yield path, {"kind": kind, "what": what, "can": can}
-
-
-def _encrypted(environment: Environment, kind: str) -> Iterator[tuple[tuple[str, ...], str, bool]]:
-    """Yields resources of that kind that are encrypted with Azure's keys, each as its path, its
-    name and whether it supports another key."""
+def _encrypted(environment: Environment) -> Iterator[tuple[str, DataPath, str]]:
+    """Yields what is encrypted with Azure's keys: its kind in `policies:`, its path and a name."""
     storage = environment.storage
-    if kind == "storage" and not storage.existing and not storage.customer_managed_key:
-        yield ("storage",), "the storage account", True
-    if kind == "registry" and environment.new_registry:
-        yield ("registry",), "the registry", False
-    if kind == "batch" and environment.has_pools:
-        yield ("clusters",), "the Batch account", False
+    if not storage.existing and not storage.customer_managed_key:
+        yield "storage", ("storage",), "the storage account"
+    if environment.new_registry:
+        yield "registry", ("registry",), "the registry"
+    if environment.pools:
+        yield "batch", ("clusters",), "the Batch account"
     for name, each in environment.filesystems.items():
-        if part := each.encrypted.get(kind):
-            yield ("filesystems", name), f"{part} `{name}`", False
+        for kind, part in each.encrypted.items():
+            yield kind, ("filesystems", name), f"{part} `{name}`"
     for name, cluster in environment.clusters.items():
         # A pool's disks belong to Batch, unless it creates the nodes in the subscription.
-        if kind == "disks" and (cluster.engine != "batch" or environment.owns_pool_nodes):
-            yield ("clusters", name), f"the disks of `{name}`", False
-    if kind == "disks" and environment.access.gateway:
-        yield ("access", "gateway"), "the disk of the gateway", False
+        if cluster.engine != "batch" or environment.owns_pool_nodes:
+            yield "disks", ("clusters", name), f"the disks of `{name}`"
+    if environment.access.gateway:
+        yield "disks", ("access", "gateway"), "the disk of the gateway"
 
 
-@check("policy-key", Severity.ERROR, Subject.ENVIRONMENT, at=_keys)
-def policy_key(kind: str, what: str, can: bool) -> Iterator[Fault]:
+@check("policy-key", Severity.ERROR, Subject.ENVIRONMENT)
+def policy_key(environment: Environment) -> Iterator[Fault]:
     """Something with Azure's own keys, although the company requires customer-managed ones.
 
     Fairway gives the storage account such a key; other services cannot have one here.
@@ -296,14 +289,14 @@ def policy_key(kind: str, what: str, can: bool) -> Iterator[Fault]:
         policies: {require_cmk: [storage]}
         storage: {customer_managed_key: true}
     """
-    if can:
-        hint = "set `customer_managed_key: true` there"
-    else:
+    denied = "would be encrypted only with Azure's key, which `policies.require_cmk` denies"
+    for wanted in environment.policies.require_cmk:
         hint = (
-            f"Fairway cannot give it your own key: get an exemption, and remove `{kind}` "
+            f"Fairway cannot give it your own key: get an exemption, and remove `{wanted}` "
             "from `policies.require_cmk`"
         )
-    yield Fault(
-        f"{what} would be encrypted only with Azure's key, which `policies.require_cmk` denies",
-        hint,
-    )
+        if wanted == "storage":
+            hint = "set `customer_managed_key: true` there"
+        for kind, path, what in _encrypted(environment):
+            if kind == wanted:
+                yield Fault(f"{what} {denied}", hint, path)

@@ -42,7 +42,10 @@ _KEEP = "keep what creates it in the environment file"
 def _changes(changes: Changes) -> Iterator[Occurrence]:
     gone = {id(each) for each in _gone_with_their_homes(changes)}
     for change in changes:
-        if change.acts and _may_open(change) and id(change) not in gone:
+        # Most resources cannot open anything.
+        names = {*open_when(), *_FIREWALLS} & change.after.keys()
+        may_open = change.type in _OF_NETWORKS or names
+        if change.acts and may_open and id(change) not in gone:
             sides = {side: _looked_at(change, side) for side in ("before", "after")}
             yield (change.address,), {"address": change.address, "type": change.type, **sides}
 
@@ -82,14 +85,6 @@ def _looked_at(change: ResourceChange, side: str) -> Mapping[str, Any]:
         safe = masked(firewalls, change.raw["change"].get(f"{side}_sensitive"))
         firewalls = safe if isinstance(safe, dict) else dict.fromkeys(firewalls, HIDDEN)
     return {**switches, **firewalls}
-
-
-def _may_open(change: ResourceChange) -> bool:
-    """Returns True if the change may open anything; most resources cannot."""
-    names = change.after.keys()
-    return change.type in _OF_NETWORKS or not (
-        names.isdisjoint(open_when()) and names.isdisjoint(_FIREWALLS)
-    )
 
 
 @check("network-opened", Severity.WARNING, Subject.PLAN, at=_changes)
@@ -141,8 +136,10 @@ def _opened_rules(
     if not before and any(_BASTION in map(str.lower, _sources(rule)) for rule in after):
         # A new Bastion, which people may reach from anywhere, but only over HTTPS.
         after = [rule for rule in after if _ports(rule) != {"443"}]
-    old = {str(rule.get("name")): rule for rule in before if _is_inbound(rule)}
-    new = {str(rule.get("name")): rule for rule in after if _is_inbound(rule)}
+    old, new = (
+        {str(rule.get("name")): rule for rule in rules if rule.get("direction") == "Inbound"}
+        for rules in (before, after)
+    )
     for name, rule in new.items():
         was = old.get(name, {})
         if rule.get("access") != "Allow" or _shape(rule) == _shape(was):
@@ -158,10 +155,6 @@ def _opened_rules(
         if was.get("access") == "Deny" and new.get(name, {}).get("access") != "Deny":
             message = f"rule `{name}` of `{address}`, which denies access, would be removed"
             yield Fault(message, "keep it, or make sure that nothing gets in without it")
-
-
-def _is_inbound(rule: Mapping[str, Any]) -> bool:
-    return rule.get("direction") == "Inbound"
 
 
 def _shape(rule: Mapping[str, Any]) -> object:
@@ -250,19 +243,11 @@ _TRUSTED = ("issuer", "subject", "audience")
 
 def _is_own(after: Mapping[str, Any], unknown: Mapping[str, Any], own: Collection[str]) -> bool:
     """Returns True if the environment grants one of its own identities a role on one resource."""
-    who = after.get("principal_id")
-    scope = after.get("scope")
+    who, scope = after.get("principal_id"), lower_text(after, "scope")
     known = unknown.get("principal_id") is True if who is None else str(who) in own
-    return known and (unknown.get("scope") is True if scope is None else _is_one_resource(scope))
-
-
-def _is_one_resource(scope: object) -> bool:
-    """Returns True for a scope below a group: /subscriptions/…/resourceGroups/…/providers/…"""
-    return (
-        isinstance(scope, str)
-        and scope.lower().count("/providers/") > 0
-        and ("/resourcegroups/" in scope.lower())
-    )
+    # Below a group: /subscriptions/…/resourceGroups/…/providers/…
+    is_one = "/resourcegroups/" in scope and "/providers/" in scope
+    return known and (is_one or (after.get("scope") is None and unknown.get("scope") is True))
 
 
 @check("wider-grant", Severity.WARNING, Subject.PLAN)
@@ -295,8 +280,12 @@ def _granted(
     """Yields a message on each granted right, and a hint."""
     if "permissions" in after:
         added = sorted(_allowed(after) - _allowed(before))
-        if not before:
-            added = [action for action in added if _is_broad_action(action)]
+        if not before:  # of a new role only patterns, and actions that change permissions
+            added = [
+                action
+                for action in added
+                if "*" in action or action.lower().startswith("microsoft.authorization/")
+            ]
         if added:
             yield f"role `{address}` would allow {', '.join(added)}", "allow only what is needed"
         return
@@ -319,11 +308,6 @@ def _granted(
         return
     message = f"`{address}` would give {role} over {over} to {who}{broad}"
     yield message, "assign the narrowest role at the smallest scope that works"
-
-
-def _is_broad_action(action: str) -> bool:
-    """Returns True for a pattern of several actions, and for actions that change permissions."""
-    return "*" in action or action.lower().startswith("microsoft.authorization/")
 
 
 def _is_wider(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

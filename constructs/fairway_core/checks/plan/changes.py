@@ -118,13 +118,12 @@ def refused_by_azure(change: ResourceChange, *, users: Collection[str]) -> Itera
           {actions: [update], before: {disk_size_gb: 512}, after: {disk_size_gb: 1024}}
     """
     address, before, after = change.address, change.before, change.after
-    if change.type == _SUBNET and change.goes:
-        if users:
+    if change.type == _SUBNET:
+        if not change.goes:
+            yield from _narrower(address, before, after, users)
+        elif users:
             message = f"`{address}` would be deleted while {_some(users)} it: Azure refuses that"
             yield Fault(message, "first delete what is in it, or keep it")
-        return
-    if change.type == _SUBNET:
-        yield from _narrower(address, before, after, users)
         return
     if change.type == _KUBERNETES:
         later, earlier = (minor_version(side) for side in (before, after))
@@ -143,10 +142,11 @@ def refused_by_azure(change: ResourceChange, *, users: Collection[str]) -> Itera
     was, kind = str(before.get("storage_account_type")), str(after.get("storage_account_type"))
     fixed = is_kind_of_its_own(was) or is_kind_of_its_own(kind)
     if fixed and was != kind and after.get("storage_account_type"):
-        message = (
-            f"`{address}` would change from {was} to {kind}, which Azure does for no existing disk"
+        change_ = f"`{address}` would change from {was} to {kind}"
+        yield Fault(
+            f"{change_}, which Azure does for no existing disk",
+            "keep the kind, or create a new file system and copy the data",
         )
-        yield Fault(message, "keep the kind, or create a new file system and copy the data")
 
 
 def _narrower(

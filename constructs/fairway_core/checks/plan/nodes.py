@@ -17,7 +17,7 @@ from fairway_core.checks.resource_change import (
     stopped_for,
 )
 from fairway_core.findings import Severity, counted
-from fairway_core.json_values import as_read, first
+from fairway_core.json_values import as_read, first, listed
 from fairway_core.naming import NAME_TAG, ROLE_TAG
 
 if TYPE_CHECKING:
@@ -66,7 +66,13 @@ def mixed_nodes(change: ResourceChange) -> Iterator[Fault]:
         yield Fault(f"{message}: what runs on them ends", "apply it when nothing runs on them")
         return
     if differ == ["extension"]:
-        until, hint = "brought up to date", _how_to_update(before)
+        # Instances get their extensions, and keep their disks. Source: Azure documentation, Virtual
+        # Machine Scale Sets, "Upgrade policy modes" (Manual).
+        update = f"az vmss update-instances {_all_of(before)}"
+        until, hint = (
+            "brought up to date",
+            f"what runs continues, unless more has changed since: {update}",
+        )
     else:
         until, hint = "reimaged", _how_to_reimage(type_, before)
     yield Fault(
@@ -88,13 +94,6 @@ def _how_to_reimage(type: str, scale_set: Mapping[str, Any]) -> str:  # noqa: A0
         )
     which = _all_of(scale_set)
     return f"when nothing runs on them: az vmss update-instances {which} && az vmss reimage {which}"
-
-
-def _how_to_update(scale_set: Mapping[str, Any]) -> str:
-    """Returns the update command: instances get their extensions, and keep their disks. Source:
-    Azure documentation, Virtual Machine Scale Sets, "Upgrade policy modes" (Manual)."""
-    which = _all_of(scale_set)
-    return f"what runs continues, unless more has changed since: az vmss update-instances {which}"
 
 
 def _all_of(scale_set: Mapping[str, Any]) -> str:
@@ -173,7 +172,8 @@ def lower_maximum(outputs: Mapping[str, Mapping[str, Any]]) -> Iterator[Fault]:
         if most > now and (engine == "slurm" or not is_fixed):
             ends = ""
             if engine == "slurm":
-                ends = f", and what runs on {_named(name, now, most)} ends"
+                to = f" to {name}-{most - 1}" if most - 1 > now else ""
+                ends = f", and what runs on {name}-{now}{to} ends"
             yield Fault(
                 f"`{name}` would have at most {counted(now, 'node')}, {most} before: a job that "
                 f"asks for more waits for ever{ends}",
@@ -196,11 +196,6 @@ def _of_targets(output: object) -> dict[str, tuple[str, int, int]]:
             }:
                 found[name] = (engine, a, b)
     return found
-
-
-def _named(partition: str, first_: int, end: int) -> str:
-    """Returns the names of a partition's nodes from one number up to another, exclusive."""
-    return f"{partition}-{first_}" + (f" to {partition}-{end - 1}" if end - 1 > first_ else "")
 
 
 def _fewer_or_stopped(change: ResourceChange) -> Iterator[Fault]:
@@ -299,24 +294,17 @@ def _size(attributes: Mapping[str, Any]) -> str:
 
 def _broken(after: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str]:
     """Yields reasons why nodes of a size with InfiniBand would no longer reach each other."""
-    if _turned(before, after, "single_placement_group", True, False):
+
+    def turned(key: str) -> tuple[Any, Any]:
+        return before.get(key), after.get(key)
+
+    if turned("single_placement_group") == (True, False):
         yield "it does not leave a placement group"
-    if _turned(before, after, "inter_node_communication", "Enabled", "Disabled"):
+    if turned("inter_node_communication") == ("Enabled", "Disabled"):
         yield "nodes of the pool may no longer talk to each other"
-    if _zones(after) > 1 >= _zones(before):
+    was, zones = (len(listed(each)) for each in turned("zones"))
+    if zones > 1 >= was:
         yield "it does not reach another zone"
-    if after.get("capacity_reservation_group_id") and not before.get(
-        "capacity_reservation_group_id"
-    ):
+    reserved, reserves = turned("capacity_reservation_group_id")
+    if reserves and not reserved:
         yield "a capacity reservation takes the nodes out of their placement group"
-
-
-def _zones(attributes: Mapping[str, Any]) -> int:
-    zones = attributes.get("zones")
-    return len(zones) if isinstance(zones, list) else 0
-
-
-def _turned(
-    before: Mapping[str, Any], after: Mapping[str, Any], key: str, old: object, new: object
-) -> bool:
-    return before.get(key) == old and after.get(key) == new

@@ -26,20 +26,15 @@ _ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"
 
 def _changed_servers(changes: Changes, others: Changes) -> Iterator[Occurrence]:
     gone = frozenset(str(each.get("id")) for each in deleted((*changes, *others)))
+    attached = [each.before for each in changes if each.type == _ATTACHMENT]
     for path, found in changed(_MACHINE)(changes):
         machine = found["change"].before
         if server_of(machine) is not None and (found["change"].goes or found["change"].updates):
+            own = [each for each in attached if each.get("virtual_machine_id") == machine.get("id")]
+            emptied = any(str(each.get("managed_disk_id")) in gone for each in own)
             interfaces = listed(machine.get("network_interface_ids"))
-            emptied = not gone.isdisjoint(_disks(changes, machine.get("id")))
             moved = any(str(each) in gone for each in interfaces)
             yield path, {**found, "emptied": emptied, "moved": moved}
-
-
-def _disks(changes: Changes, machine: object) -> Iterator[str]:
-    """Yields the ids of the machine's data disks before the change."""
-    for each in changes:
-        if each.type == _ATTACHMENT and each.before.get("virtual_machine_id") == machine:
-            yield str(each.before.get("managed_disk_id"))
 
 
 @check("replaced-server", Severity.WARNING, Subject.PLAN, at=_changed_servers)

@@ -15,7 +15,7 @@ from fairway_core.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from fairway_core.checks.check import Asked, Occurrence
+    from fairway_core.checks.check import Asked
     from fairway_core.checks.terraform.stack import Resources
 
 _SCALE_SET = "azurerm_linux_virtual_machine_scale_set"
@@ -23,14 +23,7 @@ _DISK = "azurerm_managed_disk"
 _ATTACHMENT = "azurerm_virtual_machine_data_disk_attachment"
 
 
-def _scale_sets_with_infiniband(resources: Resources) -> Iterator[Occurrence]:
-    for name, arguments in resources.get(_SCALE_SET, {}).items():
-        size = known_size(arguments.get("sku", ""))
-        if size is not None and size.rdma:
-            yield (_SCALE_SET, name), {"arguments": arguments}
-
-
-@check("broken-fabric", Severity.ERROR, Subject.TERRAFORM, at=_scale_sets_with_infiniband)
+@check("broken-fabric", Severity.ERROR, Subject.TERRAFORM, at=each(_SCALE_SET))
 def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
     """A scale set of a size with InfiniBand whose nodes could not reach each other over it.
 
@@ -45,7 +38,9 @@ def broken_fabric(arguments: Mapping[str, Any]) -> Iterator[Fault]:
           {sku: Standard_ND96isr_H100_v5, single_placement_group: true,
            overprovision: false, platform_fault_domain_count: 1}
     """
-    most = limit("placement_group_vms")
+    size, most = known_size(arguments.get("sku", "")), limit("placement_group_vms")
+    if size is None or not size.rdma:
+        return
     wanted = {
         "single_placement_group": (True, "InfiniBand does not leave a placement group"),
         "overprovision": (False, "Azure would start more nodes and delete some of them"),

@@ -9,13 +9,10 @@ from fairway_core.catalog.terraform_types import takes_tags
 from fairway_core.checks.check import Fault, Subject, check
 from fairway_core.checks.terraform.stack import Resources, each, every
 from fairway_core.findings import Severity
-from fairway_core.naming import name_rule
+from fairway_core.naming import OWN_TAGS, name_rule
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
-
-REQUIRED_TAGS = ("environment", "managed-by")
-"""Tags of every resource, by which its environment and its creator can be found."""
 
 _SUFFIX = re.compile(r"\$\{substr\(sha256\([^$]*\), 0, (?P<length>\d+)\)\}")
 
@@ -32,7 +29,7 @@ def untagged(type: str, arguments: Mapping[str, Any]) -> Iterator[Fault]:  # noq
           {name: demo-rg-data, tags: {environment: demo, managed-by: fairway}}
     """
     tags = arguments.get("tags", {})
-    missing = [tag for tag in REQUIRED_TAGS if tag not in tags]
+    missing = [tag for tag in OWN_TAGS if tag not in tags]
     if takes_tags(type) and missing:
         yield Fault(f"no tag {' nor '.join(missing)}", "give it the environment's tags", ("tags",))
 
@@ -92,7 +89,14 @@ def name_taken(resources: Resources) -> Iterator[Fault]:
         # Other providers, including azapi, have their own scopes and kinds.
         if not str(type_).startswith("azurerm_") or not isinstance(arguments.get("name"), str):
             continue
-        place = _place(arguments)
+        # The group and parents may distinguish resources of one name. Without a group any id may be
+        # that of a parent.
+        ends = ("_name",) if "resource_group_name" in arguments else ("_name", "_id", "scope")
+        place = frozenset(
+            (argument, str(value))
+            for argument, value in arguments.items()
+            if argument.endswith(ends) or argument in ("provider", "count", "for_each")
+        )
         address = f"{type_}.{name}"
         first = taken.setdefault((type_, arguments["name"].lower(), place), address)
         if first != address:
@@ -102,23 +106,6 @@ def name_taken(resources: Resources) -> Iterator[Fault]:
                 "place_in_group of a program, with another `environment`",
                 (type_, name, "name"),
             )
-
-
-def _place(arguments: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-    """Returns the arguments that may distinguish resources of one name: group and parents.
-
-    Without a group any id may be that of a parent.
-    """
-    ends = ("_name",) if "resource_group_name" in arguments else ("_name", "_id", "scope")
-    several = ("provider", "count", "for_each")
-    return frozenset(
-        (argument, str(value))
-        for argument, value in arguments.items()
-        if argument.endswith(ends) or argument in several
-    )
-
-
-_BROAD_ROLES = frozenset({"Owner", "Contributor", "User Access Administrator"})
 
 
 @check("broad-role", Severity.ERROR, Subject.TERRAFORM, at=each("azurerm_role_assignment"))
@@ -134,7 +121,7 @@ def broad_role(arguments: Mapping[str, Any]) -> Iterator[Fault]:
           {role_definition_name: Storage Blob Data Contributor, description: Nodes write results}
     """
     role = arguments.get("role_definition_name")
-    if role in _BROAD_ROLES:
+    if role in ("Owner", "Contributor", "User Access Administrator"):
         yield Fault(f"`{role}` allows far more than any node needs", "use a role for one service")
     if not arguments.get("description"):
         yield Fault("this role has no description", "describe its purpose in `description`")

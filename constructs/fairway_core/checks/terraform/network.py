@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fairway_core.checks.check import Asked, Occurrence
 
 _INTERNET = frozenset({"*", "any", "internet", "0.0.0.0/0", "::/0", "0.0.0.0"})  # noqa: S104
-_BASTION_SUBNET = "AzureBastionSubnet"
 _HTTPS = "443"
 
 
@@ -25,8 +24,7 @@ def _rules(resources: Resources, asked: Asked) -> Iterator[Occurrence]:
     for name, group in resources.get("azurerm_network_security_group", {}).items():
         for index, rule in enumerate(blocks(group.get("security_rule"))):
             path = ("azurerm_network_security_group", name, "security_rule", index)
-            facts = {"rule": rule, "allowed": asked.allowed, "bastion": name in for_bastion}
-            yield path, facts
+            yield path, {"rule": rule, "allowed": asked.allowed, "bastion": name in for_bastion}
     for name, rule in resources.get("azurerm_network_security_rule", {}).items():
         address = referred(rule.get("network_security_group_name")) or ""
         bastion = address.rpartition(".")[2] in for_bastion
@@ -39,7 +37,7 @@ def _bastion_groups(resources: Resources) -> set[str]:
     subnets = {
         f"azurerm_subnet.{name}"
         for name, subnet in resources.get("azurerm_subnet", {}).items()
-        if subnet.get("name") == _BASTION_SUBNET
+        if subnet.get("name") == "AzureBastionSubnet"
     }
     associations = resources.get("azurerm_subnet_network_security_group_association", {})
     groups = [
