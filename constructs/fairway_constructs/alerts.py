@@ -66,13 +66,7 @@ class Alerts(Component):
     >>> alerts.batch_account(account.id)  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str = "alerts",  # noqa: A002
-        *,
-        monitoring: Monitoring,
-    ) -> None:
+    def __init__(self, scope: Construct, id: str = "alerts", *, monitoring: Monitoring) -> None:
         super().__init__(scope, id)
         self._action_group_id = monitoring.action_group_id
         self._workspace_id = monitoring.workspace_id

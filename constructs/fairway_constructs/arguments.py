@@ -95,7 +95,7 @@ def _check(
         unknown = next(iter(named.keys() - expected.parameters.keys()), "")
         near = unknown and did_you_mean(unknown, expected.parameters, most=0)
         raise _refused("unknown-argument", f"{made}: {error}", near or hint, unknown) from None
-    if id := expected.parameters.get("id"):  # noqa: A001
+    if id := expected.parameters.get("id"):
         given.setdefault("id", id.default)
     # The argument that identifies a construct within its scope.
     own = next((each for each in ("id", "name") if each in given), "") if "scope" in given else ""
@@ -166,14 +166,7 @@ def _dotted(path: Sequence[str | int]) -> str:
     return ".".join(str(each) for each in path if each != "")
 
 
-def _refused(
-    id: str,  # noqa: A002
-    message: str,
-    hint: str,
-    path: str,
-    *,
-    hidden: bool = False,
-) -> UserError:
+def _refused(id: str, message: str, hint: str, path: str, *, hidden: bool = False) -> UserError:
     (finding,) = _located([Finding(id, message, hint)], {}, path)
     if hidden and finding.location:
         finding = replace(finding, location=finding.location.hidden)

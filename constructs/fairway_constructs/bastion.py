@@ -58,7 +58,7 @@ class Bastion(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "bastion",  # noqa: A002
+        id: str = "bastion",
         *,
         virtual_network_name: str,
         addresses: IPv4Network,
@@ -221,7 +221,7 @@ class Gateway(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "gateway",  # noqa: A002
+        id: str = "gateway",
         *,
         size: str,
         subnet: SubnetRef,

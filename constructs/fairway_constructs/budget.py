@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_constructs.azurerm.consumption_budget_subscription import (
-    ConsumptionBudgetSubscription,
-    Filter,
-    FilterDimension,
-    FilterTag,
-    Notification,
-    TimePeriod,
-)
+from fairway_constructs.azurerm import consumption_budget_subscription as budgets
 from fairway_constructs.cdk import Component, Lifecycle
 from fairway_constructs.scope import subscription_of
 
@@ -43,7 +36,7 @@ class Budget(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "budget",  # noqa: A002
+        id: str = "budget",
         *,
         amount: Amount,
         alerts: Percents,
@@ -53,23 +46,28 @@ class Budget(Component):
     ) -> None:
         super().__init__(scope, id)
         place = self.place
-        self.budget = ConsumptionBudgetSubscription(
+        self.budget = budgets.ConsumptionBudgetSubscription(
             self,
             id,
             name=place.name("consumption_budget_subscription", *id.split("-")[1:]),
             subscription_id=subscription_of(self),
             amount=amount,
             time_grain="Monthly",
-            time_period=TimePeriod(start_date=_THIS_MONTH),
-            filter=Filter(
-                dimension=[FilterDimension(name="ResourceGroupName", values=list(resource_groups))]
+            time_period=budgets.TimePeriod(start_date=_THIS_MONTH),
+            filter=budgets.Filter(
+                dimension=[
+                    budgets.FilterDimension(name="ResourceGroupName", values=list(resource_groups))
+                ]
                 if resource_groups
                 else None,
-                tag=[FilterTag(name=name, values=[value]) for name, value in (tags or {}).items()]
+                tag=[
+                    budgets.FilterTag(name=name, values=[value])
+                    for name, value in (tags or {}).items()
+                ]
                 or None,
             ),
             notification=[
-                Notification(
+                budgets.Notification(
                     enabled=True,
                     operator="GreaterThanOrEqualTo",
                     threshold=percent,

@@ -29,11 +29,7 @@ class NatEgress(Component):
     >>> egress.attach("compute", subnet.id)  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str = "egress",  # noqa: A002
-    ) -> None:
+    def __init__(self, scope: Construct, id: str = "egress") -> None:
         super().__init__(scope, id)
         place = self.place
         address = PublicIp(
@@ -80,13 +76,7 @@ class FirewallEgress(Component):
 
     address = ""
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str = "egress",  # noqa: A002
-        *,
-        next_hop: IPv4Address,
-    ) -> None:
+    def __init__(self, scope: Construct, id: str = "egress", *, next_hop: IPv4Address) -> None:
         super().__init__(scope, id)
         place = self.place
         self._table_id = RouteTable(

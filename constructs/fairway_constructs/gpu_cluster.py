@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairway_constructs.azurerm import linux_virtual_machine_scale_set
+from fairway_constructs.azurerm import linux_virtual_machine_scale_set as vmss
 from fairway_constructs.azurerm.data_virtual_machine_scale_set import DataVirtualMachineScaleSet
-from fairway_constructs.azurerm.linux_virtual_machine_scale_set import (
-    AutomaticInstanceRepair,
-    Extension,
-    Identity,
-    LinuxVirtualMachineScaleSet,
-    NetworkInterface,
-    NetworkInterfaceIpConfiguration,
-    SpotRestore,
-)
 from fairway_constructs.cdk import Lifecycle
 from fairway_constructs.cloud_init import custom_data
 from fairway_constructs.cloud_init.people import accounts_extension
@@ -117,7 +108,7 @@ class GpuCluster(TakesJobs):
 
     def _scale_set(
         self, repair: Repair | None, slurm: SlurmNode | None, *, resized: bool
-    ) -> LinuxVirtualMachineScaleSet:
+    ) -> vmss.LinuxVirtualMachineScaleSet:
         name, spec, place = self._name, self._spec, self.place
         host_prefix = place.name("computer_name_prefix", name)
         boot = cloud_init_of(
@@ -128,7 +119,7 @@ class GpuCluster(TakesJobs):
             slurm=slurm,
             proxy=place.proxy,
         )
-        return LinuxVirtualMachineScaleSet(
+        return vmss.LinuxVirtualMachineScaleSet(
             self,
             f"cluster-{name}",
             name=place.name("linux_virtual_machine_scale_set", name),
@@ -142,7 +133,7 @@ class GpuCluster(TakesJobs):
             upgrade_mode="Manual",
             computer_name_prefix=host_prefix,
             network_interface=[_interface(spec)],
-            identity=Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
+            identity=vmss.Identity(type="UserAssigned", identity_ids=[spec.identity_id]),
             custom_data=custom_data(boot),
             spot_restore=_restore(spec.spot),
             extension=_extensions(
@@ -153,9 +144,7 @@ class GpuCluster(TakesJobs):
             ),
             automatic_instance_repair=_repair(repair) if repair else None,
             lifecycle=Lifecycle(ignore_changes=["instances"]) if resized else None,
-            **node_arguments(
-                self, linux_virtual_machine_scale_set, name, spec, local=not keeps_disk(spec)
-            ),
+            **node_arguments(self, vmss, name, spec, local=not keeps_disk(spec)),
         )
 
     def _facts(self) -> dict[str, Any]:
@@ -191,7 +180,7 @@ class GpuCluster(TakesJobs):
 
 def _extensions(
     spec: NodeSpec, *, watched: bool, has_accounts: bool, proxy: MachineProxy | None
-) -> list[Extension] | None:
+) -> list[vmss.Extension] | None:
     found = []
     if spec.accounts is not None and has_accounts:
         found.append(accounts_extension(spec.accounts))
@@ -199,28 +188,30 @@ def _extensions(
         found.append(monitoring_agent(spec.identity_id, proxy))
     if watched:
         found.append(health())
-    return [Extension(**each) for each in found] or None
+    return [vmss.Extension(**each) for each in found] or None
 
 
-def _repair(repair: Repair) -> AutomaticInstanceRepair:
+def _repair(repair: Repair) -> vmss.AutomaticInstanceRepair:
     """Returns the settings of Azure's repair of nodes that stay unhealthy."""
-    return AutomaticInstanceRepair(
+    return vmss.AutomaticInstanceRepair(
         enabled=True, action=_ACTIONS[repair.action], grace_period=iso_duration(repair.grace)
     )
 
 
-def _restore(spot: Spot | None) -> SpotRestore | None:
+def _restore(spot: Spot | None) -> vmss.SpotRestore | None:
     if spot is None or spot.restore is None:
         return None
-    return SpotRestore(enabled=True, timeout=iso_duration(spot.restore))
+    return vmss.SpotRestore(enabled=True, timeout=iso_duration(spot.restore))
 
 
-def _interface(spec: NodeSpec) -> NetworkInterface:
-    return NetworkInterface(
+def _interface(spec: NodeSpec) -> vmss.NetworkInterface:
+    return vmss.NetworkInterface(
         name="primary",
         primary=True,
         accelerated_networking_enabled=spec.size.accelerated_networking,
         ip_configuration=[
-            NetworkInterfaceIpConfiguration(name="primary", primary=True, subnet_id=spec.subnet.id)
+            vmss.NetworkInterfaceIpConfiguration(
+                name="primary", primary=True, subnet_id=spec.subnet.id
+            )
         ],
     )

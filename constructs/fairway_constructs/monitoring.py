@@ -6,18 +6,9 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from fairway_constructs.azurerm import monitor_data_collection_rule as dcr
 from fairway_constructs.azurerm.log_analytics_workspace import LogAnalyticsWorkspace
 from fairway_constructs.azurerm.monitor_action_group import EmailReceiver, MonitorActionGroup
-from fairway_constructs.azurerm.monitor_data_collection_rule import (
-    DataFlow,
-    DataSources,
-    DataSourcesExtension,
-    DataSourcesPerformanceCounter,
-    DataSourcesSyslog,
-    Destinations,
-    DestinationsLogAnalytics,
-    MonitorDataCollectionRule,
-)
 from fairway_constructs.azurerm.monitor_data_collection_rule_association import (
     MonitorDataCollectionRuleAssociation,
 )
@@ -84,7 +75,7 @@ class Monitoring(IMonitoring):
     def __init__(
         self,
         scope: Construct,
-        id: str = "monitoring",  # noqa: A002
+        id: str = "monitoring",
         *,
         emails: Contacts,
         retention_days: LogDays = 30,
@@ -103,7 +94,7 @@ class Monitoring(IMonitoring):
             email_receiver=[_receiver(address) for address in emails],
             tags=place.tags,
         ).id
-        self._rule_id = MonitorDataCollectionRule(
+        self._rule_id = dcr.MonitorDataCollectionRule(
             self,
             "machines",
             name=place.name("monitor_data_collection_rule"),
@@ -111,11 +102,11 @@ class Monitoring(IMonitoring):
             kind="Linux",
             data_sources=_sources(),
             destinations=self._to_workspace(),
-            data_flow=[DataFlow(streams=_STREAMS, destinations=[_DESTINATION])],
+            data_flow=[dcr.DataFlow(streams=_STREAMS, destinations=[_DESTINATION])],
         ).id
 
     @classmethod
-    def from_id(cls, scope: Construct, id: str, workspace_id: str) -> IMonitoring:  # noqa: A002
+    def from_id(cls, scope: Construct, id: str, workspace_id: str) -> IMonitoring:
         """Returns an existing workspace, for `diagnostic_settings`: nothing is created.
 
         `Monitoring(workspace_id=)` creates the rest, for machines and alerts.
@@ -125,11 +116,11 @@ class Monitoring(IMonitoring):
         found.workspace_id = workspace_id
         return found
 
-    def _to_workspace(self) -> Destinations:
-        workspace = DestinationsLogAnalytics(
+    def _to_workspace(self) -> dcr.Destinations:
+        workspace = dcr.DestinationsLogAnalytics(
             name=_DESTINATION, workspace_resource_id=self.workspace_id
         )
-        return Destinations(log_analytics=[workspace])
+        return dcr.Destinations(log_analytics=[workspace])
 
     def _made(self, retention_days: int) -> str:
         place = self.place
@@ -159,15 +150,15 @@ class Monitoring(IMonitoring):
         """Configures what the agent on a cluster's nodes, which its `oms_agent` installs, sends and
         where."""
         place = place_of(scope)
-        rule = MonitorDataCollectionRule(
+        rule = dcr.MonitorDataCollectionRule(
             scope,
             "kubernetes-sends",
             name=place.name("monitor_data_collection_rule", "kubernetes"),
             **place.common,
             kind="Linux",
-            data_sources=DataSources(extension=[_container_insights()]),
+            data_sources=dcr.DataSources(extension=[_container_insights()]),
             destinations=self._to_workspace(),
-            data_flow=[DataFlow(streams=_OF_KUBERNETES, destinations=[_DESTINATION])],
+            data_flow=[dcr.DataFlow(streams=_OF_KUBERNETES, destinations=[_DESTINATION])],
         )
         MonitorDataCollectionRuleAssociation(
             scope,
@@ -185,10 +176,10 @@ def _receiver(address: str) -> EmailReceiver:
     return EmailReceiver(name=name, email_address=address, use_common_alert_schema=True)
 
 
-def _container_insights() -> DataSourcesExtension:
+def _container_insights() -> dcr.DataSourcesExtension:
     """Returns the agent. Source: Azure documentation, Container insights: data collection rule."""
     settings = {"interval": "1m", "namespaceFilteringMode": "Off"}
-    return DataSourcesExtension(
+    return dcr.DataSourcesExtension(
         name="ContainerInsightsExtension",
         extension_name="ContainerInsights",
         extension_json=json.dumps({"dataCollectionSettings": settings}),
@@ -196,10 +187,10 @@ def _container_insights() -> DataSourcesExtension:
     )
 
 
-def _sources() -> DataSources:
-    return DataSources(
+def _sources() -> dcr.DataSources:
+    return dcr.DataSources(
         performance_counter=[
-            DataSourcesPerformanceCounter(
+            dcr.DataSourcesPerformanceCounter(
                 name="machine",
                 streams=["Microsoft-Perf"],
                 sampling_frequency_in_seconds=_SAMPLED_EVERY,
@@ -207,13 +198,13 @@ def _sources() -> DataSources:
             )
         ],
         syslog=[
-            DataSourcesSyslog(
+            dcr.DataSourcesSyslog(
                 name="system",
                 streams=["Microsoft-Syslog"],
                 facility_names=_FACILITIES,
                 log_levels=_WARNINGS,
             ),
-            DataSourcesSyslog(
+            dcr.DataSourcesSyslog(
                 name="own",
                 streams=["Microsoft-Syslog"],
                 facility_names=[_OWN_FACILITY],

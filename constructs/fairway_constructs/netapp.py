@@ -129,7 +129,7 @@ def _account(scope: Construct) -> NetappAccount:
 
     place = place_of(scope)
 
-    def make(stack: Construct, id: str) -> NetappAccount:  # noqa: A002
+    def make(stack: Construct, id: str) -> NetappAccount:
         return NetappAccount(stack, id, name=place.name("netapp_account"), **place.common)
 
     return once(scope, "netapp", make)

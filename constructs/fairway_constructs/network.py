@@ -77,7 +77,7 @@ class INetwork(Component):
     # Ranges of the network that are in use outside the subnets of `subnets`.
     _beside: dict[str, IPv4Network]
 
-    def __init__(self, scope: Construct, id: str) -> None:  # noqa: A002
+    def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
         self.subnets, self._beside = {}, {}
         self.security_groups: dict[str, NetworkSecurityGroup] = {}
@@ -226,7 +226,7 @@ class Network(INetwork):
     def __init__(
         self,
         scope: Construct,
-        id: str = "network",  # noqa: A002
+        id: str = "network",
         *,
         address_space: IPv4Network | str,
         allowed: Sequence[IPv4Network | str] = (),
@@ -310,7 +310,7 @@ class Network(INetwork):
     def from_id(
         cls,
         scope: Construct,
-        id: str,  # noqa: A002
+        id: str,
         network_id: str,
         *,
         subnets: Mapping[str, tuple[str, IPv4Network | str]],
@@ -334,7 +334,7 @@ class Network(INetwork):
     def from_subnets(
         cls,
         scope: Construct,
-        id: str,  # noqa: A002
+        id: str,
         subnets: Mapping[str, tuple[str, IPv4Network | str]],
         *,
         private_endpoints: bool = False,

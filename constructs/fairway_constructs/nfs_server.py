@@ -95,7 +95,7 @@ def _vault(scope: Construct) -> RecoveryServicesVault:
 
     place = place_of(scope)
 
-    def make(stack: Construct, id: str) -> RecoveryServicesVault:  # noqa: A002
+    def make(stack: Construct, id: str) -> RecoveryServicesVault:
         vault = RecoveryServicesVault(
             stack,
             id,

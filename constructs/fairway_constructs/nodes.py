@@ -50,7 +50,7 @@ def accept_terms(scope: Construct, plan: Plan) -> MarketplaceAgreement:
 
     >>> accept_terms(stack, image("almalinux-hpc-9").plan)  # doctest: +SKIP
     """
-    id = f"terms-{plan.product}-{plan.name}"  # noqa: A001
+    id = f"terms-{plan.product}-{plan.name}"
     inside = surroundings(scope)
     make = partial(
         MarketplaceAgreement, publisher=plan.publisher, offer=plan.product, plan=plan.name

@@ -44,7 +44,7 @@ class PrivateEndpoints(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "private-endpoints",  # noqa: A002
+        id: str = "private-endpoints",
         *,
         subnet: SubnetRef,
         virtual_network_id: VirtualNetworkId,
@@ -89,7 +89,7 @@ class PrivateEndpoints(Component):
 
     def _zone(self, name: str) -> PrivateDnsZone:
         if name not in self.zones:
-            id = name.replace(".", "-")  # noqa: A001
+            id = name.replace(".", "-")
             place = self.place
             zone = PrivateDnsZone(
                 self, id, name=name, resource_group_name=place.resource_group, tags=place.tags

@@ -26,13 +26,7 @@ def kept(scope: Construct) -> Lifecycle | None:
 
 
 @checked
-def delete_lock(
-    scope: Construct,
-    *,
-    id: str,  # noqa: A002
-    on: Resource,
-    lock: bool | None = None,
-) -> None:
+def delete_lock(scope: Construct, *, id: str, on: Resource, lock: bool | None = None) -> None:
     """Creates a delete lock on a resource that holds data: Azure lets nobody delete it.
 
     It is created if data is protected, unless `lock` says otherwise.

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from fairway_constructs.azurerm.container_registry import (
-    ContainerRegistry,
-    NetworkRuleSet,
-    NetworkRuleSetIpRule,
-)
+from fairway_constructs.azurerm import container_registry as acr
 from fairway_constructs.network_access import public_ranges
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.scope import unique_name
@@ -55,7 +51,7 @@ class Registry(IRegistry):
     def __init__(
         self,
         scope: Construct,
-        id: str = "registry",  # noqa: A002
+        id: str = "registry",
         *,
         sku: Literal["Basic", "Standard", "Premium"] = "Premium",
         retention_days: Retention | None = None,
@@ -67,7 +63,7 @@ class Registry(IRegistry):
         place = self.place
         premium = sku == "Premium"
         ranges = public_ranges(allowed, egress_address)
-        self.registry = ContainerRegistry(
+        self.registry = acr.ContainerRegistry(
             self,
             "registry",
             name=unique_name(self, "container_registry"),
@@ -87,12 +83,7 @@ class Registry(IRegistry):
 
     @classmethod
     def from_id(
-        cls,
-        scope: Construct,
-        id: str,  # noqa: A002
-        registry_id: str,
-        *,
-        login_server: str = "",
+        cls, scope: Construct, id: str, registry_id: str, *, login_server: str = ""
     ) -> IRegistry:
         """Returns an existing registry: nothing is created, and its network rules stay.
 
@@ -105,8 +96,8 @@ class Registry(IRegistry):
         return found
 
 
-def _rules(ranges: Sequence[str]) -> NetworkRuleSet:
-    return NetworkRuleSet(
+def _rules(ranges: Sequence[str]) -> acr.NetworkRuleSet:
+    return acr.NetworkRuleSet(
         default_action="Deny",
-        ip_rule=[NetworkRuleSetIpRule(action="Allow", ip_range=each) for each in ranges],
+        ip_rule=[acr.NetworkRuleSetIpRule(action="Allow", ip_range=each) for each in ranges],
     )

@@ -42,11 +42,7 @@ def put(scope: Construct, place: Placement) -> None:
     vars(scope)["_place"] = place
 
 
-def once(
-    scope: Construct,
-    id: str,  # noqa: A002
-    make: Callable[[Construct, str], T],
-) -> T:
+def once(scope: Construct, id: str, make: Callable[[Construct, str], T]) -> T:
     """Returns the one construct of this kind in an environment; `make` gets the scope of the
     environment, and the id.
 
@@ -60,7 +56,7 @@ def once(
 @checked
 def place_in_group(
     scope: Construct,
-    id: str = "group",  # noqa: A002
+    id: str = "group",
     *,
     environment: str,
     role: str = "",
@@ -122,7 +118,7 @@ class _ExistingGroup(Component):
     The plan fails if Terraform deploys to another subscription than the group's.
     """
 
-    def __init__(self, scope: Construct, id: str, group_id: str) -> None:  # noqa: A002
+    def __init__(self, scope: Construct, id: str, group_id: str) -> None:
         super().__init__(scope, id)
         self.id = group_id
         self.name = parts_of("resource group", group_id)["name"]
@@ -168,7 +164,7 @@ def subscription_of(scope: Construct) -> str:
     return f"/subscriptions/{client_config(scope).subscription_id}"
 
 
-def id_in_group(scope: Construct, type: str, name: str) -> str:  # noqa: A002
+def id_in_group(scope: Construct, type: str, name: str) -> str:
     """Returns the id of the resource with that type and name in the group of `scope`: it is known
     before the resource is created, and while it is being replaced.
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairway_constructs.azurerm import linux_virtual_machine
-from fairway_constructs.azurerm.linux_virtual_machine import Identity, LinuxVirtualMachine
+from fairway_constructs.azurerm import linux_virtual_machine as vm
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.cloud_init import custom_data
 from fairway_constructs.cloud_init.people import accounts_extension
@@ -103,7 +102,7 @@ class SingleVm(TakesJobs):
             self, f"interface-{name}", name=name, size=spec.size, subnet_id=spec.subnet.id
         )
         host_name = place.name("computer_name_prefix", name)
-        self.virtual_machine = LinuxVirtualMachine(
+        self.virtual_machine = vm.LinuxVirtualMachine(
             self,
             f"cluster-{name}",
             name=place.name("linux_virtual_machine", name),
@@ -113,14 +112,14 @@ class SingleVm(TakesJobs):
             size=spec.size.name,
             network_interface_ids=[interface.id],
             capacity_reservation_group_id=spec.capacity_reservation_group_id,
-            identity=Identity(
+            identity=vm.Identity(
                 type="SystemAssigned, UserAssigned" if spec.signed_in else "UserAssigned",
                 identity_ids=[spec.identity_id],
             ),
             custom_data=custom_data(
                 cloud_init_of(name, spec, host_patterns=[host_name], single=True, proxy=place.proxy)
             ),
-            **node_arguments(self, linux_virtual_machine, name, spec, local=spec.local_os_disk),
+            **node_arguments(self, vm, name, spec, local=spec.local_os_disk),
         )
         self.id, self.range = self.virtual_machine.id, spec.subnet.range
         self.main_host = interface.private_ip_address

@@ -24,7 +24,7 @@ class TerraformData(Resource):
     PROVIDER = None
     output = ObjectAttribute()
 
-    def __init__(self, scope: Construct, id: str, *, input: object) -> None:  # noqa: A002
+    def __init__(self, scope: Construct, id: str, *, input: object) -> None:
         super().__init__(scope, id, {"input": input})
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def key_vault(
     scope: Construct,
-    id: str,  # noqa: A002
+    id: str,
     *,
     kind: str,
     kept_days: int,
@@ -137,7 +137,7 @@ class Vault(IVault):
     def __init__(
         self,
         scope: Construct,
-        id: str = "vault",  # noqa: A002
+        id: str = "vault",
         *,
         sku: Literal["standard", "premium"] = "standard",
         allowed: Sequence[IPv4Network | str] = (),
@@ -161,7 +161,7 @@ class Vault(IVault):
         delete_lock(self, id="vault", on=self.vault, lock=lock)
 
     @classmethod
-    def from_id(cls, scope: Construct, id: str, vault_id: str) -> IVault:  # noqa: A002
+    def from_id(cls, scope: Construct, id: str, vault_id: str) -> IVault:
         """Returns an existing vault: nothing is created, and its network rules stay."""
         found = IVault(scope, id)
         found.id = vault_id

@@ -62,7 +62,7 @@ class WorkingHours(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "working-hours",  # noqa: A002
+        id: str = "working-hours",
         *,
         clusters: Mapping[str, tuple[Schedule, MachinesId]],
         alerts: Alerts | None = None,
@@ -260,7 +260,7 @@ class IdleStop(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "idle-stop",  # noqa: A002
+        id: str = "idle-stop",
         *,
         principal_id: ObjectId,
         clusters: Mapping[str, MachinesId],

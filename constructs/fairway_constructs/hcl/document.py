@@ -120,7 +120,7 @@ def _with_shared_texts(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**document, "resource": resources, "locals": local_values}
 
 
-def shape_of(section: str, type: str, own: Shape = _PLAIN) -> Shape:  # noqa: A002
+def shape_of(section: str, type: str, own: Shape = _PLAIN) -> Shape:
     """Returns the shape of a resource, a data source or a provider, with Terraform's own blocks."""
     facts = kept_facts()
     known = {

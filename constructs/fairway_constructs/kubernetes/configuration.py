@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairway_constructs.azurerm import kubernetes_flux_configuration as flux
 from fairway_constructs.azurerm.kubernetes_cluster_extension import KubernetesClusterExtension
-from fairway_constructs.azurerm.kubernetes_flux_configuration import (
-    BlobStorage,
-    BlobStorageManagedIdentity,
-    KubernetesFluxConfiguration,
-    Kustomizations,
-)
 from fairway_constructs.azurerm.storage_blob import StorageBlob
 from fairway_constructs.azurerm.storage_container import StorageContainer
 from fairway_constructs.cdk import Component
@@ -50,7 +45,7 @@ class KubernetesFoundation(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "kubernetes-foundation",  # noqa: A002
+        id: str = "kubernetes-foundation",
         *,
         storage_account_id: StorageAccountId,
         name: str,
@@ -97,7 +92,7 @@ class KubernetesConfiguration(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "kubernetes-configuration",  # noqa: A002
+        id: str = "kubernetes-configuration",
         *,
         cluster: KubernetesCluster,
         container: StorageContainer,
@@ -106,24 +101,26 @@ class KubernetesConfiguration(Component):
         super().__init__(scope, id)
         self.container = container
         blobs = [self._blob(path, text, cluster) for path, text in manifests.items()]
-        flux = KubernetesClusterExtension(
+        extension = KubernetesClusterExtension(
             self, "flux", name="flux", cluster_id=cluster.id, extension_type="microsoft.flux"
         )
-        self.flux = KubernetesFluxConfiguration(
+        self.flux = flux.KubernetesFluxConfiguration(
             self,
             "kubernetes-configuration",
             name="fairway",
             cluster_id=cluster.id,
             namespace=NAMESPACE,
             scope_="cluster",
-            blob_storage=BlobStorage(
+            blob_storage=flux.BlobStorage(
                 # The provider expects the address here, not the id.
                 container_id=self.container.url,
-                managed_identity=BlobStorageManagedIdentity(client_id=cluster.kubelet.client_id),
+                managed_identity=flux.BlobStorageManagedIdentity(
+                    client_id=cluster.kubelet.client_id
+                ),
                 sync_interval_in_seconds=_EVERY,
             ),
             kustomizations=[
-                Kustomizations(
+                flux.Kustomizations(
                     name=name,
                     path=path,
                     depends_on=list(after) or None,
@@ -135,7 +132,7 @@ class KubernetesConfiguration(Component):
                 )
                 for name, path, after in kustomizations(manifests)
             ],
-            depends_on=[flux, *blobs],
+            depends_on=[extension, *blobs],
         )
 
     def _blob(self, path: str, text: str, cluster: KubernetesCluster) -> StorageBlob:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_agent.kubernetes.settings import patience
-from fairway_constructs.azurerm.kubernetes_cluster_node_pool import (
-    KubernetesClusterNodePool,
-    UpgradeSettings,
-)
+from fairway_constructs.azurerm import kubernetes_cluster_node_pool as aks_pool
 from fairway_constructs.cdk import Lifecycle, Timeouts
 from fairway_constructs.cloud_init import shared_folder
 from fairway_constructs.kubernetes.cluster import DRAIN_MINUTES
@@ -105,7 +102,7 @@ class KubernetesNodePool(TakesJobs):
         # The provider would temporarily create a second pool of that size, for which no quota has
         # room.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
-        self.pool = KubernetesClusterNodePool(
+        self.pool = aks_pool.KubernetesClusterNodePool(
             self,
             f"cluster-{name}",
             name=name,
@@ -206,7 +203,7 @@ def _counts(spec: NodePool) -> dict[str, Any]:
 
 def _priority(spec: NodePool, window: UpgradeWindow | None) -> dict[str, Any]:
     if not spec.spot:
-        settings = UpgradeSettings(
+        settings = aks_pool.UpgradeSettings(
             # One node after another: no quota has room for extra nodes. The provider sends
             # `maxSurge: 0` with it, and accepts only one of the two.
             max_unavailable="1",

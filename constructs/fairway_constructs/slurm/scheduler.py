@@ -71,7 +71,7 @@ class SlurmScheduler(Component):
     def __init__(
         self,
         scope: Construct,
-        id: str = "slurm-scheduler",  # noqa: A002
+        id: str = "slurm-scheduler",
         *,
         partitions: Mapping[str, SlurmPartition],
         scale_sets: Mapping[str, str],

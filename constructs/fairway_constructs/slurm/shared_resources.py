@@ -41,7 +41,7 @@ class SlurmFoundation(Service):
     def __init__(
         self,
         scope: Construct,
-        id: str = "slurm",  # noqa: A002
+        id: str = "slurm",
         *,
         disk_gib: Count,
         egress_address: str = "",
