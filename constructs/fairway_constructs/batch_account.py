@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import batch_account as batch
@@ -151,20 +151,17 @@ class BatchAccount(IBatchAccount):
             name=unique_name(self, "batch_account"),
             **place.common,
             pool_allocation_mode=self.mode,
-            key_vault_reference=_vault(user_subscription),
+            key_vault_reference=(
+                batch.KeyVaultReference(
+                    id=user_subscription.vault_id, url=user_subscription.vault_url
+                )
+                if user_subscription
+                else None
+            ),
             allowed_authentication_modes=["AAD"],
             public_network_access_enabled=profile is not None,
             network_profile=profile,
-            identity=(
-                batch.Identity(type="UserAssigned", identity_ids=[auto_storage.account_identity])
-                if auto_storage
-                else None
-            ),
-            storage_account_id=auto_storage.storage_account if auto_storage else None,
-            storage_account_authentication_mode=(
-                "BatchAccountManagedIdentity" if auto_storage else None
-            ),
-            storage_account_node_identity=auto_storage.node_identity if auto_storage else None,
+            **_storage(auto_storage),
             lifecycle=kept(self),
             depends_on=user_subscription.ready if user_subscription else (),
         )
@@ -216,7 +213,13 @@ def _network_profile(addresses: Sequence[str], egress_address: str) -> batch.Net
     )
 
 
-def _vault(user_subscription: BatchUserSubscription | None) -> batch.KeyVaultReference | None:
-    if user_subscription is None:
-        return None
-    return batch.KeyVaultReference(id=user_subscription.vault_id, url=user_subscription.vault_url)
+def _storage(auto: AutoStorage | None) -> dict[str, Any]:
+    """Returns the arguments by which the account uses a storage account."""
+    if auto is None:
+        return {}
+    return {
+        "identity": batch.Identity(type="UserAssigned", identity_ids=[auto.account_identity]),
+        "storage_account_id": auto.storage_account,
+        "storage_account_authentication_mode": "BatchAccountManagedIdentity",
+        "storage_account_node_identity": auto.node_identity,
+    }

@@ -25,7 +25,7 @@ from fairway_core.environment.node_rules import (
 from fairway_core.target import BatchAccess, NodeRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from fairway_constructs.batch_account import IBatchAccount
     from fairway_constructs.cdk import Construct
@@ -115,12 +115,20 @@ class BatchPool(TakesJobs):
         with refused_as(f"pool `{name}`"):
             self._nodes = NodeRange(min=minimum, max=maximum)
             check_pool_nodes(shape, account.mode)
-            _check(shape, size, autoscale, mounts)
+            check_slots(shape, size)
+            check_mix(shape, autoscale)
+            if any(mount.path == "/home" for mount in mounts):
+                message = "a pool cannot mount `/home`: Batch keeps its own users there"
+                raise FieldError(message, "mount it elsewhere, for example at /data")
             check_image(size, image, own=image_id is not None, usual=pool_image)
         self._name, self._account, self._identity_id = name, account, identity_id
         self._shape, self._size, self._mounts = shape, size, mounts
-        fixed = _only_at_creation(mpi, containers)
         # The provider neither sends a change of these attributes nor replaces the pool for it.
+        fixed = {
+            "inter_node_communication": "Enabled" if mpi else "Disabled",
+            "public_address_provisioning_type": "NoPublicIPAddresses",
+            "container_type": "DockerCompatible" if containers else "",
+        }
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
         self.name, self.range = place.name("batch_pool", name), subnet.range
         self.pool = batch.BatchPool(
@@ -131,12 +139,18 @@ class BatchPool(TakesJobs):
             resource_group_name=account.resource_group,
             vm_size=size.name,
             node_agent_sku_id=image.node_agent,
-            storage_image_reference=_image(image, image_id),
+            storage_image_reference=batch.StorageImageReference(
+                **({"id": image_id} if image_id else image.urn_parts)
+            ),
             inter_node_communication=fixed["inter_node_communication"],
             target_node_communication_mode="Simplified",
             max_tasks_per_node=task_slots,
             task_scheduling_policy=[batch.TaskSchedulingPolicy(node_fill_type="Pack")],
-            network_configuration=_network(subnet, size, fixed),
+            network_configuration=batch.NetworkConfiguration(
+                subnet_id=subnet.id,
+                public_address_provisioning_type=fixed["public_address_provisioning_type"],
+                accelerated_networking_enabled=size.accelerated_networking,
+            ),
             identity=batch.Identity(type="UserAssigned", identity_ids=[identity_id]),
             container_configuration=_container_configuration(containers, identity_id),
             start_task=_start_task(name, mounts, image, subnet, identity_id, place.proxy),
@@ -171,29 +185,6 @@ class BatchPool(TakesJobs):
         )
 
 
-def _check(shape: PoolShape, size: VmSize, autoscale: Autoscale | None, mounts: Mounts) -> None:
-    check_slots(shape, size)
-    check_mix(shape, autoscale)
-    if any(mount.path == "/home" for mount in mounts):
-        message = "a pool cannot mount `/home`: Batch keeps its own users there"
-        raise FieldError(message, "mount it elsewhere, for example at /data")
-
-
-def _only_at_creation(mpi: bool, containers: Containers | None) -> dict[str, str]:
-    """Returns the attributes that azurerm only uses to create a pool, and ignores afterwards."""
-    return {
-        "inter_node_communication": "Enabled" if mpi else "Disabled",
-        "public_address_provisioning_type": "NoPublicIPAddresses",
-        "container_type": "DockerCompatible" if containers else "",
-    }
-
-
-def _image(image: Image, image_id: ImageVersionId | None) -> batch.StorageImageReference:
-    if image_id:
-        return batch.StorageImageReference(id=image_id)
-    return batch.StorageImageReference(**image.urn_parts)
-
-
 def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:
     """Returns the block for the number of nodes: automatic or fixed."""
     if autoscale is not None:
@@ -211,16 +202,6 @@ def _scale(shape: PoolShape, autoscale: Autoscale | None) -> dict[str, Any]:
             node_deallocation_method="TaskCompletion",
         )
     }
-
-
-def _network(
-    subnet: SubnetRef, size: VmSize, fixed: Mapping[str, str]
-) -> batch.NetworkConfiguration:
-    return batch.NetworkConfiguration(
-        subnet_id=subnet.id,
-        public_address_provisioning_type=fixed["public_address_provisioning_type"],
-        accelerated_networking_enabled=size.accelerated_networking,
-    )
 
 
 def _start_task(

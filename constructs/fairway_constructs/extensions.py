@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.azurerm.virtual_machine_extension import VirtualMachineExtension
-from fairway_constructs.cloud_init.idle import HEALTH_PORT
+from fairway_constructs.cloud_init import HEALTH_PORT
 from fairway_constructs.scope import place_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from fairway_constructs.azurerm.backup_protected_vm import BackupProtectedVm
 from fairway_constructs.azurerm.disk_encryption_set import DiskEncryptionSet, Identity
 from fairway_constructs.azurerm.managed_disk import ManagedDisk
 from fairway_constructs.azurerm.recovery_services_vault import RecoveryServicesVault
-from fairway_constructs.cloud_init import export_path, nfs_mount, nfs_server_cloud_init
+from fairway_constructs.cloud_init import export_path, nfs_server_cloud_init
+from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_constructs.extensions import agent_on_machine
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import Identity as ManagedIdentity

@@ -12,8 +12,8 @@ from functools import partial
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
-from fairway_constructs.cloud_init import export_path, nfs_mount
-from fairway_constructs.cloud_init.mounts import MachineProxy, machine_proxy
+from fairway_constructs.cloud_init import export_path
+from fairway_constructs.cloud_init.mounts import MachineProxy, machine_proxy, nfs_mount
 from fairway_constructs.cloud_init.people import accounts_extension
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.nodes import NodeSpec, cloud_init_of
@@ -26,7 +26,7 @@ from fairway_stacks.people import accounts_of, queue_of, signed_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.mounts import Mount
     from fairway_constructs.cloud_init.slurm import SlurmNode
     from fairway_constructs.slurm.configuration import SlurmPartition
     from fairway_core.documents import Document

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fairway_constructs.azurerm.private_endpoint import PrivateEndpoint
-    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.mounts import Mount
     from fairway_constructs.network import INetwork
     from fairway_constructs.registry import IRegistry
     from fairway_constructs.storage import IStorage

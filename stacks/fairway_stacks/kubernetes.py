@@ -22,7 +22,7 @@ from fairway_stacks.stack import referred_to
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.mounts import Mount
     from fairway_constructs.environment_stack import EnvironmentStack
     from fairway_constructs.network import INetwork
     from fairway_core.environment import Environment, KubernetesNodes

@@ -12,7 +12,7 @@ import pytest
 from fairway_constructs.batch_account import AutoStorage, BatchAccount, BatchUserSubscription
 from fairway_constructs.batch_pool import BatchPool, Containers
 from fairway_constructs.cdk import Stack
-from fairway_constructs.cloud_init import Mount, nfs_mount
+from fairway_constructs.cloud_init.mounts import Mount, nfs_mount
 from fairway_constructs.network_access import SubnetRef
 from fairway_constructs.placement import Placement
 from fairway_core.autoscale import Autoscale, ScenarioName, check_formula

@@ -17,8 +17,8 @@ from endings import refused
 from programs import executable, finished
 
 from fairway_constructs.cdk import Stack
-from fairway_constructs.cloud_init import NodeHealth, nfs_mount, node_cloud_init
-from fairway_constructs.cloud_init.idle import HEALTH_PORT
+from fairway_constructs.cloud_init import HEALTH_PORT, NodeHealth, node_cloud_init
+from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
 from fairway_constructs.network_access import SubnetRef

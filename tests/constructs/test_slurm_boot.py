@@ -13,7 +13,8 @@ from programs import finished
 from ruamel.yaml import YAML
 
 import fairway_boot
-from fairway_constructs.cloud_init import nfs_mount, node_cloud_init
+from fairway_constructs.cloud_init import node_cloud_init
+from fairway_constructs.cloud_init.mounts import nfs_mount
 from fairway_constructs.cloud_init.people import Accounts
 from fairway_constructs.cloud_init.slurm import (
     SlurmNode,

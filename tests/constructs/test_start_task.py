@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from programs import finished, tool
 
-from fairway_constructs.cloud_init import Mount, nfs_mount, node_cloud_init
+from fairway_constructs.cloud_init import node_cloud_init
+from fairway_constructs.cloud_init.mounts import Mount, nfs_mount
 from fairway_constructs.cloud_init.start_task import start_task_command, start_task_script
 
 Run = Callable[..., tuple[int, list[str]]]

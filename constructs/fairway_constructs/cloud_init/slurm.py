@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.arguments import checked
@@ -20,13 +20,11 @@ from fairway_core.slurm.scripts import LIBRARY, LOG, SETTINGS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fairway_constructs.cloud_init import Mount
-    from fairway_constructs.cloud_init.mounts import MachineProxy
+    from fairway_constructs.cloud_init.mounts import MachineProxy, Mount
     from fairway_core.slurm import NodeFacts, Packages, SlurmCluster
 
 # The mount point of the disk with the scheduler's state.
 STATE = "/var/lib/fairway-slurm"
-
 
 # The public key of Slurm's package repository.
 _KEY = "/etc/apt/keyrings/fairway-slurm.asc"
@@ -112,7 +110,19 @@ def scheduler_cloud_init(
     """
 
     def text_for(cluster: SlurmCluster, settings: Mapping[str, Any]) -> str:
-        more = _of_scheduler(cluster, settings, proxied=proxy is not None)
+        more = {
+            **_programs(settings, archives.SCHEDULER, cluster.packages),
+            "files": render(cluster),
+            "scripts": cloud_programs(proxy=proxy is not None),
+            "accounting": cluster.accounting is not None,
+            "rules": accounting_commands(cluster),
+            "scheduler_script": script("slurm_scheduler.sh"),
+            "key_script": script("munge_key.sh"),
+            # As for the disks of file servers.
+            "volume_script": script("nfs_server.sh"),
+            "disk_settings": {"NAME": "slurm", "DISKS": 1, "EXPORT": STATE},
+            "state": STATE,
+        }
         return _of_server(
             "slurm_scheduler.yaml.j2", more, mounts=mounts, host_patterns=host_patterns, proxy=proxy
         )
@@ -134,23 +144,6 @@ def scheduler_cloud_init(
             + ("; or name fewer `accounts:` or `qos:`" if rules else ""),
         )
     return text
-
-
-def _of_scheduler(
-    cluster: SlurmCluster, settings: Mapping[str, Any], *, proxied: bool
-) -> dict[str, Any]:
-    return {
-        **_programs(settings, archives.SCHEDULER, cluster.packages),
-        "files": render(cluster),
-        "scripts": cloud_programs(proxy=proxied),
-        "accounting": cluster.accounting is not None,
-        "rules": accounting_commands(cluster),
-        "scheduler_script": script("slurm_scheduler.sh"),
-        "key_script": script("munge_key.sh"),
-        "volume_script": script("nfs_server.sh"),
-        "disk_settings": asdict(_Disk()),
-        "state": STATE,
-    }
 
 
 def _of_server(
@@ -195,15 +188,6 @@ def login_cloud_init(
     return _of_server(
         "slurm_login.yaml.j2", more, mounts=mounts, host_patterns=host_patterns, proxy=proxy
     )
-
-
-@dataclass(frozen=True)
-class _Disk:
-    """The state's volume, as settings of the script that file servers use for their disks."""
-
-    NAME: str = "slurm"
-    DISKS: int = 1
-    EXPORT: str = STATE
 
 
 def _programs(

@@ -30,7 +30,7 @@ from fairway_core.target import NodeRange
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fairway_constructs.cloud_init import Mount
+    from fairway_constructs.cloud_init.mounts import Mount
     from fairway_core.catalog import VmSize
     from fairway_core.environment import Slurm
     from fairway_core.environment.node_rules import ScaleSetNodes
