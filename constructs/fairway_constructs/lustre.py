@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairway_constructs.arguments import checked
 from fairway_constructs.azurerm import managed_lustre_file_system as amlfs
-from fairway_constructs.azurerm.storage_container import StorageContainer
 from fairway_constructs.cdk import Timeouts
 from fairway_constructs.cloud_init.mounts import Mount
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import give_role
 from fairway_constructs.protection import delete_lock, kept
 from fairway_constructs.service import Diagnostics, Service
+from fairway_constructs.storage import private_container
 from fairway_core.environment import Lustre as LustreSpec
 from fairway_core.environment.filesystems_managed import lustre_log_container
 from fairway_core.findings import UserError
@@ -143,13 +143,8 @@ def _hsm(
     scope: Construct, name: str, source: BlobImport
 ) -> tuple[amlfs.HsmSetting, Sequence[ITerraformDependable]]:
     """Returns the containers of blobs and logs, and the resources that must exist before them."""
-    logs = StorageContainer(
-        scope,
-        f"lustre-{name}-logs",
-        name=lustre_log_container(name),
-        storage_account_id=source.account_id,
-        container_access_type="private",
-        lifecycle=kept(scope),
+    logs = private_container(
+        scope, f"lustre-{name}-logs", lustre_log_container(name), source.account_id
     )
     assignments = [
         give_role(

@@ -48,10 +48,43 @@ _OF_KUBERNETES = (
     "Microsoft-Perf",
 )
 
+# The agent. Source: Azure documentation, Container insights: data collection rule.
+_SETTINGS = {"interval": "1m", "namespaceFilteringMode": "Off"}
+_CONTAINER_INSIGHTS = dcr.DataSourcesExtension(
+    name="ContainerInsightsExtension",
+    extension_name="ContainerInsights",
+    extension_json=json.dumps({"dataCollectionSettings": _SETTINGS}),
+    streams=_OF_KUBERNETES,
+)
+
 # Nodes' own messages go to local0, see gpu_metrics.sh; others from the level warning on.
 _OWN_FACILITY = "local0"
 _FACILITIES = ("auth", "authpriv", "cron", "daemon", "kern", "syslog", "user")
 _WARNINGS = ("Warning", "Error", "Critical", "Alert", "Emergency")
+_SOURCES = dcr.DataSources(
+    performance_counter=[
+        dcr.DataSourcesPerformanceCounter(
+            name="machine",
+            streams=["Microsoft-Perf"],
+            sampling_frequency_in_seconds=_SAMPLED_EVERY,
+            counter_specifiers=_COUNTERS,
+        )
+    ],
+    syslog=[
+        dcr.DataSourcesSyslog(
+            name="system",
+            streams=["Microsoft-Syslog"],
+            facility_names=_FACILITIES,
+            log_levels=_WARNINGS,
+        ),
+        dcr.DataSourcesSyslog(
+            name="own",
+            streams=["Microsoft-Syslog"],
+            facility_names=[_OWN_FACILITY],
+            log_levels=["Info", "Notice", *_WARNINGS],
+        ),
+    ],
+)
 
 
 class IMonitoring(Component):
@@ -83,7 +116,19 @@ class Monitoring(IMonitoring):
     ) -> None:
         super().__init__(scope, id)
         place = self.place
-        self.workspace_id = workspace_id or self._made(retention_days)
+        self.workspace_id = (
+            workspace_id
+            or LogAnalyticsWorkspace(
+                self,
+                "workspace",
+                name=place.name("log_analytics_workspace"),
+                **place.common,
+                sku="PerGB2018",
+                retention_in_days=retention_days,
+                # The agents and Azure's services use identities; nobody needs the workspace's keys.
+                local_authentication_enabled=False,
+            ).id
+        )
         self.action_group_id = MonitorActionGroup(
             self,
             "alerts",
@@ -100,7 +145,7 @@ class Monitoring(IMonitoring):
             name=place.name("monitor_data_collection_rule"),
             **place.common,
             kind="Linux",
-            data_sources=_sources(),
+            data_sources=_SOURCES,
             destinations=self._to_workspace(),
             data_flow=[dcr.DataFlow(streams=_STREAMS, destinations=[_DESTINATION])],
         ).id
@@ -121,19 +166,6 @@ class Monitoring(IMonitoring):
             name=_DESTINATION, workspace_resource_id=self.workspace_id
         )
         return dcr.Destinations(log_analytics=[workspace])
-
-    def _made(self, retention_days: int) -> str:
-        place = self.place
-        return LogAnalyticsWorkspace(
-            self,
-            "workspace",
-            name=place.name("log_analytics_workspace"),
-            **place.common,
-            sku="PerGB2018",
-            retention_in_days=retention_days,
-            # The agents and Azure's services use identities; nobody needs the workspace's keys.
-            local_authentication_enabled=False,
-        ).id
 
     def watch(self, scope: Construct, name: str, *, resource_id: str) -> None:
         """Configures what the agent on a VM, or on all VMs of a scale set, sends and where."""
@@ -156,7 +188,7 @@ class Monitoring(IMonitoring):
             name=place.name("monitor_data_collection_rule", "kubernetes"),
             **place.common,
             kind="Linux",
-            data_sources=dcr.DataSources(extension=[_container_insights()]),
+            data_sources=dcr.DataSources(extension=[_CONTAINER_INSIGHTS]),
             destinations=self._to_workspace(),
             data_flow=[dcr.DataFlow(streams=_OF_KUBERNETES, destinations=[_DESTINATION])],
         )
@@ -174,41 +206,3 @@ def _receiver(address: str) -> EmailReceiver:
     """Returns a receiver named after its address, so that adding one does not change the others."""
     name = re.sub(r"[^a-z0-9]+", "-", address.lower())
     return EmailReceiver(name=name, email_address=address, use_common_alert_schema=True)
-
-
-def _container_insights() -> dcr.DataSourcesExtension:
-    """Returns the agent. Source: Azure documentation, Container insights: data collection rule."""
-    settings = {"interval": "1m", "namespaceFilteringMode": "Off"}
-    return dcr.DataSourcesExtension(
-        name="ContainerInsightsExtension",
-        extension_name="ContainerInsights",
-        extension_json=json.dumps({"dataCollectionSettings": settings}),
-        streams=_OF_KUBERNETES,
-    )
-
-
-def _sources() -> dcr.DataSources:
-    return dcr.DataSources(
-        performance_counter=[
-            dcr.DataSourcesPerformanceCounter(
-                name="machine",
-                streams=["Microsoft-Perf"],
-                sampling_frequency_in_seconds=_SAMPLED_EVERY,
-                counter_specifiers=_COUNTERS,
-            )
-        ],
-        syslog=[
-            dcr.DataSourcesSyslog(
-                name="system",
-                streams=["Microsoft-Syslog"],
-                facility_names=_FACILITIES,
-                log_levels=_WARNINGS,
-            ),
-            dcr.DataSourcesSyslog(
-                name="own",
-                streams=["Microsoft-Syslog"],
-                facility_names=[_OWN_FACILITY],
-                log_levels=["Info", "Notice", *_WARNINGS],
-            ),
-        ],
-    )

@@ -63,6 +63,10 @@ class Registry(IRegistry):
         place = self.place
         premium = sku == "Premium"
         ranges = public_ranges(allowed, egress_address)
+        rules = acr.NetworkRuleSet(
+            default_action="Deny",
+            ip_rule=[acr.NetworkRuleSetIpRule(action="Allow", ip_range=each) for each in ranges],
+        )
         self.registry = acr.ContainerRegistry(
             self,
             "registry",
@@ -72,7 +76,7 @@ class Registry(IRegistry):
             admin_enabled=False,
             anonymous_pull_enabled=False,
             public_network_access_enabled=bool(ranges) or not premium,
-            network_rule_set=[_rules(ranges)] if premium and ranges else None,
+            network_rule_set=[rules] if premium and ranges else None,
             retention_policy_in_days=retention_days or (_KEPT_DAYS if premium else None),
             zone_redundancy_enabled=True if premium and place.zone else None,
             lifecycle=kept(self),
@@ -94,10 +98,3 @@ class Registry(IRegistry):
         name = parts_of("container registry", registry_id)["name"].lower()
         found.login_server = login_server or f"{name}.azurecr.io"
         return found
-
-
-def _rules(ranges: Sequence[str]) -> acr.NetworkRuleSet:
-    return acr.NetworkRuleSet(
-        default_action="Deny",
-        ip_rule=[acr.NetworkRuleSetIpRule(action="Allow", ip_range=each) for each in ranges],
-    )

@@ -162,6 +162,8 @@ class Storage(IStorage):
         account_keys: bool = False,
         lock: bool | None = None,
     ) -> None:
+        if account is not None:
+            check_name("storage_account", account)
         for container in containers:
             check_name("storage_container", container)
         for container in expire_days or ():
@@ -173,7 +175,7 @@ class Storage(IStorage):
         self.account = accounts.StorageAccount(
             self,
             "storage",
-            name=_account_name(self, account),
+            name=account or unique_name(self, "storage_account"),
             **place.common,
             account_tier="Standard",
             account_replication_type=replication or ("ZRS" if place.zone else "LRS"),
@@ -189,7 +191,10 @@ class Storage(IStorage):
         self.id = account_id = self.account.id
         self.account_url = self.account.primary_blob_endpoint
         self.host = blob_host(self.account.name)
-        self.containers = {name: self._container(name, account_id) for name in containers}
+        self.containers = {
+            name: private_container(self, f"container-{name}", name, account_id)
+            for name in containers
+        }
         storage_lifecycle(
             self, account_id=account_id, expire_days=expire_days or {}, version_days=_KEPT_DAYS
         )
@@ -220,22 +225,17 @@ class Storage(IStorage):
         }
         return found
 
-    def _container(self, name: str, account_id: str) -> StorageContainer:
-        return StorageContainer(
-            self,
-            f"container-{name}",
-            name=name,
-            storage_account_id=account_id,
-            container_access_type="private",
-            lifecycle=kept(self),
-        )
 
-
-def _account_name(scope: Construct, account: str | None) -> str:
-    if account is not None:
-        check_name("storage_account", account)
-        return account
-    return unique_name(scope, "storage_account")
+def private_container(scope: Construct, id: str, name: str, account_id: str) -> StorageContainer:
+    """Creates a container whose blobs only identities can read."""
+    return StorageContainer(
+        scope,
+        id,
+        name=name,
+        storage_account_id=account_id,
+        container_access_type="private",
+        lifecycle=kept(scope),
+    )
 
 
 def sign_in(*, account_keys: bool) -> dict[str, Any]:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from fairway_constructs.azurerm import kubernetes_flux_configuration as flux
 from fairway_constructs.azurerm.kubernetes_cluster_extension import KubernetesClusterExtension
 from fairway_constructs.azurerm.storage_blob import StorageBlob
-from fairway_constructs.azurerm.storage_container import StorageContainer
 from fairway_constructs.cdk import Component
 from fairway_constructs.identity import Identity
-from fairway_constructs.protection import kept
 from fairway_constructs.researchers import give_researcher
+from fairway_constructs.storage import private_container
 from fairway_constructs.terraform_data import literal, md5_of
 from fairway_core.environment.access import DEPLOYER
 from fairway_core.kubernetes.flux import NAMESPACE, kustomizations
@@ -19,6 +18,7 @@ from fairway_core.kubernetes.flux import NAMESPACE, kustomizations
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from fairway_constructs.azurerm.storage_container import StorageContainer
     from fairway_constructs.cdk import Construct
     from fairway_constructs.kubernetes.cluster import KubernetesCluster
     from fairway_constructs.registry import IRegistry
@@ -52,14 +52,7 @@ class KubernetesFoundation(Component):
         registry: IRegistry | None = None,
     ) -> None:
         super().__init__(scope, id)
-        self.container = StorageContainer(
-            self,
-            f"container-{name}",
-            name=name,
-            storage_account_id=storage_account_id,
-            container_access_type="private",
-            lifecycle=kept(self),
-        )
+        self.container = private_container(self, f"container-{name}", name, storage_account_id)
         self.kubelet = Identity(self, "kubelet")
         if registry is not None:
             registry.grant_pull(self.kubelet)
