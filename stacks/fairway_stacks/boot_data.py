@@ -154,9 +154,8 @@ def slurm_partitions(clusters: Mapping[str, SlurmNodes]) -> dict[str, SlurmParti
 def _scheduler(
     environment: Environment, proxy: MachineProxy | None
 ) -> Iterator[tuple[DataPath, Callable[[], object]]]:
-    from fairway_constructs.cloud_init.slurm import scheduler_cloud_init, scheduler_settings
-    from fairway_constructs.slurm.configuration import slurm_cluster
-    from fairway_core.slurm.rendering import share_commands
+    from fairway_constructs.cloud_init.slurm import scheduler_cloud_init
+    from fairway_constructs.slurm.configuration import slurm_cluster, with_shares
 
     spec = environment.scheduler
     assert spec is not None
@@ -171,27 +170,22 @@ def _scheduler(
         address=_UNKNOWN,
         several_users=accounts is not None,
     )
-    settings = scheduler_settings(
-        # The id of a scale set, as in `SlurmResources`, is this and two names.
-        scale_sets={n: (_UNKNOWN * 5 + n, one.node_range.min) for n, one in partitions.items()},
-        client_id=_UNKNOWN,
-        vault=_UNKNOWN,
-        idle=int(spec.idle),
-    )
     yield (
         ("clusters",),
         partial(
             scheduler_cloud_init,
             cluster,
-            settings=settings,
+            # The id of a scale set, as in `SlurmResources`, is this and two names.
+            scale_sets={name: _UNKNOWN * 5 + name for name in partitions},
+            vault=_UNKNOWN,
+            client_id=_UNKNOWN,
             mounts=_mounts(environment, filesystems),
-            host_patterns=["255.255.255.*", *(f"{name}-*" for name in partitions)],
+            addresses="255.255.255.*",
             proxy=proxy,
         ),
     )
     if accounts is not None:
-        shares = share_commands(cluster, [person.name for person in accounts.people])
-        yield ("access", "users"), partial(accounts_extension, replace(accounts, shares=shares))
+        yield ("access", "users"), partial(accounts_extension, with_shares(accounts, cluster))
 
 
 def _slurm_node(

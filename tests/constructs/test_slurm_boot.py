@@ -20,7 +20,6 @@ from fairway_constructs.cloud_init.slurm import (
     SlurmNode,
     login_cloud_init,
     scheduler_cloud_init,
-    scheduler_settings,
 )
 from fairway_constructs.slurm.configuration import (
     SlurmPartition,
@@ -42,7 +41,12 @@ MOUNTS = [
     nfs_mount(name=name, server="10.0.0.4", export=f"/srv/{name}", path=f"/{name}")
     for name in ("data", "home")
 ]
-HOSTS: dict[str, Any] = {"mounts": MOUNTS, "host_patterns": ["10.0.*", "nd-*"]}
+SERVER: dict[str, Any] = {
+    "vault": "https://v/",
+    "client_id": "c",
+    "mounts": MOUNTS,
+    "addresses": "10.0.*",
+}
 
 
 def _spec(size: str, *, spot: bool = False) -> SlurmPartition:
@@ -56,15 +60,13 @@ def _cluster(spec: Slurm) -> SlurmCluster:
 
 def _scheduler(spec: Slurm) -> str:
     """Returns the boot data of a scheduler."""
-    settings = scheduler_settings(
-        scale_sets={"nd": ("/subscriptions/s", 0)}, client_id="c", vault="https://v/", idle=600
-    )
-    return scheduler_cloud_init(_cluster(spec), settings=settings, **HOSTS)
+    scale_sets = {"nd": "/subscriptions/s"}
+    return scheduler_cloud_init(_cluster(spec), scale_sets=scale_sets, **SERVER)
 
 
 def _login(spec: Slurm) -> str:
     """Returns the boot data of a login node."""
-    return login_cloud_init(_cluster(spec), vault="https://v/", client_id="c", **HOSTS)
+    return login_cloud_init(_cluster(spec), **SERVER)
 
 
 def _node(spec: Slurm, size: str = SIZE, people: str = "") -> str:
@@ -84,7 +86,8 @@ def _node(spec: Slurm, size: str = SIZE, people: str = "") -> str:
         people=people,
         template="slurm_node.yaml.j2",
         more=node.extension(),
-        **HOSTS,
+        mounts=MOUNTS,
+        host_patterns=["10.0.*", "nd-*"],
     )
 
 

@@ -75,39 +75,39 @@ class SlurmNode:
         }
 
 
-def scheduler_settings(
-    *, scale_sets: Mapping[str, tuple[str, int]], client_id: str, vault: str, idle: int
-) -> dict[str, Any]:
-    """Returns the settings of the scheduler's programs: each scale set's id and permanent nodes.
+def scheduler_cloud_init(
+    cluster: SlurmCluster,
+    *,
+    scale_sets: Mapping[str, str],
+    vault: str,
+    client_id: str,
+    mounts: Sequence[Mount],
+    addresses: str,
+    proxy: MachineProxy | None = None,
+) -> str:
+    """Returns the cloud-config of the VM that runs slurmctld of that cluster; `scale_sets` are the
+    ids of the partitions', and `addresses` a pattern of those of nodes.
 
-    Idle nodes are deleted after `idle` seconds.
+    It mounts the file systems of its nodes, and the login user reaches nodes with their shared key.
+    Raises UserError if Azure would refuse it for its size, as with many partitions.
     """
-    return {
+
+    assert cluster.cloud is not None, "its nodes come and go"
+    settings: dict[str, Any] = {
+        # With the number of permanent nodes.
         "scale_sets": {
-            name: {"id": resource, "kept": kept} for name, (resource, kept) in scale_sets.items()
+            each.name: {"id": scale_sets[each.name], "kept": each.kept}
+            for each in cluster.partitions
+            if each.name in scale_sets
         },
         "client_id": client_id,
         "vault": vault,
         "state": f"{STATE}/nodes",
         "claim_address": "0.0.0.0",  # noqa: S104 - the network admits the nodes' subnet alone
         "log": LOG,
-        "hold": idle + _UNTIL_DELETED,
+        "hold": cluster.cloud.idle + _UNTIL_DELETED,
     }
-
-
-def scheduler_cloud_init(
-    cluster: SlurmCluster,
-    *,
-    settings: Mapping[str, Any],
-    mounts: Sequence[Mount],
-    host_patterns: Sequence[str],
-    proxy: MachineProxy | None = None,
-) -> str:
-    """Returns the cloud-config of the VM that runs slurmctld of that cluster.
-
-    It mounts the file systems of its nodes, and the login user reaches nodes with their shared key.
-    Raises UserError if Azure would refuse it for its size, as with many partitions.
-    """
+    patterns = _host_patterns(cluster, addresses)
 
     def text_for(cluster: SlurmCluster, settings: Mapping[str, Any]) -> str:
         more = {
@@ -124,7 +124,7 @@ def scheduler_cloud_init(
             "state": STATE,
         }
         return _of_server(
-            "slurm_scheduler.yaml.j2", more, mounts=mounts, host_patterns=host_patterns, proxy=proxy
+            "slurm_scheduler.yaml.j2", more, mounts=mounts, host_patterns=patterns, proxy=proxy
         )
 
     text = text_for(cluster, settings)
@@ -144,6 +144,10 @@ def scheduler_cloud_init(
             + ("; or name fewer `accounts:` or `qos:`" if rules else ""),
         )
     return text
+
+
+def _host_patterns(cluster: SlurmCluster, addresses: str) -> list[str]:
+    return [addresses, *(f"{each.name}-*" for each in cluster.partitions)]
 
 
 def _of_server(
@@ -173,11 +177,12 @@ def login_cloud_init(
     vault: str,
     client_id: str,
     mounts: Sequence[Mount],
-    host_patterns: Sequence[str],
+    addresses: str,
     proxy: MachineProxy | None = None,
 ) -> str:
     """Returns the cloud-config of a VM from which users submit to that cluster; its identity reads
-    the key from the vault."""
+    the key from the vault. `addresses` is a pattern of those of nodes."""
+    patterns = _host_patterns(cluster, addresses)
     settings = {"scale_sets": {}, "vault": vault, "client_id": client_id}
     files = render(cluster).items()
     more = {
@@ -186,7 +191,7 @@ def login_cloud_init(
         "files": {name: text for name, text in files if name in ("slurm.conf", TOPOLOGY)},
     }
     return _of_server(
-        "slurm_login.yaml.j2", more, mounts=mounts, host_patterns=host_patterns, proxy=proxy
+        "slurm_login.yaml.j2", more, mounts=mounts, host_patterns=patterns, proxy=proxy
     )
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fairway_constructs.bindings.blocks import BlockBody, ObjectBody
 from fairway_constructs.bindings.facts import kept_facts
-from fairway_constructs.hcl.expressions import assignments, expression, sequence
-from fairway_constructs.hcl.templates import base64_text, hashed_text, quoted
+from fairway_constructs.hcl.expressions import (
+    assignments,
+    base64_text,
+    expression,
+    hashed_text,
+    quoted,
+    sequence,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from fairway_constructs.bindings.facts import Body
 
@@ -95,6 +103,13 @@ def to_hcl(document: Mapping[str, Any]) -> str:
         )
     ]
     return "\n\n".join(texts) + "\n"
+
+
+def write_hcl(document: Mapping[str, Any], folder: Path) -> None:
+    """Writes the HCL of a stack, and beside it the metadata that cdktf's command line needs."""
+    (folder / "cdk.tf").write_text(to_hcl(document), encoding="utf-8")
+    asked = {section: document[section] for section in ("//", "terraform")}
+    (folder / "metadata.json").write_text(json.dumps(asked, indent=1), encoding="utf-8")
 
 
 def _with_shared_texts(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,12 +25,14 @@ from fairway_core.slurm import (
     SlurmCluster,
     Timing,
 )
+from fairway_core.slurm.rendering import share_commands
 from fairway_core.target import NodeRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fairway_constructs.cloud_init.mounts import Mount
+    from fairway_constructs.cloud_init.people import Accounts
     from fairway_core.catalog import VmSize
     from fairway_core.environment import Slurm
     from fairway_core.environment.node_rules import ScaleSetNodes
@@ -102,6 +104,12 @@ def slurm_cluster(
         ),
         packages=packages_of(spec),
     )
+
+
+def with_shares(accounts: Accounts, cluster: SlurmCluster) -> Accounts:
+    """Returns the users' accounts with their shares in the accounting of their scheduler."""
+    names = [person.name for person in accounts.people]
+    return replace(accounts, shares=share_commands(cluster, names))
 
 
 def packages_of(spec: Slurm) -> Packages:
