@@ -71,20 +71,16 @@ class DataStack(RoleStack):
         self.monitoring = self._monitoring()
         if environment.budget:
             self._budget(environment.budget)
-        az.Output(
-            self,
+        self.publish(
             "filesystem_throughput_mbps",
-            value={name: each.throughput_mbps for name, each in self.filesystems.items()},
-            description="Maximum throughput of each file system in MB/s "
+            {name: each.throughput_mbps for name, each in self.filesystems.items()},
+            "Maximum throughput of each file system in MB/s "
             "(lowest of disk, VM and network limits)",
-            static_id=True,
         )
-        az.Output(
-            self,
+        self.publish(
             "filesystem_limited_by",
-            value={name: each.limited_by for name, each in self.filesystems.items()},
-            description="Bottleneck of each file system",
-            static_id=True,
+            {name: each.limited_by for name, each in self.filesystems.items()},
+            "Bottleneck of each file system",
         )
 
     def mounts(self, names: Iterable[str]) -> list[Mount]:
@@ -164,13 +160,7 @@ class DataStack(RoleStack):
             egress_address=self._egress_address(),
         )
         self._connect(vault)
-        az.Output(
-            self,
-            "vault_url",
-            value=vault.url,
-            description="Key vault with the secrets of jobs",
-            static_id=True,
-        )
+        self.publish("vault_url", vault.url, "Key vault with the secrets of jobs")
         return vault
 
     def _registry(self) -> IRegistry:
@@ -190,12 +180,10 @@ class DataStack(RoleStack):
         )
         if spec.sku == "Premium":
             self._connect(registry)
-        az.Output(
-            self,
+        self.publish(
             "registry_login_server",
-            value=registry.login_server,
-            description="Registry to push images to; their names start with it",
-            static_id=True,
+            registry.login_server,
+            "Registry to push images to; their names start with it",
         )
         return registry
 
@@ -219,8 +207,7 @@ class DataStack(RoleStack):
         environment, found = self._environment, []
         if not environment.storage.existing or environment.storage.private_endpoint:
             found.append(self.storage.host)
-        if self._watched_registry():
-            assert self.registry is not None
+        if isinstance(self.registry, az.Registry):
             found += [self.registry.login_server, ".data.azurecr.io"]
         if self.vault or self.slurm:
             found.append(".vault.azure.net")
@@ -259,10 +246,6 @@ class DataStack(RoleStack):
         if servers:
             alerts.file_servers_full(export_path(""))
         return monitoring
-
-    def _watched_registry(self) -> az.Registry | None:
-        """Returns the registry if it is new: an existing one is monitored by its owner."""
-        return self.registry if isinstance(self.registry, az.Registry) else None
 
     def _budget(self, spec: BudgetSpec) -> None:
         environment = self._environment

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from fairway_constructs.alerts import Alerts
 from fairway_constructs.azurerm.federated_identity_credential import FederatedIdentityCredential
-from fairway_constructs.cdk import Output
 from fairway_constructs.kubernetes.cluster import KubernetesCluster
 from fairway_constructs.kubernetes.configuration import KubernetesConfiguration
 from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairway_constructs.cloud_init.mounts import Mount
-    from fairway_constructs.environment_stack import EnvironmentStack
     from fairway_constructs.network import INetwork
     from fairway_core.environment import Environment, KubernetesNodes
     from fairway_core.target import Target
     from fairway_stacks.data import DataStack
+    from fairway_stacks.stack import RoleStack
 
 # The Kubernetes service account of jobs' pods, which Azure accepts as the identity of nodes.
 _ACCOUNT = "fairway-task"
@@ -38,29 +37,37 @@ class AksResources:
     """The AKS cluster of an environment, and a node pool for each cluster with that engine."""
 
     def __init__(
-        self, stack: EnvironmentStack, environment: Environment, network: INetwork, data: DataStack
+        self, stack: RoleStack, environment: Environment, network: INetwork, data: DataStack
     ) -> None:
         self._stack, self._environment, self._data = stack, environment, data
         self._spec = environment.orchestrator or Kubernetes()
         self._subnet = network.subnets[environment.network.kubernetes_role]
         self.cluster = self._cluster(network)
-        self._trust_tasks()
+        assert data.identity is not None, "an environment with node pools has one"
+        # Pods of jobs may access what nodes of other engines do, without a key.
+        FederatedIdentityCredential(
+            stack,
+            "kubernetes-tasks",
+            name=f"{self._spec.namespace}-{_ACCOUNT}",
+            user_assigned_identity_id=data.identity.id,
+            issuer=self.cluster.issuer,
+            subject=f"system:serviceaccount:{self._spec.namespace}:{_ACCOUNT}",
+            audience=[_AUDIENCE],
+        )
         if data.monitoring is not None:
             data.monitoring.watch_kubernetes(stack, cluster_id=self.cluster.id)
             self.cluster.diagnostic_settings(data.monitoring)
         for person in researchers_of(environment.access.researchers):
             self.cluster.let_in(person, namespace=self._spec.namespace)
-        Output(
-            stack,
+        stack.publish(
             "kubernetes_cluster",
-            value={
+            {
                 "name": self.cluster.name,
                 "resource_group": self.cluster.resource_group,
                 # Not `credentials`: a review hides values with that name.
                 "command": credentials(self.cluster.name, self.cluster.resource_group),
             },
-            description="AKS cluster, and the command that gets its credentials",
-            static_id=True,
+            "AKS cluster, and the command that gets its credentials",
         )
 
     def _cluster(self, network: INetwork) -> KubernetesCluster:
@@ -87,20 +94,6 @@ class AksResources:
             placements=referred_to(environment.node_pools, "proximity_placement_group"),
             workspace_id=monitoring.workspace_id if monitoring else None,
             spot=any(pool.spot for pool in environment.node_pools.values()),
-        )
-
-    def _trust_tasks(self) -> None:
-        """Lets pods of jobs access what nodes of other engines do, without a key."""
-        identity = self._data.identity
-        assert identity is not None, "an environment with node pools has one"
-        FederatedIdentityCredential(
-            self._stack,
-            "kubernetes-tasks",
-            name=f"{self._spec.namespace}-{_ACCOUNT}",
-            user_assigned_identity_id=identity.id,
-            issuer=self.cluster.issuer,
-            subject=f"system:serviceaccount:{self._spec.namespace}:{_ACCOUNT}",
-            audience=[_AUDIENCE],
         )
 
     def configure(self, targets: Sequence[Target]) -> None:

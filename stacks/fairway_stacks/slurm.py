@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-from fairway_constructs.cdk import Output
 from fairway_constructs.cloud_init.slurm import SlurmNode
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
 from fairway_constructs.gpu_cluster import GpuCluster
@@ -16,12 +14,10 @@ from fairway_constructs.slurm.configuration import node_facts
 from fairway_constructs.slurm.scheduler import SlurmLoginNode, SlurmScheduler, let_scale
 from fairway_core.environment.filesystems import homes, scheduler_mounts
 from fairway_core.slurm import Qos
-from fairway_stacks.boot_data import partitions_of, slurm_partitions
-from fairway_stacks.people import accounts_of
+from fairway_stacks.boot_data import accounts_of, partitions_of, slurm_partitions
 from fairway_stacks.stack import referred_to
 
 if TYPE_CHECKING:
-    from fairway_constructs.environment_stack import EnvironmentStack
     from fairway_constructs.identity import Identity
     from fairway_constructs.network import INetwork
     from fairway_constructs.nodes import NodeSpec
@@ -29,6 +25,7 @@ if TYPE_CHECKING:
     from fairway_core.environment import Environment
     from fairway_core.target import Target
     from fairway_stacks.data import DataStack
+    from fairway_stacks.stack import RoleStack
 
 _SCALE_SETS = "Microsoft.Compute/virtualMachineScaleSets"
 # The engines whose targets the page can reach: by a user's account, and by its identity.
@@ -43,7 +40,7 @@ class SlurmResources:
     """
 
     def __init__(
-        self, stack: EnvironmentStack, environment: Environment, network: INetwork, data: DataStack
+        self, stack: RoleStack, environment: Environment, network: INetwork, data: DataStack
     ) -> None:
         spec, foundation = environment.scheduler, data.slurm
         assert spec is not None, "an environment with partitions has a scheduler"
@@ -68,7 +65,13 @@ class SlurmResources:
             account_shares=spec.accounts,
             qos={name: Qos(**dict(each)) for name, each in spec.qos.items()},
             partitions=slurm_partitions(self._partitions),
-            scale_sets=self._ids(),
+            # These are created after the scheduler.
+            scale_sets={
+                name: id_in_group(
+                    stack, _SCALE_SETS, stack.place.name("linux_virtual_machine_scale_set", name)
+                )
+                for name in self._partitions
+            },
             foundation=foundation,
             subnet=self._subnet,
             mounts=mounts,
@@ -116,12 +119,10 @@ class SlurmResources:
             targets=[each for each in targets if each.engine in _SERVED],
         )
         serve_page(self._stack, spec, virtual_machine_id=node.id)
-        Output(
-            self._stack,
+        self._stack.publish(
             "web",
-            value={"url": web.url, "address": node.address, "redirect_uri": f"{web.url}{CALLBACK}"},
-            description="Web page: DNS target, and redirect URI for the app registration",
-            static_id=True,
+            {"url": web.url, "address": node.address, "redirect_uri": f"{web.url}{CALLBACK}"},
+            "Web page: DNS target, and redirect URI for the app registration",
         )
 
     def partition(self, name: str, nodes: NodeSpec) -> GpuCluster:
@@ -161,10 +162,3 @@ class SlurmResources:
             images=referred_to(self._partitions, "image_id"),
             placements=referred_to(self._partitions, "proximity_placement_group"),
         )
-
-    def _ids(self) -> dict[str, str]:
-        """Returns the future id of each scale set, which is created after the scheduler."""
-        name_of = partial(self._stack.place.name, "linux_virtual_machine_scale_set")
-        return {
-            name: id_in_group(self._stack, _SCALE_SETS, name_of(name)) for name in self._partitions
-        }
