@@ -12,7 +12,7 @@ from fairway_constructs.azurerm.managed_disk import ManagedDisk
 from fairway_constructs.azurerm.recovery_services_vault import RecoveryServicesVault
 from fairway_constructs.cloud_init import export_path, nfs_server_cloud_init
 from fairway_constructs.cloud_init.mounts import nfs_mount
-from fairway_constructs.extensions import agent_on_machine
+from fairway_constructs.extensions import equip
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import Identity as ManagedIdentity
 from fairway_constructs.protection import delete_lock, kept
@@ -183,7 +183,14 @@ class NfsServer(FileSystem, Service):
         )
         self.id = self.virtual_machine.id
         for identity_id in own_ids:
-            agent_on_machine(self, name, virtual_machine_id=self.id, identity_id=identity_id)
+            equip(self, name, virtual_machine_id=self.id, agent_identity_id=identity_id)
+        self.mount = nfs_mount(
+            name=name,
+            server=interface.private_ip_address,
+            export=export_path(name),
+            path=spec.path,
+            version=spec.newest_version,
+        )
         self.disks = [
             self._disk(name, lun, spec.disks, encryption_id) for lun in range(spec.disks.count)
         ]
@@ -202,13 +209,6 @@ class NfsServer(FileSystem, Service):
                 at=spec.backup.at,
                 depends_on=[self.virtual_machine, *attachments],
             )
-        self.mount = nfs_mount(
-            name=name,
-            server=interface.private_ip_address,
-            export=export_path(name),
-            path=spec.path,
-            version=spec.newest_version,
-        )
 
     @staticmethod
     def _arguments(section: dict[str, Any], site: Site) -> dict[str, Any]:

@@ -47,8 +47,6 @@ def accept_terms(scope: Construct, plan: Plan) -> MarketplaceAgreement:
 
     Azure keeps one acceptance per subscription: if another environment, or `az vm image terms
     accept`, has already accepted, Terraform refuses to do it again.
-
-    >>> accept_terms(stack, image("almalinux-hpc-9").plan)  # doctest: +SKIP
     """
     id = f"terms-{plan.product}-{plan.name}"
     inside = surroundings(scope)

@@ -10,8 +10,7 @@ from fairway_constructs.azurerm.virtual_machine_data_disk_attachment import (
     VirtualMachineDataDiskAttachment,
 )
 from fairway_constructs.cloud_init import custom_data
-from fairway_constructs.cloud_init.people import accounts_extension
-from fairway_constructs.extensions import agent_on_machine, on_machine
+from fairway_constructs.extensions import equip
 from fairway_constructs.nodes import login_arguments
 from fairway_constructs.scope import place_of
 from fairway_core.catalog.images import SERVER_IMAGE, image
@@ -105,11 +104,13 @@ def server_vm(
     )
     for each in depends_on:
         machine.node.add_dependency(each)
-    if accounts is not None:
-        people = accounts_extension(accounts)
-        on_machine(scope, f"{id}-people", people, virtual_machine_id=machine.id)
-    if agent_identity_id:
-        agent_on_machine(scope, id, virtual_machine_id=machine.id, identity_id=agent_identity_id)
+    equip(
+        scope,
+        id,
+        virtual_machine_id=machine.id,
+        accounts=accounts,
+        agent_identity_id=agent_identity_id,
+    )
     return machine
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fairway_constructs.azurerm import linux_virtual_machine as vm
 from fairway_constructs.azurerm.role_assignment import RoleAssignment
 from fairway_constructs.cloud_init import custom_data
-from fairway_constructs.cloud_init.people import accounts_extension
-from fairway_constructs.extensions import LOGIN, agent_on_machine, on_machine
+from fairway_constructs.extensions import LOGIN, equip, on_machine
 from fairway_constructs.nodes import NodeSpec, check_image, cloud_init_of, node_arguments
 from fairway_constructs.server_vm import private_interface
 from fairway_constructs.targets import TakesJobs, node_facts
@@ -127,13 +126,13 @@ class SingleVm(TakesJobs):
 
         if spec.signed_in:
             let_sign_in(self, name, spec.signed_in, virtual_machine_id=self.id)
-        if spec.accounts is not None:
-            people = accounts_extension(spec.accounts)
-            on_machine(self, f"machine-{name}-people", people, virtual_machine_id=self.id)
-        if spec.monitored:
-            agent_on_machine(
-                self, f"machine-{name}", virtual_machine_id=self.id, identity_id=spec.identity_id
-            )
+        equip(
+            self,
+            f"machine-{name}",
+            virtual_machine_id=self.id,
+            accounts=spec.accounts,
+            agent_identity_id=spec.identity_id if spec.monitored else None,
+        )
 
     def _facts(self) -> dict[str, Any]:
         return node_facts(self._name, self._spec, self.id, [self.main_host])

@@ -41,9 +41,6 @@ def storage_lifecycle(
 
     Overwritten and deleted blobs are kept as versions, which are deleted after `version_days`. Soft
     deletion then keeps everything once more, for as long as the account's settings say.
-
-    >>> storage_lifecycle(stack, account_id=account.id, expire_days={"outputs": 90},
-    ...                   version_days=14)  # doctest: +SKIP
     """
     snapshot = policies.RuleActionsSnapshot(
         delete_after_days_since_creation_greater_than=version_days

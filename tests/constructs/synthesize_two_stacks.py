@@ -18,7 +18,7 @@ from fairway_constructs.cdk import (
     Output,
     Stack,
 )
-from fairway_constructs.tags import Tags
+from fairway_constructs.scope import Tags
 from fairway_constructs.terraform_data import TerraformData
 
 

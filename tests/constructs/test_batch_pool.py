@@ -14,7 +14,7 @@ from fairway_constructs.batch_pool import BatchPool, Containers
 from fairway_constructs.cdk import Stack
 from fairway_constructs.cloud_init.mounts import Mount, nfs_mount
 from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.placement import Placement
+from fairway_constructs.scope import Placement
 from fairway_core.autoscale import Autoscale, ScenarioName, check_formula
 from fairway_core.catalog import image, vm_size, vm_sizes
 from fairway_core.environment.batch import pool_image

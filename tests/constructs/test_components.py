@@ -25,18 +25,15 @@ from fairway_constructs.azurerm.provider import AzurermProvider
 from fairway_constructs.azurerm.resource_group import ResourceGroup
 from fairway_constructs.azurerm.subnet import Subnet
 from fairway_constructs.cdk import App, Aspect, Aspects, Component, Construct, Resource, Stack
-from fairway_constructs.egress import NatEgress
+from fairway_constructs.connections import NatEgress, Peering
 from fairway_constructs.environment_stack import EnvironmentStack
 from fairway_constructs.file_system import FileSystem
 from fairway_constructs.identity import Identity
 from fairway_constructs.netapp import NetApp
 from fairway_constructs.network import Network
 from fairway_constructs.network_access import SubnetRef
-from fairway_constructs.peering import Peering
-from fairway_constructs.placement import Placement
-from fairway_constructs.scope import place_in_group
+from fairway_constructs.scope import Placement, Tags, place_in_group
 from fairway_constructs.storage import Storage
-from fairway_constructs.tags import Tags
 from fairway_constructs.vault import Vault
 from fairway_core.findings import UserError
 

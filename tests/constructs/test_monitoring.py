@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from programs import executable
 
-from fairway_constructs.alerts import Alerts
+from fairway_constructs.alerts import Alerts, Budget
 from fairway_constructs.batch_account import BatchAccount
-from fairway_constructs.budget import Budget
 from fairway_constructs.cdk import Stack
 from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.monitoring import Monitoring

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fairway_constructs.cdk import Stack
+from fairway_constructs.connections import Peering
 from fairway_constructs.network import INetwork, Network
-from fairway_constructs.peering import Peering
 from fairway_core.checks import Asked, check_stack
 from fairway_core.environment import Firewall
 

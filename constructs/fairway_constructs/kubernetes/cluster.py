@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fairway_constructs.azurerm.role_assignment import RoleAssignment
     from fairway_constructs.cdk import Construct
     from fairway_constructs.network_access import SubnetRef
-    from fairway_constructs.placement import Placement
+    from fairway_constructs.scope import Placement
     from fairway_core.environment.access import Researcher
     from fairway_core.environment.kubernetes import UpgradeWindow
     from fairway_core.fields import Count
@@ -132,7 +132,13 @@ class KubernetesCluster(Service):
             **_identities(client_config(self).tenant_id, spec.admins, control, kubelet),
             **_api_server(spec, allowed, egress_address),
             network_profile=_network(spec, outbound),
-            oms_agent=_agent(workspace_id) if workspace_id else None,
+            oms_agent=(
+                aks.OmsAgent(
+                    log_analytics_workspace_id=workspace_id, msi_auth_for_monitoring_enabled=True
+                )
+                if workspace_id
+                else None
+            ),
             **_nodes(spec, place, subnet.id),
             **_upgrades(spec.upgrades, spot=spot),
             timeouts=_LONG,
@@ -246,12 +252,6 @@ def _network(spec: Kubernetes, outbound: Outbound) -> aks.NetworkProfile:
         pod_cidr=str(spec.pod_range),
         service_cidr=str(spec.service_range),
         dns_service_ip=str(spec.service_range[_DNS_ADDRESS]),
-    )
-
-
-def _agent(workspace_id: str) -> aks.OmsAgent:
-    return aks.OmsAgent(
-        log_analytics_workspace_id=workspace_id, msi_auth_for_monitoring_enabled=True
     )
 
 
