@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairway_constructs.alerts import Alerts
+import fairway_constructs as az
 from fairway_constructs.azurerm.federated_identity_credential import FederatedIdentityCredential
-from fairway_constructs.kubernetes.cluster import KubernetesCluster
-from fairway_constructs.kubernetes.configuration import KubernetesConfiguration
-from fairway_constructs.kubernetes.node_pool import KubernetesNodePool
 from fairway_core.environment import Kubernetes
 from fairway_core.environment.access import researchers_of
 from fairway_core.environment.network import Firewall
@@ -70,12 +67,12 @@ class AksResources:
             "AKS cluster, and the command that gets its credentials",
         )
 
-    def _cluster(self, network: INetwork) -> KubernetesCluster:
+    def _cluster(self, network: INetwork) -> az.KubernetesCluster:
         environment, monitoring, spec = self._environment, self._data.monitoring, self._spec
         assert self._data.kubernetes is not None, "an environment with node pools has one"
         # The routes of an existing network are unknown; its owner writes them.
         routes = environment.network.existing or isinstance(environment.network.egress, Firewall)
-        return KubernetesCluster(
+        return az.KubernetesCluster(
             self._stack,
             subnet=self._subnet,
             kubelet=self._data.kubernetes.kubelet,
@@ -109,9 +106,11 @@ class AksResources:
             client_id=identity.client_id,
         )
         if self._data.monitoring is not None and health.objects(targets):
-            alerts = Alerts(self._stack, "alerts-of-kubernetes", monitoring=self._data.monitoring)
+            alerts = az.Alerts(
+                self._stack, "alerts-of-kubernetes", monitoring=self._data.monitoring
+            )
             alerts.nodes_broken()
-        KubernetesConfiguration(
+        az.KubernetesConfiguration(
             self._stack, cluster=self.cluster, container=foundation.container, manifests=texts
         )
 
@@ -125,9 +124,11 @@ class AksResources:
             gib=self._environment.filesystems[name].size_gib,
         )
 
-    def pool(self, name: str, spec: KubernetesNodes, mounts: Sequence[Mount]) -> KubernetesNodePool:
+    def pool(
+        self, name: str, spec: KubernetesNodes, mounts: Sequence[Mount]
+    ) -> az.KubernetesNodePool:
         """Creates the node pool of a cluster."""
-        return KubernetesNodePool(
+        return az.KubernetesNodePool(
             self._stack,
             name,
             cluster=self.cluster,

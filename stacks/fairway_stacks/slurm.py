@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairway_constructs.cloud_init.slurm import SlurmNode
+import fairway_constructs as az
 from fairway_constructs.cloud_init.web import CALLBACK, WebPage
-from fairway_constructs.gpu_cluster import GpuCluster
 from fairway_constructs.researchers import serve_page
 from fairway_constructs.scope import id_in_group
 from fairway_constructs.slurm.configuration import node_facts
-from fairway_constructs.slurm.scheduler import SlurmLoginNode, SlurmScheduler, let_scale
+from fairway_constructs.slurm.scheduler import let_scale
 from fairway_core.environment.filesystems import homes, scheduler_mounts
 from fairway_core.slurm import Qos
 from fairway_stacks.boot_data import accounts_of, partitions_of, slurm_partitions
@@ -56,7 +55,7 @@ class SlurmResources:
         filesystems = list(scheduler_mounts(environment.filesystems, environment.clusters))
         mounts = data.mounts(filesystems)
         accounts = accounts_of(environment, filesystems, fenced=True)
-        self.scheduler = SlurmScheduler(
+        self.scheduler = az.SlurmScheduler(
             stack,
             size=spec.scheduler_size,
             idle=spec.idle,
@@ -79,7 +78,7 @@ class SlurmResources:
             accounts=accounts.without_login() if accounts and spec.login else accounts,
         )
         self.login = [
-            SlurmLoginNode(
+            az.SlurmLoginNode(
                 stack,
                 f"slurm-login-{number}",
                 size=size,
@@ -125,18 +124,18 @@ class SlurmResources:
             "Web page: DNS target, and redirect URI for the app registration",
         )
 
-    def partition(self, name: str, nodes: NodeSpec) -> GpuCluster:
+    def partition(self, name: str, nodes: NodeSpec) -> az.GpuCluster:
         """Creates the scale set of a partition, without instances: the scheduler creates those.
 
         `nodes` are the same as of any cluster of the environment, except for their identity.
         """
-        cluster = GpuCluster(
+        cluster = az.GpuCluster(
             self._stack,
             name,
             **replace(nodes, identity_id=self._foundation.nodes.id).of_scale_set(),
             nodes=0,
             resized=True,
-            slurm=SlurmNode(
+            slurm=az.SlurmNode(
                 partition=name,
                 scheduler=self.scheduler.address,
                 vault=self._foundation.vault_url,

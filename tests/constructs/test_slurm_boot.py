@@ -13,21 +13,11 @@ from programs import finished
 from ruamel.yaml import YAML
 
 import fairway_boot
+import fairway_constructs as az
 from fairway_constructs.cloud_init import node_cloud_init
 from fairway_constructs.cloud_init.mounts import nfs_mount
-from fairway_constructs.cloud_init.people import Accounts
-from fairway_constructs.cloud_init.slurm import (
-    SlurmNode,
-    login_cloud_init,
-    scheduler_cloud_init,
-)
-from fairway_constructs.slurm.configuration import (
-    SlurmPartition,
-    node_facts,
-    packages_of,
-    partition,
-    slurm_cluster,
-)
+from fairway_constructs.cloud_init.slurm import login_cloud_init, scheduler_cloud_init
+from fairway_constructs.slurm.configuration import node_facts, packages_of, partition, slurm_cluster
 from fairway_core import archives
 from fairway_core.catalog import images, vm_size
 from fairway_core.environment import Person, Slurm
@@ -49,8 +39,8 @@ SERVER: dict[str, Any] = {
 }
 
 
-def _spec(size: str, *, spot: bool = False) -> SlurmPartition:
-    return SlurmPartition(size=size, nodes=NodeRange(min=0, max=4), spot=spot)
+def _spec(size: str, *, spot: bool = False) -> az.SlurmPartition:
+    return az.SlurmPartition(size=size, nodes=NodeRange(min=0, max=4), spot=spot)
 
 
 def _cluster(spec: Slurm) -> SlurmCluster:
@@ -71,7 +61,7 @@ def _login(spec: Slurm) -> str:
 
 def _node(spec: Slurm, size: str = SIZE, people: str = "") -> str:
     """Returns the boot data of a node."""
-    node = SlurmNode(
+    node = az.SlurmNode(
         partition="nd",
         scheduler="10.0.0.4",
         vault="https://v/",
@@ -143,7 +133,7 @@ def test_slurm_node_cloud_config_is_valid(
     check_cloud_config: Callable[[str], None], size: str
 ) -> None:
     person = Person(name="ada", keys=("ssh-ed25519 AAAA ada",))
-    accounts = Accounts(people=[person], homes=Homes("/home", "/home"), fenced=True)
+    accounts = az.Accounts(people=[person], homes=Homes("/home", "/home"), fenced=True)
     for people in ("", accounts.setup_script()):
         text = _node(Slurm(), size, people)
         check_cloud_config(text)
@@ -179,7 +169,7 @@ def test_slurm_partition_lists_features_gpus_and_memory_of_nodes() -> None:
     assert found.gpus.files[:2] == ("/dev/nvidia0", "/dev/nvidia1")
     assert found.gpus.numa == (1, 1, 0, 0, 3, 3, 2, 2)
     assert found.memory_mib == 900 * 1024 * 95 // 100
-    some = SlurmPartition(size="Standard_HB176rs_v4", nodes=NodeRange(min=2, max=3))
+    some = az.SlurmPartition(size="Standard_HB176rs_v4", nodes=NodeRange(min=2, max=3))
     kept = partition("x", some, default=True)
     assert (kept.count, kept.kept, kept.gpus) == (3, 2, None)
 
