@@ -288,7 +288,7 @@ def test_component_dependency_on_another_stack_is_refused() -> None:
 def own_classes() -> Iterator[type]:
     """Yields classes of our modules, except generated ones, that are created in a scope."""
     for found in pkgutil.walk_packages(fairway_constructs.__path__, "fairway_constructs."):
-        if found.name.split(".")[1] in ("azurerm", "bindings", "cdk", "tags", "terraform_data"):
+        if found.name.split(".")[1] in ("azurerm", "bindings", "cdk", "scope", "terraform_data"):
             continue
         for value in vars(importlib.import_module(found.name)).values():
             own = inspect.isclass(value) and value.__module__ == found.name
