@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from fairway_agent.quick import dataclass
 from fairway_constructs import network_access
+
+# Checks of arguments find its type `Mounts` once it is loaded.
+from fairway_constructs.cloud_init.mounts import Mount  # noqa: TC001
 from fairway_constructs.terraform_data import REFERENCE
 from fairway_core.local_disks import with_local_disks
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment as Templates
 
-    from fairway_constructs.cloud_init.mounts import MachineProxy, Mount
+    from fairway_constructs.cloud_init.mounts import MachineProxy
 
 # The login user of every VM; Azure gives it the user id 1000 on each of them.
 ADMIN_USERNAME = "azureuser"
