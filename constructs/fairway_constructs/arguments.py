@@ -338,7 +338,6 @@ def _described(value: Any) -> str:
 
 
 def _hint(value: Any, takes: str, choices: Sequence[str]) -> str:
-    """Returns a hint about the type of an argument, or ""."""
     if isinstance(value, str) and choices:
         return did_you_mean(value, choices)
     if isinstance(value, int) and takes.startswith("str"):

@@ -214,7 +214,6 @@ def _network_profile(addresses: Sequence[str], egress_address: str) -> batch.Net
 
 
 def _storage(auto: AutoStorage | None) -> dict[str, Any]:
-    """Returns the arguments by which the account uses a storage account."""
     if auto is None:
         return {}
     return {

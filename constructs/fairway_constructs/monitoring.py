@@ -136,7 +136,15 @@ class Monitoring(IMonitoring):
             resource_group_name=place.resource_group,
             # Shown as the sender of each message; Azure accepts 12 characters, as a name has.
             short_name=place.environment,
-            email_receiver=[_receiver(address) for address in emails],
+            email_receiver=[
+                EmailReceiver(
+                    # Of its address, so that adding one does not change the others.
+                    name=re.sub(r"[^a-z0-9]+", "-", address.lower()),
+                    email_address=address,
+                    use_common_alert_schema=True,
+                )
+                for address in emails
+            ],
             tags=place.tags,
         ).id
         self._rule_id = dcr.MonitorDataCollectionRule(
@@ -200,9 +208,3 @@ class Monitoring(IMonitoring):
             target_resource_id=cluster_id,
             data_collection_rule_id=rule.id,
         )
-
-
-def _receiver(address: str) -> EmailReceiver:
-    """Returns a receiver named after its address, so that adding one does not change the others."""
-    name = re.sub(r"[^a-z0-9]+", "-", address.lower())
-    return EmailReceiver(name=name, email_address=address, use_common_alert_schema=True)

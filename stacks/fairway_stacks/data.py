@@ -96,38 +96,35 @@ class DataStack(RoleStack):
         return nodes
 
     def _storage(self) -> IStorage:
-        spec = self._environment.storage
-        storage = (
-            az.Storage.from_id(self, "storage", spec.existing, containers=list(spec.containers))
-            if spec.existing
-            else self._made_storage()
-        )
-        self._storage_endpoints = self._connect(storage) if spec.has_endpoint else []
-        return storage
-
-    def _made_storage(self) -> az.Storage:
         environment, network = self._environment, self._network
         spec = environment.storage
-        return az.Storage(
-            self,
-            containers=list(spec.containers),
-            replication=spec.replication,
-            account=spec.account,
-            # Without an endpoint of its own the network gets access by its subnet.
-            subnet_ids=[] if network.endpoints else self._readers_of_blobs(),
-            allowed=environment.access.allowed,
-            expire_days={
-                name: container.expire
-                for name, container in spec.containers.items()
-                if container.expire
-            },
-            customer_managed_key=(
-                self.vault.customer_managed_key("storage")
-                if self.vault and spec.customer_managed_key
-                else None
-            ),
-            account_keys=spec.account_keys,
-        )
+        storage: IStorage
+        if spec.existing:
+            names = list(spec.containers)
+            storage = az.Storage.from_id(self, "storage", spec.existing, containers=names)
+        else:
+            storage = az.Storage(
+                self,
+                containers=list(spec.containers),
+                replication=spec.replication,
+                account=spec.account,
+                # Without an endpoint of its own the network gets access by its subnet.
+                subnet_ids=[] if network.endpoints else self._readers_of_blobs(),
+                allowed=environment.access.allowed,
+                expire_days={
+                    name: container.expire
+                    for name, container in spec.containers.items()
+                    if container.expire
+                },
+                customer_managed_key=(
+                    self.vault.customer_managed_key("storage")
+                    if self.vault and spec.customer_managed_key
+                    else None
+                ),
+                account_keys=spec.account_keys,
+            )
+        self._storage_endpoints = self._connect(storage) if spec.has_endpoint else []
+        return storage
 
     def _readers_of_blobs(self) -> list[str]:
         """Returns the subnets with access to Blob storage: of nodes, and of importing systems."""

@@ -99,12 +99,13 @@ class AksResources:
         assert foundation is not None, "an environment with node pools has one"
         assert identity is not None, "an environment with node pools has one"
         mounted = {mount for pool in self._environment.node_pools.values() for mount in pool.mounts}
-        texts = manifests(
-            targets,
-            [self._volume(name) for name in self._environment.filesystems if name in mounted],
-            spec,
-            client_id=identity.client_id,
-        )
+        volumes = []
+        for name, section in self._environment.filesystems.items():
+            if name in mounted:
+                mount = self._data.filesystems[name].mount
+                kind = {"type": mount.type, "source": mount.source, "options": mount.options}
+                volumes.append(Volume(name=name, gib=section.size_gib, **kind))
+        texts = manifests(targets, volumes, spec, client_id=identity.client_id)
         if self._data.monitoring is not None and health.objects(targets):
             alerts = az.Alerts(
                 self._stack, "alerts-of-kubernetes", monitoring=self._data.monitoring
@@ -112,16 +113,6 @@ class AksResources:
             alerts.nodes_broken()
         az.KubernetesConfiguration(
             self._stack, cluster=self.cluster, container=foundation.container, manifests=texts
-        )
-
-    def _volume(self, name: str) -> Volume:
-        mount = self._data.filesystems[name].mount
-        return Volume(
-            name=name,
-            type=mount.type,
-            source=mount.source,
-            options=mount.options,
-            gib=self._environment.filesystems[name].size_gib,
         )
 
     def pool(

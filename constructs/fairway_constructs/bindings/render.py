@@ -192,7 +192,6 @@ def _constructor(parameters: list[_Parameter], id_: str, shared: list[str]) -> I
 
 
 def _members(body: Body) -> Iterator[str]:
-    """Yields a descriptor for each readable attribute."""
     for key, attribute in sorted(body.attributes.items()):
         if attribute.write_only:
             continue
@@ -262,7 +261,6 @@ def _class(module: _Module, body: Body, path: tuple[str, ...], base: str) -> str
 
 
 def _imports(body: str) -> str:
-    """Returns the imports of the names in a module's text."""
     words = set(re.findall(r"[A-Za-z]+", body))
     lines = []
     for module, symbols in _SYMBOLS.items():

@@ -181,7 +181,6 @@ def _path(block: _Block) -> tuple[list[str], list[str]]:
 
 
 def _block(header: str, body: Mapping[str, Any], shape: Shape, indent: str) -> list[str]:
-    """Returns the lines of a block."""
     inner = f"{indent}  "
     names = _in_order(name for name in body if name != _COMMENT)
     blocks = [name for name in names if shape.is_block(name, body[name]) or name in shape.labelled]
@@ -199,7 +198,6 @@ def _block(header: str, body: Mapping[str, Any], shape: Shape, indent: str) -> l
 
 
 def _nested_blocks(name: str, value: Any, shape: Shape, indent: str) -> Iterator[list[str]]:
-    """Yields the lines of each block with that name."""
     inside = shape.inside(name)
     for body in value if isinstance(value, list) else [value]:
         if name not in shape.labelled:
@@ -221,7 +219,6 @@ def _in_order(names: Iterator[str]) -> list[str]:
 
 
 def _argument(name: str, value: Any, shape: Shape, indent: str) -> str:
-    """Returns the value of an argument as an expression."""
     if name in shape.bare:
         return _bare(value, indent)
     if name in ("custom_data", "user_data") and isinstance(value, str):

@@ -190,7 +190,15 @@ def plan_offline(environment: str | None, folder: Path) -> list[StackPlan]:
             for stack in stacks:
                 say(f"{stack.name}: init, validate, plan")
                 with reading(stack, _promises(stack, plans) or {}):
-                    plans[stack.name] = _plan_of_nothing(stack, azure, folder)
+                    # The provider is downloaded with the usual authorities, and then trusts the
+                    # stand-in's.
+                    live_terraform(stack).init()
+                    variables = {**_usual_variables(), **azure}
+                    terraform = Terraform(stack.name, stack.folder, variables)
+                    terraform.validate()
+                    plan = plans[stack.name] = make_plan(terraform, folder)
+                if plan.error:
+                    raise plan.error
     return list(plans.values())
 
 
@@ -209,18 +217,6 @@ def _refuse_existing(file: Path) -> None:
     ]
     if findings:
         raise UserError(findings)
-
-
-def _plan_of_nothing(stack: StackFolder, azure: dict[str, str], folder: Path) -> StackPlan:
-    # The provider is downloaded with the usual authorities, and then trusts the stand-in's.
-    usual = _usual_variables()
-    Terraform(stack.name, stack.folder, usual, lock_of_project()).init()
-    terraform = Terraform(stack.name, stack.folder, {**usual, **azure})
-    terraform.validate()
-    plan = make_plan(terraform, folder)
-    if plan.error:
-        raise plan.error
-    return plan
 
 
 def prepare_and_plan(
