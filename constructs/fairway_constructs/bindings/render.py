@@ -79,7 +79,15 @@ class _Parameter:
 
 def render(facts: Facts) -> dict[str, str]:
     """Returns the text of each file of the package `fairway_constructs.azurerm`, by file name."""
-    files = {"__init__.py": _package(facts), "provider.py": _provider(facts)}
+    major, minor = facts.version.split(".")[:2]
+    package = (
+        f'"""Bindings {_origin(facts, _WRITER)}\n'
+        "\nA module holds one resource or data source; import the module that you need.\n"
+        '"""\n'
+        f'\nPROVIDER_SOURCE = "{facts.provider}"\n'
+        f'PROVIDER_VERSION = "~> {major}.{minor}"\n'
+    )
+    files = {"__init__.py": package, "provider.py": _provider(facts)}
     return files | render_elements(facts)
 
 
@@ -97,17 +105,6 @@ def render_elements(facts: Facts, writer: str = _WRITER) -> dict[str, str]:
             module = names.module_name(terraform_type, data=kind == "DataSource")
             files[f"{module}.py"] = _element(kind, terraform_type, body, origin)
     return files
-
-
-def _package(facts: Facts) -> str:
-    major, minor = facts.version.split(".")[:2]
-    return (
-        f'"""Bindings {_origin(facts, _WRITER)}\n'
-        "\nA module holds one resource or data source; import the module that you need.\n"
-        '"""\n'
-        f'\nPROVIDER_SOURCE = "{facts.provider}"\n'
-        f'PROVIDER_VERSION = "~> {major}.{minor}"\n'
-    )
 
 
 def _origin(facts: Facts, writer: str) -> str:

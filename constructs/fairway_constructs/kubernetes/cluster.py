@@ -131,7 +131,16 @@ class KubernetesCluster(Service):
             sku_tier=spec.tier,
             **_identities(client_config(self).tenant_id, spec.admins, control, kubelet),
             **_api_server(spec, allowed, egress_address),
-            network_profile=_network(spec, outbound),
+            network_profile=aks.NetworkProfile(
+                network_plugin="azure",
+                network_plugin_mode="overlay",
+                network_data_plane="cilium",
+                network_policy="cilium",
+                outbound_type=outbound,
+                pod_cidr=str(spec.pod_range),
+                service_cidr=str(spec.service_range),
+                dns_service_ip=str(spec.service_range[_DNS_ADDRESS]),
+            ),
             oms_agent=(
                 aks.OmsAgent(
                     log_analytics_workspace_id=workspace_id, msi_auth_for_monitoring_enabled=True
@@ -240,19 +249,6 @@ def _api_server(
         }
     ranges = public_ranges(allowed, egress_address)
     return {"api_server_access_profile": aks.ApiServerAccessProfile(authorized_ip_ranges=ranges)}
-
-
-def _network(spec: Kubernetes, outbound: Outbound) -> aks.NetworkProfile:
-    return aks.NetworkProfile(
-        network_plugin="azure",
-        network_plugin_mode="overlay",
-        network_data_plane="cilium",
-        network_policy="cilium",
-        outbound_type=outbound,
-        pod_cidr=str(spec.pod_range),
-        service_cidr=str(spec.service_range),
-        dns_service_ip=str(spec.service_range[_DNS_ADDRESS]),
-    )
 
 
 def _nodes(spec: Kubernetes, place: Placement, subnet_id: str) -> dict[str, Any]:

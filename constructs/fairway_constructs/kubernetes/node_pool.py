@@ -102,6 +102,13 @@ class KubernetesNodePool(TakesJobs):
         # The provider would temporarily create a second pool of that size, for which no quota has
         # room.
         marker = TerraformData(self, f"fixed-{name}", input=fixed)
+        least, most = spec.node_range.min, spec.node_range.max
+        counts: dict[str, Any] = {"node_count": least}
+        if spec.scales:
+            counts = {"auto_scaling_enabled": True, "min_count": least, "max_count": most}
+        tags, adapters = self.place.labelled("cluster", name), vm_size(spec.size).infiniband
+        if spec.offers_infiniband and adapters and least == 0:
+            tags[_TEMPLATE] = str(adapters.adapters)
         self.pool = aks_pool.KubernetesClusterNodePool(
             self,
             f"cluster-{name}",
@@ -113,9 +120,9 @@ class KubernetesNodePool(TakesJobs):
             proximity_placement_group_id=spec.proximity_placement_group,
             **fixed,
             **_nodes(name, spec),
-            **_counts(spec),
+            **counts,
             **_priority(spec, cluster.upgrades),
-            tags=_tags(self.place.labelled("cluster", name), spec),
+            tags=tags,
             timeouts=_LONG,
             lifecycle=Lifecycle(
                 replace_triggered_by=[marker], ignore_changes=["node_count"] if spec.scales else ()
@@ -194,13 +201,6 @@ def _nodes(name: str, spec: NodePool) -> dict[str, Any]:
     }
 
 
-def _counts(spec: NodePool) -> dict[str, Any]:
-    nodes = spec.node_range
-    if not spec.scales:
-        return {"node_count": nodes.min}
-    return {"auto_scaling_enabled": True, "min_count": nodes.min, "max_count": nodes.max}
-
-
 def _priority(spec: NodePool, window: UpgradeWindow | None) -> dict[str, Any]:
     if not spec.spot:
         settings = aks_pool.UpgradeSettings(
@@ -216,10 +216,3 @@ def _priority(spec: NodePool, window: UpgradeWindow | None) -> dict[str, Any]:
         return {"upgrade_settings": settings}
     price = spec.spot.max_price if isinstance(spec.spot, SpotPool) else _ANY_PRICE
     return {"priority": "Spot", "eviction_policy": "Delete", "spot_max_price": price}
-
-
-def _tags(tags: dict[str, str], spec: NodePool) -> dict[str, str]:
-    adapters = vm_size(spec.size).infiniband
-    if spec.offers_infiniband and adapters and spec.node_range.min == 0:
-        return {**tags, _TEMPLATE: str(adapters.adapters)}
-    return tags
