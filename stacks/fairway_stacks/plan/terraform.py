@@ -199,7 +199,9 @@ class Terraform:
         findings = [
             Finding(
                 f"terraform-{command}",
-                ": ".join(filter(None, [self.stack, each.get("address"), _text(each, "summary")])),
+                ": ".join(
+                    [*filter(None, [self.stack, each.get("address")]), _text(each, "summary")]
+                ),
                 _text(each, "detail"),
             )
             for each in found
